@@ -1,0 +1,96 @@
+//! Which block may come next.
+
+use super::{Era, Header};
+use crate::Point;
+
+/// The last block of a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tip {
+    /// Where it stands.
+    pub point: Point,
+    /// Rule set it was made under.
+    pub era: Era,
+}
+
+/// What to do with a block that a store is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It follows the tip.
+    Next,
+    /// It follows after a hole that the caller was told to accept.
+    AfterHole,
+    /// It is at or below the tip: a repeat if the store knows its hash, else another branch.
+    Below,
+}
+
+/// Why a block is refused. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Blocks between the tip and this one are missing.
+    #[error("block {offered} does not follow the tip {tip:?}: blocks between are missing")]
+    Gap {
+        /// Height of the tip; `None` at the origin.
+        tip: Option<u64>,
+        /// Height offered.
+        offered: u64,
+    },
+    /// It names another block as its parent.
+    #[error("block {height} builds on {parent:?}, but the tip is {tip:?}")]
+    WrongParent {
+        /// Height offered.
+        height: u64,
+        /// Parent it names.
+        parent: crate::BlockHash,
+        /// Our tip.
+        tip: crate::BlockHash,
+    },
+    /// Another block stands at its place. Roll back first to change branches.
+    #[error("block {height} is not the one stored at that height; roll back to change branches")]
+    OtherBranch {
+        /// Height offered.
+        height: u64,
+    },
+    /// Its slot lies before the tip's.
+    #[error("block {height} has slot {slot}, before the tip's {tip}")]
+    SlotGoesBack {
+        /// Height offered.
+        height: u64,
+        /// Slot offered.
+        slot: u64,
+        /// Slot of the tip.
+        tip: u64,
+    },
+}
+
+/// Whether a block may be applied on top of `tip` (`None` at the origin).
+///
+/// # Errors
+///
+/// A [`Refusal`] that names the reason; only `allow_holes` turns a gap into an admission.
+pub fn admit(tip: Option<&Tip>, header: &Header, allow_holes: bool) -> Result<Admission, Refusal> {
+    let offered = header.point.height;
+    let Some(tip) = tip.map(|tip| tip.point) else {
+        return match (offered, allow_holes) {
+            (0, _) => Ok(Admission::Next),
+            (_, true) => Ok(Admission::AfterHole),
+            (_, false) => Err(Refusal::Gap { tip: None, offered }),
+        };
+    };
+    let next = tip.height.saturating_add(u64::from(!header.is_boundary));
+    if offered < next || header.point.hash == tip.hash {
+        return Ok(Admission::Below);
+    }
+    if header.point.slot < tip.slot {
+        let slot = header.point.slot;
+        return Err(Refusal::SlotGoesBack { height: offered, slot, tip: tip.slot });
+    }
+    match (offered == next, header.parent == tip.hash, allow_holes) {
+        (true, true, _) => Ok(Admission::Next),
+        (true, false, _) if header.is_boundary => Ok(Admission::Below),
+        (true, false, _) => {
+            Err(Refusal::WrongParent { height: offered, parent: header.parent, tip: tip.hash })
+        }
+        (false, _, true) => Ok(Admission::AfterHole),
+        (false, _, false) => Err(Refusal::Gap { tip: Some(tip.height), offered }),
+    }
+}

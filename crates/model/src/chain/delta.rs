@@ -1,0 +1,101 @@
+//! A block's change to the coin set, as a value with an exact inverse.
+
+use crate::{Outpoint, Point, TxId};
+
+/// A coin that a block creates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Created<C> {
+    /// The coin.
+    pub outpoint: Outpoint,
+    /// What it holds.
+    pub coin: C,
+    /// The same block spends it again: it never enters the set.
+    pub spent_here: bool,
+}
+
+/// A coin that a block spends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spent<C> {
+    /// The coin.
+    pub outpoint: Outpoint,
+    /// What it held.
+    pub coin: C,
+    /// Who spent it; `None` when the rules of a new era withdrew it.
+    pub by: Option<TxId>,
+    /// The same block created it: undoing the block does not bring it back.
+    pub born_here: bool,
+}
+
+/// What is worth remembering of a transaction apart from its coins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TxFlags {
+    /// The transaction.
+    pub tx: TxId,
+    /// Phase 2 failed.
+    pub is_invalid: bool,
+    /// It gave part of the collateral back.
+    pub had_collateral_return: bool,
+}
+
+/// What a block does to the coin set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockDelta<C> {
+    /// The block.
+    pub point: Point,
+    /// Coins created, in block order.
+    pub created: Vec<Created<C>>,
+    /// Coins spent, in block order.
+    pub spent: Vec<Spent<C>>,
+    /// Coins lost to a repeated coinbase of the same hash, as they were before.
+    pub overwritten: Vec<(Outpoint, C)>,
+    /// Inputs that were not in the set. None on a chain without holes.
+    pub missing: Vec<Outpoint>,
+    /// Transactions that failed in phase 2.
+    pub tx_flags: Vec<TxFlags>,
+}
+
+/// One step of carrying a delta out, in either direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect<'a, C> {
+    /// The coin enters the set.
+    Add(&'a Outpoint, &'a C),
+    /// The coin leaves the set.
+    Remove(&'a Outpoint, &'a C),
+    /// The spend is written down.
+    Remember(&'a Spent<C>),
+    /// The spend never happened.
+    Forget(&'a Outpoint),
+}
+
+impl<C> BlockDelta<C> {
+    /// At least one transaction failed in phase 2.
+    pub fn contains_invalid_tx(&self) -> bool {
+        self.tx_flags.iter().any(|flags| flags.is_invalid)
+    }
+
+    /// What applying the block does, in an order that is safe to carry out.
+    pub fn forward(&self) -> impl Iterator<Item = Effect<'_, C>> {
+        let lost = self.overwritten.iter().map(|(outpoint, coin)| Effect::Remove(outpoint, coin));
+        lost.chain(self.leaving().map(|s| Effect::Remove(&s.outpoint, &s.coin)))
+            .chain(self.entering().map(|c| Effect::Add(&c.outpoint, &c.coin)))
+            .chain(self.spent.iter().map(Effect::Remember))
+    }
+
+    /// What undoing the block does: the exact inverse of [`Self::forward`].
+    pub fn backward(&self) -> impl Iterator<Item = Effect<'_, C>> {
+        let forgotten = self.spent.iter().map(|s| Effect::Forget(&s.outpoint));
+        let regained = self.overwritten.iter().map(|(outpoint, coin)| Effect::Add(outpoint, coin));
+        forgotten
+            .chain(self.entering().map(|c| Effect::Remove(&c.outpoint, &c.coin)))
+            .chain(self.leaving().map(|s| Effect::Add(&s.outpoint, &s.coin)))
+            .chain(regained)
+    }
+
+    fn entering(&self) -> impl Iterator<Item = &Created<C>> {
+        self.created.iter().filter(|created| !created.spent_here)
+    }
+
+    fn leaving(&self) -> impl Iterator<Item = &Spent<C>> {
+        self.spent.iter().filter(|spent| !spent.born_here)
+    }
+}

@@ -1,0 +1,127 @@
+//! From a block to its delta.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Block, BlockDelta, Created, Era, Spent, Tx, TxFlags};
+use crate::{Outpoint, TxId};
+
+/// Whether entering `next` from `before` withdraws the unclaimed redeem coins of genesis.
+pub fn retires_redeem_coins(before: Era, next: Era) -> bool {
+    before < Era::Allegra && next >= Era::Allegra
+}
+
+/// Coins that must be looked up before the block can be planned: inputs not born in this block, and
+/// the outputs of a coinbase, which may repeat an older one. Sorted, without repeats.
+pub fn lookups<C>(block: &Block<C>) -> Vec<Outpoint> {
+    let mut earlier: HashSet<TxId> = HashSet::with_capacity(block.txs.len());
+    let mut wanted = Vec::new();
+    for tx in &block.txs {
+        wanted.extend(tx.spends.iter().filter(|spent| !earlier.contains(&spent.tx)));
+        if tx.is_coinbase {
+            wanted.extend(tx.creates.iter().map(|(index, _)| Outpoint::new(tx.id, *index)));
+        }
+        earlier.insert(tx.id);
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+/// What the block does to the set, given what `find` knows of the coins that [`lookups`] named.
+///
+/// `retired` are coins withdrawn by a change of era before the block's first transaction. An input
+/// that nobody knows is listed as missing and changes nothing.
+pub fn plan<C: Clone>(
+    block: Block<C>,
+    retired: Vec<(Outpoint, C)>,
+    find: impl Fn(&Outpoint) -> Option<C>,
+) -> BlockDelta<C> {
+    let mut planner = Planner::new(block.header.point, block.txs.len(), find);
+    for (outpoint, coin) in retired {
+        planner.take(Spent { outpoint, coin, by: None, born_here: false });
+    }
+    for tx in block.txs {
+        planner.transaction(tx);
+    }
+    planner.delta
+}
+
+/// The outputs of one earlier transaction inside `delta.created`.
+struct Siblings {
+    first: usize,
+    count: usize,
+}
+
+struct Planner<C, F> {
+    delta: BlockDelta<C>,
+    born: HashMap<TxId, Siblings>,
+    gone: HashSet<Outpoint>,
+    find: F,
+}
+
+impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
+    fn new(point: crate::Point, txs: usize, find: F) -> Self {
+        let delta = BlockDelta {
+            point,
+            created: Vec::new(),
+            spent: Vec::new(),
+            overwritten: Vec::new(),
+            missing: Vec::new(),
+            tx_flags: Vec::new(),
+        };
+        Self { delta, born: HashMap::with_capacity(txs), gone: HashSet::new(), find }
+    }
+
+    fn transaction(&mut self, tx: Tx<C>) {
+        for outpoint in tx.spends {
+            self.spend(outpoint, tx.id);
+        }
+        if tx.is_invalid {
+            let had_collateral_return = !tx.creates.is_empty();
+            let flags = TxFlags { tx: tx.id, is_invalid: true, had_collateral_return };
+            self.delta.tx_flags.push(flags);
+        }
+        self.create(tx.id, tx.creates, tx.is_coinbase);
+    }
+
+    fn spend(&mut self, outpoint: Outpoint, by: TxId) {
+        if let Some(created) = self.born_here(&outpoint) {
+            if created.spent_here {
+                return self.delta.missing.push(outpoint);
+            }
+            created.spent_here = true;
+            let coin = created.coin.clone();
+            return self.delta.spent.push(Spent { outpoint, coin, by: Some(by), born_here: true });
+        }
+        let known = if self.gone.contains(&outpoint) { None } else { (self.find)(&outpoint) };
+        match known {
+            Some(coin) => self.take(Spent { outpoint, coin, by: Some(by), born_here: false }),
+            None => self.delta.missing.push(outpoint),
+        }
+    }
+
+    fn take(&mut self, spent: Spent<C>) {
+        self.gone.insert(spent.outpoint);
+        self.delta.spent.push(spent);
+    }
+
+    fn born_here(&mut self, outpoint: &Outpoint) -> Option<&mut Created<C>> {
+        let siblings = self.born.get(&outpoint.tx)?;
+        let range = siblings.first..siblings.first + siblings.count;
+        let created = self.delta.created.get_mut(range)?;
+        let at = created.binary_search_by_key(&outpoint.index, |c| c.outpoint.index).ok()?;
+        created.get_mut(at)
+    }
+
+    fn create(&mut self, tx: TxId, outputs: Vec<(u32, C)>, may_repeat: bool) {
+        self.born.insert(tx, Siblings { first: self.delta.created.len(), count: outputs.len() });
+        for (index, coin) in outputs {
+            let outpoint = Outpoint::new(tx, index);
+            if may_repeat && !self.gone.contains(&outpoint) {
+                let before = (self.find)(&outpoint);
+                self.delta.overwritten.extend(before.map(|coin| (outpoint, coin)));
+            }
+            self.delta.created.push(Created { outpoint, coin, spent_here: false });
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What a coin may do, decided here and nowhere else.
+//!
+//! This crate is pure: no I/O, no clock, no randomness, no async. Every change is a value before it
+//! is a write; stores carry such values out in one atomic step.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`chain`] | what a block does to the set of unspent outputs, and how that is undone |
+//! | [`headers`] | which of several competing branches carries the most work |
+//! | [`ids`] | the names of things: transactions, blocks, outpoints |
+//! | [`network`] | the networks we know and their default windows |
+//!
+//! Rooms do not import each other, and neither do their modules here.
+
+pub mod chain;
+pub mod headers;
+pub mod ids;
+pub mod network;
+
+pub use ids::{BlockHash, Outpoint, Point, TxId};
+pub use network::{Family, Network};
