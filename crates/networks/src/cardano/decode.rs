@@ -1,0 +1,177 @@
+//! Cardano blocks: `[era, block]`, as nodes store and send them.
+//!
+//! Only what moves coins is read: witnesses and metadata are stepped over. Phase-2 validity is settled
+//! here, so that nobody after this page needs to know of it.
+
+use std::collections::HashSet;
+
+use pallas_codec::{
+    minicbor::{Decode, Decoder, data::Type, decode::Error as CborError},
+    utils::KeepRaw,
+};
+use pallas_primitives::{TransactionInput, alonzo, babbage, conway};
+use pallas_traverse::OriginalHash;
+use unspent_model::{
+    BlockHash, Network, Outpoint, Point, TxId,
+    chain::{Block, Era, Header, Output, Tx, Work},
+};
+
+use super::{MAX_BLOCK_BYTES, body::Body, byron, clock::Clock};
+use crate::{DecodeError, address::blake2b, spends::without_repeats};
+
+pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, DecodeError> {
+    if raw.len() > MAX_BLOCK_BYTES {
+        return Err(DecodeError::TooLarge { size: raw.len(), limit: MAX_BLOCK_BYTES });
+    }
+    let mut d = Decoder::new(raw);
+    let era = era_tag(&mut d).map_err(in_block)?;
+    let block = match era {
+        0 => byron::boundary(network, &mut d)?,
+        1 => byron::main(network, &mut d)?,
+        2 => shelley::<_, alonzo::TransactionBody>(network, Era::Shelley, alonzo_place, &mut d)?,
+        3 => shelley::<_, alonzo::TransactionBody>(network, Era::Allegra, alonzo_place, &mut d)?,
+        4 => shelley::<_, alonzo::TransactionBody>(network, Era::Mary, alonzo_place, &mut d)?,
+        5 => shelley::<_, alonzo::TransactionBody>(network, Era::Alonzo, alonzo_place, &mut d)?,
+        6 => shelley::<_, babbage::TransactionBody<'_>>(
+            network,
+            Era::Babbage,
+            babbage_place,
+            &mut d,
+        )?,
+        7 => {
+            shelley::<_, conway::TransactionBody<'_>>(network, Era::Conway, babbage_place, &mut d)?
+        }
+        unknown => return Err(DecodeError::UnknownEra(unknown)),
+    };
+    match raw.len().saturating_sub(d.position()) {
+        0 => Ok(block),
+        count => Err(DecodeError::TrailingBytes { count }),
+    }
+}
+
+pub(super) fn in_block(reason: CborError) -> DecodeError {
+    DecodeError::malformed("block", reason)
+}
+
+fn era_tag(d: &mut Decoder<'_>) -> Result<u64, CborError> {
+    match d.array()? {
+        Some(2) => d.u64(),
+        Some(_) | None => Err(CborError::message("expected [era, block]")),
+    }
+}
+
+/// What a header says of its block's place: number, slot and parent.
+pub(super) struct Place {
+    pub(super) height: u64,
+    pub(super) slot: u64,
+    pub(super) parent: BlockHash,
+    pub(super) hash: BlockHash,
+}
+
+impl Place {
+    pub(super) fn header(
+        self,
+        network: Network,
+        era: Era,
+        is_boundary: bool,
+    ) -> Result<Header, DecodeError> {
+        let Self { height, slot, parent, hash } = self;
+        let clock = Clock::of(network);
+        let time = clock.and_then(|clock| clock.time(slot));
+        let time = time.ok_or_else(|| DecodeError::malformed("slot", "out of range"))?;
+        let epoch = clock.map(|clock| clock.epoch(slot));
+        let point = Point { height, slot, hash };
+        Ok(Header { point, parent, era, is_boundary, epoch, time, work: Work::default() })
+    }
+}
+
+fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> Place {
+    let body = &header.header_body;
+    Place {
+        height: body.block_number,
+        slot: body.slot,
+        parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
+        hash: BlockHash(*header.original_hash()),
+    }
+}
+
+fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> Place {
+    let body = &header.header_body;
+    Place {
+        height: body.block_number,
+        slot: body.slot,
+        parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
+        hash: BlockHash(*header.original_hash()),
+    }
+}
+
+/// A block of Shelley or later: header, bodies, and which of them failed in phase 2.
+struct Parts<'b, H, B> {
+    header: KeepRaw<'b, H>,
+    bodies: Vec<KeepRaw<'b, B>>,
+    invalid: HashSet<u32>,
+}
+
+fn parts<'b, H, B>(d: &mut Decoder<'b>) -> Result<Parts<'b, H, B>, CborError>
+where
+    H: Decode<'b, ()>,
+    B: Decode<'b, ()>,
+{
+    let length = d.array()?;
+    let header = d.decode()?;
+    let bodies = d.decode()?;
+    d.skip()?; // witnesses
+    d.skip()?; // metadata
+    let has_invalid = match length {
+        Some(4) => false,
+        Some(5) => true,
+        Some(_) => return Err(CborError::message("expected a block of 4 or 5 parts")),
+        None => d.datatype()? != Type::Break,
+    };
+    let invalid = if has_invalid { d.decode::<Option<Vec<u32>>>()? } else { None };
+    if length.is_none() {
+        end_of_indefinite(d)?;
+    }
+    Ok(Parts { header, bodies, invalid: invalid.into_iter().flatten().collect() })
+}
+
+pub(super) fn end_of_indefinite(d: &mut Decoder<'_>) -> Result<(), CborError> {
+    match d.datatype()? {
+        Type::Break => d.skip(),
+        _ => Err(CborError::message("expected the end of an array")),
+    }
+}
+
+fn shelley<'b, H, B>(
+    network: Network,
+    era: Era,
+    place: impl Fn(&KeepRaw<'b, H>) -> Place,
+    d: &mut Decoder<'b>,
+) -> Result<Block<Output>, DecodeError>
+where
+    H: Decode<'b, ()>,
+    B: Decode<'b, ()> + Body,
+{
+    let Parts { header, bodies, invalid } = parts::<H, B>(d).map_err(in_block)?;
+    let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
+    let txs = txs.collect::<Result<_, _>>()?;
+    Ok(Block { header: place(&header).header(network, era, false)?, txs })
+}
+
+fn to_model<B: Body>(body: &KeepRaw<'_, B>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
+    let id = TxId(blake2b(body.raw_cbor()));
+    let (spends, creates) = if is_invalid {
+        let creates = body.collateral_return()?.map(|output| (body.output_count(), output));
+        (body.collateral(), creates.into_iter().collect())
+    } else {
+        (body.inputs(), body.outputs()?)
+    };
+    let spends = spends.iter().map(outpoint).collect::<Result<_, _>>()?;
+    let spends = without_repeats(spends);
+    Ok(Tx { id, spends, creates, is_invalid, is_coinbase: false })
+}
+
+fn outpoint(input: &TransactionInput) -> Result<Outpoint, DecodeError> {
+    let index = input.index.try_into().map_err(|e| DecodeError::malformed("input index", e))?;
+    Ok(Outpoint::new(TxId(*input.transaction_id), index))
+}
