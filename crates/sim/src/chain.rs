@@ -5,7 +5,7 @@
 //! are not run: a coin of a simulated address needs its own witness, any other script is taken on
 //! trust, so that wallets outside may send signed transactions. Relative lock times aren't modelled.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bitcoin::{Amount, Block, BlockHash, OutPoint, ScriptBuf, Transaction, Txid};
 use rand::{RngExt, SeedableRng};
@@ -133,7 +133,8 @@ impl ChainSim {
 
     /// The tip of each branch, oldest first.
     pub fn tips(&self) -> Vec<Tip> {
-        let parents: Vec<_> = self.all_blocks().map(|b| b.block.header.prev_blockhash).collect();
+        let parents: HashSet<_> =
+            self.all_blocks().map(|b| b.block.header.prev_blockhash).collect();
         self.all_blocks()
             .filter(|b| !parents.contains(&b.hash))
             .map(|b| Tip { hash: b.hash, height: b.height, active: b.hash == self.tip() })
@@ -209,10 +210,14 @@ impl ChainSim {
         Ok(hash)
     }
 
-    /// Fees of transactions that may spend each other's outputs.
+    /// Fees of transactions that fit into a block together and may spend each other's outputs.
     fn fees(&self, transactions: &[Transaction], height: u32) -> Result<Amount, ConnectError> {
         let mut born = Coins::new();
         let mut fees = Amount::ZERO;
+        let weight: u64 = transactions.iter().map(|tx| tx.weight().to_wu()).sum();
+        if weight > WEIGHT_FOR_TRANSACTIONS {
+            return Err(ConnectError::TooHeavy { weight });
+        }
         for (index, tx) in (1_usize..).zip(transactions) {
             let find = |outpoint: &OutPoint| {
                 born.get(outpoint).or_else(|| self.coins.get(outpoint)).cloned()

@@ -64,6 +64,12 @@ pub enum ConnectError {
         /// What is wrong with it.
         source: TxError,
     },
+    /// The transactions don't fit into one block.
+    #[error("transactions of {weight} weight units don't fit into one block; mine fewer at once")]
+    TooHeavy {
+        /// What they weigh together.
+        weight: u64,
+    },
     /// The coinbase takes more than subsidy and fees.
     #[error("the coinbase pays more than subsidy and fees")]
     Reward,

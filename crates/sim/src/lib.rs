@@ -4,7 +4,7 @@
 //!
 //! - [`ChainSim`]: a small world for stories and tests. It mines, pays, bumps fees, double spends
 //!   and reorganises, and keeps its own truth of what is unspent.
-//! - `shape::ModernChain`: a stream of raw blocks of modern Bitcoin's shape, for benchmarks.
+//! - [`shape::ModernChain`]: a stream of raw blocks of modern Bitcoin's shape, for benchmarks.
 //!
 //! Invariant: the same seed gives the same bytes on every machine. Randomness is ChaCha8 over
 //! integers only; nothing depends on the order of a hash map. Deliberately absent: I/O, clocks,
@@ -37,6 +37,7 @@ mod fork;
 mod mempool;
 mod pay;
 mod script;
+pub mod shape;
 
 pub use block::{COINBASE_MATURITY, HALVING_INTERVAL, MAX_BLOCK_WEIGHT, genesis, subsidy};
 pub use chain::{Accepted, ChainSim, SimBlock, SubmitError, Tip};

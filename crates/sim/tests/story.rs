@@ -248,6 +248,26 @@ fn invalid_transactions_are_refused_by_name() {
     assert_all_valid_and_true(&sim);
 }
 
+#[test]
+fn transactions_too_heavy_for_one_block_are_refused_or_wait_for_the_next() {
+    let mut sim = rich(6);
+    let bulk = |sim: &mut ChainSim| {
+        let output = TxOut { value: Amount::from_sat(1_000), script_pubkey: sim.new_script() };
+        let tx = sim.pay(&vec![output; 12_000], FEE).unwrap();
+        sim.submit(tx.clone()).unwrap();
+        tx
+    };
+    let both = vec![bulk(&mut sim), bulk(&mut sim)];
+    let tip = sim.tip();
+    assert!(matches!(sim.mine_with(both), Err(ConnectError::TooHeavy { .. })));
+    assert_eq!((sim.tip(), sim.mempool().len()), (tip, 2));
+    sim.mine_block_from_mempool().unwrap();
+    assert_eq!(sim.mempool().len(), 1);
+    sim.mine_block_from_mempool().unwrap();
+    assert!(sim.mempool().is_empty());
+    assert_all_valid_and_true(&sim);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
