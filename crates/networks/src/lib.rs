@@ -71,16 +71,6 @@ pub enum DecodeError {
     /// The transactions aren't those that the header commits to.
     #[error("the transactions don't match the header's merkle root; fetch the block again")]
     MerkleRoot,
-    /// The block says that it belongs elsewhere.
-    #[error(
-        "the block carries network magic {found}, this network has {expected}; check --network"
-    )]
-    WrongNetwork {
-        /// The magic of the network asked for.
-        expected: u64,
-        /// The magic in the block.
-        found: u64,
-    },
     /// The era is newer than this program.
     #[error("block era {0} is unknown; a newer release may know it")]
     UnknownEra(u64),

@@ -1,5 +1,12 @@
 //! What the transaction bodies of all eras after Byron have in common.
+//!
+//! Only the fields that move coins are read. pallas' own bodies read all of them, and refuse real
+//! blocks whose certificates or votes they don't understand.
 
+use pallas_codec::{
+    minicbor::{Decode, Decoder, data::Type, decode::Error as CborError},
+    utils::Set,
+};
 use pallas_primitives::{
     TransactionInput, alonzo,
     babbage::{self, GenTransactionOutput},
@@ -10,117 +17,107 @@ use unspent_model::chain::Output;
 use super::output;
 use crate::DecodeError;
 
-/// The parts of a body that move coins.
-pub(super) trait Body {
-    /// Coins spent when phase 2 succeeds.
-    fn inputs(&self) -> &[TransactionInput];
-    /// Coins spent when it fails.
-    fn collateral(&self) -> &[TransactionInput];
-    /// Coins created when it succeeds, by index.
-    fn outputs(&self) -> Result<Vec<(u32, Output)>, DecodeError>;
-    /// How many those are: the index of the collateral return.
-    fn output_count(&self) -> u32;
-    /// The coin created when it fails.
-    fn collateral_return(&self) -> Result<Option<Output>, DecodeError>;
+const INPUTS: u64 = 0;
+const OUTPUTS: u64 = 1;
+const COLLATERAL: u64 = 13;
+const COLLATERAL_RETURN: u64 = 16;
+
+/// The parts of a body that move coins, with outputs in the form of their era.
+pub(super) struct Body<O> {
+    inputs: Vec<TransactionInput>,
+    outputs: Vec<O>,
+    collateral: Vec<TransactionInput>,
+    collateral_return: Option<O>,
 }
 
-fn count<T>(outputs: &[T]) -> u32 {
-    // A body is smaller than a block, and a block is smaller than 2^32 bytes.
-    u32::try_from(outputs.len()).unwrap_or(u32::MAX)
-}
-
-fn numbered<'a, T: 'a>(
-    outputs: impl IntoIterator<Item = T>,
-    read: impl Fn(T) -> Result<Output, DecodeError>,
-) -> Result<Vec<(u32, Output)>, DecodeError> {
-    (0..).zip(outputs).map(|(index, wire)| Ok((index, read(wire)?))).collect()
-}
-
-fn returned(output: Output) -> Output {
-    Output { is_collateral_return: true, ..output }
-}
-
-impl Body for alonzo::TransactionBody {
-    fn inputs(&self) -> &[TransactionInput] {
-        &self.inputs
-    }
-
-    fn collateral(&self) -> &[TransactionInput] {
-        self.collateral.as_deref().unwrap_or_default()
-    }
-
-    fn outputs(&self) -> Result<Vec<(u32, Output)>, DecodeError> {
-        numbered(&self.outputs, |wire| Ok(output::legacy(wire)))
-    }
-
-    fn output_count(&self) -> u32 {
-        count(&self.outputs)
-    }
-
-    fn collateral_return(&self) -> Result<Option<Output>, DecodeError> {
-        Ok(None)
+impl<'b, O: Decode<'b, ()>> Decode<'b, ()> for Body<O> {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut ()) -> Result<Self, CborError> {
+        let mut fields = d.map()?;
+        let (mut inputs, mut outputs, mut collateral, mut returned) = (None, None, None, None);
+        while has_more(d, &mut fields)? {
+            match d.u64()? {
+                INPUTS => inputs = Some(d.decode_with::<_, Set<_>>(ctx)?.to_vec()),
+                OUTPUTS => outputs = Some(d.decode_with(ctx)?),
+                COLLATERAL => collateral = Some(d.decode_with::<_, Set<_>>(ctx)?.to_vec()),
+                COLLATERAL_RETURN => returned = Some(d.decode_with(ctx)?),
+                _ => d.skip()?,
+            }
+        }
+        Ok(Self {
+            inputs: inputs.ok_or_else(|| CborError::message("transaction without inputs"))?,
+            outputs: outputs.ok_or_else(|| CborError::message("transaction without outputs"))?,
+            collateral: collateral.unwrap_or_default(),
+            collateral_return: returned,
+        })
     }
 }
 
-impl Body for babbage::TransactionBody<'_> {
-    fn inputs(&self) -> &[TransactionInput] {
-        &self.inputs
-    }
-
-    fn collateral(&self) -> &[TransactionInput] {
-        self.collateral.as_deref().unwrap_or_default()
-    }
-
-    fn outputs(&self) -> Result<Vec<(u32, Output)>, DecodeError> {
-        numbered(&self.outputs, |wire| babbage_output(wire))
-    }
-
-    fn output_count(&self) -> u32 {
-        count(&self.outputs)
-    }
-
-    fn collateral_return(&self) -> Result<Option<Output>, DecodeError> {
-        let wire = self.collateral_return.as_ref();
-        Ok(wire.map(|wire| babbage_output(wire)).transpose()?.map(returned))
+/// Counts down the fields of a map, or steps over the end of one that doesn't say how many it has.
+pub(super) fn has_more(d: &mut Decoder<'_>, fields: &mut Option<u64>) -> Result<bool, CborError> {
+    match fields {
+        Some(0) => Ok(false),
+        Some(left) => {
+            *left -= 1;
+            Ok(true)
+        }
+        None if d.datatype()? == Type::Break => d.skip().map(|()| false),
+        None => Ok(true),
     }
 }
 
-impl Body for conway::TransactionBody<'_> {
-    fn inputs(&self) -> &[TransactionInput] {
-        &self.inputs
+impl<O: WireOutput> Body<O> {
+    /// What the transaction spends and creates when phase 2 succeeds.
+    pub(super) fn when_valid(&self) -> Result<Moves<'_>, DecodeError> {
+        let outputs = (0..).zip(&self.outputs);
+        let creates = outputs.map(|(index, wire)| Ok((index, wire.to_model()?)));
+        Ok((&self.inputs, creates.collect::<Result<_, DecodeError>>()?))
     }
 
-    fn collateral(&self) -> &[TransactionInput] {
-        self.collateral.as_ref().map(|set| set.as_slice()).unwrap_or_default()
-    }
-
-    fn outputs(&self) -> Result<Vec<(u32, Output)>, DecodeError> {
-        numbered(&self.outputs, conway_output)
-    }
-
-    fn output_count(&self) -> u32 {
-        count(&self.outputs)
-    }
-
-    fn collateral_return(&self) -> Result<Option<Output>, DecodeError> {
-        Ok(self.collateral_return.as_ref().map(conway_output).transpose()?.map(returned))
+    /// What it spends and creates when phase 2 fails: the return stands after the outputs that never
+    /// came to be.
+    pub(super) fn when_invalid(&self) -> Result<Moves<'_>, DecodeError> {
+        let index = u32::try_from(self.outputs.len());
+        let index = index.map_err(|e| DecodeError::malformed("output index", e))?;
+        let mut creates = Vec::new();
+        if let Some(wire) = &self.collateral_return {
+            creates.push((index, Output { is_collateral_return: true, ..wire.to_model()? }));
+        }
+        Ok((&self.collateral, creates))
     }
 }
 
-fn babbage_output(wire: &babbage::TransactionOutput<'_>) -> Result<Output, DecodeError> {
-    match wire {
-        GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
-        GenTransactionOutput::PostAlonzo(wire) => {
-            output::post_alonzo(wire, output::alonzo_value(&wire.value))
+/// Coins that go, and coins that come.
+pub(super) type Moves<'a> = (&'a [TransactionInput], Vec<(u32, Output)>);
+
+/// An output as one era writes it.
+pub(super) trait WireOutput {
+    fn to_model(&self) -> Result<Output, DecodeError>;
+}
+
+impl WireOutput for alonzo::TransactionOutput {
+    fn to_model(&self) -> Result<Output, DecodeError> {
+        Ok(output::legacy(self))
+    }
+}
+
+impl WireOutput for babbage::TransactionOutput<'_> {
+    fn to_model(&self) -> Result<Output, DecodeError> {
+        match self {
+            GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
+            GenTransactionOutput::PostAlonzo(wire) => {
+                output::post_alonzo(wire, output::alonzo_value(&wire.value))
+            }
         }
     }
 }
 
-fn conway_output(wire: &conway::TransactionOutput<'_>) -> Result<Output, DecodeError> {
-    match wire {
-        GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
-        GenTransactionOutput::PostAlonzo(wire) => {
-            output::post_alonzo(wire, output::conway_value(&wire.value))
+impl WireOutput for conway::TransactionOutput<'_> {
+    fn to_model(&self) -> Result<Output, DecodeError> {
+        match self {
+            GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
+            GenTransactionOutput::PostAlonzo(wire) => {
+                output::post_alonzo(wire, output::conway_value(&wire.value))
+            }
         }
     }
 }

@@ -24,7 +24,6 @@ pub(super) fn boundary(
     d: &mut Decoder<'_>,
 ) -> Result<Block<Output>, DecodeError> {
     let header = boundary_head(d).map_err(in_block)?;
-    check_magic(network, header.protocol_magic)?;
     let place = Place {
         height: number(&header.consensus_data.difficulty)?,
         slot: slot(network, header.consensus_data.epoch_id, 0)?,
@@ -36,7 +35,6 @@ pub(super) fn boundary(
 
 pub(super) fn main(network: Network, d: &mut Decoder<'_>) -> Result<Block<Output>, DecodeError> {
     let (header, payload) = main_parts(d).map_err(in_block)?;
-    check_magic(network, header.protocol_magic)?;
     let place = Place {
         height: number(&header.consensus_data.2)?,
         slot: slot(network, header.consensus_data.0.epoch, header.consensus_data.0.slot)?,
@@ -76,15 +74,6 @@ fn skip_rest(d: &mut Decoder<'_>, length: Option<u64>, done: u64) -> Result<(), 
     };
     let rest = length.checked_sub(done).ok_or_else(|| CborError::message("array too short"))?;
     (0..rest).try_for_each(|_| d.skip())
-}
-
-fn check_magic(network: Network, found: u32) -> Result<(), DecodeError> {
-    match super::magic(network) {
-        Some(expected) if expected != found => {
-            Err(DecodeError::WrongNetwork { expected: expected.into(), found: found.into() })
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn slot(network: Network, epoch: u64, slot: u64) -> Result<u64, DecodeError> {

@@ -16,7 +16,12 @@ use unspent_model::{
     chain::{Block, Era, Header, Output, Tx, Work},
 };
 
-use super::{MAX_BLOCK_BYTES, body::Body, byron, clock::Clock};
+use super::{
+    MAX_BLOCK_BYTES,
+    body::{Body, WireOutput},
+    byron,
+    clock::Clock,
+};
 use crate::{DecodeError, address::blake2b, spends::without_repeats};
 
 pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, DecodeError> {
@@ -25,22 +30,16 @@ pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, Deco
     }
     let mut d = Decoder::new(raw);
     let era = era_tag(&mut d).map_err(in_block)?;
+    let d = &mut d;
     let block = match era {
-        0 => byron::boundary(network, &mut d)?,
-        1 => byron::main(network, &mut d)?,
-        2 => shelley::<_, alonzo::TransactionBody>(network, Era::Shelley, alonzo_place, &mut d)?,
-        3 => shelley::<_, alonzo::TransactionBody>(network, Era::Allegra, alonzo_place, &mut d)?,
-        4 => shelley::<_, alonzo::TransactionBody>(network, Era::Mary, alonzo_place, &mut d)?,
-        5 => shelley::<_, alonzo::TransactionBody>(network, Era::Alonzo, alonzo_place, &mut d)?,
-        6 => shelley::<_, babbage::TransactionBody<'_>>(
-            network,
-            Era::Babbage,
-            babbage_place,
-            &mut d,
-        )?,
-        7 => {
-            shelley::<_, conway::TransactionBody<'_>>(network, Era::Conway, babbage_place, &mut d)?
-        }
+        0 => byron::boundary(network, d)?,
+        1 => byron::main(network, d)?,
+        2 => alonzo(network, Era::Shelley, d)?,
+        3 => alonzo(network, Era::Allegra, d)?,
+        4 => alonzo(network, Era::Mary, d)?,
+        5 => alonzo(network, Era::Alonzo, d)?,
+        6 => later::<_, babbage::TransactionOutput<'_>>(network, Era::Babbage, babbage_place, d)?,
+        7 => later::<_, conway::TransactionOutput<'_>>(network, Era::Conway, babbage_place, d)?,
         unknown => return Err(DecodeError::UnknownEra(unknown)),
     };
     match raw.len().saturating_sub(d.position()) {
@@ -83,6 +82,11 @@ impl Place {
         let point = Point { height, slot, hash };
         Ok(Header { point, parent, era, is_boundary, epoch, time, work: Work::default() })
     }
+}
+
+/// A block in the form of Shelley to Alonzo.
+fn alonzo(network: Network, era: Era, d: &mut Decoder<'_>) -> Result<Block<Output>, DecodeError> {
+    later::<_, alonzo::TransactionOutput>(network, era, alonzo_place, d)
 }
 
 fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> Place {
@@ -142,7 +146,7 @@ pub(super) fn end_of_indefinite(d: &mut Decoder<'_>) -> Result<(), CborError> {
     }
 }
 
-fn shelley<'b, H, B>(
+fn later<'b, H, O>(
     network: Network,
     era: Era,
     place: impl Fn(&KeepRaw<'b, H>) -> Place,
@@ -150,24 +154,22 @@ fn shelley<'b, H, B>(
 ) -> Result<Block<Output>, DecodeError>
 where
     H: Decode<'b, ()>,
-    B: Decode<'b, ()> + Body,
+    O: Decode<'b, ()> + WireOutput,
 {
-    let Parts { header, bodies, invalid } = parts::<H, B>(d).map_err(in_block)?;
+    let Parts { header, bodies, invalid } = parts::<H, Body<O>>(d).map_err(in_block)?;
     let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
     let txs = txs.collect::<Result<_, _>>()?;
     Ok(Block { header: place(&header).header(network, era, false)?, txs })
 }
 
-fn to_model<B: Body>(body: &KeepRaw<'_, B>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
-    let id = TxId(blake2b(body.raw_cbor()));
-    let (spends, creates) = if is_invalid {
-        let creates = body.collateral_return()?.map(|output| (body.output_count(), output));
-        (body.collateral(), creates.into_iter().collect())
-    } else {
-        (body.inputs(), body.outputs()?)
-    };
+fn to_model<O: WireOutput>(
+    body: &KeepRaw<'_, Body<O>>,
+    is_invalid: bool,
+) -> Result<Tx<Output>, DecodeError> {
+    let (spends, creates) = if is_invalid { body.when_invalid()? } else { body.when_valid()? };
     let spends = spends.iter().map(outpoint).collect::<Result<_, _>>()?;
     let spends = without_repeats(spends);
+    let id = TxId(blake2b(body.raw_cbor()));
     Ok(Tx { id, spends, creates, is_invalid, is_coinbase: false })
 }
 

@@ -17,7 +17,7 @@ use pallas_primitives::{
 };
 use unspent_model::chain::{Asset, Output};
 
-use super::address::Parts;
+use super::{address::Parts, body::has_more};
 use crate::{DecodeError, address::blake2b};
 
 /// Where an output keeps its reference script.
@@ -102,16 +102,15 @@ fn in_order<A>(
 /// doesn't keep them.
 fn raw_script_ref(output: &[u8]) -> Result<&[u8], CborError> {
     let mut d = Decoder::new(output);
-    let mut fields = d.map()?.unwrap_or(u64::MAX);
+    let mut fields = d.map()?;
     let mut script = None;
-    while fields > 0 && d.position() < output.len() && output.get(d.position()) != Some(&0xff) {
+    while has_more(&mut d, &mut fields)? {
         if d.u64()? == SCRIPT_REF_KEY {
             d.tag()?;
             script = Some(d.bytes()?);
         } else {
             d.skip()?;
         }
-        fields -= 1;
     }
     script.ok_or_else(|| CborError::message("not found in its output"))
 }
