@@ -1,20 +1,16 @@
-//! What the transaction bodies of all eras after Byron have in common.
+//! Transaction bodies of all eras after Byron.
 //!
 //! Only the fields that move coins are read. pallas' own bodies read all of them, and refuse real
-//! blocks whose certificates or votes they don't understand.
+//! blocks whose other fields they don't understand.
 
 use pallas_codec::{
-    minicbor::{Decode, Decoder, data::Type, decode::Error as CborError},
+    minicbor::{Decode, Decoder, decode::Error as CborError},
     utils::Set,
 };
-use pallas_primitives::{
-    TransactionInput, alonzo,
-    babbage::{self, GenTransactionOutput},
-    conway,
-};
+use pallas_primitives::TransactionInput;
 use unspent_model::chain::Output;
 
-use super::output;
+use super::{cbor::has_more, output::WireOutput};
 use crate::DecodeError;
 
 const INPUTS: u64 = 0;
@@ -22,15 +18,18 @@ const OUTPUTS: u64 = 1;
 const COLLATERAL: u64 = 13;
 const COLLATERAL_RETURN: u64 = 16;
 
-/// The parts of a body that move coins, with outputs in the form of their era.
-pub(super) struct Body<O> {
+/// Coins that go, and coins that come.
+pub(super) type Moves<'a> = (&'a [TransactionInput], Vec<(u32, Output)>);
+
+/// The parts of a body that move coins.
+pub(super) struct Body<'b> {
     inputs: Vec<TransactionInput>,
-    outputs: Vec<O>,
+    outputs: Vec<WireOutput<'b>>,
     collateral: Vec<TransactionInput>,
-    collateral_return: Option<O>,
+    collateral_return: Option<WireOutput<'b>>,
 }
 
-impl<'b, O: Decode<'b, ()>> Decode<'b, ()> for Body<O> {
+impl<'b> Decode<'b, ()> for Body<'b> {
     fn decode(d: &mut Decoder<'b>, ctx: &mut ()) -> Result<Self, CborError> {
         let mut fields = d.map()?;
         let (mut inputs, mut outputs, mut collateral, mut returned) = (None, None, None, None);
@@ -52,20 +51,7 @@ impl<'b, O: Decode<'b, ()>> Decode<'b, ()> for Body<O> {
     }
 }
 
-/// Counts down the fields of a map, or steps over the end of one that doesn't say how many it has.
-pub(super) fn has_more(d: &mut Decoder<'_>, fields: &mut Option<u64>) -> Result<bool, CborError> {
-    match fields {
-        Some(0) => Ok(false),
-        Some(left) => {
-            *left -= 1;
-            Ok(true)
-        }
-        None if d.datatype()? == Type::Break => d.skip().map(|()| false),
-        None => Ok(true),
-    }
-}
-
-impl<O: WireOutput> Body<O> {
+impl Body<'_> {
     /// What the transaction spends and creates when phase 2 succeeds.
     pub(super) fn when_valid(&self) -> Result<Moves<'_>, DecodeError> {
         let outputs = (0..).zip(&self.outputs);
@@ -83,41 +69,5 @@ impl<O: WireOutput> Body<O> {
             creates.push((index, Output { is_collateral_return: true, ..wire.to_model()? }));
         }
         Ok((&self.collateral, creates))
-    }
-}
-
-/// Coins that go, and coins that come.
-pub(super) type Moves<'a> = (&'a [TransactionInput], Vec<(u32, Output)>);
-
-/// An output as one era writes it.
-pub(super) trait WireOutput {
-    fn to_model(&self) -> Result<Output, DecodeError>;
-}
-
-impl WireOutput for alonzo::TransactionOutput {
-    fn to_model(&self) -> Result<Output, DecodeError> {
-        Ok(output::legacy(self))
-    }
-}
-
-impl WireOutput for babbage::TransactionOutput<'_> {
-    fn to_model(&self) -> Result<Output, DecodeError> {
-        match self {
-            GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
-            GenTransactionOutput::PostAlonzo(wire) => {
-                output::post_alonzo(wire, output::alonzo_value(&wire.value))
-            }
-        }
-    }
-}
-
-impl WireOutput for conway::TransactionOutput<'_> {
-    fn to_model(&self) -> Result<Output, DecodeError> {
-        match self {
-            GenTransactionOutput::Legacy(wire) => Ok(output::legacy(wire)),
-            GenTransactionOutput::PostAlonzo(wire) => {
-                output::post_alonzo(wire, output::conway_value(&wire.value))
-            }
-        }
     }
 }

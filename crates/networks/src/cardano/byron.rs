@@ -2,7 +2,7 @@
 
 use pallas_addresses::ByronAddress;
 use pallas_codec::{
-    minicbor::{Decoder, data::Type, decode::Error as CborError},
+    minicbor::{Decode, Decoder, decode::Error as CborError},
     utils::{KeepRaw, MaybeIndefArray},
 };
 use pallas_primitives::byron::{BlockHead, EbbHead, TxIn, TxOut, TxPayload};
@@ -13,8 +13,9 @@ use unspent_model::{
 };
 
 use super::{
+    cbor::{has_more, skip_rest},
     clock::Clock,
-    decode::{Place, end_of_indefinite, in_block},
+    decode::{Place, in_block},
     output,
 };
 use crate::{DecodeError, address::blake2b, spends::without_repeats};
@@ -46,34 +47,33 @@ pub(super) fn main(network: Network, d: &mut Decoder<'_>) -> Result<Block<Output
 }
 
 fn boundary_head<'b>(d: &mut Decoder<'b>) -> Result<KeepRaw<'b, EbbHead>, CborError> {
-    let length = d.array()?;
-    let header = d.decode()?;
-    skip_rest(d, length, 1)?;
+    let mut left = d.array()?;
+    let header = item(d, &mut left)?;
+    skip_rest(d, left)?;
     Ok(header)
 }
 
 type MainParts<'b> = (KeepRaw<'b, BlockHead>, MaybeIndefArray<TxPayload<'b>>);
 
 fn main_parts<'b>(d: &mut Decoder<'b>) -> Result<MainParts<'b>, CborError> {
-    let length = d.array()?;
-    let header = d.decode()?;
-    let body_length = d.array()?;
-    let payload = d.decode()?;
-    skip_rest(d, body_length, 1)?;
-    skip_rest(d, length, 2)?;
+    let mut left = d.array()?;
+    let header = item(d, &mut left)?;
+    let has_body = has_more(d, &mut left)?;
+    let mut body_left = if has_body { d.array()? } else { Some(0) };
+    let payload = item(d, &mut body_left)?;
+    skip_rest(d, body_left)?;
+    skip_rest(d, left)?;
     Ok((header, payload))
 }
 
-/// Steps over what is left of an array of which `done` items are read.
-fn skip_rest(d: &mut Decoder<'_>, length: Option<u64>, done: u64) -> Result<(), CborError> {
-    let Some(length) = length else {
-        while d.datatype()? != Type::Break {
-            d.skip()?;
-        }
-        return end_of_indefinite(d);
-    };
-    let rest = length.checked_sub(done).ok_or_else(|| CborError::message("array too short"))?;
-    (0..rest).try_for_each(|_| d.skip())
+fn item<'b, T: Decode<'b, ()>>(
+    d: &mut Decoder<'b>,
+    left: &mut Option<u64>,
+) -> Result<T, CborError> {
+    match has_more(d, left)? {
+        true => d.decode(),
+        false => Err(CborError::message("array too short")),
+    }
 }
 
 fn slot(network: Network, epoch: u64, slot: u64) -> Result<u64, DecodeError> {

@@ -6,10 +6,10 @@
 use std::collections::HashSet;
 
 use pallas_codec::{
-    minicbor::{Decode, Decoder, data::Type, decode::Error as CborError},
+    minicbor::{Decode, Decoder, decode::Error as CborError},
     utils::KeepRaw,
 };
-use pallas_primitives::{TransactionInput, alonzo, babbage, conway};
+use pallas_primitives::{TransactionInput, alonzo, babbage};
 use pallas_traverse::OriginalHash;
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
@@ -18,8 +18,9 @@ use unspent_model::{
 
 use super::{
     MAX_BLOCK_BYTES,
-    body::{Body, WireOutput},
+    body::Body,
     byron,
+    cbor::{end, has_more},
     clock::Clock,
 };
 use crate::{DecodeError, address::blake2b, spends::without_repeats};
@@ -34,12 +35,12 @@ pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, Deco
     let block = match era {
         0 => byron::boundary(network, d)?,
         1 => byron::main(network, d)?,
-        2 => alonzo(network, Era::Shelley, d)?,
-        3 => alonzo(network, Era::Allegra, d)?,
-        4 => alonzo(network, Era::Mary, d)?,
-        5 => alonzo(network, Era::Alonzo, d)?,
-        6 => later::<_, babbage::TransactionOutput<'_>>(network, Era::Babbage, babbage_place, d)?,
-        7 => later::<_, conway::TransactionOutput<'_>>(network, Era::Conway, babbage_place, d)?,
+        2 => later(network, Era::Shelley, alonzo_place, d)?,
+        3 => later(network, Era::Allegra, alonzo_place, d)?,
+        4 => later(network, Era::Mary, alonzo_place, d)?,
+        5 => later(network, Era::Alonzo, alonzo_place, d)?,
+        6 => later(network, Era::Babbage, babbage_place, d)?,
+        7 => later(network, Era::Conway, babbage_place, d)?,
         unknown => return Err(DecodeError::UnknownEra(unknown)),
     };
     match raw.len().saturating_sub(d.position()) {
@@ -84,11 +85,6 @@ impl Place {
     }
 }
 
-/// A block in the form of Shelley to Alonzo.
-fn alonzo(network: Network, era: Era, d: &mut Decoder<'_>) -> Result<Block<Output>, DecodeError> {
-    later::<_, alonzo::TransactionOutput>(network, era, alonzo_place, d)
-}
-
 fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> Place {
     let body = &header.header_body;
     Place {
@@ -110,62 +106,43 @@ fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> Place {
 }
 
 /// A block of Shelley or later: header, bodies, and which of them failed in phase 2.
-struct Parts<'b, H, B> {
+struct Parts<'b, H> {
     header: KeepRaw<'b, H>,
-    bodies: Vec<KeepRaw<'b, B>>,
+    bodies: Vec<KeepRaw<'b, Body<'b>>>,
     invalid: HashSet<u32>,
 }
 
-fn parts<'b, H, B>(d: &mut Decoder<'b>) -> Result<Parts<'b, H, B>, CborError>
-where
-    H: Decode<'b, ()>,
-    B: Decode<'b, ()>,
-{
-    let length = d.array()?;
+fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, CborError> {
+    let mut left = d.array()?;
+    if left.is_some_and(|length| length != 4 && length != 5) {
+        return Err(CborError::message("expected a block of 4 or 5 parts"));
+    }
+    left = left.map(|length| length - 4);
     let header = d.decode()?;
     let bodies = d.decode()?;
     d.skip()?; // witnesses
     d.skip()?; // metadata
-    let has_invalid = match length {
-        Some(4) => false,
-        Some(5) => true,
-        Some(_) => return Err(CborError::message("expected a block of 4 or 5 parts")),
-        None => d.datatype()? != Type::Break,
-    };
-    let invalid = if has_invalid { d.decode::<Option<Vec<u32>>>()? } else { None };
-    if length.is_none() {
-        end_of_indefinite(d)?;
+    let mut invalid = None;
+    if has_more(d, &mut left)? {
+        invalid = d.decode::<Option<Vec<u32>>>()?;
+        end(d, left)?;
     }
     Ok(Parts { header, bodies, invalid: invalid.into_iter().flatten().collect() })
 }
 
-pub(super) fn end_of_indefinite(d: &mut Decoder<'_>) -> Result<(), CborError> {
-    match d.datatype()? {
-        Type::Break => d.skip(),
-        _ => Err(CborError::message("expected the end of an array")),
-    }
-}
-
-fn later<'b, H, O>(
+fn later<'b, H: Decode<'b, ()>>(
     network: Network,
     era: Era,
     place: impl Fn(&KeepRaw<'b, H>) -> Place,
     d: &mut Decoder<'b>,
-) -> Result<Block<Output>, DecodeError>
-where
-    H: Decode<'b, ()>,
-    O: Decode<'b, ()> + WireOutput,
-{
-    let Parts { header, bodies, invalid } = parts::<H, Body<O>>(d).map_err(in_block)?;
+) -> Result<Block<Output>, DecodeError> {
+    let Parts { header, bodies, invalid } = parts(d).map_err(in_block)?;
     let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
     let txs = txs.collect::<Result<_, _>>()?;
     Ok(Block { header: place(&header).header(network, era, false)?, txs })
 }
 
-fn to_model<O: WireOutput>(
-    body: &KeepRaw<'_, Body<O>>,
-    is_invalid: bool,
-) -> Result<Tx<Output>, DecodeError> {
+fn to_model(body: &KeepRaw<'_, Body<'_>>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
     let (spends, creates) = if is_invalid { body.when_invalid()? } else { body.when_valid()? };
     let spends = spends.iter().map(outpoint).collect::<Result<_, _>>()?;
     let spends = without_repeats(spends);

@@ -181,9 +181,10 @@ impl Reader {
         let bytes = URL_SAFE.decode(key).map_err(|e| self.malformed(key, e))?;
         let bytes = <[u8; 32]>::try_from(bytes.as_slice());
         let bytes = bytes.map_err(|_| self.malformed(key, "no key of 32 bytes"))?;
-        let tag = match self.network {
-            Network::CardanoMainnet => None,
-            _ => Some(minicbor::to_vec(self.magic).map_err(|e| self.malformed(key, e))?),
+        let tag = if self.network == Network::CardanoMainnet {
+            None
+        } else {
+            Some(minicbor::to_vec(self.magic).map_err(|e| self.malformed(key, e))?)
         };
         let payload = AddressPayload::new_redeem(PublicKey::from(bytes), tag);
         Ok(ByronAddress::from_decoded(payload).to_vec())

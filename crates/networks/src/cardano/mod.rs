@@ -5,6 +5,7 @@ use unspent_model::Network;
 pub mod address;
 mod body;
 mod byron;
+mod cbor;
 pub mod clock;
 pub mod decode;
 pub mod framing;

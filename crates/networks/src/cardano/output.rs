@@ -1,30 +1,109 @@
 //! Outputs of Shelley and later.
 //!
 //! Invariant: datums and scripts are the bytes of the chain, never encoded again, because their hash
-//! is over those bytes.
+//! is over those bytes. They aren't looked into either: how deep they nest is up to whoever wrote
+//! them, and pallas reads datums recursively.
 
-use std::collections::BTreeMap;
-
-use pallas_codec::{
-    minicbor::{Decoder, decode::Error as CborError},
-    utils::{Bytes, KeepRaw},
-};
-use pallas_crypto::hash::Hash;
-use pallas_primitives::{
-    alonzo,
-    babbage::{DatumOption, GenPostAlonzoTransactionOutput},
-    conway,
-};
+use pallas_codec::minicbor::{Decode, Decoder, data::Type, decode::Error as CborError};
+use pallas_primitives::alonzo::{self, Value};
 use unspent_model::chain::{Asset, Output};
 
-use super::{address::Parts, body::has_more};
+use super::{
+    address::Parts,
+    cbor::{end, has_more, start, wrapped},
+};
 use crate::{DecodeError, address::blake2b};
 
-/// Where an output keeps its reference script.
-const SCRIPT_REF_KEY: u64 = 3;
+const ADDRESS: u64 = 0;
+const VALUE: u64 = 1;
+const DATUM: u64 = 2;
+const SCRIPT_REF: u64 = 3;
 
-/// Lovelace, and assets by policy, then name.
-type Money = (u64, Vec<Asset>);
+/// An output as it stands in a block: an array from Shelley on, a map from Babbage on.
+pub(super) struct WireOutput<'b> {
+    address: Vec<u8>,
+    value: Value,
+    datum: Option<Datum<'b>>,
+    script_ref: Option<&'b [u8]>,
+}
+
+enum Datum<'b> {
+    Hash([u8; 32]),
+    Inline(&'b [u8]),
+}
+
+impl<'b> Decode<'b, ()> for WireOutput<'b> {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut ()) -> Result<Self, CborError> {
+        if matches!(d.datatype()?, Type::Map | Type::MapIndef) {
+            map_output(d, ctx)
+        } else {
+            d.decode_with(ctx).map(array_output)
+        }
+    }
+}
+
+fn array_output<'b>(wire: alonzo::TransactionOutput) -> WireOutput<'b> {
+    WireOutput {
+        address: wire.address.to_vec(),
+        value: wire.amount,
+        datum: wire.datum_hash.map(|hash| Datum::Hash(*hash)),
+        script_ref: None,
+    }
+}
+
+fn map_output<'b>(d: &mut Decoder<'b>, ctx: &mut ()) -> Result<WireOutput<'b>, CborError> {
+    let mut fields = d.map()?;
+    let (mut address, mut value, mut datum, mut script_ref) = (None, None, None, None);
+    while has_more(d, &mut fields)? {
+        match d.u64()? {
+            ADDRESS => address = Some(d.bytes()?.to_vec()),
+            VALUE => value = Some(d.decode_with(ctx)?),
+            DATUM => datum = Some(datum_option(d)?),
+            SCRIPT_REF => script_ref = Some(wrapped(d)?),
+            _ => return Err(CborError::message("unknown field of an output")),
+        }
+    }
+    let address = address.ok_or_else(|| CborError::message("output without address"))?;
+    let value = value.ok_or_else(|| CborError::message("output without value"))?;
+    Ok(WireOutput { address, value, datum, script_ref })
+}
+
+fn datum_option<'b>(d: &mut Decoder<'b>) -> Result<Datum<'b>, CborError> {
+    let left = start(d, 2)?;
+    let datum = match d.u8()? {
+        0 => Datum::Hash(hash(d.bytes()?)?),
+        1 => Datum::Inline(wrapped(d)?),
+        _ => return Err(CborError::message("unknown kind of datum")),
+    };
+    end(d, left)?;
+    Ok(datum)
+}
+
+fn hash(bytes: &[u8]) -> Result<[u8; 32], CborError> {
+    bytes.try_into().map_err(|_| CborError::message("datum hash of a wrong length"))
+}
+
+impl WireOutput<'_> {
+    pub(super) fn to_model(&self) -> Result<Output, DecodeError> {
+        let (lovelace, assets) = money(&self.value);
+        let mut output = Output { assets, ..at_address(self.address.clone(), lovelace) };
+        match self.datum {
+            None => {}
+            Some(Datum::Hash(hash)) => output.data_hash = Some(hash),
+            Some(Datum::Inline(datum)) => {
+                output.data_hash = Some(blake2b(datum));
+                output.inline_datum = Some(datum.to_vec());
+            }
+        }
+        if let Some(script) = self.script_ref {
+            let hash = script_hash(script);
+            let hash = hash.map_err(|e| DecodeError::malformed("reference script", e))?;
+            output.reference_script_hash = Some(hash);
+            output.script_ref = Some(script.to_vec());
+        }
+        Ok(output)
+    }
+}
 
 /// An output of this address and no more.
 pub(super) fn at_address(addr: Vec<u8>, lovelace: u64) -> Output {
@@ -39,86 +118,26 @@ pub(super) fn at_address(addr: Vec<u8>, lovelace: u64) -> Output {
     }
 }
 
-/// An output in the form of Shelley to Alonzo, which later eras still accept.
-pub(super) fn legacy(wire: &alonzo::TransactionOutput) -> Output {
-    let (lovelace, assets) = alonzo_value(&wire.amount);
-    let data_hash = wire.datum_hash.map(|hash| *hash);
-    Output { assets, data_hash, ..at_address(wire.address.to_vec(), lovelace) }
-}
-
-/// An output in the form of Babbage and later.
-pub(super) fn post_alonzo<V, S>(
-    wire: &KeepRaw<'_, GenPostAlonzoTransactionOutput<'_, V, S>>,
-    (lovelace, assets): Money,
-) -> Result<Output, DecodeError> {
-    let mut output = Output { assets, ..at_address(wire.address.to_vec(), lovelace) };
-    match wire.datum_option.as_deref() {
-        None => {}
-        Some(DatumOption::Hash(hash)) => output.data_hash = Some(**hash),
-        Some(DatumOption::Data(datum)) => {
-            output.data_hash = Some(blake2b(datum.raw_cbor()));
-            output.inline_datum = Some(datum.raw_cbor().to_vec());
-        }
-    }
-    if wire.script_ref.is_some() {
-        let in_script = |reason| DecodeError::malformed("reference script", reason);
-        let script = raw_script_ref(wire.raw_cbor()).map_err(in_script)?;
-        output.reference_script_hash = Some(script_hash(script).map_err(in_script)?);
-        output.script_ref = Some(script.to_vec());
-    }
-    Ok(output)
-}
-
-pub(super) fn alonzo_value(value: &alonzo::Value) -> Money {
-    match value {
-        alonzo::Value::Coin(coin) => (*coin, Vec::new()),
-        alonzo::Value::Multiasset(coin, assets) => (*coin, in_order(assets, |amount| *amount)),
-    }
-}
-
-pub(super) fn conway_value(value: &conway::Value) -> Money {
-    match value {
-        conway::Value::Coin(coin) => (*coin, Vec::new()),
-        conway::Value::Multiasset(coin, assets) => {
-            (*coin, in_order(assets, |amount| u64::from(*amount)))
-        }
-    }
-}
-
-fn in_order<A>(
-    policies: &BTreeMap<Hash<28>, BTreeMap<Bytes, A>>,
-    quantity: impl Fn(&A) -> u64,
-) -> Vec<Asset> {
-    let assets = policies.iter().flat_map(|(policy, names)| names.iter().map(move |a| (policy, a)));
-    let asset = |(policy, (name, amount)): (&Hash<28>, (&Bytes, &A))| Asset {
-        policy: **policy,
-        name: name.to_vec(),
-        quantity: quantity(amount),
+/// Lovelace, and assets by policy, then name.
+fn money(value: &Value) -> (u64, Vec<Asset>) {
+    let (lovelace, policies) = match value {
+        Value::Coin(lovelace) => return (*lovelace, Vec::new()),
+        Value::Multiasset(lovelace, policies) => (*lovelace, policies),
     };
-    assets.map(asset).collect()
-}
-
-/// The wrapped bytes of an output's reference script. pallas has read the same output before, but
-/// doesn't keep them.
-fn raw_script_ref(output: &[u8]) -> Result<&[u8], CborError> {
-    let mut d = Decoder::new(output);
-    let mut fields = d.map()?;
-    let mut script = None;
-    while has_more(&mut d, &mut fields)? {
-        if d.u64()? == SCRIPT_REF_KEY {
-            d.tag()?;
-            script = Some(d.bytes()?);
-        } else {
-            d.skip()?;
-        }
-    }
-    script.ok_or_else(|| CborError::message("not found in its output"))
+    let assets = policies.iter().flat_map(|(policy, names)| {
+        names.iter().map(|(name, quantity)| Asset {
+            policy: **policy,
+            name: name.to_vec(),
+            quantity: *quantity,
+        })
+    });
+    (lovelace, assets.collect())
 }
 
 /// The hash of `[language, script]`: over the language and the script's own bytes.
 fn script_hash(script_ref: &[u8]) -> Result<[u8; 28], CborError> {
     let mut d = Decoder::new(script_ref);
-    d.array()?;
+    let left = start(&mut d, 2)?;
     let language = d.u8()?;
     let script = match language {
         // A native script is CBOR itself.
@@ -129,6 +148,7 @@ fn script_hash(script_ref: &[u8]) -> Result<[u8; 28], CborError> {
         }
         _ => d.bytes()?,
     };
+    end(&mut d, left)?;
     let mut tagged = Vec::with_capacity(1 + script.len());
     tagged.push(language);
     tagged.extend_from_slice(script);
