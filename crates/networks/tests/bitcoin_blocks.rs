@@ -28,8 +28,10 @@ fn spent(block: &Block<Output>) -> Vec<Outpoint> {
     block.txs.iter().flat_map(|tx| tx.spends.clone()).collect()
 }
 
+type Moves = (TxId, Vec<Outpoint>, Vec<(u32, Vec<u8>, u64)>);
+
 /// What a list of transactions gave and took, computed by rust-bitcoin from the same bytes.
-fn by_the_library(raw: &[u8]) -> Vec<(TxId, Vec<Outpoint>, Vec<(u32, Vec<u8>, u64)>)> {
+fn by_the_library(raw: &[u8]) -> Vec<Moves> {
     use bitcoin::hashes::Hash;
     let block: bitcoin::Block = bitcoin::consensus::deserialize(raw).unwrap();
     let txs = block.txdata.into_iter().map(|tx| {

@@ -112,12 +112,12 @@ fn assert_same_output(ours: &Output, theirs: &pallas_traverse::MultiEraOutput<'_
     assert_eq!(Address::from_bytes(&ours.addr).unwrap(), address);
     let (payment, stake) = match &address {
         Address::Shelley(x) => (Some(**x.payment().as_hash()), x.delegation().as_hash()),
-        _ => (None, None),
+        Address::Byron(_) | Address::Stake(_) => (None, None),
     };
     assert_eq!((ours.payment_credential, ours.stake_credential), (payment, stake.map(|h| **h)));
     let stake_addr = match address {
         Address::Shelley(x) => pallas_addresses::StakeAddress::try_from(x).ok(),
-        _ => None,
+        Address::Byron(_) | Address::Stake(_) => None,
     };
     assert_eq!(ours.stake_addr, stake_addr.map(|x| x.to_vec()));
     assert_eq!(ours.lovelace, theirs.value().coin());
