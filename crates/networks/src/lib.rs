@@ -8,12 +8,12 @@
 //! | what a person types, and what a person reads | [`address`] |
 //! | block files cut into blocks | [`bitcoin::framing`], [`cardano::framing`] |
 //!
-//! Everything here is a pure function of the bytes it is given. Whatever those bytes are, the answer
-//! is a value or an error: nothing panics, and nothing allocates more than a small multiple of its
-//! input. Hashes are in wire order.
+//! Everything here is a pure function of the bytes it is given. Whatever those bytes are, the
+//! answer is a value or an error: nothing panics, and nothing allocates more than a small multiple
+//! of its input. Hashes are in wire order.
 //!
-//! Deliberately absent: sockets and files (a caller passes slices or readers), consensus rules beyond
-//! what ties a body to its header, and anything that remembers.
+//! Deliberately absent: sockets and files (a caller passes slices or readers), consensus rules
+//! beyond what ties a body to its header, and anything that remembers.
 //!
 //! ```
 //! use unspent_model::Network;

@@ -4,7 +4,7 @@
 //! generated chains work too.
 
 use bitcoin::{
-    Transaction, VarInt,
+    Transaction, TxOut, VarInt,
     blockdata::{
         block::Header as WireHeader,
         constants::ChainHash,
@@ -68,25 +68,22 @@ pub(crate) fn decode(
     let mut rest = raw;
     let wire = wire_header(&mut rest)?;
     let summary = summary(&wire);
-    let mut body = read_body(&mut rest)?;
+    let Body { named_height, mut txs } = read_body(&mut rest, &wire)?;
     if !rest.is_empty() {
         return Err(DecodeError::TrailingBytes { count: rest.len() });
     }
-    let ids = body.iter().map(|(id, _)| *id).collect();
+    let ids = txs.iter().map(|tx| sha256d::Hash::from_byte_array(tx.id.0)).collect();
     if merkle_root(ids) != Some(wire.merkle_root.to_raw_hash()) {
         return Err(DecodeError::MerkleRoot);
     }
     let is_first = genesis_hash(network) == Some(summary.hash);
-    let height = height
-        .or_else(|| is_first.then_some(0))
-        .or_else(|| named_height(&wire, body.first().map(|(_, tx)| tx)?))
-        .ok_or(DecodeError::HeightUnknown)?;
+    let height = height.or_else(|| is_first.then_some(0)).or(named_height);
+    let height = height.ok_or(DecodeError::HeightUnknown)?;
     if height == 0 {
         // The first coinbase was never added to the coin set.
-        body.iter_mut().for_each(|(_, tx)| tx.output.clear());
+        txs.iter_mut().for_each(|tx| tx.creates.clear());
     }
-    let txs = body.into_iter().enumerate().map(|(i, (id, tx))| to_model(id, tx, i == 0));
-    Ok(Block { header: header(&summary, height), txs: txs.collect::<Result<_, _>>()? })
+    Ok(Block { header: header(&summary, height), txs })
 }
 
 fn header(summary: &RawHeader, height: u64) -> Header {
@@ -114,16 +111,25 @@ fn summary(header: &WireHeader) -> RawHeader {
     }
 }
 
-fn read_body(rest: &mut &[u8]) -> Result<Vec<(sha256d::Hash, Transaction)>, DecodeError> {
+/// The transactions, and the height that the first of them names.
+struct Body {
+    named_height: Option<u64>,
+    txs: Vec<Tx<Output>>,
+}
+
+fn read_body(rest: &mut &[u8], header: &WireHeader) -> Result<Body, DecodeError> {
     let malformed = |e| DecodeError::malformed("transaction", e);
     let count = VarInt::consensus_decode(rest).map_err(malformed)?.0;
     let room = usize::try_from(count).unwrap_or(usize::MAX).min(rest.len() / SMALLEST_TX);
-    let mut body = Vec::with_capacity(room);
-    for _ in 0..count {
+    let mut body = Body { named_height: None, txs: Vec::with_capacity(room) };
+    for i in 0..count {
         let before = *rest;
         let tx = Transaction::consensus_decode_from_finite_reader(rest).map_err(malformed)?;
         let raw = before.get(..before.len() - rest.len()).unwrap_or_default();
-        body.push((txid(&tx, raw)?, tx));
+        if i == 0 {
+            body.named_height = named_height(header, &tx);
+        }
+        body.txs.push(to_model(txid(&tx, raw)?, tx, i == 0)?);
     }
     Ok(body)
 }
@@ -149,26 +155,24 @@ fn txid(tx: &Transaction, raw: &[u8]) -> Result<sha256d::Hash, DecodeError> {
     Ok(sha256d::Hash::from_engine(engine))
 }
 
-/// The root of the tree over `level`, or `None` when there is no transaction, or when a pair of equal
-/// hashes lets two different lists have the same root (CVE-2012-2459).
+/// The root of the tree over `level`, or `None` when there is no transaction, or when a pair of
+/// equal hashes lets two different lists have the same root (CVE-2012-2459).
 fn merkle_root(mut level: Vec<sha256d::Hash>) -> Option<sha256d::Hash> {
     while level.len() > 1 {
         if level.chunks_exact(2).any(|pair| pair.first() == pair.last()) {
             return None;
         }
-        level = level
-            .chunks(2)
-            .filter_map(|pair| Some((pair.first()?, pair.last()?)))
-            .map(node)
-            .collect();
+        level = level.chunks(2).map(node).collect();
     }
     level.pop()
 }
 
-fn node((left, right): (&sha256d::Hash, &sha256d::Hash)) -> sha256d::Hash {
+/// The node over a pair; the last of an odd number is paired with itself.
+fn node(pair: &[sha256d::Hash]) -> sha256d::Hash {
     let mut engine = sha256d::Hash::engine();
-    engine.input(left.as_byte_array());
-    engine.input(right.as_byte_array());
+    for hash in pair.first().into_iter().chain(pair.last()) {
+        engine.input(hash.as_byte_array());
+    }
     sha256d::Hash::from_engine(engine)
 }
 
@@ -197,19 +201,22 @@ fn to_model(id: sha256d::Hash, tx: Transaction, is_first: bool) -> Result<Tx<Out
         return Err(DecodeError::malformed("block", reason));
     }
     let spends = if is_coinbase { Vec::new() } else { spends(&tx) };
+    // Sized at once: almost everything is kept, and outputs are large.
+    let mut creates = Vec::with_capacity(tx.output.len());
     let outputs = (0_u32..).zip(tx.output);
     let kept = outputs.filter(|(_, out)| !is_unspendable(&out.script_pubkey));
-    let creates = kept.map(|(index, out)| {
-        let output = Output {
-            addr: out.script_pubkey.into_bytes(),
-            lovelace: out.value.to_sat(),
-            is_coinbase,
-            ..Output::default()
-        };
-        (index, output)
-    });
+    creates.extend(kept.map(|(index, out)| (index, output(out, is_coinbase))));
     let id = TxId(id.to_byte_array());
-    Ok(Tx { id, spends, creates: creates.collect(), is_invalid: false, is_coinbase })
+    Ok(Tx { id, spends, creates, is_invalid: false, is_coinbase })
+}
+
+fn output(out: TxOut, is_coinbase: bool) -> Output {
+    Output {
+        addr: out.script_pubkey.into_bytes(),
+        lovelace: out.value.to_sat(),
+        is_coinbase,
+        ..Output::default()
+    }
 }
 
 fn spends(tx: &Transaction) -> Vec<Outpoint> {

@@ -1,8 +1,9 @@
 //! Block files of a node: `magic | length u32le | block`, over and over.
 //!
-//! Nodes allocate these files ahead, so zeros may follow any block, and current nodes obfuscate what
-//! they write with an 8-byte key (`xor.dat`), but not the zeros they allocate: padding is a zero byte
-//! before or after the key is applied. Blocks are in the order of their arrival, not of the chain.
+//! Nodes allocate these files ahead, so zeros may follow any block, and current nodes obfuscate
+//! what they write with an 8-byte key (`xor.dat`), but not the zeros they allocate: padding is a
+//! zero byte before or after the key is applied. Blocks are in the order of their arrival, not of
+//! the chain.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -29,7 +30,8 @@ pub enum FramingError {
     NoFraming(Network),
     /// Another network, a wrong key, or not a block file.
     #[error(
-        "no block of this network starts at byte {offset} (found {found:02x?}); check the network and the key in xor.dat"
+        "no block of this network starts at byte {offset} (found {found:02x?}); \
+         check the network and the key in xor.dat"
     )]
     BadMagic {
         /// Where in the file.

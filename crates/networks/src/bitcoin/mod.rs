@@ -2,8 +2,8 @@
 
 use unspent_model::Network;
 
-pub mod address;
-pub mod decode;
+pub(crate) mod address;
+pub(crate) mod decode;
 pub mod framing;
 
 /// A block may have this many bytes: the weight limit of 4,000,000 divided by its smallest factor.

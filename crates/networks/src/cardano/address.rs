@@ -30,8 +30,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Reads what can be read: eras before Babbage accepted addresses with more bytes than needed, so
-    /// a length is only ever too short. Byron addresses have no parts.
+    /// Reads what can be read: eras before Babbage accepted addresses with more bytes than needed,
+    /// so a length is only ever too short. Byron addresses have no parts.
     pub(super) fn of(addr: &[u8]) -> Self {
         let Some(header) = addr.first() else { return Self::default() };
         let kind = header >> 4;

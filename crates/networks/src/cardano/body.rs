@@ -59,8 +59,8 @@ impl Body<'_> {
         Ok((&self.inputs, creates.collect::<Result<_, DecodeError>>()?))
     }
 
-    /// What it spends and creates when phase 2 fails: the return stands after the outputs that never
-    /// came to be.
+    /// What it spends and creates when phase 2 fails: the return stands after the outputs that
+    /// never came to be.
     pub(super) fn when_invalid(&self) -> Result<Moves<'_>, DecodeError> {
         let index = u32::try_from(self.outputs.len());
         let index = index.map_err(|e| DecodeError::malformed("output index", e))?;

@@ -109,8 +109,8 @@ fn outpoint(input: &TxIn) -> Result<Outpoint, DecodeError> {
     }
 }
 
-/// The ledger compares addresses by their canonical envelope around the payload's own bytes, and so do
-/// we: the same address is the same bytes in every era.
+/// The ledger compares addresses by their canonical envelope around the payload's own bytes, and so
+/// do we: the same address is the same bytes in every era.
 fn to_output(wire: &TxOut) -> Output {
     let address = ByronAddress::new(&wire.address.payload.0, wire.address.crc);
     output::at_address(address.to_vec(), wire.amount)

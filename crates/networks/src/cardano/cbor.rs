@@ -6,8 +6,8 @@ use pallas_codec::minicbor::{
     decode::Error as CborError,
 };
 
-/// Counts down the items left of an array or a map, or steps over the end of one that doesn't say how
-/// many it has.
+/// Counts down the items left of an array or a map, or steps over the end of one that doesn't say
+/// how many it has.
 pub(super) fn has_more(d: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, CborError> {
     match left {
         Some(0) => Ok(false),

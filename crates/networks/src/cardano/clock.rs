@@ -1,8 +1,8 @@
 //! Slots to epochs and to wall-clock time.
 //!
-//! Byron slots last 20 seconds, all later ones a second. pallas counts Byron epochs in seconds with the
-//! length of the later epochs, which is wrong on preview, and it overflows on hostile slots; hence
-//! this small table. It agrees with pallas wherever pallas is right.
+//! Byron slots last 20 seconds, all later ones a second. pallas counts Byron epochs in seconds with
+//! the length of the later epochs, which is wrong on preview, and it overflows on hostile slots;
+//! hence this small table. It agrees with pallas wherever pallas is right.
 
 use unspent_model::Network;
 
@@ -51,7 +51,8 @@ impl Clock {
         self.start.checked_add(byron.checked_mul(BYRON_SLOT_SECONDS)?)?.checked_add(later)
     }
 
-    /// The slot that Byron writes as epoch and slot inside the epoch; `None` when it is out of range.
+    /// The slot that Byron writes as epoch and slot inside the epoch; `None` when it is out of
+    /// range.
     pub fn byron_slot(self, epoch: u64, slot: u64) -> Option<u64> {
         epoch.checked_mul(self.byron_epoch_slots)?.checked_add(slot)
     }

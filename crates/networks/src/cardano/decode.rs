@@ -1,7 +1,7 @@
 //! Cardano blocks: `[era, block]`, as nodes store and send them.
 //!
-//! Only what moves coins is read: witnesses and metadata are stepped over. Phase-2 validity is settled
-//! here, so that nobody after this page needs to know of it.
+//! Only what moves coins is read: witnesses and metadata are stepped over. Phase-2 validity is
+//! settled here, so that nobody after this page needs to know of it.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! Coins that exist before the first block.
 //!
-//! Byron's genesis file gives balances to addresses and, on the main network, to redeem keys (AVVM);
-//! Shelley's may give initial funds. Such a coin has no transaction: its name is the hash of its
-//! address, output 0, as in the ledger.
+//! Byron's genesis file gives balances to addresses and, on the main network, to redeem keys
+//! (AVVM); Shelley's may give initial funds. Such a coin has no transaction: its name is the hash
+//! of its address, output 0, as in the ledger.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use pallas_addresses::{ByronAddress, byron::AddressPayload};
@@ -73,8 +73,8 @@ enum Kind {
     Shelley,
 }
 
-/// The coins of a network's genesis files, by outpoint. Files may come in any order; which is which is
-/// seen from what they hold.
+/// The coins of a network's genesis files, by outpoint. Files may come in any order; which is which
+/// is seen from what they hold.
 ///
 /// # Errors
 ///

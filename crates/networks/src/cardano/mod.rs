@@ -2,12 +2,12 @@
 
 use unspent_model::Network;
 
-pub mod address;
+pub(crate) mod address;
 mod body;
 mod byron;
 mod cbor;
 pub mod clock;
-pub mod decode;
+pub(crate) mod decode;
 pub mod framing;
 pub mod genesis;
 mod output;

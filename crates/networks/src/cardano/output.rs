@@ -1,8 +1,8 @@
 //! Outputs of Shelley and later.
 //!
-//! Invariant: datums and scripts are the bytes of the chain, never encoded again, because their hash
-//! is over those bytes. They aren't looked into either: how deep they nest is up to whoever wrote
-//! them, and pallas reads datums recursively.
+//! Invariant: datums and scripts are the bytes of the chain, never encoded again, because their
+//! hash is over those bytes. They aren't looked into either: how deep they nest is up to whoever
+//! wrote them, and pallas reads datums recursively.
 
 use pallas_codec::minicbor::{Decode, Decoder, data::Type, decode::Error as CborError};
 use pallas_primitives::alonzo::{self, Value};
