@@ -1,0 +1,180 @@
+//! Block files to the chain room.
+//!
+//! First everything is looked at and a plan is made; only then is the folder opened for writing (or,
+//! where it exists, changed). A refused import of a new folder leaves no folder behind.
+
+mod apply;
+mod bitcoin;
+mod branch;
+mod cardano;
+mod catalogue;
+mod chunks;
+mod files;
+mod pipeline;
+mod plan;
+mod progress;
+mod summary;
+mod workroom;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::Context;
+use unspent_chain::{ChainIndex, OpenError, Options, Reader, Status};
+use unspent_model::{Family, Network, chain::GenesisCoin};
+use unspent_networks::cardano::genesis::genesis_coins;
+
+pub(crate) use progress::Show;
+pub(crate) use summary::Summary;
+
+use self::{
+    branch::Limits,
+    files::InputFile,
+    pipeline::Blocks,
+    plan::{Fork, Plan, Stored},
+    workroom::Workroom,
+};
+use crate::{cli::OptionArgs, fault::Fault, interrupt::Interrupt};
+
+/// Memory for reading what a folder says of itself.
+const SMALL_CACHE: usize = 8 << 20;
+
+/// What to import and how.
+pub(crate) struct Request<'a> {
+    pub(crate) data_dir: &'a Path,
+    pub(crate) network: Option<Network>,
+    pub(crate) genesis: &'a [PathBuf],
+    pub(crate) stop_at: Option<u64>,
+    pub(crate) allow_holes: bool,
+    pub(crate) no_bulk: bool,
+    pub(crate) options: &'a OptionArgs,
+    pub(crate) paths: &'a [PathBuf],
+}
+
+/// Imports; the summary says what came of it.
+pub(crate) fn run(
+    request: &Request<'_>,
+    show: Show,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let folder = request.data_dir.join("chain");
+    let known = known(&folder)?;
+    let network = network(request, known.as_ref())?;
+    let options = request.options.resolve(network, known.as_ref())?;
+    let genesis = read_genesis(network, request.genesis)?;
+    let files = files::find(request.paths)?;
+    let workroom = Workroom::new(request.data_dir);
+    let open = || ChainIndex::open(&folder, network, options.clone(), &genesis);
+    let (mut index, plan) = if known.is_some() {
+        let (index, _) = open()?;
+        let stored = Stored::seen_by(index.reader())?;
+        let plan = make_plan(request, network, files, &workroom, &stored)?;
+        (index, plan)
+    } else {
+        let plan = make_plan(request, network, files, &workroom, &Stored::nothing())?;
+        (open()?.0, plan)
+    };
+    if request.allow_holes {
+        index.allow_holes();
+    }
+    let warnings = warnings(request, network, known.as_ref(), &options);
+    let Plan { source, total, coming, fork, left_out } = plan;
+    let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
+    let mut blocks = Blocks::start(network, source);
+    let bounds = apply::Bounds { coming, stop_at: request.stop_at, bulk: !request.no_bulk };
+    let mut progress = show.start(total);
+    let done = apply::all(&mut index, &mut blocks, &bounds, &mut progress, interrupt)?;
+    progress.finish();
+    let report = summary::Report { rolled_back, left_out, warnings, took: started.elapsed() };
+    Summary::new(&index.reader().status()?, done, report)
+}
+
+/// What an existing folder says of itself; `None` when there is none.
+pub(crate) fn known(folder: &Path) -> anyhow::Result<Option<Status>> {
+    match Reader::open(folder, SMALL_CACHE) {
+        Ok(reader) => Ok(Some(reader.status()?)),
+        Err(OpenError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn network(request: &Request<'_>, known: Option<&Status>) -> anyhow::Result<Network> {
+    match (request.network, known.map(|status| status.network)) {
+        (Some(wanted), Some(found)) if wanted != found => {
+            Err(OpenError::OtherNetwork { found, wanted }.into())
+        }
+        (Some(network), _) | (None, Some(network)) => Ok(network),
+        (None, None) => {
+            let fault = Fault::usage("the folder is new, so its network must be given");
+            Err(fault.hint("pass --network NAME, for example --network bitcoin").into())
+        }
+    }
+}
+
+fn read_genesis(network: Network, paths: &[PathBuf]) -> anyhow::Result<Vec<GenesisCoin>> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = paths.iter().map(|path| {
+        let packed = path.extension().is_some_and(|ending| ending == "zst");
+        let file = InputFile { path: path.clone(), is_packed: packed };
+        let mut bytes = Vec::new();
+        let read = chunks::open(&file)?.read_to_end(&mut bytes);
+        read.with_context(|| format!("can't read {}", path.display()))?;
+        Ok(bytes)
+    });
+    let files = files.collect::<anyhow::Result<Vec<_>>>()?;
+    let slices: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    Ok(genesis_coins(network, &slices)?)
+}
+
+fn make_plan(
+    request: &Request<'_>,
+    network: Network,
+    files: Vec<InputFile>,
+    workroom: &Workroom,
+    stored: &Stored,
+) -> anyhow::Result<Plan> {
+    match network.family() {
+        Family::Cardano => cardano::plan(network, files, stored, request.stop_at),
+        Family::Bitcoin => {
+            let limits = Limits { stop_at: request.stop_at, allow_holes: request.allow_holes };
+            let is_packed = files.iter().any(|file| file.is_packed);
+            let room = if is_packed { workroom.open()? } else { PathBuf::new() };
+            bitcoin::plan(network, &files, &room, stored, &limits)
+        }
+    }
+}
+
+fn warnings(
+    request: &Request<'_>,
+    network: Network,
+    known: Option<&Status>,
+    options: &Options,
+) -> Vec<String> {
+    let is_new = known.is_none_or(|status| status.chain.is_none());
+    let mut warnings = Vec::new();
+    if network.family() == Family::Cardano && is_new && request.genesis.is_empty() {
+        warnings.push(
+            "no --genesis was given: coins that exist before the first block are unknown".into(),
+        );
+    }
+    if !options.enabled {
+        warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
+    }
+    warnings
+}
+
+fn change_branch(index: &mut ChainIndex, fork: &Fork) -> anyhow::Result<summary::RolledBack> {
+    let from = index.tip();
+    let undone = index.rollback(fork.target).with_context(|| {
+        let at = fork.height.map_or("the origin".into(), |height| format!("height {height}"));
+        let depth = fork.undoes;
+        format!("a branch with more work leaves the stored chain at {at}, {depth} blocks down")
+    })?;
+    Ok(summary::RolledBack { from, to: undone.tip, blocks: undone.blocks })
+}

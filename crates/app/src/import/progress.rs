@@ -1,0 +1,114 @@
+//! How far an import is: a bar on a terminal, plain lines elsewhere, nothing for programs.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::apply::Done;
+use crate::{chain::text::grouped, fault::complain};
+
+/// Plain lines come this far apart.
+const LINES_EVERY: Duration = Duration::from_secs(5);
+/// Looking at the clock for each block would cost more than it tells.
+const BLOCKS_PER_LOOK: u64 = 64;
+const TEMPLATE: &str = "{bar:32.cyan/blue} {pos}/{len} blocks  {per_sec}  {msg}  eta {eta}";
+
+/// In which way progress is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Show {
+    /// Not at all.
+    Nothing,
+    /// A bar that is drawn over.
+    Bar,
+    /// A line every few seconds.
+    Lines,
+}
+
+impl Show {
+    /// The way that fits where standard error goes.
+    pub(crate) fn suitable(json: bool) -> Self {
+        match (json, std::io::stderr().is_terminal()) {
+            (true, _) => Self::Nothing,
+            (false, true) => Self::Bar,
+            (false, false) => Self::Lines,
+        }
+    }
+
+    /// Starts showing an import of `total` blocks.
+    pub(crate) fn start(self, total: u64) -> Progress {
+        let bar = (self == Self::Bar).then(|| {
+            let bar = ProgressBar::new(total);
+            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Progress { show: self, bar, total, started: now, said: now, ticks: 0 }
+    }
+}
+
+/// An import under way.
+pub(crate) struct Progress {
+    show: Show,
+    bar: Option<ProgressBar>,
+    total: u64,
+    started: Instant,
+    said: Instant,
+    ticks: u64,
+}
+
+impl Progress {
+    /// One more block was handled.
+    pub(crate) fn tick(&mut self, height: u64, done: &Done) {
+        self.ticks += 1;
+        if self.show == Show::Nothing || !self.ticks.is_multiple_of(BLOCKS_PER_LOOK) {
+            return;
+        }
+        let handled = done.blocks + done.already;
+        if let Some(bar) = &self.bar {
+            bar.set_position(handled);
+            bar.set_message(format!("height {}", grouped(u128::from(height))));
+        } else if self.said.elapsed() >= LINES_EVERY {
+            self.said = Instant::now();
+            complain("import", &self.line(height, done));
+        }
+    }
+
+    fn line(&self, height: u64, done: &Done) -> String {
+        let speed = rate(done.blocks, self.started.elapsed());
+        let handled = grouped(u128::from(done.blocks + done.already));
+        let (total, height) = (grouped(u128::from(self.total)), grouped(u128::from(height)));
+        format!("{handled} of {total} blocks, height {height}, {speed:.0} blocks/s")
+    }
+
+    /// The import is over.
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Blocks per second.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn rate(blocks: u64, took: Duration) -> f64 {
+    blocks as f64 / took.as_secs_f64().max(1e-6)
+}
+
+impl Show {
+    /// A count that has no known end.
+    pub(crate) fn spinner(self) -> ProgressBar {
+        if self != Self::Bar {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} entries  {per_sec}") {
+            bar.set_style(style);
+        }
+        bar
+    }
+}
