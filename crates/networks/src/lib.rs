@@ -9,8 +9,8 @@
 //! | block files cut into blocks | [`bitcoin::framing`], [`cardano::framing`] |
 //!
 //! Everything here is a pure function of the bytes it is given. Whatever those bytes are, the
-//! answer is a value or an error: nothing panics, and nothing allocates more than a small multiple
-//! of its input. Hashes are in wire order.
+//! answer is a value or an error: nothing panics, and memory is bounded by the size of the input,
+//! which is capped. Hashes are in wire order.
 //!
 //! Deliberately absent: sockets and files (a caller passes slices or readers), consensus rules
 //! beyond what ties a body to its header, and anything that remembers.
@@ -71,6 +71,9 @@ pub enum DecodeError {
     /// The transactions aren't those that the header commits to.
     #[error("the transactions don't match the header's merkle root; fetch the block again")]
     MerkleRoot,
+    /// The parts of the block aren't those that the header commits to.
+    #[error("the block doesn't match the header's body hash; fetch it again")]
+    BodyHash,
     /// The era is newer than this program.
     #[error("block era {0} is unknown; a newer release may know it")]
     UnknownEra(u64),

@@ -26,12 +26,12 @@ fn raw(e: &mut Cbor, bytes: &[u8]) {
     e.writer_mut().extend_from_slice(bytes);
 }
 
-fn header() -> Vec<u8> {
+fn header(body_hash: &[u8]) -> Vec<u8> {
     cbor(|e| {
         e.array(2).unwrap().array(10).unwrap().u64(7).unwrap().u64(100).unwrap();
         e.bytes(&[1; 32]).unwrap().bytes(&[2; 32]).unwrap().bytes(&[3; 32]).unwrap();
         e.array(2).unwrap().bytes(&[4; 64]).unwrap().bytes(&[5; 80]).unwrap();
-        e.u64(0).unwrap().bytes(&[6; 32]).unwrap();
+        e.u64(0).unwrap().bytes(body_hash).unwrap();
         e.array(4).unwrap().bytes(&[7; 32]).unwrap().u64(0).unwrap().u64(0).unwrap();
         e.bytes(&[8; 64]).unwrap();
         e.array(2).unwrap().u64(9).unwrap().u64(0).unwrap();
@@ -40,30 +40,48 @@ fn header() -> Vec<u8> {
 }
 
 /// The header of Shelley to Alonzo, with the fields of later ones in flat order and two VRF proofs.
-fn alonzo_header() -> Vec<u8> {
+fn alonzo_header(body_hash: &[u8]) -> Vec<u8> {
     cbor(|e| {
         e.array(2).unwrap().array(15).unwrap().u64(7).unwrap().u64(100).unwrap();
         e.bytes(&[1; 32]).unwrap().bytes(&[2; 32]).unwrap().bytes(&[3; 32]).unwrap();
         for _ in 0..2 {
             e.array(2).unwrap().bytes(&[4; 64]).unwrap().bytes(&[5; 80]).unwrap();
         }
-        e.u64(0).unwrap().bytes(&[6; 32]).unwrap();
+        e.u64(0).unwrap().bytes(body_hash).unwrap();
         e.bytes(&[7; 32]).unwrap().u64(0).unwrap().u64(0).unwrap().bytes(&[8; 64]).unwrap();
         e.u64(6).unwrap().u64(0).unwrap().bytes(&[9; 448]).unwrap();
     })
 }
 
 fn block_of(era: u8, bodies: &[Vec<u8>], invalid: &[u32]) -> Vec<u8> {
+    let parts = parts_of(bodies, invalid);
+    let hash = body_hash(&parts);
     cbor(|e| {
         e.array(2).unwrap().u8(era).unwrap().array(5).unwrap();
-        raw(e, &if era < 6 { alonzo_header() } else { header() });
-        e.array(bodies.len() as u64).unwrap();
-        bodies.iter().for_each(|body| raw(e, body));
-        e.array(bodies.len() as u64).unwrap();
-        bodies.iter().for_each(|_| raw(e, &[0xa0]));
-        e.map(0).unwrap();
-        e.encode(invalid).unwrap();
+        raw(e, &if era < 6 { alonzo_header(&hash) } else { header(&hash) });
+        parts.iter().for_each(|part| raw(e, part));
     })
+}
+
+fn parts_of(bodies: &[Vec<u8>], invalid: &[u32]) -> [Vec<u8>; 4] {
+    let count = bodies.len() as u64;
+    let list = |items: &dyn Fn(&mut Cbor)| {
+        cbor(|e| {
+            e.array(count).unwrap();
+            items(e);
+        })
+    };
+    [
+        list(&|e| bodies.iter().for_each(|body| raw(e, body))),
+        list(&|e| bodies.iter().for_each(|_| raw(e, &[0xa0]))),
+        vec![0xa0],
+        cbor(|e| drop(e.encode(invalid).map(|_| ()))),
+    ]
+}
+
+fn body_hash(parts: &[Vec<u8>; 4]) -> Vec<u8> {
+    let hashes = parts.each_ref().map(|part| *Hasher::<256>::hash(part));
+    Hasher::<256>::hash(&hashes.concat()).to_vec()
 }
 
 fn decode(bodies: &[Vec<u8>], invalid: &[u32]) -> Block<Output> {
@@ -121,7 +139,9 @@ fn amounts(tx: &Tx<Output>) -> Vec<(u32, u64, bool)> {
 #[test]
 fn a_valid_transaction_ignores_its_collateral_and_return_and_never_spends_references() {
     let body = full_body(true);
-    let block = decode(std::slice::from_ref(&body), &[]);
+    let bodies = std::slice::from_ref(&body);
+    let hash = body_hash(&parts_of(bodies, &[]));
+    let block = decode(bodies, &[]);
     let tx = &block.txs[0];
     assert_eq!(tx.id.0, *Hasher::<256>::hash(&body));
     assert_eq!(tx.spends, [coin(1, 0), coin(2, 1)]);
@@ -129,7 +149,7 @@ fn a_valid_transaction_ignores_its_collateral_and_return_and_never_spends_refere
     assert!(!tx.is_invalid);
     assert_eq!((block.header.point.height, block.header.point.slot), (7, 100));
     assert_eq!(block.header.parent, BlockHash([1; 32]));
-    assert_eq!(block.header.point.hash.0, *Hasher::<256>::hash(&header()));
+    assert_eq!(block.header.point.hash.0, *Hasher::<256>::hash(&header(&hash)));
 }
 
 #[test]
@@ -310,6 +330,22 @@ fn a_boundary_block_has_no_transactions_and_the_number_of_its_predecessor() {
 }
 
 #[test]
+fn a_body_that_is_not_the_headers_is_refused() {
+    let honest = block_of(7, &[full_body(true)], &[]);
+    assert!(decode_block(NETWORK, &honest, None).is_ok());
+    // The last byte is the empty list of failed transactions; before it, metadata and a witness.
+    for (back, byte) in [(1, 0x9f), (2, 0xbf), (3, 0xf6)] {
+        let mut raw = honest.clone();
+        let at = raw.len() - back;
+        raw[at] = byte;
+        if byte != 0xf6 {
+            raw.insert(at + 1, 0xff);
+        }
+        assert_eq!(decode_block(NETWORK, &raw, None), Err(DecodeError::BodyHash));
+    }
+}
+
+#[test]
 fn an_era_that_is_still_to_come_is_named() {
     let raw = block_of(8, &[], &[]);
     assert_eq!(decode_block(NETWORK, &raw, None), Err(DecodeError::UnknownEra(8)));
@@ -344,5 +380,29 @@ fn published_scenarios_of_failed_scripts_move_the_coins_they_should() {
             o.data_hash.is_some()
         });
         assert_eq!(returned, has_datum, "{name}");
+    }
+}
+
+proptest::proptest! {
+    /// The header promises whatever the body is, so that nothing is refused before it is read.
+    #[test]
+    fn damaged_bodies_under_an_honest_header_never_panic(
+        at in 0..400_usize,
+        value in proptest::prelude::any::<u8>(),
+        length in 0..400_usize,
+        invalid in proptest::prelude::any::<bool>(),
+    ) {
+        let script = [0x82, 0x02, 0x43, 1, 2, 3];
+        let output = rich_output(&[0x9f, 0x01, 0xff], Some(&script));
+        for mut body in [full_body(true), body_with(&output)] {
+            let at = at % body.len();
+            body[at] = value;
+            for era in [2, 5, 6, 7] {
+                let invalid: &[u32] = if invalid { &[0] } else { &[] };
+                let _ = decode_block(NETWORK, &block_of(era, &[body.clone()], invalid), None);
+            }
+            body.truncate(length);
+            let _ = decode_block(NETWORK, &block_of(7, &[body], &[]), None);
+        }
     }
 }

@@ -126,27 +126,28 @@ fn mutated_real_blocks_never_panic() {
     assert!(blocks.is_empty() || refused > 1_000, "mutations must bite: {refused}");
 }
 
-/// A Conway block with one transaction whose only output has this inline datum.
+/// A Conway block with one transaction whose only output has this inline datum, under a header
+/// that promises it.
 fn block_with_datum(datum: &[u8]) -> Vec<u8> {
+    use pallas_crypto::hash::Hasher;
     let Some(real) = data::bytes("cardano/eras/conway-mainnet-11544518.cbor") else {
         return Vec::new();
     };
-    let mut d = pallas_codec::minicbor::Decoder::new(&real);
-    d.array().unwrap();
-    d.u8().unwrap();
-    d.array().unwrap();
-    let start = d.position();
-    d.skip().unwrap();
-    let header = &real[start..d.position()];
-    let mut out = vec![0x82, 0x07, 0x85];
-    out.extend_from_slice(header);
-    out.extend_from_slice(&[0x81, 0xa3, 0x00, 0x80, 0x01, 0x81, 0xa3, 0x00, 0x58, 29, 0x61]);
-    out.extend_from_slice(&[7; 28]);
-    out.extend_from_slice(&[0x01, 0x05, 0x02, 0x82, 0x01, 0xd8, 0x18, 0x5a]);
-    out.extend_from_slice(&u32::try_from(datum.len()).unwrap().to_be_bytes());
-    out.extend_from_slice(datum);
-    out.extend_from_slice(&[0x02, 0x00, 0x81, 0xa0, 0xa0, 0x80]);
-    out
+    let block = pallas_traverse::MultiEraBlock::decode(&real).unwrap();
+    let header = block.header();
+    let promised = header.as_babbage().unwrap().header_body.block_body_hash;
+    let mut header = header.cbor().to_vec();
+    let mut bodies = vec![0x81, 0xa3, 0x00, 0x80, 0x01, 0x81, 0xa3, 0x00, 0x58, 29, 0x61];
+    bodies.extend_from_slice(&[7; 28]);
+    bodies.extend_from_slice(&[0x01, 0x05, 0x02, 0x82, 0x01, 0xd8, 0x18, 0x5a]);
+    bodies.extend_from_slice(&u32::try_from(datum.len()).unwrap().to_be_bytes());
+    bodies.extend_from_slice(datum);
+    bodies.extend_from_slice(&[0x02, 0x00]);
+    let parts = [bodies.as_slice(), &[0x81, 0xa0], &[0xa0], &[0x80]];
+    let hashes = parts.map(|part| *Hasher::<256>::hash(part)).concat();
+    let at = header.windows(32).position(|window| window == promised.as_slice()).unwrap();
+    header[at..at + 32].copy_from_slice(Hasher::<256>::hash(&hashes).as_slice());
+    [&[0x82, 0x07, 0x85][..], &header, &parts.concat()].concat()
 }
 
 #[test]

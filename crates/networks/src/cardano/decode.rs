@@ -1,6 +1,7 @@
 //! Cardano blocks: `[era, block]`, as nodes store and send them.
 //!
-//! Only what moves coins is read: witnesses and metadata are stepped over. Phase-2 validity is
+//! Only what moves coins is read: witnesses and metadata are stepped over, and hashed. From Shelley
+//! on, a decoded body is the one its header commits to; Byron's proof isn't checked. Phase-2 validity is
 //! settled here, so that nobody after this page needs to know of it.
 
 use std::collections::HashSet;
@@ -85,31 +86,35 @@ impl Place {
     }
 }
 
-fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> Place {
+fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> (Place, [u8; 32]) {
     let body = &header.header_body;
-    Place {
+    let place = Place {
         height: body.block_number,
         slot: body.slot,
         parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
         hash: BlockHash(*header.original_hash()),
-    }
+    };
+    (place, *body.block_body_hash)
 }
 
-fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> Place {
+fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> (Place, [u8; 32]) {
     let body = &header.header_body;
-    Place {
+    let place = Place {
         height: body.block_number,
         slot: body.slot,
         parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
         hash: BlockHash(*header.original_hash()),
-    }
+    };
+    (place, *body.block_body_hash)
 }
 
-/// A block of Shelley or later: header, bodies, and which of them failed in phase 2.
+/// A block of Shelley or later: header, bodies, which of them failed in phase 2, and the hash of
+/// all but the header.
 struct Parts<'b, H> {
     header: KeepRaw<'b, H>,
     bodies: Vec<KeepRaw<'b, Body<'b>>>,
     invalid: HashSet<u32>,
+    hash: [u8; 32],
 }
 
 fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, CborError> {
@@ -119,27 +124,46 @@ fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, Cbo
     }
     left = left.map(|length| length - 4);
     let header = d.decode()?;
-    let bodies = d.decode()?;
-    d.skip()?; // witnesses
-    d.skip()?; // metadata
+    let (bodies, bodies_hash) = hashed(d, |d| d.decode())?;
+    let ((), witnesses_hash) = hashed(d, |d| d.skip())?;
+    let ((), metadata_hash) = hashed(d, |d| d.skip())?;
+    let mut hashes = [bodies_hash, witnesses_hash, metadata_hash].concat();
     let mut invalid = None;
     if has_more(d, &mut left)? {
-        invalid = d.decode::<Option<Vec<u32>>>()?;
+        let (indexes, hash) = hashed(d, |d| d.decode::<Option<Vec<u32>>>())?;
         end(d, left)?;
+        invalid = indexes;
+        hashes.extend_from_slice(&hash);
     }
-    Ok(Parts { header, bodies, invalid: invalid.into_iter().flatten().collect() })
+    let invalid = invalid.into_iter().flatten().collect();
+    Ok(Parts { header, bodies, invalid, hash: blake2b(&hashes) })
+}
+
+/// What `read` finds, and the hash of the bytes it passed.
+fn hashed<'b, T>(
+    d: &mut Decoder<'b>,
+    read: impl FnOnce(&mut Decoder<'b>) -> Result<T, CborError>,
+) -> Result<(T, [u8; 32]), CborError> {
+    let start = d.position();
+    let found = read(d)?;
+    let bytes = d.input().get(start..d.position()).unwrap_or_default();
+    Ok((found, blake2b(bytes)))
 }
 
 fn later<'b, H: Decode<'b, ()>>(
     network: Network,
     era: Era,
-    place: impl Fn(&KeepRaw<'b, H>) -> Place,
+    place: impl Fn(&KeepRaw<'b, H>) -> (Place, [u8; 32]),
     d: &mut Decoder<'b>,
 ) -> Result<Block<Output>, DecodeError> {
-    let Parts { header, bodies, invalid } = parts(d).map_err(in_block)?;
+    let Parts { header, bodies, invalid, hash } = parts(d).map_err(in_block)?;
+    let (place, promised) = place(&header);
+    if hash != promised {
+        return Err(DecodeError::BodyHash);
+    }
     let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
     let txs = txs.collect::<Result<_, _>>()?;
-    Ok(Block { header: place(&header).header(network, era, false)?, txs })
+    Ok(Block { header: place.header(network, era, false)?, txs })
 }
 
 fn to_model(body: &KeepRaw<'_, Body<'_>>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
