@@ -1,8 +1,8 @@
 //! Cardano blocks: `[era, block]`, as nodes store and send them.
 //!
 //! Only what moves coins is read: witnesses and metadata are stepped over, and hashed. From Shelley
-//! on, a decoded body is the one its header commits to; Byron's proof isn't checked. Phase-2 validity is
-//! settled here, so that nobody after this page needs to know of it.
+//! on, a decoded body is the one its header commits to; Byron's proof isn't checked. Phase-2
+//! validity is settled here, so that nobody after this page needs to know of it.
 
 use std::collections::HashSet;
 
