@@ -160,6 +160,8 @@ impl Stage<'_> {
                 let value = encode_spent(spent.by, header, spent.coin.body());
                 self.pending.remember_spend(spent.outpoint, value);
             }
+        } else {
+            self.state.horizon.spends_floor = ordinal;
         }
         if undo.delta {
             let value = encode_delta(delta, self.options.self_contained);

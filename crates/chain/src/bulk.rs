@@ -4,7 +4,11 @@
 //! being flushed stays readable in memory until the next one starts. Queries, status and events see only
 //! what is flushed; a crash leaves the last flush.
 
-use std::{sync::Arc, thread, time::Instant};
+use std::{
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Instant,
+};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -132,9 +136,10 @@ impl Drop for Bulk<'_> {
 
 /// The thread that flushes. At most one batch is under way.
 struct Flusher {
-    batches: Sender<Batch>,
+    batches: Option<Sender<Batch>>,
     outcomes: Receiver<Result<State, StoreError>>,
     under_way: bool,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
@@ -142,7 +147,7 @@ impl Flusher {
         let (batches, inbox) = bounded::<Batch>(1);
         let (outbox, outcomes) = bounded(1);
         let (db, indexes) = (index.db.clone(), index.kept_indexes());
-        thread::spawn(move || {
+        let thread = thread::spawn(move || {
             for Batch { pending, state, counts } in inbox {
                 let started = Instant::now();
                 let written = pending.commit(&db, &state, indexes, Durability::Flushed);
@@ -155,11 +160,12 @@ impl Flusher {
                 }
             }
         });
-        Self { batches, outcomes, under_way: false }
+        Self { batches: Some(batches), outcomes, under_way: false, thread: Some(thread) }
     }
 
     fn send(&mut self, batch: Batch) -> Result<(), StoreError> {
-        self.batches.send(batch).map_err(|_| StoreError::FlusherGone)?;
+        let sent = self.batches.as_ref().map(|batches| batches.send(batch));
+        sent.and_then(Result::ok).ok_or(StoreError::FlusherGone)?;
         self.under_way = true;
         Ok(())
     }
@@ -169,5 +175,16 @@ impl Flusher {
             return Ok(None);
         }
         self.outcomes.recv().map_err(|_| StoreError::FlusherGone)?.map(Some)
+    }
+}
+
+impl Drop for Flusher {
+    /// The thread shares the database: it must be gone before the folder can be opened again.
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has already shown itself as a missing outcome.
+            let _ = thread.join();
+        }
     }
 }

@@ -23,8 +23,6 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_BLOOM_RATIO: f64 = 0.1;
 /// Threads for flushing and compaction.
 const BACKGROUND_JOBS: i32 = 4;
-/// Write buffer of each family near the tip.
-const WRITE_BUFFER: usize = 64 << 20;
 /// Compaction starts late: bulk flushes are few and large.
 const LEVEL_ZERO_TRIGGER: i32 = 8;
 /// Size of the first sorted level.
@@ -41,6 +39,15 @@ pub(crate) enum Access {
     ReadWrite,
     /// Beside a writer; creates and locks nothing.
     ReadOnly,
+}
+
+/// Memory the database may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Shared by all families for reading.
+    pub(crate) block_cache: usize,
+    /// Of each family, for writing.
+    pub(crate) write_buffer: usize,
 }
 
 /// How a batch reaches the disk.
@@ -66,7 +73,7 @@ impl Db {
         folder: &Path,
         access: Access,
         index: bool,
-        block_cache: usize,
+        memory: Memory,
     ) -> Result<Self, StoreError> {
         let options = database_options();
         let existing = DB::list_cf(&options, folder).unwrap_or_default();
@@ -74,7 +81,8 @@ impl Db {
         if index {
             families.extend(INDEX_FAMILIES);
         }
-        let cache = Cache::new_lru_cache(block_cache);
+        let cache = Cache::new_lru_cache(memory.block_cache);
+        let tune = |family| family_options(family, &cache, memory.write_buffer);
         let wanted = families.iter().filter(|family| {
             access == Access::ReadWrite || existing.iter().any(|name| name == family.name())
         });
@@ -83,10 +91,10 @@ impl Db {
         let idle = existing.iter().filter(|name| {
             access == Access::ReadWrite && wanted.iter().all(|family| family.name() != *name)
         });
-        let idle = idle.map(|name| ColumnFamilyDescriptor::new(name, family_options(None, &cache)));
-        let descriptors = wanted.iter().map(|family| {
-            ColumnFamilyDescriptor::new(family.name(), family_options(Some(*family), &cache))
-        });
+        let idle = idle.map(|name| ColumnFamilyDescriptor::new(name, tune(None)));
+        let descriptors = wanted
+            .iter()
+            .map(|family| ColumnFamilyDescriptor::new(family.name(), tune(Some(*family))));
         let descriptors: Vec<_> = descriptors.chain(idle).collect();
         let opened = match access {
             Access::ReadWrite => DB::open_cf_descriptors(&options, folder, descriptors),
@@ -319,11 +327,11 @@ fn database_options() -> rocksdb::Options {
     options
 }
 
-fn family_options(family: Option<Family>, cache: &Cache) -> rocksdb::Options {
+fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
-    options.set_write_buffer_size(WRITE_BUFFER);
+    options.set_write_buffer_size(write_buffer);
     options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
     options.set_max_bytes_for_level_base(LEVEL_BASE);
     let mut table = BlockBasedOptions::default();

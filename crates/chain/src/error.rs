@@ -70,7 +70,12 @@ impl StoreError {
             rocksdb::ErrorKind::Corruption => {
                 Self::Corrupt { place: format!("a database file, {doing}"), what: source.into() }
             }
-            _ if source.as_ref().contains("While lock file") => Self::Busy(source),
+            _ if ["While lock file", "lock hold by current process"]
+                .iter()
+                .any(|sign| source.as_ref().contains(sign)) =>
+            {
+                Self::Busy(source)
+            }
             _ => Self::Unavailable { doing, source },
         }
     }

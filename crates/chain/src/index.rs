@@ -9,7 +9,7 @@ use crate::{
     apply::{Applied, Counts, Stage, Undo},
     bulk::Bulk,
     coin::PreparedBlock,
-    db::{Access, Db, Durability},
+    db::{Access, Db, Durability, Memory},
     error::{ApplyError, OpenError, RollbackError, StoreError},
     open,
     options::{Indexes, Options},
@@ -78,7 +78,9 @@ impl ChainIndex {
     ) -> Result<(Self, OpenReport), OpenError> {
         options.check()?;
         let database = open::database_folder(folder)?;
-        let db = Db::open(&database, Access::ReadWrite, options.enabled, options.block_cache)?;
+        let memory =
+            Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
+        let db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
         let state = open::prepare(&db, network, &options, genesis)?;
         let (acknowledged, said) = Acknowledged::open(folder);
         let mut index = Self {

@@ -200,6 +200,7 @@ pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<(), Store
     };
     state.tip = known;
     state.horizon.swept_spends = state.horizon.swept_spends.min(before);
+    state.horizon.spends_floor = state.horizon.spends_floor.min(before);
     Ok(())
 }
 

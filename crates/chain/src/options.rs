@@ -21,6 +21,8 @@ pub struct Options {
     pub self_contained: bool,
     /// Memory for RocksDB's block cache, in bytes.
     pub block_cache: usize,
+    /// Memory for each column family's write buffer near the tip, in bytes.
+    pub write_buffer: usize,
     /// Blocks that share one flush in bulk mode.
     pub bulk_blocks: usize,
     /// Coin changes after which a bulk batch is flushed whatever its number of blocks: the bound on
@@ -142,6 +144,7 @@ impl Options {
             indexes: Indexes::BOTH,
             self_contained: false,
             block_cache: 256 << 20,
+            write_buffer: 64 << 20,
             bulk_blocks: match network.family() {
                 Family::Bitcoin => 144,
                 Family::Cardano => 10_000,

@@ -23,10 +23,11 @@ pub struct Pruned {
     pub behind: u64,
 }
 
-/// Up to which ordinal deltas and spent records are due, with the chain at `cursor`.
-fn due(cursor: &Cursor, options: &Options) -> (u64, u64) {
-    let below = |depth| cursor.ordinal.saturating_sub(depth);
-    (below(options.delta_depth()), below(options.spent_depth()))
+/// Up to which ordinal deltas and spent records are due, with the chain at `cursor`. What lies below the
+/// floor is of no use any more, however recent.
+fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
+    let below = |depth| cursor.ordinal.saturating_sub(depth).max(horizon.floor);
+    (below(options.delta_depth()), below(options.spent_depth()).max(horizon.spends_floor))
 }
 
 /// One pass. O(1) when nothing is due.
@@ -36,7 +37,7 @@ pub(crate) fn pass(
     horizon: &mut Horizon,
     options: &Options,
 ) -> Result<Pruned, StoreError> {
-    let (deltas_due, spends_due) = due(cursor, options);
+    let (deltas_due, spends_due) = due(cursor, horizon, options);
     if deltas_due <= horizon.swept_deltas && spends_due <= horizon.swept_spends {
         return Ok(Pruned::default());
     }

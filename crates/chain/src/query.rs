@@ -10,7 +10,7 @@ use crate::{
     },
     coin::Coin,
     cursor::PageCursor,
-    db::{Access, Db, Direction, View},
+    db::{Access, Db, Direction, Memory, View},
     error::{OpenError, QueryError, StoreError},
     open,
     options::Indexes,
@@ -21,6 +21,9 @@ use crate::{
 
 /// Most coins on one page.
 pub const PAGE_LIMIT: usize = 500;
+
+/// A reader beside the writer holds the unflushed part of the log, no more.
+const READER_WRITE_BUFFER: usize = 4 << 20;
 
 /// Answers questions beside the writer. Cheap to clone.
 #[derive(Clone)]
@@ -109,7 +112,8 @@ impl Reader {
     pub fn open(folder: &Path, block_cache: usize) -> Result<Self, OpenError> {
         let database = open::existing_database(folder)?;
         let enabled = Db::has_index(&database);
-        let db = Db::open(&database, Access::ReadOnly, enabled, block_cache)?;
+        let memory = Memory { block_cache, write_buffer: READER_WRITE_BUFFER };
+        let db = Db::open(&database, Access::ReadOnly, enabled, memory)?;
         let identity = open::identity(&db)?;
         let identity = identity.ok_or_else(|| OpenError::NotFound(folder.display().to_string()))?;
         open::check_identity(&identity, identity.network)?;
@@ -272,6 +276,24 @@ impl Reader {
             }),
             sizes: sizes.collect::<Result<_, StoreError>>()?,
         })
+    }
+
+    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores byte
+    /// by byte.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn entries(
+        &self,
+        family: Family,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), QueryError> {
+        let scanned = self.db.view().scan_all(family, |key, value| {
+            visit(key, value);
+            Ok(())
+        });
+        Ok(scanned?)
     }
 
     pub(crate) fn enabled(&self) -> Result<(), QueryError> {

@@ -115,6 +115,7 @@ pub(crate) fn step_back(
     state.tip = point;
     // What is undone may come back with spends of its own, which must be swept again.
     state.horizon.swept_spends = state.horizon.swept_spends.min(before);
+    state.horizon.spends_floor = state.horizon.spends_floor.min(before);
     pending.blocks += 1;
     Ok(())
 }

@@ -2,6 +2,10 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`chain`] | the reference model of the chain room, random histories |
+//! | [`crash`] | workers that are killed at a bad moment, repeatable choices |
 //! | [`data`] | real chains and vectors that lie outside the repository |
 
+pub mod chain;
+pub mod crash;
 pub mod data;

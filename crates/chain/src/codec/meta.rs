@@ -128,7 +128,7 @@ impl Cursor {
     }
 }
 
-/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends}`, all ordinals.
+/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends, 3 spends floor}`, all ordinals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Horizon {
     /// The lowest block that a rollback may return to.
@@ -137,24 +137,27 @@ pub struct Horizon {
     pub swept_deltas: u64,
     /// Spent records of blocks up to this one are gone from disk.
     pub swept_spends: u64,
+    /// Spent records were not even written for blocks up to this one.
+    pub spends_floor: u64,
 }
 
 impl Horizon {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        value(32, |to| {
-            to.map(3)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
-            to.u8(2)?.u64(self.swept_spends)?;
+        value(40, |to| {
+            to.map(4)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
+            to.u8(2)?.u64(self.swept_spends)?.u8(3)?.u64(self.spends_floor)?;
             Ok(())
         })
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
-            expect_fields(from, 3)?;
+            expect_fields(from, 4)?;
             let floor = numbered(from, 0, Strict::u64)?;
             let swept_deltas = numbered(from, 1, Strict::u64)?;
             let swept_spends = numbered(from, 2, Strict::u64)?;
-            Ok(Self { floor, swept_deltas, swept_spends })
+            let spends_floor = numbered(from, 3, Strict::u64)?;
+            Ok(Self { floor, swept_deltas, swept_spends, spends_floor })
         })
     }
 }
