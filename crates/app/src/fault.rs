@@ -1,6 +1,6 @@
 //! Errors as people and programs read them, and exit codes.
 
-use std::{error::Error, fmt, process::ExitCode};
+use std::{error::Error, fmt, io, process::ExitCode};
 
 use serde::Serialize;
 use unspent_chain::{
@@ -56,6 +56,11 @@ impl Fault {
         Self { code: "refused", message: message.into(), hint: None }
     }
 
+    /// Somebody asked to stop before anything was changed.
+    pub(crate) fn interrupted() -> Self {
+        Self { code: "interrupted", message: "stopped; nothing was changed".into(), hint: None }
+    }
+
     /// Something that should have been impossible.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
         let hint = Some("this is a defect of the program; please report it".into());
@@ -92,6 +97,9 @@ struct Document<'a> {
 
 /// Tells people on standard error and programs in the output; returns the exit code.
 pub(crate) fn report(error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
     let (code, hint) = classify(error);
     let message = sentence(error);
     complain("error", &message);
@@ -103,7 +111,31 @@ pub(crate) fn report(error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode
         // A closed output can't be told anything any more.
         let _ = output.document(&Document { error: report });
     }
-    ExitCode::from(if code == "usage" { 2 } else { 1 })
+    ExitCode::from(match code {
+        "usage" => 2,
+        "interrupted" => interrupt::EXIT_CODE,
+        _ => 1,
+    })
+}
+
+/// Whoever read our output has seen enough, as `head` does.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed))
+}
+
+/// Tells what is wrong with the arguments, or shows the help that was asked for.
+pub(crate) fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
+    // Nothing can be done about a closed output.
+    let _ = error.print();
+    if json && error.use_stderr() {
+        let mut stdout = io::stdout().lock();
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let report = Report { code: "usage", message, hint: Some("try --help") };
+        let _ = Output::new(&mut stdout, true).document(&Document { error: report });
+    }
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
 /// A line for people on standard error.

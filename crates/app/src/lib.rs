@@ -34,7 +34,13 @@ use crate::{
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let json = std::env::args_os().any(|argument| argument == "--json");
+            return fault::refuse_arguments(&error, json);
+        }
+    };
     logging::start(cli.verbose);
     let mut stdout = std::io::stdout().lock();
     let mut output = Output::new(&mut stdout, cli.json);

@@ -2,12 +2,13 @@
 
 use anyhow::Context;
 use serde::Serialize;
-use unspent_chain::{ChainIndex, OpenError, Reader};
+use unspent_chain::{ChainIndex, OpenError, Reader, RollbackError};
+use unspent_model::Network;
 
 use super::{json::PointJson, parse, text};
 use crate::{
     cli::{Cli, OptionArgs, RollbackArgs},
-    fault::Outcome,
+    fault::{Fault, Outcome},
     import,
     output::{Output, facts, table},
 };
@@ -37,7 +38,7 @@ pub(crate) fn rollback(
     let network = super::reader(cli)?.network();
     let target = parse::target(network, &args.to)?;
     let mut index = writer(cli, &args.options)?;
-    let undone = index.rollback(target)?;
+    let undone = index.rollback(target).map_err(|error| explained(network, error))?;
     let tip = undone.tip.map(|tip| PointJson::new(network, &tip));
     let shown =
         RolledBackJson { blocks: undone.blocks, reversals: undone.reversals, tip: tip.clone() };
@@ -49,6 +50,22 @@ pub(crate) fn rollback(
         ])
     })?;
     Ok(Outcome::Done)
+}
+
+/// The refusal in words of the network.
+fn explained(network: Network, error: RollbackError) -> anyhow::Error {
+    match error {
+        RollbackError::AboveTip(tip) => {
+            let tip = tip.map(|tip| PointJson::new(network, &tip).text());
+            let tip = tip.unwrap_or_else(|| "the origin".into());
+            let message = format!("the target lies above the tip ({tip}); nothing was undone");
+            Fault::refused(message).into()
+        }
+        RollbackError::BelowHorizon { .. }
+        | RollbackError::UnknownTarget
+        | RollbackError::AcrossHole { .. }
+        | RollbackError::Store(_) => error.into(),
+    }
 }
 
 #[derive(Serialize)]
@@ -105,7 +122,7 @@ struct HoleJson {
 
 /// Compares everything with everything.
 pub(crate) fn verify(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let bar = import::Show::suitable(output.is_json()).spinner();
+    let bar = import::Show::suitable(output.is_json()).counter(0, "entries read");
     let mut read = 0;
     let report = reader.verify(&mut |more| {
         read += more;

@@ -187,7 +187,8 @@ impl Stage {
             options: &OptionArgs::default(),
             paths: &[file.to_owned()],
         };
-        import::run(&request, self.show, &self.interrupt)
+        let summary = import::run(&request, self.show, &self.interrupt)?;
+        if summary.interrupted { Err(Fault::interrupted().into()) } else { Ok(summary) }
     }
 
     fn reader(&self) -> anyhow::Result<Reader> {

@@ -9,6 +9,7 @@ use super::{
     branch::{self, Choice, Limits},
     catalogue::Catalogue,
     files::InputFile,
+    look::Look,
     pipeline::{self, Place, RawBlock},
     plan::{Plan, Stored},
 };
@@ -21,17 +22,18 @@ pub(crate) fn plan(
     workroom: &Path,
     stored: &Stored,
     limits: &Limits,
+    look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
-    let mut catalogue = Catalogue::build(network, files, workroom)?;
+    let mut catalogue = Catalogue::build(network, files, workroom, look)?;
     let choice = branch::choose(network, &mut catalogue, stored, limits)?;
     if choice.fork.is_some() {
         check_readable(network, &mut catalogue, stored, &choice)?;
     }
     let Choice { blocks, fork, needs_genesis, left_out } = choice;
     let genesis = if needs_genesis { Some(first_block(network)?) } else { None };
-    let total = blocks.len() as u64 + u64::from(needs_genesis);
+    let coming = blocks.len() as u64 + u64::from(needs_genesis);
     let source = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
-    Ok(Plan { source, total, coming: total, fork, left_out })
+    Ok(Plan { source, coming, fork, left_out })
 }
 
 /// Decodes the new branch up to where it wins: nobody leaves a good branch for a broken one.

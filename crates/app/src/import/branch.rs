@@ -104,26 +104,14 @@ fn connect(
         return Err(Fault::input(message).hint("give the right --network").into());
     }
     let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
-    if !(is_whole || needs_genesis || base.is_some()) {
+    let known = count_known(stored, &branch.blocks)?;
+    let (below, new) = branch.blocks.split_at_checked(known).unwrap_or_default();
+    let fork = match below.last() {
+        Some(last) => stored.find(last)?,
+        None => base,
+    };
+    if !(is_whole || needs_genesis || fork.is_some()) {
         return Ok(None);
-    }
-    let mut fork = base;
-    let mut new = branch.blocks.as_slice();
-    let mut failed = Ok(());
-    let known = new.partition_point(|hash| match stored.find(hash) {
-        Ok(found) => found.is_some(),
-        Err(error) => {
-            failed = Err(error);
-            false
-        }
-    });
-    failed?;
-    if let Some((above, last)) = new
-        .split_at_checked(known)
-        .and_then(|(below, above)| below.last().map(|last| (above, last)))
-    {
-        fork = stored.find(last)?;
-        new = above;
     }
     let above_fork = fork.map_or(u64::from(needs_genesis), |fork| fork.point.height + 1);
     let blocks = new.iter().copied().zip(above_fork..);
@@ -132,6 +120,19 @@ fn connect(
     let below = fork.map_or(Work::default(), |fork| fork.work);
     let work = add_work(catalogue, below, blocks.iter().map(|(hash, _)| hash));
     Ok(Some(Candidate { fork, needs_genesis, blocks, work }))
+}
+
+/// How many blocks of a branch, from its start, are stored.
+fn count_known(stored: &Stored, branch: &[BlockHash]) -> anyhow::Result<usize> {
+    let mut failed = Ok(());
+    let known = branch.partition_point(|hash| match stored.find(hash) {
+        Ok(found) => found.is_some(),
+        Err(error) => {
+            failed = Err(error);
+            false
+        }
+    });
+    failed.map(|()| known)
 }
 
 fn add_work<'a>(
@@ -177,9 +178,7 @@ fn append_loose(
 ) -> anyhow::Result<()> {
     let mut by_height = Vec::new();
     for branch in loose {
-        if let Some(first) = branch.blocks.first() {
-            by_height.push((named_height(network, catalogue, first)?, branch));
-        }
+        by_height.push((start_height(network, catalogue, branch)?, branch));
     }
     by_height.sort_by_key(|(height, _)| *height);
     for (start, branch) in by_height {
@@ -196,21 +195,27 @@ fn append_loose(
     Ok(())
 }
 
-fn named_height(
+/// The height of a branch's first block, by the first of its blocks that names its own.
+fn start_height(
     network: Network,
     catalogue: &mut Catalogue,
-    hash: &BlockHash,
+    branch: &Branch,
 ) -> anyhow::Result<u64> {
-    let raw = catalogue.read(hash, None)?;
-    match decode_block(network, &raw.bytes, None) {
-        Ok(block) => Ok(block.header.point.height),
-        Err(DecodeError::HeightUnknown) => {
-            let message = format!("{} does not say its height", raw.place.name());
-            let hint = "only blocks that name their height (BIP 34) can follow after a hole";
-            Err(Fault::input(message).hint(hint).into())
+    for (above, hash) in (0_u64..).zip(&branch.blocks) {
+        let raw = catalogue.read(hash, None)?;
+        match decode_block(network, &raw.bytes, None) {
+            Ok(block) => {
+                let start = block.header.point.height.checked_sub(above);
+                let wrong = || Fault::input(format!("{} names a wrong height", raw.place.name()));
+                return start.ok_or_else(|| wrong().into());
+            }
+            Err(DecodeError::HeightUnknown) => {}
+            Err(error) => return Err(error).with_context(|| raw.place.name()),
         }
-        Err(error) => Err(error).with_context(|| raw.place.name()),
     }
+    let message = "the blocks after the hole do not say their height";
+    let hint = "only blocks that name their height (BIP 34) can follow after a hole";
+    Err(Fault::input(message).hint(hint).into())
 }
 
 /// What is neither applied, nor stored, nor loose, nor above the limit lost to a better branch.

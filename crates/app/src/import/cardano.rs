@@ -1,14 +1,15 @@
 //! Cardano: chunk files in the order given, blocks in the order of the files.
 
-use std::{io::Read, sync::Arc};
+use std::{io::Read, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
-use unspent_model::Network;
+use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
 
 use super::{
     chunks::{self, ChunkReader},
     files::InputFile,
+    look::Look,
     pipeline::{Place, RawBlock},
     plan::{LeftOut, Plan, Stored},
 };
@@ -19,43 +20,71 @@ pub(crate) fn plan(
     files: Vec<InputFile>,
     stored: &Stored,
     stop_at: Option<u64>,
+    look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
     let mut wanted = Vec::new();
-    let (mut total, mut known, mut top) = (0, 0, None::<u64>);
+    let (mut coming, mut known) = (0, 0);
+    let mut seen = stored.height();
     for file in files {
+        look.step()?;
         let contents = chunks::survey(&file)?;
-        let Some(last) = contents.last else { continue };
-        let last = decode_block(network, &last, None);
-        let last = last.with_context(|| format!("last block of {}", file.path.display()))?;
-        let point = last.header.point;
-        if stored.find(&point.hash)?.is_some() {
+        let Some((first, last)) = &contents.ends else { continue };
+        let (first, last) = (point(network, first, &file)?, point(network, last, &file)?);
+        if stored.find(&last.hash)?.is_some() {
             known += contents.blocks;
             continue;
         }
-        total += contents.blocks;
-        top = top.max(Some(point.height));
+        let is_new = seen.is_none_or(|seen| first.height > seen);
+        coming += if is_new && stop_at.is_none_or(|stop| last.height <= stop) {
+            contents.blocks
+        } else {
+            count_between(network, &file, seen, stop_at)?
+        };
+        seen = seen.max(Some(last.height));
         wanted.push(file);
     }
-    let top = top.map(|top| stop_at.map_or(top, |stop| top.min(stop)));
-    let coming = coming(top, stored.height()).min(total);
     let source = Box::new(Chunks { files: wanted.into_iter(), current: None });
     let left_out = LeftOut { known, ..LeftOut::default() };
-    Ok(Plan { source, total, coming, fork: None, left_out })
+    Ok(Plan { source, coming, fork: None, left_out })
 }
 
-/// Blocks above the tip, by height. Boundary blocks share heights, which errs on the safe side.
-fn coming(top: Option<u64>, tip: Option<u64>) -> u64 {
-    match (top, tip) {
-        (None, _) => 0,
-        (Some(top), None) => top.saturating_add(1),
-        (Some(top), Some(tip)) => top.saturating_sub(tip),
-    }
+fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point> {
+    let block = decode_block(network, raw, None);
+    let named = || format!("first or last block of {}", file.path.display());
+    Ok(block.with_context(named)?.header.point)
 }
+
+/// Blocks above what was seen before and up to the limit. A boundary block at the very height seen is
+/// left out, which errs on the safe side.
+fn count_between(
+    network: Network,
+    file: &InputFile,
+    seen: Option<u64>,
+    stop_at: Option<u64>,
+) -> anyhow::Result<u64> {
+    let mut reader = ChunkReader::new(chunks::open(file)?);
+    let mut count = 0;
+    while let Some((offset, item)) =
+        reader.next_item().with_context(|| chunks::in_file(&file.path))?
+    {
+        let place = Place { file: Arc::new(file.path.clone()), offset, height: None };
+        let block = decode_block(network, &item, None).with_context(|| place.name())?;
+        let height = block.header.point.height;
+        if stop_at.is_some_and(|stop| height > stop) {
+            break;
+        }
+        count += u64::from(seen.is_none_or(|seen| height > seen));
+    }
+    Ok(count)
+}
+
+/// A chunk file that is being read.
+type OpenChunk = (Arc<PathBuf>, ChunkReader<Box<dyn Read + Send>>);
 
 /// The blocks of some files, one after the other.
 struct Chunks {
     files: std::vec::IntoIter<InputFile>,
-    current: Option<(Arc<std::path::PathBuf>, ChunkReader<Box<dyn Read + Send>>)>,
+    current: Option<OpenChunk>,
 }
 
 impl Chunks {

@@ -21,6 +21,7 @@ use unspent_networks::{
 
 use super::{
     files::InputFile,
+    look::Look,
     pipeline::{Place, RawBlock},
 };
 use crate::fault::Fault;
@@ -60,6 +61,7 @@ impl Catalogue {
         network: Network,
         files: &[InputFile],
         workroom: &Path,
+        look: &Look<'_>,
     ) -> anyhow::Result<Self> {
         let mut catalogue = Self {
             network,
@@ -69,6 +71,7 @@ impl Catalogue {
             open: HashMap::new(),
         };
         for file in files {
+            look.step()?;
             let data = unpacked(file, workroom, catalogue.files.len())?;
             let in_file = || format!("in {}", file.path.display());
             catalogue.add(&file.path, data).with_context(in_file)?;

@@ -102,8 +102,8 @@ impl<R: Read> ChunkReader<R> {
 pub(crate) struct Contents {
     /// How many blocks it holds.
     pub(crate) blocks: u64,
-    /// The bytes of the last one; `None` when there is none.
-    pub(crate) last: Option<Vec<u8>>,
+    /// The bytes of the first and the last one; `None` when there is none.
+    pub(crate) ends: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Counts the blocks of a file, by its `.secondary` where there is one that fits, else by reading it.
@@ -112,10 +112,13 @@ pub(crate) fn survey(file: &InputFile) -> anyhow::Result<Contents> {
         return Ok(contents);
     }
     let mut reader = ChunkReader::new(open(file)?);
-    let mut contents = Contents { blocks: 0, last: None };
+    let mut contents = Contents { blocks: 0, ends: None };
     while let Some((_, item)) = reader.next_item().with_context(|| in_file(&file.path))? {
         contents.blocks += 1;
-        contents.last = Some(item);
+        match &mut contents.ends {
+            Some((_, last)) => *last = item,
+            None => contents.ends = Some((item.clone(), item)),
+        }
     }
     Ok(contents)
 }
@@ -147,7 +150,8 @@ fn by_secondary(file: &InputFile) -> Option<Contents> {
     let mut items = split_cbor_items(&last);
     let (Some(Ok(_)), None) = (items.next(), items.next()) else { return None };
     drop(items);
-    Some(Contents { blocks: u64::try_from(entries.len()).ok()?, last: Some(last) })
+    let (_, first) = ChunkReader::new(File::open(&file.path).ok()?).next_item().ok()??;
+    Some(Contents { blocks: u64::try_from(entries.len()).ok()?, ends: Some((first, last)) })
 }
 
 /// The end of a file from `offset`, when it is no longer than a block may be.

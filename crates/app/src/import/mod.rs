@@ -10,6 +10,7 @@ mod cardano;
 mod catalogue;
 mod chunks;
 mod files;
+mod look;
 mod pipeline;
 mod plan;
 mod progress;
@@ -23,7 +24,7 @@ use std::{
 };
 
 use anyhow::Context;
-use unspent_chain::{ChainIndex, OpenError, Options, Reader, Status};
+use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::cardano::genesis::genesis_coins;
 
@@ -33,6 +34,7 @@ pub(crate) use summary::Summary;
 use self::{
     branch::Limits,
     files::InputFile,
+    look::Look,
     pipeline::Blocks,
     plan::{Fork, Plan, Stored},
     workroom::Workroom,
@@ -68,25 +70,26 @@ pub(crate) fn run(
     let genesis = read_genesis(network, request.genesis)?;
     let files = files::find(request.paths)?;
     let workroom = Workroom::new(request.data_dir);
+    let look = Look::new(show.counter(files.len() as u64, "files looked through"), interrupt);
+    let make_plan = |stored: Stored| make_plan(request, network, files, &workroom, &stored, &look);
     let open = || ChainIndex::open(&folder, network, options.clone(), &genesis);
-    let (mut index, plan) = if known.is_some() {
-        let (index, _) = open()?;
-        let stored = Stored::seen_by(index.reader())?;
-        let plan = make_plan(request, network, files, &workroom, &stored)?;
-        (index, plan)
+    let ((mut index, found), plan) = if known.is_some() {
+        let (index, found) = open()?;
+        let plan = make_plan(Stored::seen_by(index.reader())?)?;
+        ((index, found), plan)
     } else {
-        let plan = make_plan(request, network, files, &workroom, &Stored::nothing())?;
-        (open()?.0, plan)
+        let plan = make_plan(Stored::nothing())?;
+        (open()?, plan)
     };
     if request.allow_holes {
         index.allow_holes();
     }
-    let warnings = warnings(request, network, known.as_ref(), &options);
-    let Plan { source, total, coming, fork, left_out } = plan;
+    let warnings = warnings(request, known.as_ref(), &options, &found);
+    let Plan { source, coming, fork, left_out } = plan;
     let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
     let mut blocks = Blocks::start(network, source);
     let bounds = apply::Bounds { coming, stop_at: request.stop_at, bulk: !request.no_bulk };
-    let mut progress = show.start(total);
+    let mut progress = show.start(coming);
     let done = apply::all(&mut index, &mut blocks, &bounds, &mut progress, interrupt)?;
     progress.finish();
     let report = summary::Report { rolled_back, left_out, warnings, took: started.elapsed() };
@@ -138,33 +141,44 @@ fn make_plan(
     files: Vec<InputFile>,
     workroom: &Workroom,
     stored: &Stored,
+    look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
     match network.family() {
-        Family::Cardano => cardano::plan(network, files, stored, request.stop_at),
+        Family::Cardano => cardano::plan(network, files, stored, request.stop_at, look),
         Family::Bitcoin => {
             let limits = Limits { stop_at: request.stop_at, allow_holes: request.allow_holes };
             let is_packed = files.iter().any(|file| file.is_packed);
             let room = if is_packed { workroom.open()? } else { PathBuf::new() };
-            bitcoin::plan(network, &files, &room, stored, &limits)
+            bitcoin::plan(network, &files, &room, stored, &limits, look)
         }
     }
 }
 
 fn warnings(
     request: &Request<'_>,
-    network: Network,
     known: Option<&Status>,
     options: &Options,
+    found: &OpenReport,
 ) -> Vec<String> {
     let is_new = known.is_none_or(|status| status.chain.is_none());
     let mut warnings = Vec::new();
-    if network.family() == Family::Cardano && is_new && request.genesis.is_empty() {
+    let network = request.network.or(known.map(|status| status.network));
+    let is_cardano = network.is_some_and(|network| network.family() == Family::Cardano);
+    if is_cardano && is_new && request.genesis.is_empty() {
         warnings.push(
             "no --genesis was given: coins that exist before the first block are unknown".into(),
         );
     }
     if !options.enabled {
         warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
+    }
+    if found.lost_blocks > 0 {
+        let lost = found.lost_blocks;
+        warnings.push(format!("{lost} blocks at the end were lost in a crash and are read again"));
+    }
+    if found.reconciled > 0 {
+        let undone = found.reconciled;
+        warnings.push(format!("{undone} blocks of the index were undone to match the chain"));
     }
     warnings
 }

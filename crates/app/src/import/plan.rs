@@ -9,9 +9,7 @@ use super::pipeline::Source;
 pub(crate) struct Plan {
     /// The blocks, in the order of the chain.
     pub(crate) source: Source,
-    /// How many blocks the source gives, as far as it is known.
-    pub(crate) total: u64,
-    /// How many of them are certainly new. Never too many: undo data is left out by this number.
+    /// How many of them are new. Never too many: undo data is left out by this number.
     pub(crate) coming: u64,
     /// A better branch: roll back first.
     pub(crate) fork: Option<Fork>,

@@ -37,6 +37,21 @@ impl Show {
         }
     }
 
+    /// A plain count; `total` 0 means that nobody knows the end.
+    pub(crate) fn counter(self, total: u64, what: &str) -> ProgressBar {
+        if self != Self::Bar {
+            return ProgressBar::hidden();
+        }
+        let (bar, template) = match total {
+            0 => (ProgressBar::new_spinner(), "{spinner} {pos} {msg}  {per_sec}"),
+            _ => (ProgressBar::new(total), "{bar:32.cyan/blue} {pos}/{len} {msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.with_message(what.to_owned())
+    }
+
     /// Starts showing an import of `total` blocks.
     pub(crate) fn start(self, total: u64) -> Progress {
         let bar = (self == Self::Bar).then(|| {
@@ -68,9 +83,8 @@ impl Progress {
         if self.show == Show::Nothing || !self.ticks.is_multiple_of(BLOCKS_PER_LOOK) {
             return;
         }
-        let handled = done.blocks + done.already;
         if let Some(bar) = &self.bar {
-            bar.set_position(handled);
+            bar.set_position(done.blocks);
             bar.set_message(format!("height {}", grouped(u128::from(height))));
         } else if self.said.elapsed() >= LINES_EVERY {
             self.said = Instant::now();
@@ -80,7 +94,7 @@ impl Progress {
 
     fn line(&self, height: u64, done: &Done) -> String {
         let speed = rate(done.blocks, self.started.elapsed());
-        let handled = grouped(u128::from(done.blocks + done.already));
+        let handled = grouped(u128::from(done.blocks));
         let (total, height) = (grouped(u128::from(self.total)), grouped(u128::from(height)));
         format!("{handled} of {total} blocks, height {height}, {speed:.0} blocks/s")
     }
@@ -97,18 +111,4 @@ impl Progress {
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn rate(blocks: u64, took: Duration) -> f64 {
     blocks as f64 / took.as_secs_f64().max(1e-6)
-}
-
-impl Show {
-    /// A count that has no known end.
-    pub(crate) fn spinner(self) -> ProgressBar {
-        if self != Self::Bar {
-            return ProgressBar::hidden();
-        }
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} entries  {per_sec}") {
-            bar.set_style(style);
-        }
-        bar
-    }
 }
