@@ -135,6 +135,7 @@ fn rows(status: &Status, shown: &StatusJson) -> Vec<(&'static str, String)> {
         ("network", shown.network.to_owned()),
         ("tip", tip.map_or("origin".into(), |tip| tip.point.text())),
         ("slot", tip.map_or("-".into(), |tip| number(tip.point.slot))),
+        ("time", tip.and_then(|tip| tip.time).map_or("-".into(), text::time)),
         ("blocks", number(shown.blocks)),
         ("coins", number(shown.utxos)),
         ("worth", text::amount(status.network, status.cursor.value)),

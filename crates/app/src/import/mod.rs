@@ -89,11 +89,11 @@ pub(crate) fn run(
     let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
     let mut blocks = Blocks::start(network, source);
     let bounds = apply::Bounds { coming, stop_at: request.stop_at, bulk: !request.no_bulk };
-    let mut progress = show.start(coming);
+    let mut progress = show.start(coming, index.reader().status()?.cursor.coins);
     let done = apply::all(&mut index, &mut blocks, &bounds, &mut progress, interrupt)?;
     progress.finish();
     let report = summary::Report { rolled_back, left_out, warnings, took: started.elapsed() };
-    Summary::new(&index.reader().status()?, done, report)
+    Ok(Summary::new(&index.reader().status()?, done, report))
 }
 
 /// What an existing folder says of itself; `None` when there is none.

@@ -3,7 +3,12 @@
 //! One thread reads and gathers blocks into batches, some threads decode them, and the batches come out
 //! in the order in which they were read. Invariant: what is in flight is bounded, in blocks and bytes.
 
-use std::{num::NonZero, path::PathBuf, sync::Arc, thread};
+use std::{
+    num::NonZero,
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
 
 use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -71,6 +76,7 @@ struct Job {
 pub(crate) struct Blocks {
     batches: Receiver<Receiver<Decoded>>,
     current: std::vec::IntoIter<anyhow::Result<ReadyBlock>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Blocks {
@@ -83,8 +89,8 @@ impl Blocks {
             thread::spawn(move || decode_all(network, &inbox));
         }
         let (outbox, batches) = bounded(BATCHES_AHEAD);
-        thread::spawn(move || read_all(source, &jobs, &outbox));
-        Self { batches, current: Vec::new().into_iter() }
+        let reader = thread::spawn(move || read_all(source, &jobs, &outbox));
+        Self { batches, current: Vec::new().into_iter(), reader: Some(reader) }
     }
 }
 
@@ -96,11 +102,20 @@ impl Iterator for Blocks {
             if let Some(block) = self.current.next() {
                 return Some(block);
             }
-            match self.batches.recv().ok()?.recv() {
-                Ok(batch) => self.current = batch.into_iter(),
-                Err(_) => return Some(Err(Fault::bug("a decoding thread died").into())),
+            match self.batches.recv().map(|batch| batch.recv()) {
+                Ok(Ok(batch)) => self.current = batch.into_iter(),
+                Ok(Err(_)) => return Some(Err(Fault::bug("a decoding thread died").into())),
+                Err(_) => return self.end(),
             }
         }
+    }
+}
+
+impl Blocks {
+    /// No batch comes any more: the source is at its end, or the thread that reads it died.
+    fn end(&mut self) -> Option<anyhow::Result<ReadyBlock>> {
+        let died = self.reader.take().is_some_and(|reader| reader.join().is_err());
+        died.then(|| Err(Fault::bug("the reading thread died").into()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use unspent_chain::Counts;
 
 use super::apply::Done;
 use crate::{chain::text::grouped, fault::complain};
@@ -52,8 +53,8 @@ impl Show {
         bar.with_message(what.to_owned())
     }
 
-    /// Starts showing an import of `total` blocks.
-    pub(crate) fn start(self, total: u64) -> Progress {
+    /// Starts showing an import of `total` blocks into a set of `coins`.
+    pub(crate) fn start(self, total: u64, coins: u64) -> Progress {
         let bar = (self == Self::Bar).then(|| {
             let bar = ProgressBar::new(total);
             if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -62,7 +63,7 @@ impl Show {
             bar
         });
         let now = Instant::now();
-        Progress { show: self, bar, total, started: now, said: now, ticks: 0 }
+        Progress { show: self, bar, total, coins, started: now, said: now, ticks: 0 }
     }
 }
 
@@ -71,6 +72,8 @@ pub(crate) struct Progress {
     show: Show,
     bar: Option<ProgressBar>,
     total: u64,
+    /// Coins before the import.
+    coins: u64,
     started: Instant,
     said: Instant,
     ticks: u64,
@@ -85,7 +88,7 @@ impl Progress {
         }
         if let Some(bar) = &self.bar {
             bar.set_position(done.blocks);
-            bar.set_message(format!("height {}", grouped(u128::from(height))));
+            bar.set_message(self.place(height, done));
         } else if self.said.elapsed() >= LINES_EVERY {
             self.said = Instant::now();
             complain("import", &self.line(height, done));
@@ -94,9 +97,15 @@ impl Progress {
 
     fn line(&self, height: u64, done: &Done) -> String {
         let speed = rate(done.blocks, self.started.elapsed());
-        let handled = grouped(u128::from(done.blocks));
-        let (total, height) = (grouped(u128::from(self.total)), grouped(u128::from(height)));
-        format!("{handled} of {total} blocks, height {height}, {speed:.0} blocks/s")
+        let (done_blocks, total) = (number(done.blocks), number(self.total));
+        let place = self.place(height, done);
+        format!("{done_blocks} of {total} blocks, {place}, {speed:.0} blocks/s")
+    }
+
+    fn place(&self, height: u64, done: &Done) -> String {
+        let Counts { created, spent, .. } = done.counts;
+        let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
+        format!("height {}, {} coins", number(height), number(coins))
     }
 
     /// The import is over.
@@ -105,6 +114,10 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn number(number: u64) -> String {
+    grouped(u128::from(number))
 }
 
 /// Blocks per second.

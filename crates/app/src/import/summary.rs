@@ -66,14 +66,14 @@ struct RolledBackJson {
 }
 
 impl Summary {
-    pub(super) fn new(status: &Status, done: Done, report: Report) -> anyhow::Result<Self> {
+    pub(super) fn new(status: &Status, done: Done, report: Report) -> Self {
         let Report { rolled_back, left_out, mut warnings, took } = report;
         let network = status.network;
         let point = |point: Option<Point>| point.map(|point| PointJson::new(network, &point));
         if let Some(missing) = missing_warning(status) {
             warnings.push(missing);
         }
-        Ok(Self {
+        Self {
             network: network.name(),
             blocks: done.blocks,
             already_applied: done.already + left_out.known,
@@ -99,7 +99,7 @@ impl Summary {
             interrupted: done.interrupted,
             warnings,
             shown_value: text::amount(network, status.cursor.value),
-        })
+        }
     }
 
     /// What an operator should not overlook.

@@ -268,6 +268,9 @@ fn an_interrupted_import_stands_at_a_block_boundary_and_goes_on_later() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
+    // Questions may be asked beside it; a second writer is refused.
+    folder.chain(&["status"]).json();
+    assert_eq!(folder.import(&[], &[&preview.files[0]]).error(1)["code"], "busy");
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
