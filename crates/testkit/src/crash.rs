@@ -141,7 +141,7 @@ impl Rng {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -150,14 +150,14 @@ impl Rng {
 
     /// A number below `bound`; 0 when `bound` is.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next().checked_rem(bound).unwrap_or_default()
+        self.bits().checked_rem(bound).unwrap_or_default()
     }
 
     /// 32 bytes, for a hash that nobody has seen.
     pub fn hash(&mut self) -> [u8; 32] {
         let mut hash = [0; 32];
         for chunk in hash.chunks_exact_mut(8) {
-            chunk.copy_from_slice(&self.next().to_be_bytes());
+            chunk.copy_from_slice(&self.bits().to_be_bytes());
         }
         hash
     }
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_choices() {
         let (mut a, mut b) = (Rng::new(5), Rng::new(5));
-        assert_eq!((a.next(), a.below(10), a.hash()), (b.next(), b.below(10), b.hash()));
-        assert_ne!(Rng::new(6).next(), Rng::new(5).next());
+        assert_eq!((a.bits(), a.below(10), a.hash()), (b.bits(), b.below(10), b.hash()));
+        assert_ne!(Rng::new(6).bits(), Rng::new(5).bits());
         assert_eq!(a.below(0), 0);
     }
 }
