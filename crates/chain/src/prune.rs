@@ -108,6 +108,7 @@ impl Pass<'_> {
             }
             Sweep::Spends => self.horizon.swept_spends = reached,
         }
+        self.horizon.spends_floor = self.horizon.spends_floor.max(self.horizon.swept_spends);
         self.pruned.behind = self.pruned.behind.max(due - reached);
         Ok(())
     }

@@ -3,14 +3,14 @@
 //! It reads everything once and looks each entry's counterpart up. Differences are named, up to a limit;
 //! bytes that can't be read at all end the check with an error.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use unspent_model::{Outpoint, chain::Record};
 
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::Coin,
-    db::View,
+    db::{Direction, View},
     error::{QueryError, StoreError},
     open,
     options::Indexes,
@@ -233,8 +233,7 @@ impl Check<'_> {
     }
 
     fn spends(&mut self) -> Result<(), StoreError> {
-        let (swept, tip) = (self.horizon.swept_spends, self.cursor.ordinal);
-        let self_contained_may_lack = self.horizon;
+        let (horizon, tip) = (self.horizon, self.cursor.ordinal);
         let family = Family::Spent;
         self.each(family, |view, report, key, value| {
             let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family.name(), key))?.0;
@@ -248,7 +247,7 @@ impl Check<'_> {
                     report.found(family, outpoint, "was spent above the tip");
                 }
                 // Compact deltas keep their spends until they go themselves.
-                Some(ordinal) if ordinal <= swept.min(self_contained_may_lack.swept_deltas) => {
+                Some(ordinal) if ordinal <= horizon.swept_spends.min(horizon.swept_deltas) => {
                     report.found(family, outpoint, "should have been pruned");
                 }
                 Some(_) => {}
@@ -257,9 +256,30 @@ impl Check<'_> {
         })
     }
 
+    /// Coins whose spent record is rightly gone although their spend can still be undone: those of
+    /// self-contained deltas past the prune depth.
+    fn unrecorded_spends(&self) -> Result<HashSet<Outpoint>, StoreError> {
+        let low = (self.horizon.floor + 1).to_be_bytes();
+        let high = (self.horizon.spends_floor + 1).to_be_bytes();
+        let mut spends = HashSet::new();
+        if low >= high {
+            return Ok(spends);
+        }
+        self.view.scan(Family::Delta, (&low, &high), Direction::Up, false, |key, value| {
+            let delta =
+                decode_delta(value).map_err(StoreError::value(Family::Delta.name(), key))?;
+            if delta.is_self_contained() {
+                spends.extend(delta.spent.iter().map(|spent| spent.outpoint));
+            }
+            Ok(true)
+        })?;
+        Ok(spends)
+    }
+
     fn deltas(&mut self) -> Result<(), StoreError> {
         let mut expected = self.horizon.floor + 1;
-        let Self { horizon, .. } = *self;
+        let horizon = self.horizon;
+        let unrecorded = self.unrecorded_spends()?;
         let family = Family::Delta;
         self.each(family, |view, report, key, value| {
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
@@ -275,8 +295,7 @@ impl Check<'_> {
                 report.found(family, expected, "is missing inside the window");
             }
             expected = ordinal + 1;
-            let swept = horizon.swept_spends.max(horizon.spends_floor);
-            check_delta(view, report, ordinal, &delta, swept)
+            check_delta(view, report, ordinal, &delta, &unrecorded)
         })?;
         if expected != self.cursor.ordinal + 1 {
             let what = format!("the last delta is {}", expected - 1);
@@ -291,7 +310,7 @@ fn check_delta(
     report: &mut Report,
     ordinal: u64,
     delta: &StoredDelta,
-    swept_spends: u64,
+    unrecorded: &HashSet<Outpoint>,
 ) -> Result<(), StoreError> {
     let point = view.get(Family::Points, &ordinal.to_be_bytes())?;
     let point = point.map(|bytes| StoredPoint::decode(&bytes)).transpose();
@@ -300,11 +319,10 @@ fn check_delta(
     if point.is_none_or(|point| point.point != delta.point) {
         report.found(Family::Delta, ordinal, "belongs to another block than its point");
     }
-    let self_contained = delta.is_self_contained();
     for spent in &delta.spent {
         let key = OutpointKey(spent.outpoint).encode();
         let Some(value) = view.get(Family::Spent, &key)? else {
-            if !self_contained || ordinal > swept_spends {
+            if !unrecorded.contains(&spent.outpoint) {
                 let what = format!("the delta of {ordinal} needs it and it is gone");
                 report.found(Family::Spent, spent.outpoint, what);
             }
@@ -319,8 +337,10 @@ fn check_delta(
     for created in &delta.created {
         let key = OutpointKey(created.outpoint).encode();
         let unspent = view.get(Family::Unspent, &key)?;
-        let known = unspent.is_some() || view.get(Family::Spent, &key)?.is_some();
-        if !known && !self_contained {
+        let known = unspent.is_some()
+            || unrecorded.contains(&created.outpoint)
+            || view.get(Family::Spent, &key)?.is_some();
+        if !known {
             let what =
                 format!("the block {ordinal} created it, yet it is neither unspent nor spent");
             report.found(Family::Unspent, created.outpoint, what);

@@ -137,7 +137,7 @@ pub struct Horizon {
     pub swept_deltas: u64,
     /// Spent records of blocks up to this one are gone from disk.
     pub swept_spends: u64,
-    /// Spent records were not even written for blocks up to this one.
+    /// Spent records of blocks up to this one are gone or were never written.
     pub spends_floor: u64,
 }
 
