@@ -92,7 +92,8 @@ pub(crate) enum ChainCommand {
 /// What to import and how.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// Network of the blocks; may be left out when the folder exists
+    /// Network of the blocks; may be left out when the folder exists: bitcoin, bitcoin-testnet4,
+    /// bitcoin-signet, bitcoin-regtest, cardano-mainnet, cardano-preprod, cardano-preview
     #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
     pub(crate) network: Option<Network>,
     /// Cardano's Byron or Shelley genesis file, for the coins that exist before the first block

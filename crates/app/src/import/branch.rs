@@ -3,7 +3,7 @@
 //! The branch with the most work wins; the stored one stays on equal work. Heights follow from the
 //! place on the branch.
 
-use std::collections::HashSet;
+use std::{cmp::Ordering, collections::HashSet};
 
 use anyhow::Context;
 use unspent_chain::Target;
@@ -48,6 +48,23 @@ struct Candidate {
     work: Work,
 }
 
+impl Candidate {
+    /// It only adds to what is stored.
+    fn extends(&self, stored: &Stored) -> bool {
+        let tip = stored.tip.map(|tip| tip.point.hash);
+        self.fork.map(|fork| fork.point.hash) == tip
+    }
+
+    /// More work wins; on equal work nothing stored is given up.
+    fn beats(&self, other: &Self, stored: &Stored) -> bool {
+        match self.work.cmp(&other.work) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.extends(stored) && !other.extends(stored),
+            Ordering::Less => false,
+        }
+    }
+}
+
 /// Chooses what to apply on top of, or instead of, the stored chain.
 pub(crate) fn choose(
     network: Network,
@@ -60,10 +77,11 @@ pub(crate) fn choose(
     for branch in catalogue.tree.best_branches() {
         match connect(network, catalogue, stored, &branch, limits.stop_at)? {
             None => loose.push(branch),
-            Some(found) if best.as_ref().is_none_or(|best| found.work > best.work) => {
-                best = Some(found);
+            Some(found) => {
+                if best.as_ref().is_none_or(|best| found.beats(best, stored)) {
+                    best = Some(found);
+                }
             }
-            Some(_) => {}
         }
     }
     if best.is_none() && !limits.allow_holes {
@@ -147,9 +165,8 @@ fn add_work<'a>(
 
 /// Extends the stored chain, or replaces its end when that has less work; else `None`.
 fn accept(best: Candidate, stored: &Stored) -> Option<Choice> {
+    let extends = best.extends(stored);
     let Candidate { fork, needs_genesis, blocks, work } = best;
-    let tip_hash = stored.tip.map(|tip| tip.point.hash);
-    let extends = fork.map(|fork| fork.point.hash) == tip_hash;
     let fork = match stored.tip {
         _ if extends => None,
         Some(tip) if work > tip.work => {

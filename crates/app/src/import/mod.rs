@@ -44,6 +44,9 @@ use crate::{cli::OptionArgs, fault::Fault, interrupt::Interrupt};
 /// Memory for reading what a folder says of itself.
 const SMALL_CACHE: usize = 8 << 20;
 
+/// No genesis file is larger; the main network's has about a megabyte.
+const GENESIS_LIMIT: u64 = 64 << 20;
+
 /// What to import and how.
 pub(crate) struct Request<'a> {
     pub(crate) data_dir: &'a Path,
@@ -126,8 +129,11 @@ fn read_genesis(network: Network, paths: &[PathBuf]) -> anyhow::Result<Vec<Genes
         let packed = path.extension().is_some_and(|ending| ending == "zst");
         let file = InputFile { path: path.clone(), is_packed: packed };
         let mut bytes = Vec::new();
-        let read = chunks::open(&file)?.read_to_end(&mut bytes);
-        read.with_context(|| format!("can't read {}", path.display()))?;
+        let read = chunks::open(&file)?.take(GENESIS_LIMIT + 1).read_to_end(&mut bytes);
+        let length = read.with_context(|| format!("can't read {}", path.display()))?;
+        if length as u64 > GENESIS_LIMIT {
+            return Err(Fault::input(format!("{} is too large", path.display())).into());
+        }
         Ok(bytes)
     });
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;

@@ -1,11 +1,12 @@
 //! How far an import is: a bar on a terminal, plain lines elsewhere, nothing for programs.
 
 use std::{
+    fmt,
     io::IsTerminal,
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use unspent_chain::Counts;
 
 use super::apply::Done;
@@ -15,7 +16,8 @@ use crate::{chain::text::grouped, fault::complain};
 const LINES_EVERY: Duration = Duration::from_secs(5);
 /// Looking at the clock for each block would cost more than it tells.
 const BLOCKS_PER_LOOK: u64 = 64;
-const TEMPLATE: &str = "{bar:32.cyan/blue} {pos}/{len} blocks  {per_sec}  {msg}  eta {eta}";
+const TEMPLATE: &str =
+    "{bar:32.cyan/blue} {human_pos}/{human_len} blocks  {speed}  {msg}  eta {eta}";
 
 /// In which way progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +46,7 @@ impl Show {
             return ProgressBar::hidden();
         }
         let (bar, template) = match total {
-            0 => (ProgressBar::new_spinner(), "{spinner} {pos} {msg}  {per_sec}"),
+            0 => (ProgressBar::new_spinner(), "{spinner} {human_pos} {msg}"),
             _ => (ProgressBar::new(total), "{bar:32.cyan/blue} {pos}/{len} {msg}"),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -58,7 +60,7 @@ impl Show {
         let bar = (self == Self::Bar).then(|| {
             let bar = ProgressBar::new(total);
             if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-                bar.set_style(style);
+                bar.set_style(style.with_key("speed", speed));
             }
             bar
         });
@@ -118,6 +120,12 @@ impl Progress {
 
 fn number(number: u64) -> String {
     grouped(u128::from(number))
+}
+
+/// Blocks per second as the bar shows them.
+fn speed(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // Writing to the bar's own text can't fail.
+    let _ = write!(out, "{:.0} blocks/s", state.per_sec());
 }
 
 /// Blocks per second.

@@ -12,13 +12,16 @@ use tempfile::TempDir;
 /// A temporary folder that is made when it is first needed.
 pub(crate) struct Workroom {
     data_dir: PathBuf,
+    /// The data folder was there before.
+    existed: bool,
     folder: OnceCell<TempDir>,
 }
 
 impl Workroom {
     /// A place inside `data_dir`, not made yet.
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { data_dir: data_dir.to_owned(), folder: OnceCell::new() }
+        let (data_dir, existed) = (data_dir.to_owned(), data_dir.exists());
+        Self { data_dir, existed, folder: OnceCell::new() }
     }
 
     /// The folder, made on the first call.
@@ -40,8 +43,10 @@ impl Drop for Workroom {
             if let Err(error) = folder.close() {
                 tracing::warn!(%error, "can't remove unpacked files");
             }
-            // Succeeds only on an empty folder: one that a refused import would leave behind.
-            let _ = fs::remove_dir(&self.data_dir);
+            if !self.existed {
+                // Succeeds only on an empty folder: one that a refused import would leave behind.
+                let _ = fs::remove_dir(&self.data_dir);
+            }
         }
     }
 }

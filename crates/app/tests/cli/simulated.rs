@@ -114,6 +114,25 @@ fn a_chain_that_grows_and_forks_between_imports_follows_the_simulator() {
 }
 
 #[test]
+fn among_branches_of_equal_work_the_one_that_undoes_nothing_wins() {
+    let (mut extended, mut forked) = (busy_chain(13), busy_chain(13));
+    let folder = Folder::new();
+    let main = file_of(extended.active_blocks().map(|block| &block.block), [0; 8]);
+    let main = write(&folder, "blk00000.dat", &main);
+    folder.import(REGTEST, &[&main]).json();
+    extended.mine(1);
+    let reorg = forked.fork(3).unwrap();
+    let rivals = reorg.new.iter().map(|hash| &forked.block(hash).unwrap().block);
+    let next = &extended.block_at(extended.height()).unwrap().block;
+    let more = file_of(rivals.chain([next]), [0; 8]);
+    let more = write(&folder, "blk00001.dat", &more);
+    let summary = folder.import(REGTEST, &[&more]).json();
+    assert_eq!((&summary["blocks"], &summary["rolled_back"]), (&1.into(), &Value::Null));
+    assert_eq!(summary["stale_blocks"], 4);
+    assert_truth(&folder, &extended);
+}
+
+#[test]
 fn a_broken_block_is_named_and_a_good_branch_is_not_left_for_it() {
     let mut sim = busy_chain(3);
     let folder = Folder::new();
