@@ -179,3 +179,36 @@ fn a_flipped_bit_is_an_error_or_makes_no_difference() {
 fn a_truncated_file_is_an_error_or_a_block_boundary_with_the_loss_reported() {
     damage(41, truncate, cases());
 }
+
+/// What a store does without one of its files.
+fn without(kind: &str) -> Vec<Outcome> {
+    let store = Store::build(42, false);
+    let removed = store.files()[kind].clone();
+    let outcomes = removed.iter().map(|path| {
+        let copy = store.copy();
+        fs::remove_file(copy.path().join(path)).unwrap();
+        examine(&store, copy.path(), &format!("without {}", path.display()))
+    });
+    outcomes.collect()
+}
+
+#[test]
+fn a_missing_table_or_catalogue_is_an_error() {
+    for kind in ["table", "MANIFEST", "CURRENT"] {
+        let outcomes = without(kind);
+        assert!(outcomes.iter().all(|o| *o == Outcome::OpenError), "{kind}: {outcomes:?}");
+    }
+}
+
+#[test]
+fn a_missing_log_is_a_loss_that_is_reported() {
+    assert_eq!(without("log"), [Outcome::EarlierBlock]);
+}
+
+#[test]
+fn files_that_hold_no_coins_may_be_missing() {
+    for kind in ["OPTIONS", "IDENTITY", "acknowledged"] {
+        let outcomes = without(kind);
+        assert!(outcomes.iter().all(|o| *o == Outcome::Right), "{kind}: {outcomes:?}");
+    }
+}
