@@ -1,6 +1,7 @@
 //! The options of the chain room as arguments.
 //!
-//! What a folder knows of itself (which lists it keeps, whether it has an index) need not be repeated.
+//! What a folder knows of itself (which lists it keeps, whether it has an index) need not be
+//! repeated.
 
 use clap::{Args, ValueEnum};
 use unspent_chain::{Indexes, IndexingStrategy, Options, Status};

@@ -1,7 +1,7 @@
 //! Block files to the chain room.
 //!
-//! First everything is looked at and a plan is made; only then is the folder opened for writing (or,
-//! where it exists, changed). A refused import of a new folder leaves no folder behind.
+//! First everything is looked at and a plan is made; only then is the folder opened for writing
+//! (or, where it exists, changed). A refused import of a new folder leaves no folder behind.
 
 mod apply;
 mod bitcoin;
