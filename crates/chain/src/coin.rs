@@ -82,6 +82,11 @@ impl Coin {
         self.lovelace
     }
 
+    /// The coin's places in all lists.
+    pub fn list_keys(&self, outpoint: &Outpoint) -> impl Iterator<Item = AddressKey> {
+        [Some(self.address_key(outpoint)), self.credential_key(outpoint)].into_iter().flatten()
+    }
+
     /// The coin's place in the list of its address.
     pub(crate) fn address_key(&self, outpoint: &Outpoint) -> AddressKey {
         self.key(self.address, outpoint)

@@ -9,7 +9,7 @@ use std::path::Path;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
     DBPinnableSlice, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform, Snapshot,
-    WriteBatch, WriteOptions,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 
 use crate::{
@@ -174,6 +174,17 @@ impl Db {
         Ok(())
     }
 
+    /// Grows with every write; what is durable keeps its number.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.inner.latest_sequence_number()
+    }
+
+    /// Waits until nothing is being compacted any more.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        let settled = self.inner.wait_for_compact(&WaitForCompactOptions::default());
+        settled.map_err(StoreError::engine("waiting for compaction"))
+    }
+
     /// Bytes of a family's files.
     pub(crate) fn size_on_disk(&self, family: Family) -> Result<u64, StoreError> {
         let size = self.inner.property_int_value_cf(self.handle(family)?, SST_SIZE);
@@ -330,7 +341,6 @@ fn database_options() -> rocksdb::Options {
 fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_compression_type(DBCompressionType::Lz4);
-    options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_write_buffer_size(write_buffer);
     options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
     options.set_max_bytes_for_level_base(LEVEL_BASE);
@@ -339,8 +349,12 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
     table.set_cache_index_and_filter_blocks(true);
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     match family {
-        Some(Family::Unspent | Family::Spent | Family::Hashes) => {
+        Some(Family::Unspent | Family::Hashes) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+        }
+        Some(Family::Spent) => {
+            table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
         Some(Family::Address) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
@@ -348,7 +362,9 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
             options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         }
-        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {}
+        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        }
     }
     options.set_block_based_table_factory(&table);
     options

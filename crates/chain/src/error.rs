@@ -33,6 +33,14 @@ pub enum StoreError {
         /// What the database says.
         source: rocksdb::Error,
     },
+    /// The folder can't be made or entered.
+    #[error("the folder {folder} can't be used: {source}; nothing was written")]
+    Folder {
+        /// Which folder.
+        folder: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// Stored bytes are damaged.
     #[error("damaged data in {place}: {what}; restore a backup or import again into a new folder")]
     Corrupt {
@@ -59,7 +67,10 @@ impl StoreError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Busy(_) => Kind::Busy,
-            Self::Unavailable { .. } | Self::FlusherGone | Self::NeedsReopen => Kind::Unavailable,
+            Self::Unavailable { .. }
+            | Self::Folder { .. }
+            | Self::FlusherGone
+            | Self::NeedsReopen => Kind::Unavailable,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::MissingFamily(_) => Kind::Bug,
         }
@@ -180,7 +191,7 @@ pub enum RollbackError {
     #[error("there is no such block on the stored chain; the index is unchanged")]
     UnknownTarget,
     /// The target lies above the tip.
-    #[error("the target lies above the tip {0:?}; the index is unchanged")]
+    #[error("the target lies above the tip{}; the index is unchanged", height(.0))]
     AboveTip(Option<Point>),
     /// Blocks were jumped over at import.
     #[error("the import jumped over blocks below {resumes_at}; the index is unchanged")]
@@ -191,6 +202,10 @@ pub enum RollbackError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn height(tip: &Option<Point>) -> String {
+    tip.map_or(String::new(), |tip| format!(" at height {}", tip.height))
 }
 
 /// Why a question has no answer.

@@ -178,9 +178,8 @@ fn warnings(
     if !options.enabled {
         warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
     }
-    if found.lost_blocks > 0 {
-        let lost = found.lost_blocks;
-        warnings.push(format!("{lost} blocks at the end were lost in a crash and are read again"));
+    if found.torn.is_some() {
+        warnings.push("the last writes were lost in a crash; their blocks are read again".into());
     }
     if found.reconciled > 0 {
         let undone = found.reconciled;

@@ -153,14 +153,23 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
         let invalid = tx_flags.iter().any(|flags: &TxFlags| flags.is_invalid);
         match (height, slot, hash, created, spent, flags) {
             (Some(height), Some(slot), Some(hash), Some(created), Some(spent), Some(flags))
-                if flags == invalid =>
+                if flags == invalid && one_mode(&created, &spent) =>
             {
                 let point = Point { height, slot, hash };
                 Ok(StoredDelta { point, created, spent, tx_flags, overwritten, missing })
             }
-            _ => Err(from.error("delta lacks a field or its flags disagree")),
+            _ => Err(from.error("delta lacks a field or its parts disagree")),
         }
     })
+}
+
+/// Either every entry has its body or none has, and compact entries name no spender.
+fn one_mode(created: &[StoredCreated], spent: &[StoredSpent]) -> bool {
+    let bodies = created.iter().map(|entry| entry.record.is_some());
+    let bodies = bodies.chain(spent.iter().map(|entry| entry.record.is_some()));
+    let (all, any) = bodies.fold((true, false), |(all, any), has| (all && has, any || has));
+    let compact = !any && spent.iter().all(|entry| entry.by.is_none());
+    (any && all) || compact
 }
 
 fn not_empty<T>(

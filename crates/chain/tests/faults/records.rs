@@ -316,3 +316,29 @@ fn a_cursor_with_a_flipped_bit_in_its_totals_is_named() {
     let case = Case::named(Family::UtxoMeta, b"cursor", flipped::<{ -3 }>);
     case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
 }
+
+#[test]
+fn a_surplus_hash_is_named() {
+    Case::middle(Family::Hashes, surplus).is_named();
+}
+
+#[test]
+fn a_surplus_spend_is_named() {
+    let case = Case::middle(Family::Spent, surplus);
+    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
+}
+
+#[test]
+fn a_missing_identity_is_named() {
+    Case::named(Family::ChainMeta, b"identity", missing).is_named();
+}
+
+#[test]
+fn a_missing_layout_is_named() {
+    Case::named(Family::UtxoMeta, b"layout", missing).is_named();
+}
+
+#[test]
+fn a_damaged_list_of_redeem_coins_is_named() {
+    Case::named(Family::UtxoMeta, b"redeem", unreadable).is_named();
+}

@@ -16,4 +16,5 @@ mod driver;
 mod histories;
 mod modes;
 mod real_chains;
+mod torn;
 mod windows;
