@@ -119,9 +119,9 @@ impl<'a> Bulk<'a> {
     /// Waits until the flush under way, if any, is on disk.
     fn wait(&mut self) -> Result<(), StoreError> {
         let outcome = self.flusher.as_mut().map(Flusher::wait).transpose();
-        match outcome.inspect_err(|_| self.index.break_off())?.flatten() {
-            Some(state) => self.index.arrived(state),
-            None => {}
+        let arrived = outcome.inspect_err(|_| self.index.break_off())?.flatten();
+        if let Some(state) = arrived {
+            self.index.arrived(state);
         }
         Ok(())
     }
@@ -164,8 +164,8 @@ impl Flusher {
     }
 
     fn send(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let sent = self.batches.as_ref().map(|batches| batches.send(batch));
-        sent.and_then(Result::ok).ok_or(StoreError::FlusherGone)?;
+        let batches = self.batches.as_ref().ok_or(StoreError::FlusherGone)?;
+        batches.send(batch).map_err(|_| StoreError::FlusherGone)?;
         self.under_way = true;
         Ok(())
     }

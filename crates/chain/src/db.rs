@@ -61,6 +61,9 @@ pub(crate) enum Durability {
     Flushed,
 }
 
+/// A key and its value.
+pub(crate) type Entry = (Vec<u8>, Vec<u8>);
+
 /// The open database.
 pub(crate) struct Db {
     inner: DB,
@@ -144,7 +147,7 @@ impl Db {
     }
 
     /// The last entry of a family.
-    pub(crate) fn last(&self, family: Family) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+    pub(crate) fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
         let mut cursor = self.inner.raw_iterator_cf(self.handle(family)?);
         cursor.seek_to_last();
         cursor.status().map_err(StoreError::engine("reading the last entry"))?;

@@ -362,7 +362,7 @@ fn scan_owner(
 }
 
 /// The records behind list entries, in the order of the entries.
-fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record)>, QueryError> {
+fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record)>, StoreError> {
     let mut order: Vec<(Outpoint, usize)> =
         keys.iter().enumerate().map(|(at, key)| (key.outpoint, at)).collect();
     order.sort_unstable();
@@ -371,7 +371,10 @@ fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record
     let values = view.multi_get(Family::Unspent, &sorted)?;
     let mut found = Vec::with_capacity(keys.len());
     for (((outpoint, at), key), value) in order.into_iter().zip(&sorted).zip(values) {
-        let value = value.ok_or(QueryError::Dangling(outpoint))?;
+        let value = value.ok_or_else(|| StoreError::Corrupt {
+            place: format!("{}[{outpoint:?}]", Family::Address.name()),
+            what: "the coin is listed but not unspent".into(),
+        })?;
         let record = Coin::decode(&value);
         let record = record.map_err(StoreError::value(Family::Unspent.name(), key))?;
         found.push((at, (outpoint, record)));
@@ -385,14 +388,7 @@ fn add_up(
     keys: &mut Vec<AddressKey>,
     balance: &mut Balance,
 ) -> Result<(), StoreError> {
-    let coins = records(view, keys).map_err(|error| match error {
-        QueryError::Store(error) => error,
-        other => StoreError::Corrupt {
-            place: Family::Address.name().to_owned(),
-            what: other.to_string(),
-        },
-    })?;
-    for (_, record) in coins {
+    for (_, record) in records(view, keys)? {
         balance.coins += 1;
         balance.lovelace += u128::from(record.output.lovelace);
         for asset in record.output.assets {

@@ -5,6 +5,7 @@
 //! once from a fixed seed. `UNSPENT_BENCH_COINS` and `UNSPENT_BENCH_BLOCKS` change the size.
 #![allow(
     missing_docs,
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -22,6 +23,10 @@ mod preview;
 mod stream;
 
 use measure::Figures;
+
+/// The allocator of the program itself: coins are made on one thread and freed on another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     // `cargo test --benches` and nextest must not start a long run.

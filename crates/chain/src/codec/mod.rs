@@ -13,6 +13,7 @@ mod strict;
 pub use delta::{StoredCreated, StoredDelta, StoredSpent, decode_delta, encode_delta};
 pub use meta::{Cursor, Hole, Horizon, Identity, SCHEMA_VERSION, StoredPoint};
 pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
+pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};
 pub use spent::{SpentRecord, decode_spent, encode_spent};
 pub(crate) use strict::Strict;

@@ -27,6 +27,9 @@ pub enum Known {
     Unknown,
 }
 
+/// A spend that is remembered: by whom, where, and what the coin was.
+pub type Remembered = (Option<TxId>, Point, Record);
+
 /// Why a call is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
@@ -148,7 +151,7 @@ impl Reference {
     }
 
     /// Spends that are still remembered, in outpoint order.
-    pub fn spent(&self) -> Vec<(Outpoint, (Option<TxId>, Point, Record))> {
+    pub fn spent(&self) -> Vec<(Outpoint, Remembered)> {
         let kept = self.now().spent.keys().filter_map(|outpoint| {
             let spend = self.remembered(outpoint)?;
             Some((*outpoint, (spend.by, spend.at, spend.record.clone())))
