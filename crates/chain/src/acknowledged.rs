@@ -1,8 +1,8 @@
 //! A note of the last write that was acknowledged, beside the database.
 //!
-//! It holds the database's sequence number after each durable commit, and is not synced itself, so it
-//! costs nothing. When the database comes back with a smaller number, a torn log was cut: worth telling
-//! the operator. The note is never trusted for anything else.
+//! It holds the database's sequence number after each durable commit, and is not synced itself, so
+//! it costs nothing. When the database comes back with a smaller number, a torn log was cut: worth
+//! telling the operator. The note is never trusted for anything else.
 
 use std::{
     fs::{File, OpenOptions},

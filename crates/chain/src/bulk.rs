@@ -1,8 +1,8 @@
 //! Catching up: many blocks in one batch, flushed on a thread of its own.
 //!
-//! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A batch
-//! being flushed stays readable in memory until the next one starts. Queries, status and events see only
-//! what is flushed; a crash leaves the last flush.
+//! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A
+//! batch being flushed stays readable in memory until the next one starts. Queries, status and
+//! events see only what is flushed; a crash leaves the last flush.
 
 use std::{
     sync::Arc,
@@ -29,8 +29,8 @@ struct Batch {
     counts: Counts,
 }
 
-/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it without
-/// finishing forgets the blocks since the last one.
+/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it
+/// without finishing forgets the blocks since the last one.
 pub struct Bulk<'a> {
     index: &'a mut ChainIndex,
     pending: Pending,
@@ -129,7 +129,8 @@ impl<'a> Bulk<'a> {
 
 impl Drop for Bulk<'_> {
     fn drop(&mut self) {
-        // A flush under way ends either way; knowing its outcome keeps the index in step with the disk.
+        // A flush under way ends either way; knowing its outcome keeps the index in step with the
+        // disk.
         let _ = self.wait();
     }
 }

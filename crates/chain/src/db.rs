@@ -1,8 +1,9 @@
 //! RocksDB behind a small door: families by name, errors with a place, two ways to commit.
 //!
-//! Invariant: everything that belongs together is one `WriteBatch`. Near the tip it is written with the
-//! log and synced before it is acknowledged. In bulk it is written without the log and then all
-//! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last flush.
+//! Invariant: everything that belongs together is one `WriteBatch`. Near the tip it is written with
+//! the log and synced before it is acknowledged. In bulk it is written without the log and then all
+//! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last
+//! flush.
 
 use std::path::Path;
 
@@ -278,8 +279,8 @@ impl View<'_> {
         self.db.multi_get_with(family, sorted, &options)
     }
 
-    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says that
-    /// the whole range lies under one address prefix, so that prefix filters may be used.
+    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says
+    /// that the whole range lies under one address prefix, so that prefix filters may be used.
     pub(crate) fn scan(
         &self,
         family: Family,
@@ -330,8 +331,8 @@ fn database_options() -> rocksdb::Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_atomic_flush(true);
-    // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary; any
-    // other damage is an error rather than a silent loss.
+    // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary;
+    // any other damage is an error rather than a silent loss.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_max_background_jobs(BACKGROUND_JOBS);
     // Every table stays open: a reader beside the writer keeps what it needs.

@@ -171,8 +171,8 @@ pub enum ApplyError {
     Store(#[from] StoreError),
 }
 
-/// Why a rollback was refused. The index is unchanged, except where the store itself failed: then it
-/// stands at a block boundary and calling again continues.
+/// Why a rollback was refused. The index is unchanged, except where the store itself failed: then
+/// it stands at a block boundary and calling again continues.
 #[derive(Debug, thiserror::Error)]
 pub enum RollbackError {
     /// Pruning has discarded what is needed.

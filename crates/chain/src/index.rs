@@ -109,7 +109,8 @@ impl ChainIndex {
         Ok((index, OpenReport { torn, reconciled }))
     }
 
-    /// From now on a block may come after a gap. For imports that were told to; never for following.
+    /// From now on a block may come after a gap. For imports that were told to; never for
+    /// following.
     pub fn allow_holes(&mut self) {
         self.allow_holes = true;
     }
@@ -168,8 +169,8 @@ impl ChainIndex {
 
     /// Starts catching up: many blocks share one flush, and queries see only what is flushed.
     ///
-    /// `coming` is how many more blocks the source is known to have. Undo data is left out for blocks
-    /// that will be deeper than the window once those are in.
+    /// `coming` is how many more blocks the source is known to have. Undo data is left out for
+    /// blocks that will be deeper than the window once those are in.
     pub fn bulk(&mut self, coming: u64) -> Bulk<'_> {
         let allow_holes = self.allow_holes;
         Bulk::new(self, coming, allow_holes)
@@ -219,8 +220,8 @@ impl ChainIndex {
     ///
     /// # Errors
     ///
-    /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands at a
-    /// block boundary and calling again continues.
+    /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands
+    /// at a block boundary and calling again continues.
     pub fn rollback(&mut self, target: Target) -> Result<RolledBack, RollbackError> {
         self.usable()?;
         let ordinal = rollback::resolve(&self.db, &self.state, target)?;
@@ -304,8 +305,8 @@ impl ChainIndex {
         self.options.enabled.then_some(self.options.indexes)
     }
 
-    /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens when
-    /// it was switched off while the chain was rolled back.
+    /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens
+    /// when it was switched off while the chain was rolled back.
     fn reconcile(&mut self) -> Result<u64, OpenError> {
         if !self.options.enabled {
             return Ok(0);
@@ -341,8 +342,8 @@ impl ChainIndex {
 const CLOSING_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Drop for ChainIndex {
-    /// After a failed write RocksDB may wait for space inside its own close. Closing then happens on a
-    /// thread of its own, so that the caller can report the failure and end.
+    /// After a failed write RocksDB may wait for space inside its own close. Closing then happens
+    /// on a thread of its own, so that the caller can report the failure and end.
     fn drop(&mut self) {
         if self.broken {
             let db = self.db.clone();

@@ -13,7 +13,7 @@ use unspent_model::{
 
 use crate::{
     codec::{
-        CodecError, Cursor, Hole, Horizon, Identity, Layout, SCHEMA_VERSION, StoredDelta,
+        Choices, CodecError, Cursor, Hole, Horizon, Identity, Layout, SCHEMA_VERSION, StoredDelta,
         StoredPoint, decode_delta, decode_outpoints, encode_outpoints,
     },
     coin::Coin,
@@ -56,6 +56,7 @@ pub(crate) fn prepare(
     identify(db, network, &mut batch)?;
     if options.enabled {
         layout(db, options.indexes, genesis, &mut batch)?;
+        batch.put(Family::UtxoMeta, names::CHOICES, &choices(options).encode())?;
     }
     batch.commit(Durability::Synced)?;
     Ok(state(db, options.enabled)?)
@@ -87,6 +88,19 @@ pub(crate) fn check_identity(found: &Identity, wanted: Network) -> Result<(), Op
         return Err(OpenError::OtherNetwork { found: found.network, wanted });
     }
     Ok(())
+}
+
+fn choices(options: &Options) -> Choices {
+    Choices {
+        prune_depth: options.prune_depth,
+        rollback_window: options.rollback_window,
+        self_contained: options.self_contained,
+    }
+}
+
+/// What the operator chose last; `None` when there is no index yet.
+pub(crate) fn stored_choices(db: &Db) -> Result<Option<Choices>, StoreError> {
+    read(db, Family::UtxoMeta, names::CHOICES, Choices::decode)
 }
 
 /// How the index was built; `None` when there is none yet.

@@ -1,7 +1,8 @@
 //! Changes on their way to the disk: an overlay over the database.
 //!
-//! Near the tip it holds one block; in bulk it holds many, and coins that are born and die inside it
-//! never reach the disk. It is carried out as one batch, so the disk always shows a block boundary.
+//! Near the tip it holds one block; in bulk it holds many, and coins that are born and die inside
+//! it never reach the disk. It is carried out as one batch, so the disk always shows a block
+//! boundary.
 //!
 //! Invariant: blocks are either applied or undone into one overlay, never both.
 
@@ -189,7 +190,8 @@ impl Pending {
                 entries.extend(credential.flatten().map(|key| (key.encode(), stays)));
             }
         }
-        // Deletions sort before insertions of the same key, so that a coin replaced by its equal stays.
+        // Deletions sort before insertions of the same key, so that a coin replaced by its equal
+        // stays.
         for (key, stays) in by_key(&entries, |(key, _)| key, Ord::cmp) {
             batch.set(Family::Address, key, stays.then_some(&[]))?;
         }
@@ -210,8 +212,8 @@ impl Pending {
     }
 }
 
-/// The items in the order of their keys. Only the keys' first bytes are moved about: they decide nearly
-/// always, and the items themselves are large.
+/// The items in the order of their keys. Only the keys' first bytes are moved about: they decide
+/// nearly always, and the items themselves are large.
 fn by_key<T>(
     items: &[T],
     key: impl Fn(&T) -> &[u8],

@@ -6,7 +6,8 @@ use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Reco
 
 use crate::{
     codec::{
-        Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent,
+        Choices, Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta,
+        decode_spent,
     },
     coin::Coin,
     cursor::PageCursor,
@@ -95,6 +96,8 @@ pub struct Status {
     pub holes: Vec<Hole>,
     /// The lists that are kept.
     pub indexes: Option<Indexes>,
+    /// Windows and delta mode as last chosen.
+    pub choices: Option<Choices>,
     /// Bytes on disk by column family.
     pub sizes: Vec<(&'static str, u64)>,
 }
@@ -200,7 +203,8 @@ impl Reader {
         Ok(balance)
     }
 
-    /// The undo data of the block at `height` (of the boundary block too, if one shares the height).
+    /// The undo data of the block at `height` (of the boundary block too, if one shares the
+    /// height).
     ///
     /// # Errors
     ///
@@ -274,12 +278,13 @@ impl Reader {
                 address_hash: layout.address_hash,
                 payment_credential: layout.payment_credential,
             }),
+            choices: if self.enabled { open::stored_choices(&self.db)? } else { None },
             sizes: sizes.collect::<Result<_, StoreError>>()?,
         })
     }
 
-    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores byte
-    /// by byte.
+    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores
+    /// byte by byte.
     ///
     /// # Errors
     ///

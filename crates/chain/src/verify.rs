@@ -1,7 +1,7 @@
 //! A consistency check: index, coins, spends, deltas and points against each other.
 //!
-//! It reads everything once and looks each entry's counterpart up. Differences are named, up to a limit;
-//! bytes that can't be read at all end the check with an error.
+//! It reads everything once and looks each entry's counterpart up. Differences are named, up to a
+//! limit; bytes that can't be read at all end the check with an error.
 
 use std::{collections::HashSet, fmt};
 
@@ -195,7 +195,8 @@ impl Check<'_> {
         let Cursor { coins: noted, value: noted_value, .. } = self.cursor;
         if (coins, value_sum) != (noted, noted_value) {
             let what = format!(
-                "{coins} coins worth {value_sum} are there, the cursor says {noted} worth {noted_value}"
+                "{coins} coins worth {value_sum} are there, \
+                 the cursor says {noted} worth {noted_value}"
             );
             self.report.found(Family::UtxoMeta, "cursor", what);
         }
@@ -279,8 +280,8 @@ impl Check<'_> {
         Ok(spends)
     }
 
-    /// Every spent record is on some delta's list: as many records as `recorded` list entries. Only when
-    /// the numbers differ are the odd ones looked for by name.
+    /// Every spent record is on some delta's list: as many records as `recorded` list entries. Only
+    /// when the numbers differ are the odd ones looked for by name.
     fn surplus_spends(&mut self, recorded: u64) -> Result<(), StoreError> {
         let family = Family::Spent.name();
         let there = self.report.checked.iter().find(|(name, _)| *name == family);

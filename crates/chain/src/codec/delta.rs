@@ -5,7 +5,7 @@
 //! | 0 | block number | 5 | flags `{0: contains invalid tx}` |
 //! | 1 | slot | 6 | tx flags `[{0: tx, 1: is invalid, 2: had collateral return}]` |
 //! | 2 | block hash | 7 | reserved for the MMR |
-//! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten `[{0: outpoint, 1: record}]` (ours) |
+//! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten, as 3 with bodies (ours) |
 //! | 4 | spent `[{0: outpoint, 1: record, 2: spender}]` | 9 | missing inputs (ours) |
 //!
 //! Compact deltas leave out the records and spenders of 3 and 4: they lie in `utxo_unspent` and

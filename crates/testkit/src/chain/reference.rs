@@ -173,8 +173,8 @@ impl Reference {
         answer
     }
 
-    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::forget`] at the
-    /// end.
+    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::forget`] at
+    /// the end.
     pub fn apply_bulk(&mut self, block: &Block<Output>, known_tip: u64) -> Answer {
         self.take(block, known_tip)
     }
