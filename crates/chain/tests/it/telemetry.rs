@@ -2,7 +2,7 @@
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use unspent_chain::{Order, Owner, Target};
-use unspent_testkit::chain::{Event, Step, World, coin_of};
+use unspent_testkit::chain::{Event, World, coin_of};
 
 use crate::driver::{Store, small_windows};
 
