@@ -12,6 +12,11 @@
 )]
 
 mod conflicts;
+mod history;
+mod input;
+mod leases;
 mod ledger;
+mod paying;
+mod plans;
 mod recording;
 mod reorgs;
