@@ -1,2 +1,5 @@
 //! The one binary.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    unspent::main()
+}

@@ -1,1 +1,107 @@
-//! networks
+//! Bitcoin and Cardano bytes to [`unspent_model`] values: blocks, addresses, genesis, block files.
+//!
+//! | what | where |
+//! |---|---|
+//! | a block | [`decode_block`] |
+//! | a Bitcoin header on its own, a network's first block | [`bitcoin_header`], [`genesis_hash`] |
+//! | coins that exist before the first block | [`cardano::genesis`] |
+//! | what a person types, and what a person reads | [`address`] |
+//! | block files cut into blocks | [`bitcoin::framing`], [`cardano::framing`] |
+//!
+//! Everything here is a pure function of the bytes it is given. Whatever those bytes are, the
+//! answer is a value or an error: nothing panics, and memory is bounded by the size of the input,
+//! which is capped. Hashes are in wire order.
+//!
+//! Deliberately absent: sockets and files (a caller passes slices or readers), consensus rules
+//! beyond what ties a body to its header, and anything that remembers.
+//!
+//! ```
+//! use unspent_model::Network;
+//! use unspent_networks::address::{self, Query};
+//!
+//! let text = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
+//! let Query::Address(script) = address::parse_query(Network::BitcoinRegtest, text)? else {
+//!     unreachable!("Bitcoin has no credentials");
+//! };
+//! assert_eq!(script.len(), 22);
+//! assert_eq!(address::show_address(Network::BitcoinRegtest, &script), text);
+//! # Ok::<(), unspent_networks::address::AddressError>(())
+//! ```
+
+use unspent_model::{
+    Family, Network,
+    chain::{Block, Output},
+};
+
+pub mod address;
+pub mod bitcoin;
+pub mod cardano;
+mod spends;
+
+pub use bitcoin::decode::{RawHeader, bitcoin_header, genesis_hash};
+
+/// A block that can't be read. Nothing was changed: decoding only reads.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Neither the caller nor the block knows its height.
+    #[error("the block doesn't carry its height; pass the height from the header chain")]
+    HeightUnknown,
+    /// The bytes aren't what they should be.
+    #[error("malformed {what}: {reason}; the block was ignored, fetch it again")]
+    Malformed {
+        /// The part that can't be read.
+        what: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// The block ended before the bytes did.
+    #[error("{count} bytes follow the block; pass exactly one block")]
+    TrailingBytes {
+        /// How many bytes are left over.
+        count: usize,
+    },
+    /// The bytes are more than a block of this network may be.
+    #[error("{size} bytes are more than a block may have ({limit}); the block was ignored")]
+    TooLarge {
+        /// How many bytes there are.
+        size: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The transactions aren't those that the header commits to.
+    #[error("the transactions don't match the header's merkle root; fetch the block again")]
+    MerkleRoot,
+    /// The parts of the block aren't those that the header commits to.
+    #[error("the block doesn't match the header's body hash; fetch it again")]
+    BodyHash,
+    /// The era is newer than this program.
+    #[error("block era {0} is unknown; a newer release may know it")]
+    UnknownEra(u64),
+}
+
+impl DecodeError {
+    pub(crate) fn malformed(what: &'static str, reason: impl ToString) -> Self {
+        Self::Malformed { what, reason: reason.to_string() }
+    }
+}
+
+/// Reads exactly one block.
+///
+/// `height` is what the header chain says. Bitcoin blocks need it, unless they are the network's
+/// first or name it in their coinbase (BIP 34); Cardano blocks carry their number, and `height` is
+/// not looked at.
+///
+/// # Errors
+///
+/// When the bytes aren't one whole block of this network. Proof of work and signatures are not
+/// checked.
+pub fn decode_block(
+    network: Network,
+    raw: &[u8],
+    height: Option<u64>,
+) -> Result<Block<Output>, DecodeError> {
+    match network.family() {
+        Family::Bitcoin => bitcoin::decode::decode(network, raw, height),
+        Family::Cardano => cardano::decode::decode(network, raw),
+    }
+}

@@ -246,10 +246,13 @@ fn detach(
     }
     let lines: Vec<Line> = txs.iter().map(line).collect();
     write_lines(tx, &mut row, &lines, now)?;
-    let orphans = txs.iter().filter(|detached| detached.is_coinbase);
-    let gone: Vec<Event> = orphans.map(|detached| Event::Gone(detached.txid)).collect();
-    if !gone.is_empty() {
-        carry(tx, &mut row, &gone, &Raws::new(), now)?;
+    let (orphans, others): (Vec<&Detached>, Vec<&Detached>) =
+        txs.iter().partition(|detached| detached.is_coinbase);
+    let gone = orphans.iter().map(|detached| Event::Gone(detached.txid));
+    let loose = others.iter().map(|detached| Event::Detached(detached.txid));
+    let events: Vec<Event> = gone.chain(loose).collect();
+    if !events.is_empty() {
+        carry(tx, &mut row, &events, &Raws::new(), now)?;
     }
     if row.tip().is_some_and(|tip| tip >= from) {
         row.scanned = below;

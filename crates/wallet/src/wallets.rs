@@ -122,6 +122,8 @@ const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday
 const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 const LIST_WALLETS: &str = "SELECT id, name, birthday_height, scanned_height, scanned_hash,
     gap_limit, created_at FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
+const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
+    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height < $1";
 const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
 const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 const INSERT_KEYCHAIN: &str =
@@ -282,6 +284,20 @@ impl Room {
     pub fn keychains(&self, wallet: WalletId) -> Result<Vec<KeychainInfo>, WalletError> {
         self.door.read(move |tx| {
             tx.query(KEYCHAINS, &[Arg::Int(wallet.0)])?.iter().map(keychain_info).collect()
+        })
+    }
+
+    /// Lets wallets that were never scanned start with the block at `height`, when their birthday
+    /// is below it. What happened before is then unknown to them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn start_unscanned_at(&self, height: u64) -> Result<u64, WalletError> {
+        let height = sql_int(height)?;
+        self.door.write(move |tx| {
+            lock_room(tx)?;
+            Ok(tx.execute(START_UNSCANNED, &[Arg::Int(height)])?)
         })
     }
 

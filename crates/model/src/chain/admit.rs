@@ -80,17 +80,19 @@ pub fn admit(tip: Option<&Tip>, header: &Header, allow_holes: bool) -> Result<Ad
     if offered < next || header.point.hash == tip.hash {
         return Ok(Admission::Below);
     }
+    let admission = match (offered == next, header.parent == tip.hash, allow_holes) {
+        (true, true, _) => Admission::Next,
+        (true, false, _) if header.is_boundary => return Ok(Admission::Below),
+        (true, false, _) => {
+            let parent = header.parent;
+            return Err(Refusal::WrongParent { height: offered, parent, tip: tip.hash });
+        }
+        (false, _, true) => Admission::AfterHole,
+        (false, _, false) => return Err(Refusal::Gap { tip: Some(tip.height), offered }),
+    };
     if header.point.slot < tip.slot {
         let slot = header.point.slot;
         return Err(Refusal::SlotGoesBack { height: offered, slot, tip: tip.slot });
     }
-    match (offered == next, header.parent == tip.hash, allow_holes) {
-        (true, true, _) => Ok(Admission::Next),
-        (true, false, _) if header.is_boundary => Ok(Admission::Below),
-        (true, false, _) => {
-            Err(Refusal::WrongParent { height: offered, parent: header.parent, tip: tip.hash })
-        }
-        (false, _, true) => Ok(Admission::AfterHole),
-        (false, _, false) => Err(Refusal::Gap { tip: Some(tip.height), offered }),
-    }
+    Ok(admission)
 }

@@ -120,9 +120,17 @@ impl Ledger {
         Some(Self::open(postgres::database()?.parse().unwrap(), None))
     }
 
+    /// A database that another process made.
+    pub fn attach(url: &str) -> Self {
+        Self::open(url.parse().unwrap(), None)
+    }
+
     fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
         let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
-        let wallet = room.create_wallet(&new_wallet("ours", 1), 1).unwrap();
+        let wallet = match room.wallet("ours") {
+            Ok(there) => there,
+            Err(_) => room.create_wallet(&new_wallet("ours", 1), 1).unwrap(),
+        };
         let network = bitcoin::Network::Regtest;
         Self {
             room,

@@ -12,11 +12,14 @@
 )]
 
 mod conflicts;
+mod crashes;
 mod history;
 mod input;
 mod leases;
 mod ledger;
 mod paying;
 mod plans;
+mod races;
+mod random;
 mod recording;
 mod reorgs;

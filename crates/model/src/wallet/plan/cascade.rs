@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::VecDeque};
 
-use super::{outcome::Line, working::Working};
+use super::{Refusal, outcome::Line, working::Working};
 use crate::{
     Outpoint, TxId,
     wallet::{
@@ -94,27 +94,52 @@ impl Working<'_> {
 
     /// A confirmed transaction proves its ancestors: dead ones come back and beat their rivals.
     ///
-    /// An orphaned coinbase can't come back without a block; it waits for its own confirmation.
-    pub(super) fn uphold_parents(&mut self, txid: TxId) {
-        let mut queue = VecDeque::from([txid]);
-        while let Some(child) = queue.pop_front() {
-            let inputs = self.tx(child).map(|tx| tx.inputs.clone()).unwrap_or_default();
-            for parent in inputs.into_iter().map(|input| input.tx) {
+    /// An orphaned coinbase can't come back without a block, so nothing that hangs on it can be in
+    /// the chain before it is.
+    pub(super) fn uphold_parents(&mut self, txid: TxId) -> Result<(), Refusal> {
+        let mut upheld = Ordered::default();
+        upheld.insert(txid);
+        let mut next = 0;
+        while let Some(child) = upheld.at(next) {
+            next += 1;
+            for parent in self.parents(child) {
                 let Some(tx) = self.tx(parent) else { continue };
-                if tx.is_live() || tx.is_coinbase {
+                if tx.is_live() {
                     continue;
                 }
-                for rival in self.rivals_of(parent) {
-                    self.kill(rival, parent, true);
+                if tx.is_coinbase {
+                    return Err(Refusal::OrphanedAncestor { tx: txid, coinbase: parent });
                 }
-                if let Some(tx) = self.tx_mut(parent) {
-                    tx.withdrawn = false;
-                }
-                self.step(parent, Move::Publish, Cause::ChildConfirmed, Some(child));
-                self.rise(parent);
-                queue.push_back(parent);
+                self.uphold(parent, child)?;
+                upheld.insert(parent);
             }
         }
+        // What was upheld may have fallen again through what was upheld after it.
+        let fallen = upheld.iter().find(|txid| !self.is_live(*txid));
+        match fallen {
+            Some(tx) => Err(Refusal::ConflictsWithConfirmed { tx, with: txid }),
+            None => Ok(()),
+        }
+    }
+
+    fn uphold(&mut self, parent: TxId, child: TxId) -> Result<(), Refusal> {
+        for rival in self.rivals_of(parent) {
+            if let Some(with) = self.anchor(rival) {
+                return Err(Refusal::ConflictsWithConfirmed { tx: parent, with });
+            }
+            self.kill(rival, parent, true);
+        }
+        if let Some(tx) = self.tx_mut(parent) {
+            tx.withdrawn = false;
+        }
+        self.step(parent, Move::Publish, Cause::ChildConfirmed, Some(child));
+        self.rise(parent);
+        Ok(())
+    }
+
+    fn parents(&mut self, txid: TxId) -> Vec<TxId> {
+        let inputs = self.tx(txid).map(|tx| tx.inputs.clone()).unwrap_or_default();
+        inputs.into_iter().map(|input| input.tx).collect()
     }
 
     fn rivals_of(&mut self, txid: TxId) -> Vec<TxId> {
@@ -122,8 +147,7 @@ impl Working<'_> {
         let spenders: Vec<TxId> = inputs.into_iter().flat_map(|i| self.spenders(i)).collect();
         let mut rivals = Ordered::default();
         for spender in spenders {
-            let unconfirmed = |tx: &StoredTx| tx.is_live() && tx.confirmed.is_none();
-            if spender != txid && self.tx(spender).is_some_and(unconfirmed) {
+            if spender != txid && self.is_live(spender) {
                 rivals.insert(spender);
             }
         }
@@ -152,7 +176,12 @@ impl Working<'_> {
             let step = if published { Move::RevivePublished } else { Move::RevivePending };
             self.step(txid, step, Cause::Revived, None);
             self.touch_inputs(txid);
-            queue.extend(self.children(txid));
+            let children = self.children(txid).into_iter();
+            let children = children.fold(Ordered::default(), |mut all, child| {
+                all.insert(child);
+                all
+            });
+            queue.extend(self.by_preference(children));
         }
     }
 
@@ -186,7 +215,11 @@ impl Working<'_> {
         for outpoint in self.touched.iter().collect::<Vec<_>>() {
             self.point(outpoint);
         }
-        for txid in self.reowned.iter().collect::<Vec<_>>() {
+    }
+
+    /// What turned out to be ours gets its fee before anybody compares fees.
+    pub(super) fn reown(&mut self) {
+        for txid in std::mem::take(&mut self.reowned).iter() {
             self.own(txid);
         }
     }

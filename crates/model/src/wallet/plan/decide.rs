@@ -18,8 +18,10 @@ impl Working<'_> {
             Event::Broadcast(txid) => self.broadcast(*txid)?,
             Event::Withdraw(txid) => self.withdraw(*txid)?,
             Event::Gone(txid) => self.gone(*txid),
+            Event::Detached(txid) => self.detached(*txid),
             Event::Evicted(txid) => self.evicted(*txid),
         }
+        self.reown();
         self.revive();
         Ok(())
     }
@@ -32,14 +34,8 @@ impl Working<'_> {
         let stored = self.tx(seen.txid).map(|tx| (tx.status, tx.confirmed));
         match seen.how {
             Sighting::Block(at) => self.in_block(seen, stored, at),
-            Sighting::Mempool => {
-                self.in_mempool(seen, stored);
-                Ok(())
-            }
-            Sighting::Relayed => {
-                self.relayed(seen, stored);
-                Ok(())
-            }
+            Sighting::Mempool => self.in_mempool(seen, stored),
+            Sighting::Relayed => self.relayed(seen, stored),
             Sighting::Created => self.created(seen, stored),
         }
     }
@@ -71,10 +67,13 @@ impl Working<'_> {
                 height: None,
                 lock: None,
             });
+            self.touch_inputs(seen.txid);
             if status.is_live() {
                 self.risen.push(seen.txid);
+            } else {
+                // Children may have come first, when nobody knew what they hang on.
+                self.gone(seen.txid);
             }
-            self.touch_inputs(seen.txid);
         }
         self.reowned.insert(seen.txid);
         self.add_credits(seen);
@@ -116,18 +115,19 @@ impl Working<'_> {
             }
         }
         let rivals = self.live_rivals(seen);
-        for rival in &rivals {
-            if let Some(with) = self.anchor(*rival) {
-                return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
-            }
+        let mut anchored = rivals.iter().find_map(|rival| self.anchor(*rival));
+        if anchored.is_none() {
+            anchored = self.own_ancestor(seen, &rivals);
+        }
+        if let Some(with) = anchored {
+            return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
         }
         for rival in rivals {
             self.kill(rival, seen.txid, true);
         }
         self.store(seen, Status::Published, Cause::Confirmed, None);
         self.confirm(seen.txid, at);
-        self.uphold_parents(seen.txid);
-        Ok(())
+        self.uphold_parents(seen.txid)
     }
 
     fn confirm(&mut self, txid: TxId, at: Confirmation) {
@@ -152,25 +152,64 @@ impl Working<'_> {
         }
     }
 
-    fn in_mempool(&mut self, seen: &Seen, stored: Option<(Status, Option<Confirmation>)>) {
+    fn in_mempool(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+    ) -> Result<(), Refusal> {
         if let Some((status, confirmed)) = stored {
             if status.is_live() {
                 self.store(seen, status, Cause::Mempool, None);
                 self.seen_again(seen.txid, status, confirmed);
-                return;
+                return Ok(());
             }
             if status == Status::Orphaned {
-                return;
+                return Ok(());
             }
         }
         let rivals = self.live_rivals(seen);
-        if let Some(rival) = rivals.iter().copied().find(|r| self.anchor(*r).is_some()) {
-            return self.store_loser(seen, rival, EdgeCause::DoubleSpent);
+        if !self.is_settled(seen, &rivals)? {
+            self.win(seen, rivals, Cause::Mempool);
         }
-        if let Some(parent) = self.dead_parent(seen) {
-            return self.store(seen, Status::Failed, Cause::ParentInvalid, Some(parent));
+        Ok(())
+    }
+
+    /// What the chain or a dead parent decides, before anybody compares: true when that was it.
+    fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, Refusal> {
+        if let Some(rival) = self.own_ancestor(seen, rivals) {
+            self.store(seen, Status::Failed, Cause::ParentInvalid, Some(rival));
+            return Ok(true);
         }
-        self.win(seen, rivals, Cause::Mempool);
+        let proof = self.anchor(seen.txid);
+        let anchored = rivals.iter().copied().find_map(|r| Some((r, self.anchor(r)?)));
+        match (proof, anchored) {
+            (Some(_), Some((_, with))) => {
+                return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
+            }
+            (Some(child), None) => self.win_by_child(seen, rivals, child)?,
+            (None, Some((rival, _))) => self.store_loser(seen, rival, EdgeCause::DoubleSpent),
+            (None, None) => match self.dead_parent(seen) {
+                Some(parent) => {
+                    self.store(seen, Status::Failed, Cause::ParentInvalid, Some(parent));
+                }
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    /// A confirmed child came first: the parent is in the chain, whoever stands against it.
+    fn win_by_child(&mut self, seen: &Seen, rivals: &[TxId], child: TxId) -> Result<(), Refusal> {
+        for rival in rivals {
+            self.kill(*rival, seen.txid, true);
+        }
+        let was_stored = self.tx(seen.txid).is_some();
+        self.store(seen, Status::Published, Cause::ChildConfirmed, Some(child));
+        if was_stored {
+            self.step(seen.txid, Move::Publish, Cause::ChildConfirmed, Some(child));
+            self.rise(seen.txid);
+        }
+        self.uphold_parents(seen.txid)
     }
 
     fn seen_again(&mut self, txid: TxId, status: Status, confirmed: Option<Confirmation>) {
@@ -187,20 +226,21 @@ impl Working<'_> {
         }
     }
 
-    fn relayed(&mut self, seen: &Seen, stored: Option<(Status, Option<Confirmation>)>) {
+    fn relayed(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+    ) -> Result<(), Refusal> {
         if let Some((status, confirmed)) = stored {
             self.store(seen, status, Cause::Relayed, None);
             if status.is_live() {
                 self.seen_again(seen.txid, status, confirmed);
             }
-            return;
+            return Ok(());
         }
         let rivals = self.live_rivals(seen);
-        if let Some(rival) = rivals.iter().copied().find(|r| self.anchor(*r).is_some()) {
-            return self.store_loser(seen, rival, EdgeCause::DoubleSpent);
-        }
-        if let Some(parent) = self.dead_parent(seen) {
-            return self.store(seen, Status::Failed, Cause::ParentInvalid, Some(parent));
+        if self.is_settled(seen, &rivals)? {
+            return Ok(());
         }
         match rivals.first() {
             Some(first) if !self.pays_more(seen, &rivals) => {
@@ -208,6 +248,7 @@ impl Working<'_> {
             }
             _ => self.win(seen, rivals, Cause::Relayed),
         }
+        Ok(())
     }
 
     fn created(
@@ -224,6 +265,7 @@ impl Working<'_> {
         }
         let rivals = self.live_rivals(seen);
         let anchored = rivals.iter().copied().find(|rival| self.anchor(*rival).is_some());
+        let anchored = anchored.or_else(|| self.own_ancestor(seen, &rivals));
         let outbid = rivals.first().copied().filter(|_| !self.pays_more(seen, &rivals));
         if let Some(by) = anchored.or(outbid) {
             let inputs = seen.inputs.iter().copied();
@@ -287,6 +329,15 @@ impl Working<'_> {
         rivals.iter().collect()
     }
 
+    /// A rival that it also descends from: such a transaction can never be valid.
+    fn own_ancestor(&mut self, seen: &Seen, rivals: &[TxId]) -> Option<TxId> {
+        let parents: HashSet<TxId> = seen.inputs.iter().map(|input| input.tx).collect();
+        rivals.iter().copied().find(|rival| {
+            let mut family = self.descendants(*rival).into_iter().chain([*rival]);
+            family.any(|member| parents.contains(&member))
+        })
+    }
+
     fn dead_parent(&mut self, seen: &Seen) -> Option<TxId> {
         let mut parents = seen.inputs.iter().map(|input| input.tx);
         parents.find(|parent| self.tx(*parent).is_some_and(|tx| !tx.is_live()))
@@ -341,6 +392,20 @@ impl Working<'_> {
         self.die(txid, Move::Withdraw, Cause::Withdrawn, None);
         self.bury(txid, family);
         Ok(())
+    }
+
+    /// Without a block to prove it, a transaction lives only as long as its parents do.
+    fn detached(&mut self, txid: TxId) {
+        let Some(tx) = self.tx(txid).filter(|tx| tx.is_live() && tx.confirmed.is_none()) else {
+            return;
+        };
+        let inputs = tx.inputs.clone();
+        let mut parents = inputs.iter().map(|input| input.tx);
+        let dead = parents.find(|p| self.tx(*p).is_some_and(|tx| !tx.is_live()));
+        if let Some(parent) = dead {
+            self.die(txid, Move::LoseParent, Cause::ParentInvalid, Some(parent));
+            self.gone(txid);
+        }
     }
 
     fn gone(&mut self, txid: TxId) {

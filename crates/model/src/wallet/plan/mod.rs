@@ -43,6 +43,8 @@ pub enum Event {
     /// A stored transaction stopped being live by other means (an orphaned coinbase): its
     /// descendants follow.
     Gone(TxId),
+    /// A stored transaction lost its block: it falls if a parent is dead.
+    Detached(TxId),
     /// A node's mempool was found without it.
     Evicted(TxId),
 }
@@ -110,6 +112,17 @@ pub enum Refusal {
         tx: TxId,
         /// The one already confirmed.
         with: TxId,
+    },
+    /// The chain seems to hold a spend of a coinbase that it doesn't hold.
+    #[error(
+        "transaction {tx:?} hangs on coinbase {coinbase:?}, which is in no block; \
+         apply the block that holds it first"
+    )]
+    OrphanedAncestor {
+        /// The newcomer.
+        tx: TxId,
+        /// The coinbase.
+        coinbase: TxId,
     },
     /// The chain seems to hold a transaction twice.
     #[error(

@@ -1,0 +1,29 @@
+//! The folder of the demonstration. It is cleared only when an earlier one made it.
+
+use std::{fs, path::Path};
+
+use anyhow::Context;
+
+use crate::fault::Fault;
+
+/// A file that says whose folder this is.
+const MARK: &str = "made-by-unspent-demo";
+
+/// Makes the folder empty and ours, or refuses to touch it.
+pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
+    let context = || format!("can't prepare the folder {}", folder.display());
+    fs::create_dir_all(folder).with_context(context)?;
+    let mark = folder.join(MARK);
+    let is_empty = fs::read_dir(folder).with_context(context)?.next().is_none();
+    if !is_empty && !mark.exists() {
+        let message = format!("{} is not empty and holds other things", folder.display());
+        return Err(Fault::refused(message).hint("choose another folder with --dir").into());
+    }
+    for part in ["blocks", "data"] {
+        let part = folder.join(part);
+        if part.exists() {
+            fs::remove_dir_all(part).with_context(context)?;
+        }
+    }
+    fs::write(mark, "").with_context(context)
+}

@@ -1,0 +1,222 @@
+//! Errors as people and programs read them, and exit codes.
+
+use std::{error::Error, fmt, io, process::ExitCode};
+
+use serde::Serialize;
+use unspent_chain::{
+    ApplyError, Kind, OpenError, OptionsError, QueryError, RollbackError, StoreError,
+};
+use unspent_networks::address::AddressError;
+
+use crate::{interrupt, output::Output};
+
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// It did its work.
+    Done,
+    /// `verify` found differences.
+    Differences,
+    /// It was asked to stop, and stopped at a block boundary.
+    Interrupted,
+}
+
+impl Outcome {
+    /// What the process reports.
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            Self::Differences => ExitCode::from(3),
+            Self::Interrupted => ExitCode::from(interrupt::EXIT_CODE),
+        }
+    }
+}
+
+/// An error of the command line itself.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Fault {
+    /// The request makes no sense as it is written.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: "usage", message: message.into(), hint: None }
+    }
+
+    /// The files given can't be imported.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self { code: "input", message: message.into(), hint: None }
+    }
+
+    /// The request is clear but can't be carried out.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { code: "refused", message: message.into(), hint: None }
+    }
+
+    /// Somebody asked to stop before anything was changed.
+    pub(crate) fn interrupted() -> Self {
+        Self { code: "interrupted", message: "stopped; nothing was changed".into(), hint: None }
+    }
+
+    /// Something that should have been impossible.
+    pub(crate) fn bug(message: impl Into<String>) -> Self {
+        let hint = Some("this is a defect of the program; please report it".into());
+        Self { code: "bug", message: message.into(), hint }
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Fault {}
+
+/// An error in the form of `--json`.
+#[derive(Serialize)]
+struct Report<'a> {
+    code: &'a str,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    error: Report<'a>,
+}
+
+/// Tells people on standard error and programs in the output; returns the exit code.
+pub(crate) fn report(error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    let (code, hint) = classify(error);
+    let message = sentence(error);
+    complain("error", &message);
+    if let Some(hint) = &hint {
+        complain(" hint", hint);
+    }
+    if output.is_json() {
+        let report = Report { code, message: &message, hint: hint.as_deref() };
+        // A closed output can't be told anything any more.
+        let _ = output.document(&Document { error: report });
+    }
+    ExitCode::from(match code {
+        "usage" => 2,
+        "interrupted" => interrupt::EXIT_CODE,
+        _ => 1,
+    })
+}
+
+/// Whoever read our output has seen enough, as `head` does.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed))
+}
+
+/// Tells what is wrong with the arguments, or shows the help that was asked for.
+pub(crate) fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
+    // Nothing can be done about a closed output.
+    let _ = error.print();
+    if json && error.use_stderr() {
+        let mut stdout = io::stdout().lock();
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let report = Report { code: "usage", message, hint: Some("try --help") };
+        let _ = Output::new(&mut stdout, true).document(&Document { error: report });
+    }
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// A line for people on standard error.
+#[allow(clippy::print_stderr)]
+pub(crate) fn complain(kind: &str, message: &str) {
+    eprintln!("{kind}: {message}");
+}
+
+/// The error and its causes, without saying anything twice.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let more = cause.to_string();
+        if text.is_empty() {
+            text = more;
+        } else if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+    }
+    text
+}
+
+fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
+    for cause in error.chain() {
+        if let Some(fault) = cause.downcast_ref::<Fault>() {
+            return (fault.code, fault.hint.clone());
+        }
+        if cause.is::<AddressError>() || cause.is::<OptionsError>() {
+            return ("usage", None);
+        }
+        if let Some(code) = query_usage(cause) {
+            return (code, None);
+        }
+        if let Some(kind) = kind(cause) {
+            return (name(kind), advice(kind));
+        }
+    }
+    ("failed", None)
+}
+
+/// Questions that are wrong in themselves, whatever the folder holds.
+fn query_usage(cause: &(dyn Error + 'static)) -> Option<&'static str> {
+    match cause.downcast_ref::<QueryError>()? {
+        QueryError::Cursor | QueryError::Limit { .. } | QueryError::NoCredentials(_) => {
+            Some("usage")
+        }
+        QueryError::IndexDisabled(_)
+        | QueryError::Disabled
+        | QueryError::NoDelta { .. }
+        | QueryError::Dangling(_)
+        | QueryError::Store(_) => None,
+    }
+}
+
+fn kind(cause: &(dyn Error + 'static)) -> Option<Kind> {
+    cause
+        .downcast_ref::<StoreError>()
+        .map(StoreError::kind)
+        .or_else(|| cause.downcast_ref::<OpenError>().map(OpenError::kind))
+        .or_else(|| cause.downcast_ref::<QueryError>().map(QueryError::kind))
+        .or_else(|| cause.downcast_ref::<ApplyError>().map(ApplyError::kind))
+        .or_else(|| cause.downcast_ref::<RollbackError>().map(RollbackError::kind))
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Refused => "refused",
+        Kind::Busy => "busy",
+        Kind::Unavailable => "unavailable",
+        Kind::Corrupt => "corrupt",
+        Kind::Bug => "bug",
+    }
+}
+
+fn advice(kind: Kind) -> Option<String> {
+    let advice = match kind {
+        Kind::Refused => return None,
+        Kind::Busy => "wait for the other command to end; queries may run beside it",
+        Kind::Unavailable => "look at the disk (space, permissions), then run the command again",
+        Kind::Corrupt => "keep the folder for analysis and import again into a new one",
+        Kind::Bug => "this is a defect of the program; please report it",
+    };
+    Some(advice.into())
+}

@@ -1,0 +1,95 @@
+//! Bitcoin: all headers first, then the blocks of the best branch in the order of the chain.
+
+use std::{path::Path, path::PathBuf, sync::Arc};
+
+use bitcoin::{consensus::encode::serialize, constants::genesis_block};
+use unspent_model::{BlockHash, Network, chain::Work};
+
+use super::{
+    branch::{self, Choice, Limits},
+    catalogue::Catalogue,
+    files::InputFile,
+    look::Look,
+    pipeline::{self, Place, RawBlock},
+    plan::{Plan, Stored},
+};
+use crate::fault::Fault;
+
+/// Finds all blocks, chooses the branch, and makes sure that a better one can be read.
+pub(crate) fn plan(
+    network: Network,
+    files: &[InputFile],
+    workroom: &Path,
+    stored: &Stored,
+    limits: &Limits,
+    look: &Look<'_>,
+) -> anyhow::Result<Plan> {
+    let mut catalogue = Catalogue::build(network, files, workroom, look)?;
+    let choice = branch::choose(network, &mut catalogue, stored, limits)?;
+    if choice.fork.is_some() {
+        check_readable(network, &mut catalogue, stored, &choice)?;
+    }
+    let Choice { blocks, fork, needs_genesis, left_out } = choice;
+    let genesis = if needs_genesis { Some(first_block(network)?) } else { None };
+    let coming = blocks.len() as u64 + u64::from(needs_genesis);
+    let source = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
+    Ok(Plan { source, coming, fork, left_out })
+}
+
+/// Decodes the new branch up to where it wins: nobody leaves a good branch for a broken one.
+fn check_readable(
+    network: Network,
+    catalogue: &mut Catalogue,
+    stored: &Stored,
+    choice: &Choice,
+) -> anyhow::Result<()> {
+    let below = match choice.fork.map(|fork| fork.target) {
+        Some(unspent_chain::Target::Point { hash, .. }) => stored.find(&hash)?,
+        Some(_) | None => None,
+    };
+    let to_beat = stored.tip.map_or(Work::default(), |tip| tip.work);
+    let mut work = below.map_or(Work::default(), |below| below.work);
+    for (hash, height) in &choice.blocks {
+        if work > to_beat {
+            break;
+        }
+        let raw = catalogue.read(hash, Some(*height))?;
+        work = pipeline::decode(network, raw)?.block.header.work.checked_add(work).unwrap_or(work);
+    }
+    Ok(())
+}
+
+/// The block that every chain of the network starts with, for files that leave it out.
+fn first_block(network: Network) -> anyhow::Result<RawBlock> {
+    let parameters = match network {
+        Network::Bitcoin => bitcoin::Network::Bitcoin,
+        Network::BitcoinTestnet4 => bitcoin::Network::Testnet4,
+        Network::BitcoinSignet => bitcoin::Network::Signet,
+        Network::BitcoinRegtest => bitcoin::Network::Regtest,
+        Network::CardanoMainnet | Network::CardanoPreprod | Network::CardanoPreview => {
+            return Err(Fault::bug("Cardano has no first block").into());
+        }
+    };
+    let file = Arc::new(PathBuf::from("the built-in first block"));
+    let place = Place { file, offset: 0, height: Some(0) };
+    Ok(RawBlock { place, bytes: serialize(&genesis_block(parameters)) })
+}
+
+/// The chosen blocks, read one after the other from wherever they lie.
+struct InChainOrder {
+    catalogue: Catalogue,
+    genesis: Option<RawBlock>,
+    blocks: std::vec::IntoIter<(BlockHash, u64)>,
+}
+
+impl Iterator for InChainOrder {
+    type Item = anyhow::Result<RawBlock>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(genesis) = self.genesis.take() {
+            return Some(Ok(genesis));
+        }
+        let (hash, height) = self.blocks.next()?;
+        Some(self.catalogue.read(&hash, Some(height)))
+    }
+}

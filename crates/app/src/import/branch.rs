@@ -1,0 +1,263 @@
+//! Bitcoin: which blocks of a catalogue belong on the stored chain.
+//!
+//! The branch with the most work wins; the stored one stays on equal work. Heights follow from the
+//! place on the branch.
+
+use std::{cmp::Ordering, collections::HashSet};
+
+use anyhow::Context;
+use unspent_chain::Target;
+use unspent_model::{BlockHash, Network, chain::Work, headers::Branch};
+use unspent_networks::{DecodeError, decode_block, genesis_hash};
+
+use super::{
+    catalogue::Catalogue,
+    plan::{Fork, LeftOut, Stored},
+};
+use crate::fault::Fault;
+
+/// The blocks to apply.
+#[derive(Default)]
+pub(crate) struct Choice {
+    /// Hash and height, in the order of the chain.
+    pub(crate) blocks: Vec<(BlockHash, u64)>,
+    /// They replace stored blocks.
+    pub(crate) fork: Option<Fork>,
+    /// The network's first block is not in the files and must come first.
+    pub(crate) needs_genesis: bool,
+    /// What is not applied.
+    pub(crate) left_out: LeftOut,
+}
+
+/// What an import may do.
+pub(crate) struct Limits {
+    /// No block above this height.
+    pub(crate) stop_at: Option<u64>,
+    /// Blocks may follow after a gap.
+    pub(crate) allow_holes: bool,
+}
+
+/// A branch that connects to what is stored.
+struct Candidate {
+    /// The last stored block below it; `None` for the origin.
+    fork: Option<unspent_chain::codec::StoredPoint>,
+    needs_genesis: bool,
+    /// New blocks above the fork.
+    blocks: Vec<(BlockHash, u64)>,
+    /// Work from the first block of the chain to the last of the branch.
+    work: Work,
+}
+
+impl Candidate {
+    /// It only adds to what is stored.
+    fn extends(&self, stored: &Stored) -> bool {
+        let tip = stored.tip.map(|tip| tip.point.hash);
+        self.fork.map(|fork| fork.point.hash) == tip
+    }
+
+    /// More work wins; on equal work nothing stored is given up.
+    fn beats(&self, other: &Self, stored: &Stored) -> bool {
+        match self.work.cmp(&other.work) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.extends(stored) && !other.extends(stored),
+            Ordering::Less => false,
+        }
+    }
+}
+
+/// Chooses what to apply on top of, or instead of, the stored chain.
+pub(crate) fn choose(
+    network: Network,
+    catalogue: &mut Catalogue,
+    stored: &Stored,
+    limits: &Limits,
+) -> anyhow::Result<Choice> {
+    let mut best: Option<Candidate> = None;
+    let mut loose = Vec::new();
+    for branch in catalogue.tree.best_branches() {
+        match connect(network, catalogue, stored, &branch, limits.stop_at)? {
+            None => loose.push(branch),
+            Some(found) => {
+                if best.as_ref().is_none_or(|best| found.beats(best, stored)) {
+                    best = Some(found);
+                }
+            }
+        }
+    }
+    if best.is_none() && !limits.allow_holes {
+        return Err(nothing_connects(catalogue, stored).into());
+    }
+    let mut choice = best.and_then(|best| accept(best, stored)).unwrap_or_default();
+    if limits.allow_holes {
+        append_loose(network, catalogue, stored, &loose, limits.stop_at, &mut choice)?;
+    } else {
+        choice.left_out.unconnected = loose.iter().map(|branch| branch.blocks.len() as u64).sum();
+    }
+    count_left_out(catalogue, stored, limits.stop_at, &mut choice)?;
+    Ok(choice)
+}
+
+fn nothing_connects(catalogue: &Catalogue, stored: &Stored) -> Fault {
+    let count = catalogue.tree.len();
+    let to = stored.height().map_or("the network's first block".into(), |height| {
+        format!("the stored chain, whose tip is at height {height}")
+    });
+    Fault::input(format!("none of the {count} blocks connects to {to}"))
+        .hint("import the blocks between first, or pass --allow-holes to jump over them")
+}
+
+/// Finds where a branch leaves the stored chain; `None` when nobody knows its base.
+fn connect(
+    network: Network,
+    catalogue: &Catalogue,
+    stored: &Stored,
+    branch: &Branch,
+    stop_at: Option<u64>,
+) -> anyhow::Result<Option<Candidate>> {
+    let first_hash = genesis_hash(network);
+    let base = stored.find(&branch.base)?;
+    let is_whole = branch.base == BlockHash::default();
+    if is_whole && branch.blocks.first().copied() != first_hash {
+        let message = format!("the first block of the files is not the first block of {network}");
+        return Err(Fault::input(message).hint("give the right --network").into());
+    }
+    let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
+    let known = count_known(stored, &branch.blocks)?;
+    let (below, new) = branch.blocks.split_at_checked(known).unwrap_or_default();
+    let fork = match below.last() {
+        Some(last) => stored.find(last)?,
+        None => base,
+    };
+    if !(is_whole || needs_genesis || fork.is_some()) {
+        return Ok(None);
+    }
+    let above_fork = fork.map_or(u64::from(needs_genesis), |fork| fork.point.height + 1);
+    let blocks = new.iter().copied().zip(above_fork..);
+    let blocks = blocks.take_while(|(_, height)| stop_at.is_none_or(|stop| *height <= stop));
+    let blocks: Vec<_> = blocks.collect();
+    let below = fork.map_or(Work::default(), |fork| fork.work);
+    let work = add_work(catalogue, below, blocks.iter().map(|(hash, _)| hash));
+    Ok(Some(Candidate { fork, needs_genesis, blocks, work }))
+}
+
+/// How many blocks of a branch, from its start, are stored.
+fn count_known(stored: &Stored, branch: &[BlockHash]) -> anyhow::Result<usize> {
+    let mut failed = Ok(());
+    let known = branch.partition_point(|hash| match stored.find(hash) {
+        Ok(found) => found.is_some(),
+        Err(error) => {
+            failed = Err(error);
+            false
+        }
+    });
+    failed.map(|()| known)
+}
+
+fn add_work<'a>(
+    catalogue: &Catalogue,
+    below: Work,
+    blocks: impl Iterator<Item = &'a BlockHash>,
+) -> Work {
+    blocks
+        .filter_map(|hash| catalogue.header(hash))
+        .fold(below, |sum, header| sum.checked_add(header.work).unwrap_or(sum))
+}
+
+/// Extends the stored chain, or replaces its end when that has less work; else `None`.
+fn accept(best: Candidate, stored: &Stored) -> Option<Choice> {
+    let extends = best.extends(stored);
+    let Candidate { fork, needs_genesis, blocks, work } = best;
+    let fork = match stored.tip {
+        _ if extends => None,
+        Some(tip) if work > tip.work => {
+            let height = fork.map(|fork| fork.point.height);
+            let target = fork.map_or(Target::Origin, |fork| Target::Point {
+                height: fork.point.height,
+                hash: fork.point.hash,
+            });
+            let undoes = tip.point.height + 1 - height.map_or(0, |height| height + 1);
+            Some(Fork { target, height, undoes })
+        }
+        Some(_) | None => return None,
+    };
+    let needs_genesis = needs_genesis && !blocks.is_empty();
+    Some(Choice { blocks, fork, needs_genesis, left_out: LeftOut::default() })
+}
+
+/// Adds branches whose parents nobody knows, by the heights that their blocks name.
+fn append_loose(
+    network: Network,
+    catalogue: &mut Catalogue,
+    stored: &Stored,
+    loose: &[Branch],
+    stop_at: Option<u64>,
+    choice: &mut Choice,
+) -> anyhow::Result<()> {
+    let mut by_height = Vec::new();
+    for branch in loose {
+        by_height.push((start_height(network, catalogue, branch)?, branch));
+    }
+    by_height.sort_by_key(|(height, _)| *height);
+    for (start, branch) in by_height {
+        let top = choice.blocks.last().map(|(_, height)| *height);
+        let top = top.or_else(|| stored.height());
+        if top.is_some_and(|top| start <= top) {
+            choice.left_out.unconnected += branch.blocks.len() as u64;
+            continue;
+        }
+        let blocks = branch.blocks.iter().copied().zip(start..);
+        let kept = blocks.take_while(|(_, height)| stop_at.is_none_or(|stop| *height <= stop));
+        choice.blocks.extend(kept);
+    }
+    Ok(())
+}
+
+/// The height of a branch's first block, by the first of its blocks that names its own.
+fn start_height(
+    network: Network,
+    catalogue: &mut Catalogue,
+    branch: &Branch,
+) -> anyhow::Result<u64> {
+    for (above, hash) in (0_u64..).zip(&branch.blocks) {
+        let raw = catalogue.read(hash, None)?;
+        match decode_block(network, &raw.bytes, None) {
+            Ok(block) => {
+                let start = block.header.point.height.checked_sub(above);
+                let wrong = || Fault::input(format!("{} names a wrong height", raw.place.name()));
+                return start.ok_or_else(|| wrong().into());
+            }
+            Err(DecodeError::HeightUnknown) => {}
+            Err(error) => return Err(error).with_context(|| raw.place.name()),
+        }
+    }
+    let message = "the blocks after the hole do not say their height";
+    let hint = "only blocks that name their height (BIP 34) can follow after a hole";
+    Err(Fault::input(message).hint(hint).into())
+}
+
+/// What is neither applied, nor stored, nor loose, nor above the limit lost to a better branch.
+fn count_left_out(
+    catalogue: &Catalogue,
+    stored: &Stored,
+    stop_at: Option<u64>,
+    choice: &mut Choice,
+) -> anyhow::Result<()> {
+    let applied: HashSet<_> = choice.blocks.iter().map(|(hash, _)| *hash).collect();
+    let kept_below = match choice.fork {
+        Some(fork) => fork.height,
+        None => stored.height(),
+    };
+    let mut others = 0;
+    for hash in catalogue.hashes().filter(|hash| !applied.contains(*hash)) {
+        let found = stored.find(hash)?.map(|found| found.point.height);
+        if found.is_some() && found <= kept_below {
+            choice.left_out.known += 1;
+        } else {
+            others += 1;
+        }
+    }
+    // With a limit, blocks above it can't be told from stale ones without deciding about them.
+    let stale = if stop_at.is_some() { 0 } else { others };
+    choice.left_out.stale = u64::saturating_sub(stale, choice.left_out.unconnected);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Cardano: chunk files in the order given, blocks in the order of the files.
+
+use std::{io::Read, path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use unspent_model::{Network, Point};
+use unspent_networks::decode_block;
+
+use super::{
+    chunks::{self, ChunkReader},
+    files::InputFile,
+    look::Look,
+    pipeline::{Place, RawBlock},
+    plan::{LeftOut, Plan, Stored},
+};
+
+/// Looks through the files, so that a torn one is found before anything is written.
+pub(crate) fn plan(
+    network: Network,
+    files: Vec<InputFile>,
+    stored: &Stored,
+    stop_at: Option<u64>,
+    look: &Look<'_>,
+) -> anyhow::Result<Plan> {
+    let mut wanted = Vec::new();
+    let (mut coming, mut known) = (0, 0);
+    let mut seen = stored.height();
+    for file in files {
+        look.step()?;
+        let contents = chunks::survey(&file)?;
+        let Some((first, last)) = &contents.ends else { continue };
+        let (first, last) = (point(network, first, &file)?, point(network, last, &file)?);
+        if stored.find(&last.hash)?.is_some() {
+            known += contents.blocks;
+            continue;
+        }
+        let is_new = seen.is_none_or(|seen| first.height > seen);
+        coming += if is_new && stop_at.is_none_or(|stop| last.height <= stop) {
+            contents.blocks
+        } else {
+            count_between(network, &file, seen, stop_at)?
+        };
+        seen = seen.max(Some(last.height));
+        wanted.push(file);
+    }
+    let source = Box::new(Chunks { files: wanted.into_iter(), current: None });
+    let left_out = LeftOut { known, ..LeftOut::default() };
+    Ok(Plan { source, coming, fork: None, left_out })
+}
+
+fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point> {
+    let block = decode_block(network, raw, None);
+    let named = || format!("first or last block of {}", file.path.display());
+    Ok(block.with_context(named)?.header.point)
+}
+
+/// Blocks above what was seen before and up to the limit. A boundary block at the very height seen is
+/// left out, which errs on the safe side.
+fn count_between(
+    network: Network,
+    file: &InputFile,
+    seen: Option<u64>,
+    stop_at: Option<u64>,
+) -> anyhow::Result<u64> {
+    let mut reader = ChunkReader::new(chunks::open(file)?);
+    let mut count = 0;
+    while let Some((offset, item)) =
+        reader.next_item().with_context(|| chunks::in_file(&file.path))?
+    {
+        let place = Place { file: Arc::new(file.path.clone()), offset, height: None };
+        let block = decode_block(network, &item, None).with_context(|| place.name())?;
+        let height = block.header.point.height;
+        if stop_at.is_some_and(|stop| height > stop) {
+            break;
+        }
+        count += u64::from(seen.is_none_or(|seen| height > seen));
+    }
+    Ok(count)
+}
+
+/// A chunk file that is being read.
+type OpenChunk = (Arc<PathBuf>, ChunkReader<Box<dyn Read + Send>>);
+
+/// The blocks of some files, one after the other.
+struct Chunks {
+    files: std::vec::IntoIter<InputFile>,
+    current: Option<OpenChunk>,
+}
+
+impl Chunks {
+    fn read(&mut self) -> anyhow::Result<Option<RawBlock>> {
+        loop {
+            if let Some((file, reader)) = &mut self.current {
+                let item = reader.next_item().with_context(|| chunks::in_file(file))?;
+                if let Some((offset, bytes)) = item {
+                    let place = Place { file: file.clone(), offset, height: None };
+                    return Ok(Some(RawBlock { place, bytes }));
+                }
+            }
+            let Some(next) = self.files.next() else { return Ok(None) };
+            let reader = ChunkReader::new(chunks::open(&next)?);
+            self.current = Some((Arc::new(next.path), reader));
+        }
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = anyhow::Result<RawBlock>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}

@@ -1,0 +1,215 @@
+//! Cardano's chunk files: CBOR items back to back, read in pieces, packed or not.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use anyhow::Context;
+use unspent_networks::cardano::{
+    MAX_BLOCK_BYTES,
+    framing::{FramingError, split_cbor_items},
+};
+
+use super::files::InputFile;
+
+/// Bytes read at a time.
+const PIECE: usize = 4 * 1024 * 1024;
+/// More than this is never waiting: two blocks of the largest size.
+const MOST_WAITING: usize = 2 * MAX_BLOCK_BYTES;
+
+/// Opens a file, unpacking it on the way where it is packed.
+pub(crate) fn open(file: &InputFile) -> anyhow::Result<Box<dyn Read + Send>> {
+    let open = File::open(&file.path);
+    let open = open.with_context(|| format!("can't open {}", file.path.display()))?;
+    if !file.is_packed {
+        return Ok(Box::new(open));
+    }
+    let unpacking = zstd::Decoder::new(open);
+    Ok(Box::new(unpacking.with_context(|| format!("can't unpack {}", file.path.display()))?))
+}
+
+/// Cuts a stream of CBOR items. Ends after the first error.
+pub(crate) struct ChunkReader<R> {
+    reader: R,
+    waiting: Vec<u8>,
+    start: usize,
+    offset: u64,
+    at_end: bool,
+    is_done: bool,
+}
+
+impl<R: Read> ChunkReader<R> {
+    /// Items from the start of `reader`.
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, waiting: Vec::new(), start: 0, offset: 0, at_end: false, is_done: false }
+    }
+
+    /// The next item with its offset, or `None` at the end.
+    pub(crate) fn next_item(&mut self) -> anyhow::Result<Option<(u64, Vec<u8>)>> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let item = self.cut();
+        self.is_done = !matches!(item, Ok(Some(_)));
+        item
+    }
+
+    fn cut(&mut self) -> anyhow::Result<Option<(u64, Vec<u8>)>> {
+        loop {
+            let ready = self.waiting.get(self.start..).unwrap_or_default();
+            let is_torn = match split_cbor_items(ready).next() {
+                Some(Ok(item)) => {
+                    let found = (self.offset, item.to_vec());
+                    self.start += found.1.len();
+                    self.offset += found.1.len() as u64;
+                    return Ok(Some(found));
+                }
+                Some(Err(FramingError::Torn { .. })) => true,
+                Some(Err(error)) => return Err(self.located(error)),
+                None => false,
+            };
+            if self.at_end || ready.len() > MOST_WAITING {
+                let torn = FramingError::Torn { offset: 0 };
+                return if is_torn { Err(self.located(torn)) } else { Ok(None) };
+            }
+            self.refill().with_context(|| format!("can't read on at byte {}", self.offset))?;
+        }
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        self.waiting.drain(..self.start);
+        self.start = 0;
+        let piece = self.reader.by_ref().take(PIECE as u64).read_to_end(&mut self.waiting)?;
+        self.at_end = piece == 0;
+        Ok(())
+    }
+
+    /// The error with its place in the file instead of its place in the piece.
+    fn located(&self, error: FramingError) -> anyhow::Error {
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let located = match error {
+            FramingError::Torn { .. } => FramingError::Torn { offset },
+            FramingError::Malformed { reason, .. } => FramingError::Malformed { offset, reason },
+            FramingError::TooLarge { limit, .. } => FramingError::TooLarge { offset, limit },
+        };
+        located.into()
+    }
+}
+
+/// What a look through a file found.
+pub(crate) struct Contents {
+    /// How many blocks it holds.
+    pub(crate) blocks: u64,
+    /// The bytes of the first and the last one; `None` when there is none.
+    pub(crate) ends: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Counts the blocks of a file, by its `.secondary` where there is one that fits, else by reading it.
+pub(crate) fn survey(file: &InputFile) -> anyhow::Result<Contents> {
+    if let Some(contents) = by_secondary(file) {
+        return Ok(contents);
+    }
+    let mut reader = ChunkReader::new(open(file)?);
+    let mut contents = Contents { blocks: 0, ends: None };
+    while let Some((_, item)) = reader.next_item().with_context(|| in_file(&file.path))? {
+        contents.blocks += 1;
+        match &mut contents.ends {
+            Some((_, last)) => *last = item,
+            None => contents.ends = Some((item.clone(), item)),
+        }
+    }
+    Ok(contents)
+}
+
+/// How errors name a file.
+pub(crate) fn in_file(path: &Path) -> String {
+    format!("in {}", path.display())
+}
+
+/// Entry of a secondary index: offset u64, header offset and size u16, checksum u32, hash, slot u64.
+const SECONDARY_ENTRY: usize = 56;
+
+/// `None` when the index is absent or contradicts the chunk; the chunk itself is then read.
+fn by_secondary(file: &InputFile) -> Option<Contents> {
+    if file.is_packed || file.path.extension()? != "chunk" {
+        return None;
+    }
+    let index = std::fs::read(file.path.with_extension("secondary")).ok()?;
+    let (entries, []) = index.as_chunks::<SECONDARY_ENTRY>() else { return None };
+    let offset = |entry: &[u8; SECONDARY_ENTRY]| {
+        entry.first_chunk::<8>().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes))
+    };
+    let rises = entries.iter().is_sorted_by(|a, b| offset(a) < offset(b));
+    if offset(entries.first()?) != 0 || !rises {
+        return None;
+    }
+    let last = tail(&file.path, offset(entries.last()?))?;
+    // Exactly one item must stand behind the last offset: neither torn nor followed by more.
+    let mut items = split_cbor_items(&last);
+    let (Some(Ok(_)), None) = (items.next(), items.next()) else { return None };
+    drop(items);
+    let (_, first) = ChunkReader::new(File::open(&file.path).ok()?).next_item().ok()??;
+    Some(Contents { blocks: u64::try_from(entries.len()).ok()?, ends: Some((first, last)) })
+}
+
+/// The end of a file from `offset`, when it is no longer than a block may be.
+fn tail(path: &Path, offset: u64) -> Option<Vec<u8>> {
+    use std::io::{Seek, SeekFrom};
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len().checked_sub(offset)?;
+    if length == 0 || length > MAX_BLOCK_BYTES as u64 {
+        return None;
+    }
+    file.seek(SeekFrom::Start(offset)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives out one byte at a time, as slow pipes do.
+    struct Drip<'a>(&'a [u8]);
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let (Some(to), Some((first, rest))) = (into.first_mut(), self.0.split_first()) else {
+                return Ok(0);
+            };
+            *to = *first;
+            self.0 = rest;
+            Ok(1)
+        }
+    }
+
+    fn items(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, Option<String>) {
+        let mut reader = ChunkReader::new(Drip(bytes));
+        let mut found = Vec::new();
+        loop {
+            match reader.next_item() {
+                Ok(Some(item)) => found.push(item),
+                Ok(None) => return (found, None),
+                Err(error) => return (found, Some(error.to_string())),
+            }
+        }
+    }
+
+    #[test]
+    fn items_are_cut_with_their_offsets() {
+        let (found, error) = items(&[0x82, 1, 2, 0x03, 0x81, 0x80]);
+        let expected = [(0, vec![0x82, 1, 2]), (3, vec![0x03]), (4, vec![0x81, 0x80])];
+        assert_eq!((found.as_slice(), error), (expected.as_slice(), None));
+        assert_eq!(items(&[]), (vec![], None));
+    }
+
+    #[test]
+    fn a_torn_item_is_named_by_its_place_in_the_file() {
+        let (found, error) = items(&[0x03, 0x82, 1]);
+        assert_eq!(found.len(), 1);
+        assert!(error.unwrap().contains("byte 1"));
+    }
+}

@@ -1,0 +1,200 @@
+//! Block files to the chain room.
+//!
+//! First everything is looked at and a plan is made; only then is the folder opened for writing (or,
+//! where it exists, changed). A refused import of a new folder leaves no folder behind.
+
+mod apply;
+mod bitcoin;
+mod branch;
+mod cardano;
+pub(crate) mod catalogue;
+mod chunks;
+pub(crate) mod files;
+pub(crate) mod look;
+mod pipeline;
+mod plan;
+mod progress;
+mod summary;
+pub(crate) mod workroom;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::Context;
+use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
+use unspent_model::{Family, Network, chain::GenesisCoin};
+use unspent_networks::cardano::genesis::genesis_coins;
+
+pub(crate) use progress::Show;
+pub(crate) use summary::Summary;
+
+use self::{
+    branch::Limits,
+    files::InputFile,
+    look::Look,
+    pipeline::Blocks,
+    plan::{Fork, Plan, Stored},
+    workroom::Workroom,
+};
+use crate::{cli::OptionArgs, fault::Fault, interrupt::Interrupt};
+
+/// Memory for reading what a folder says of itself.
+const SMALL_CACHE: usize = 8 << 20;
+
+/// No genesis file is larger; the main network's has about a megabyte.
+const GENESIS_LIMIT: u64 = 64 << 20;
+
+/// What to import and how.
+pub(crate) struct Request<'a> {
+    pub(crate) data_dir: &'a Path,
+    pub(crate) network: Option<Network>,
+    pub(crate) genesis: &'a [PathBuf],
+    pub(crate) stop_at: Option<u64>,
+    pub(crate) allow_holes: bool,
+    pub(crate) no_bulk: bool,
+    pub(crate) options: &'a OptionArgs,
+    pub(crate) paths: &'a [PathBuf],
+}
+
+/// Imports; the summary says what came of it.
+pub(crate) fn run(
+    request: &Request<'_>,
+    show: Show,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Summary> {
+    let started = Instant::now();
+    let folder = request.data_dir.join("chain");
+    let known = known(&folder)?;
+    let network = network(request, known.as_ref())?;
+    let options = request.options.resolve(network, known.as_ref())?;
+    let genesis = read_genesis(network, request.genesis)?;
+    let files = files::find(request.paths)?;
+    let workroom = Workroom::new(request.data_dir);
+    let look = Look::new(show.counter(files.len() as u64, "files looked through"), interrupt);
+    let make_plan = |stored: Stored| make_plan(request, network, files, &workroom, &stored, &look);
+    let open = || ChainIndex::open(&folder, network, options.clone(), &genesis);
+    let ((mut index, found), plan) = if known.is_some() {
+        let (index, found) = open()?;
+        let plan = make_plan(Stored::seen_by(index.reader())?)?;
+        ((index, found), plan)
+    } else {
+        let plan = make_plan(Stored::nothing())?;
+        (open()?, plan)
+    };
+    if request.allow_holes {
+        index.allow_holes();
+    }
+    let warnings = warnings(request, known.as_ref(), &options, &found);
+    let Plan { source, coming, fork, left_out } = plan;
+    let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
+    let mut blocks = Blocks::start(network, source);
+    let bounds = apply::Bounds { coming, stop_at: request.stop_at, bulk: !request.no_bulk };
+    let mut progress = show.start(coming, index.reader().status()?.cursor.coins);
+    let done = apply::all(&mut index, &mut blocks, &bounds, &mut progress, interrupt)?;
+    progress.finish();
+    let report = summary::Report { rolled_back, left_out, warnings, took: started.elapsed() };
+    Ok(Summary::new(&index.reader().status()?, done, report))
+}
+
+/// What an existing folder says of itself; `None` when there is none.
+pub(crate) fn known(folder: &Path) -> anyhow::Result<Option<Status>> {
+    match Reader::open(folder, SMALL_CACHE) {
+        Ok(reader) => Ok(Some(reader.status()?)),
+        Err(OpenError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn network(request: &Request<'_>, known: Option<&Status>) -> anyhow::Result<Network> {
+    match (request.network, known.map(|status| status.network)) {
+        (Some(wanted), Some(found)) if wanted != found => {
+            Err(OpenError::OtherNetwork { found, wanted }.into())
+        }
+        (Some(network), _) | (None, Some(network)) => Ok(network),
+        (None, None) => {
+            let fault = Fault::usage("the folder is new, so its network must be given");
+            Err(fault.hint("pass --network NAME, for example --network bitcoin").into())
+        }
+    }
+}
+
+fn read_genesis(network: Network, paths: &[PathBuf]) -> anyhow::Result<Vec<GenesisCoin>> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = paths.iter().map(|path| {
+        let packed = path.extension().is_some_and(|ending| ending == "zst");
+        let file = InputFile { path: path.clone(), is_packed: packed };
+        let mut bytes = Vec::new();
+        let read = chunks::open(&file)?.take(GENESIS_LIMIT + 1).read_to_end(&mut bytes);
+        let length = read.with_context(|| format!("can't read {}", path.display()))?;
+        if length as u64 > GENESIS_LIMIT {
+            return Err(Fault::input(format!("{} is too large", path.display())).into());
+        }
+        Ok(bytes)
+    });
+    let files = files.collect::<anyhow::Result<Vec<_>>>()?;
+    let slices: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    Ok(genesis_coins(network, &slices)?)
+}
+
+fn make_plan(
+    request: &Request<'_>,
+    network: Network,
+    files: Vec<InputFile>,
+    workroom: &Workroom,
+    stored: &Stored,
+    look: &Look<'_>,
+) -> anyhow::Result<Plan> {
+    match network.family() {
+        Family::Cardano => cardano::plan(network, files, stored, request.stop_at, look),
+        Family::Bitcoin => {
+            let limits = Limits { stop_at: request.stop_at, allow_holes: request.allow_holes };
+            let is_packed = files.iter().any(|file| file.is_packed);
+            let room = if is_packed { workroom.open()? } else { PathBuf::new() };
+            bitcoin::plan(network, &files, &room, stored, &limits, look)
+        }
+    }
+}
+
+fn warnings(
+    request: &Request<'_>,
+    known: Option<&Status>,
+    options: &Options,
+    found: &OpenReport,
+) -> Vec<String> {
+    let is_new = known.is_none_or(|status| status.chain.is_none());
+    let mut warnings = Vec::new();
+    let network = request.network.or(known.map(|status| status.network));
+    let is_cardano = network.is_some_and(|network| network.family() == Family::Cardano);
+    if is_cardano && is_new && request.genesis.is_empty() {
+        warnings.push(
+            "no --genesis was given: coins that exist before the first block are unknown".into(),
+        );
+    }
+    if !options.enabled {
+        warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
+    }
+    if found.lost_blocks > 0 {
+        let lost = found.lost_blocks;
+        warnings.push(format!("{lost} blocks at the end were lost in a crash and are read again"));
+    }
+    if found.reconciled > 0 {
+        let undone = found.reconciled;
+        warnings.push(format!("{undone} blocks of the index were undone to match the chain"));
+    }
+    warnings
+}
+
+fn change_branch(index: &mut ChainIndex, fork: &Fork) -> anyhow::Result<summary::RolledBack> {
+    let from = index.tip();
+    let undone = index.rollback(fork.target).with_context(|| {
+        let at = fork.height.map_or("the origin".into(), |height| format!("height {height}"));
+        let depth = fork.undoes;
+        format!("a branch with more work leaves the stored chain at {at}, {depth} blocks down")
+    })?;
+    Ok(summary::RolledBack { from, to: undone.tip, blocks: undone.blocks })
+}

@@ -1,0 +1,135 @@
+//! How far an import is: a bar on a terminal, plain lines elsewhere, nothing for programs.
+
+use std::{
+    fmt,
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use unspent_chain::Counts;
+
+use super::apply::Done;
+use crate::{chain::text::grouped, fault::complain};
+
+/// Plain lines come this far apart.
+const LINES_EVERY: Duration = Duration::from_secs(5);
+/// Looking at the clock for each block would cost more than it tells.
+const BLOCKS_PER_LOOK: u64 = 64;
+const TEMPLATE: &str =
+    "{bar:32.cyan/blue} {human_pos}/{human_len} blocks  {speed}  {msg}  eta {eta}";
+
+/// In which way progress is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Show {
+    /// Not at all.
+    Nothing,
+    /// A bar that is drawn over.
+    Bar,
+    /// A line every few seconds.
+    Lines,
+}
+
+impl Show {
+    /// The way that fits where standard error goes.
+    pub(crate) fn suitable(json: bool) -> Self {
+        match (json, std::io::stderr().is_terminal()) {
+            (true, _) => Self::Nothing,
+            (false, true) => Self::Bar,
+            (false, false) => Self::Lines,
+        }
+    }
+
+    /// A plain count; `total` 0 means that nobody knows the end.
+    pub(crate) fn counter(self, total: u64, what: &str) -> ProgressBar {
+        if self != Self::Bar {
+            return ProgressBar::hidden();
+        }
+        let (bar, template) = match total {
+            0 => (ProgressBar::new_spinner(), "{spinner} {human_pos} {msg}"),
+            _ => (ProgressBar::new(total), "{bar:32.cyan/blue} {pos}/{len} {msg}"),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.with_message(what.to_owned())
+    }
+
+    /// Starts showing an import of `total` blocks into a set of `coins`.
+    pub(crate) fn start(self, total: u64, coins: u64) -> Progress {
+        let bar = (self == Self::Bar).then(|| {
+            let bar = ProgressBar::new(total);
+            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+                bar.set_style(style.with_key("speed", speed));
+            }
+            bar
+        });
+        let now = Instant::now();
+        Progress { show: self, bar, total, coins, started: now, said: now, ticks: 0 }
+    }
+}
+
+/// An import under way.
+pub(crate) struct Progress {
+    show: Show,
+    bar: Option<ProgressBar>,
+    total: u64,
+    /// Coins before the import.
+    coins: u64,
+    started: Instant,
+    said: Instant,
+    ticks: u64,
+}
+
+impl Progress {
+    /// One more block was handled.
+    pub(crate) fn tick(&mut self, height: u64, done: &Done) {
+        self.ticks += 1;
+        if self.show == Show::Nothing || !self.ticks.is_multiple_of(BLOCKS_PER_LOOK) {
+            return;
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(done.blocks);
+            bar.set_message(self.place(height, done));
+        } else if self.said.elapsed() >= LINES_EVERY {
+            self.said = Instant::now();
+            complain("import", &self.line(height, done));
+        }
+    }
+
+    fn line(&self, height: u64, done: &Done) -> String {
+        let speed = rate(done.blocks, self.started.elapsed());
+        let (done_blocks, total) = (number(done.blocks), number(self.total));
+        let place = self.place(height, done);
+        format!("{done_blocks} of {total} blocks, {place}, {speed:.0} blocks/s")
+    }
+
+    fn place(&self, height: u64, done: &Done) -> String {
+        let Counts { created, spent, .. } = done.counts;
+        let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
+        format!("height {}, {} coins", number(height), number(coins))
+    }
+
+    /// The import is over.
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn number(number: u64) -> String {
+    grouped(u128::from(number))
+}
+
+/// Blocks per second as the bar shows them.
+fn speed(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // Writing to the bar's own text can't fail.
+    let _ = write!(out, "{:.0} blocks/s", state.per_sec());
+}
+
+/// Blocks per second.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn rate(blocks: u64, took: Duration) -> f64 {
+    blocks as f64 / took.as_secs_f64().max(1e-6)
+}

@@ -1,0 +1,28 @@
+//! Log lines to standard error.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Overrides `-v`: `info`, `debug`, or directives such as `unspent_chain=debug`.
+const VARIABLE: &str = "UNSPENT_LOG";
+
+/// Starts logging; the environment variable counts more than `-v`.
+pub(crate) fn start(verbose: u8) {
+    let level = match verbose {
+        // Missing inputs after a hole are in the summary; a line for each block would drown it.
+        0 => "warn,unspent_chain::telemetry=error",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let chosen = std::env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
+    let filter = EnvFilter::builder().parse_lossy(chosen);
+    let started = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+    // Only a second call in one process fails, and then the first one holds.
+    drop(started);
+}

@@ -1,0 +1,74 @@
+//! Where results go: tables for people, or one JSON document.
+
+use std::io::{self, Write};
+
+use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use serde::Serialize;
+
+/// The result's writer and form.
+pub(crate) struct Output<'a> {
+    writer: &'a mut dyn Write,
+    json: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Results to `writer`.
+    pub(crate) fn new(writer: &'a mut dyn Write, json: bool) -> Self {
+        Self { writer, json }
+    }
+
+    /// Whether a program reads the result.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes the result in the form asked for.
+    pub(crate) fn answer(
+        &mut self,
+        document: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> io::Result<()> {
+        if self.json { self.document(document) } else { self.line(&text()) }
+    }
+
+    /// One JSON document.
+    pub(crate) fn document(&mut self, document: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *self.writer, document)?;
+        writeln!(self.writer)?;
+        self.writer.flush()
+    }
+
+    /// Text for people; nothing with `--json`.
+    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { self.line(text) }
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.writer, "{text}")?;
+        self.writer.flush()
+    }
+}
+
+/// A table with a heading for each column.
+pub(crate) fn table<const N: usize>(
+    headings: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headings);
+    for row in rows {
+        table.add_row(row);
+    }
+    table
+}
+
+/// A table of names and values.
+pub(crate) fn facts(rows: &[(&str, String)]) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    for (name, value) in rows {
+        table.add_row([(*name).to_owned(), value.clone()]);
+    }
+    table.to_string()
+}

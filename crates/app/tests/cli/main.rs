@@ -1,0 +1,17 @@
+//! The built binary, end to end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::wildcard_enum_match_arm,
+    missing_docs
+)]
+
+mod bitcoin;
+mod cardano;
+mod demo;
+mod faults;
+mod run;
+mod simulated;

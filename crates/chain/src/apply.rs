@@ -1,0 +1,260 @@
+//! One block onto the overlay: admission, look-ups, plan, undo data.
+
+use std::collections::HashMap;
+
+use unspent_model::{
+    Outpoint,
+    chain::{self, Admission, BlockDelta, Era, Header, Refusal, Tip, Work},
+};
+
+use crate::{
+    codec::{Cursor, Hole, StoredPoint, decode_outpoints, encode_delta, encode_spent},
+    coin::{Coin, PreparedBlock, SharedCoin},
+    db::Db,
+    error::{ApplyError, StoreError},
+    options::Options,
+    pending::{Pending, State},
+    schema::{Family, OutpointKey, decode_ordinal, names},
+};
+
+/// What became of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applied {
+    /// It was applied.
+    New(Counts),
+    /// It had been applied before; nothing changed.
+    Already,
+}
+
+/// What a block did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Coins created.
+    pub created: usize,
+    /// Coins spent.
+    pub spent: usize,
+    /// Coins created and spent by the same block.
+    pub same_block: usize,
+    /// Inputs nobody knew.
+    pub missing: usize,
+}
+
+impl Counts {
+    /// Adds another block's counts.
+    pub fn add(&mut self, more: &Self) {
+        self.created += more.created;
+        self.spent += more.spent;
+        self.same_block += more.same_block;
+        self.missing += more.missing;
+    }
+}
+
+/// Which undo data a block leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Undo {
+    pub(crate) delta: bool,
+    pub(crate) spends: bool,
+}
+
+impl Undo {
+    pub(crate) const KEEP: Self = Self { delta: true, spends: true };
+
+    /// What a block needs when the chain is known to reach at least `known_tip`.
+    pub(crate) fn below(known_tip: u64, ordinal: u64, options: &Options) -> Self {
+        let kept = |depth: u64| ordinal.saturating_add(depth) > known_tip;
+        Self { delta: kept(options.delta_depth()), spends: kept(options.spent_depth()) }
+    }
+}
+
+/// Blocks on their way to the disk, over the database.
+pub(crate) struct Stage<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) options: &'a Options,
+    pub(crate) pending: &'a mut Pending,
+    /// The batch before this one, which may still be being written.
+    pub(crate) frozen: Option<&'a Pending>,
+    pub(crate) state: &'a mut State,
+}
+
+impl Stage<'_> {
+    /// Takes one more block in. After an error nothing has changed.
+    pub(crate) fn apply(
+        &mut self,
+        block: PreparedBlock,
+        allow_holes: bool,
+        undo: impl FnOnce(u64) -> Undo,
+    ) -> Result<Applied, ApplyError> {
+        let header = block.header;
+        match self.admit(&header, allow_holes)? {
+            Admission::Below => return self.below(&header),
+            Admission::Next => {}
+            Admission::AfterHole => self.note_hole(&header),
+        }
+        let counts = if self.options.enabled {
+            self.coins(block, undo(self.state.cursor.ordinal + 1))?
+        } else {
+            Counts::default()
+        };
+        self.advance(&header);
+        Ok(Applied::New(counts))
+    }
+
+    fn admit(&self, header: &Header, allow_holes: bool) -> Result<Admission, ApplyError> {
+        let tip = self.state.cursor.tip.map(|(point, era)| Tip { point, era });
+        let admission = chain::admit(tip.as_ref(), header, allow_holes)?;
+        // The points may be ahead of the index (it was switched off for a while): then they decide.
+        let next = (self.state.cursor.ordinal + 1).to_be_bytes();
+        if admission != Admission::Below
+            && let Some(known) = self.db.get(Family::Points, &next)?
+        {
+            let known = StoredPoint::decode(&known)
+                .map_err(StoreError::value(Family::Points.name(), &next))?;
+            if known.point.hash != header.point.hash {
+                return Err(Refusal::OtherBranch { height: header.point.height }.into());
+            }
+        }
+        Ok(admission)
+    }
+
+    /// A repeat if we know its hash, else another branch.
+    fn below(&self, header: &Header) -> Result<Applied, ApplyError> {
+        let hash = &header.point.hash;
+        let waiting = self.pending.has_block(hash)
+            || self.frozen.is_some_and(|frozen| frozen.has_block(hash));
+        let known = match self.db.get(Family::Hashes, &hash.0)? {
+            Some(ordinal) => {
+                let ordinal = decode_ordinal(&ordinal)
+                    .map_err(StoreError::key(Family::Hashes.name(), &hash.0))?;
+                ordinal <= self.state.cursor.ordinal
+            }
+            None => waiting,
+        };
+        if known {
+            return Ok(Applied::Already);
+        }
+        Err(Refusal::OtherBranch { height: header.point.height }.into())
+    }
+
+    fn note_hole(&mut self, header: &Header) {
+        self.state.holes.push(Hole {
+            ordinal: self.state.cursor.ordinal + 1,
+            left_at: self.state.cursor.point().map(|point| point.height),
+            resumes_at: header.point.height,
+        });
+    }
+
+    fn coins(&mut self, block: PreparedBlock, undo: Undo) -> Result<Counts, ApplyError> {
+        let header = block.header;
+        let retired = self.retired(header.era)?;
+        let found = self.resolve(&chain::lookups(&block))?;
+        let delta = chain::plan(block, retired, |outpoint| found.get(outpoint).cloned());
+        self.pending.apply(&delta, &mut self.state.cursor);
+        self.keep_undo(&delta, &header, undo);
+        Ok(count(&delta))
+    }
+
+    fn keep_undo(&mut self, delta: &BlockDelta<SharedCoin>, header: &Header, undo: Undo) {
+        let ordinal = self.state.cursor.ordinal + 1;
+        if undo.spends {
+            for spent in &delta.spent {
+                let value = encode_spent(spent.by, header, spent.coin.body());
+                self.pending.remember_spend(spent.outpoint, value);
+            }
+        } else {
+            self.state.horizon.spends_floor = ordinal;
+        }
+        if undo.delta {
+            let value = encode_delta(delta, self.options.self_contained);
+            self.pending.set_delta(ordinal, Some(value));
+        } else {
+            self.state.horizon.floor = ordinal;
+        }
+    }
+
+    /// The redeem coins of genesis that this block's era withdraws.
+    fn retired(&self, era: Era) -> Result<Vec<(Outpoint, SharedCoin)>, StoreError> {
+        let before = match self.state.cursor.tip {
+            Some((_, before)) => before,
+            None if era == Era::Bitcoin => return Ok(Vec::new()),
+            None => Era::Byron,
+        };
+        if era == Era::Bitcoin || !chain::retires_redeem_coins(before, era) {
+            return Ok(Vec::new());
+        }
+        let Some(stored) = self.db.get(Family::UtxoMeta, names::REDEEM)? else {
+            return Ok(Vec::new());
+        };
+        let redeem = decode_outpoints(&stored)
+            .map_err(StoreError::value(Family::UtxoMeta.name(), names::REDEEM))?;
+        let mut unclaimed: Vec<_> = self.resolve(&redeem)?.into_iter().collect();
+        unclaimed.sort_unstable_by_key(|(outpoint, _)| *outpoint);
+        Ok(unclaimed)
+    }
+
+    /// Finds coins by sorted outpoints: in the overlays first, the rest on disk in one sweep.
+    fn resolve(&self, wanted: &[Outpoint]) -> Result<Found, StoreError> {
+        let mut found = Found::with_capacity_and_hasher(wanted.len(), Default::default());
+        let mut on_disk = Vec::new();
+        for outpoint in wanted {
+            let ahead = self.pending.find(outpoint);
+            match ahead.or_else(|| self.frozen.and_then(|frozen| frozen.find(outpoint))) {
+                Some(Some(coin)) => {
+                    found.insert(*outpoint, coin.clone());
+                }
+                Some(None) => {}
+                None => on_disk.push(*outpoint),
+            }
+        }
+        read_coins(self.db, &on_disk, |outpoint, coin| {
+            found.insert(outpoint, coin);
+        })?;
+        Ok(found)
+    }
+
+    fn advance(&mut self, header: &Header) {
+        let work = self.state.tip.map_or(Work::default(), |tip| tip.work);
+        let point = StoredPoint {
+            point: header.point,
+            era: header.era,
+            time: header.time,
+            work: work.checked_add(header.work).unwrap_or(work),
+        };
+        let cursor = &mut self.state.cursor;
+        *cursor = Cursor {
+            ordinal: cursor.ordinal + 1,
+            tip: Some((header.point, header.era)),
+            ..*cursor
+        };
+        self.state.tip = Some(point);
+        self.pending.add_point(cursor.ordinal, point);
+        self.pending.blocks += 1;
+    }
+}
+
+type Found = HashMap<Outpoint, SharedCoin, foldhash::fast::RandomState>;
+
+/// Reads coins that are on disk, by sorted outpoints; absent ones are passed over.
+pub(crate) fn read_coins(
+    db: &Db,
+    sorted: &[Outpoint],
+    mut take: impl FnMut(Outpoint, SharedCoin),
+) -> Result<(), StoreError> {
+    let keys: Vec<_> = sorted.iter().map(|outpoint| OutpointKey(*outpoint).encode()).collect();
+    let values = db.multi_get(Family::Unspent, &keys)?;
+    for ((outpoint, key), value) in sorted.iter().zip(&keys).zip(values) {
+        let Some(value) = value else { continue };
+        let coin =
+            Coin::from_value(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
+        take(*outpoint, coin.into());
+    }
+    Ok(())
+}
+
+fn count(delta: &BlockDelta<SharedCoin>) -> Counts {
+    Counts {
+        created: delta.created.len(),
+        spent: delta.spent.len(),
+        same_block: delta.spent.iter().filter(|spent| spent.born_here).count(),
+        missing: delta.missing.len(),
+    }
+}

@@ -1,0 +1,190 @@
+//! Catching up: many blocks in one batch, flushed on a thread of its own.
+//!
+//! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A batch
+//! being flushed stays readable in memory until the next one starts. Queries, status and events see only
+//! what is flushed; a crash leaves the last flush.
+
+use std::{
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::{
+    apply::{Applied, Counts, Stage, Undo},
+    coin::PreparedBlock,
+    db::Durability,
+    error::{ApplyError, StoreError},
+    index::ChainIndex,
+    pending::{Pending, State},
+    telemetry,
+};
+
+/// A full batch on its way to the disk, with the state that holds once it is there.
+struct Batch {
+    pending: Arc<Pending>,
+    state: State,
+    counts: Counts,
+}
+
+/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it without
+/// finishing forgets the blocks since the last one.
+pub struct Bulk<'a> {
+    index: &'a mut ChainIndex,
+    pending: Pending,
+    frozen: Option<Arc<Pending>>,
+    state: State,
+    counts: Counts,
+    known_tip: u64,
+    allow_holes: bool,
+    flusher: Option<Flusher>,
+}
+
+impl<'a> Bulk<'a> {
+    pub(crate) fn new(index: &'a mut ChainIndex, coming: u64, allow_holes: bool) -> Self {
+        Self {
+            pending: Pending::default(),
+            frozen: None,
+            state: index.state.clone(),
+            counts: Counts::default(),
+            known_tip: index.state.cursor.ordinal.saturating_add(coming),
+            allow_holes,
+            flusher: None,
+            index,
+        }
+    }
+
+    /// Takes a block in; flushes by itself when the batch is full.
+    ///
+    /// # Errors
+    ///
+    /// [`ApplyError`]: a refused block leaves the batch as it was; after a failure of the disk the
+    /// blocks since the last flush are lost and have to be fed again.
+    pub fn apply(&mut self, block: PreparedBlock) -> Result<Applied, ApplyError> {
+        self.index.usable()?;
+        let mut stage = Stage {
+            db: &self.index.db,
+            options: &self.index.options,
+            pending: &mut self.pending,
+            frozen: self.frozen.as_deref(),
+            state: &mut self.state,
+        };
+        let (known_tip, options) = (self.known_tip, &self.index.options);
+        let undo = |ordinal| Undo::below(known_tip, ordinal, options);
+        let applied = stage.apply(block, self.allow_holes, undo)?;
+        let Applied::New(counts) = applied else { return Ok(applied) };
+        self.counts.add(&counts);
+        let full = self.pending.blocks >= self.index.options.bulk_blocks
+            || self.pending.changes() >= self.index.options.bulk_changes;
+        if full {
+            self.flush()?;
+        }
+        Ok(applied)
+    }
+
+    /// Blocks taken in, flushed or not.
+    pub fn ordinal(&self) -> u64 {
+        self.state.cursor.ordinal
+    }
+
+    /// Makes everything durable, then forgets what has become due.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; the index stands at the last flush.
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.wait()?;
+        self.index.prune_all()?;
+        Ok(())
+    }
+
+    /// Hands the batch to the flushing thread, waiting for the one before.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if self.pending.blocks == 0 {
+            return Ok(());
+        }
+        self.wait()?;
+        let pending = Arc::new(std::mem::take(&mut self.pending));
+        self.frozen = Some(pending.clone());
+        let batch = Batch { pending, state: self.state.clone(), counts: self.counts };
+        self.counts = Counts::default();
+        let index = &self.index;
+        let flusher = self.flusher.get_or_insert_with(|| Flusher::start(index));
+        flusher.send(batch)
+    }
+
+    /// Waits until the flush under way, if any, is on disk.
+    fn wait(&mut self) -> Result<(), StoreError> {
+        let outcome = self.flusher.as_mut().map(Flusher::wait).transpose();
+        match outcome.inspect_err(|_| self.index.break_off())?.flatten() {
+            Some(state) => self.index.arrived(state),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Bulk<'_> {
+    fn drop(&mut self) {
+        // A flush under way ends either way; knowing its outcome keeps the index in step with the disk.
+        let _ = self.wait();
+    }
+}
+
+/// The thread that flushes. At most one batch is under way.
+struct Flusher {
+    batches: Option<Sender<Batch>>,
+    outcomes: Receiver<Result<State, StoreError>>,
+    under_way: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flusher {
+    fn start(index: &ChainIndex) -> Self {
+        let (batches, inbox) = bounded::<Batch>(1);
+        let (outbox, outcomes) = bounded(1);
+        let (db, indexes) = (index.db.clone(), index.kept_indexes());
+        let thread = thread::spawn(move || {
+            for Batch { pending, state, counts } in inbox {
+                let started = Instant::now();
+                let written = pending.commit(&db, &state, indexes, Durability::Flushed);
+                let outcome = written.map(|()| {
+                    telemetry::flushed(&state.cursor, pending.blocks, &counts, started.elapsed());
+                    state
+                });
+                if outbox.send(outcome).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { batches: Some(batches), outcomes, under_way: false, thread: Some(thread) }
+    }
+
+    fn send(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let sent = self.batches.as_ref().map(|batches| batches.send(batch));
+        sent.and_then(Result::ok).ok_or(StoreError::FlusherGone)?;
+        self.under_way = true;
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<Option<State>, StoreError> {
+        if !std::mem::take(&mut self.under_way) {
+            return Ok(None);
+        }
+        self.outcomes.recv().map_err(|_| StoreError::FlusherGone)?.map(Some)
+    }
+}
+
+impl Drop for Flusher {
+    /// The thread shares the database: it must be gone before the folder can be opened again.
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has already shown itself as a missing outcome.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The store's own bookkeeping: points, cursor, horizon, identity, holes.
+
+use unspent_model::{
+    BlockHash, Network, Outpoint, Point, TxId,
+    chain::{Era, Work},
+};
+
+use super::{CodecError, Strict, value, whole};
+
+/// Format of the whole data folder; another one is refused on open.
+pub const SCHEMA_VERSION: u64 = 1;
+
+const ERAS: [(Era, u64); 8] = [
+    (Era::Bitcoin, 0),
+    (Era::Byron, 1),
+    (Era::Shelley, 2),
+    (Era::Allegra, 3),
+    (Era::Mary, 4),
+    (Era::Alonzo, 5),
+    (Era::Babbage, 6),
+    (Era::Conway, 7),
+];
+
+fn era_number(era: Era) -> u64 {
+    ERAS.iter().find(|(known, _)| *known == era).map_or(0, |(_, number)| *number)
+}
+
+fn era(from: &mut Strict<'_>) -> Result<Era, CodecError> {
+    let number = from.u64()?;
+    let found = ERAS.iter().find(|(_, known)| *known == number);
+    found.map(|(era, _)| *era).ok_or_else(|| from.error("unknown era"))
+}
+
+/// A block of the chain: `{0 height, 1 slot, 2 hash, 3 era, 4 time, 5 work so far}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredPoint {
+    /// Where it stands.
+    pub point: Point,
+    /// Rule set it was made under.
+    pub era: Era,
+    /// Unix time in seconds.
+    pub time: u64,
+    /// Work of all stored blocks up to here.
+    pub work: Work,
+}
+
+impl StoredPoint {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(96, |to| {
+            to.map(6)?.u8(0)?.u64(self.point.height)?.u8(1)?.u64(self.point.slot)?;
+            to.u8(2)?.bytes(&self.point.hash.0)?.u8(3)?.u64(era_number(self.era))?;
+            to.u8(4)?.u64(self.time)?.u8(5)?.bytes(significant(&self.work.0))?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            expect_fields(from, 6)?;
+            let height = numbered(from, 0, Strict::u64)?;
+            let slot = numbered(from, 1, Strict::u64)?;
+            let hash = BlockHash(numbered(from, 2, Strict::array_of)?);
+            let era = numbered(from, 3, era)?;
+            let time = numbered(from, 4, Strict::u64)?;
+            let work = Work(numbered(from, 5, wide)?);
+            Ok(Self { point: Point { height, slot, hash }, era, time, work })
+        })
+    }
+}
+
+/// How far the index has come: `{0 ordinal, 1 point, 2 era, 3 coins, 4 value, 5 missing inputs}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    /// Blocks applied since the origin. Dense even where heights repeat or jump.
+    pub ordinal: u64,
+    /// The last block applied; `None` at the origin.
+    pub tip: Option<(Point, Era)>,
+    /// Unspent coins.
+    pub coins: u64,
+    /// Their value together, in base units.
+    pub value: u128,
+    /// Inputs that were not in the set, over all applied blocks.
+    pub missing_inputs: u64,
+}
+
+impl Cursor {
+    /// Before the first block.
+    pub const ORIGIN: Self = Self { ordinal: 0, tip: None, coins: 0, value: 0, missing_inputs: 0 };
+
+    /// The last block's point.
+    pub fn point(&self) -> Option<Point> {
+        self.tip.map(|(point, _)| point)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(96, |to| {
+            let tip = if self.tip.is_some() { 2 } else { 0 };
+            to.map(4 + tip)?.u8(0)?.u64(self.ordinal)?;
+            if let Some((point, era)) = &self.tip {
+                to.u8(1)?.array(3)?.u64(point.height)?.u64(point.slot)?.bytes(&point.hash.0)?;
+                to.u8(2)?.u64(era_number(*era))?;
+            }
+            to.u8(3)?.u64(self.coins)?;
+            to.u8(4)?.bytes(significant(&self.value.to_be_bytes()))?;
+            to.u8(5)?.u64(self.missing_inputs)?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            let at_origin = match from.map()? {
+                4 => true,
+                6 => false,
+                _ => return Err(from.error("wrong number of fields")),
+            };
+            let ordinal = numbered(from, 0, Strict::u64)?;
+            let tip = if at_origin {
+                None
+            } else {
+                Some((numbered(from, 1, point)?, numbered(from, 2, era)?))
+            };
+            let coins = numbered(from, 3, Strict::u64)?;
+            let value = u128::from_be_bytes(numbered(from, 4, wide)?);
+            let missing_inputs = numbered(from, 5, Strict::u64)?;
+            Ok(Self { ordinal, tip, coins, value, missing_inputs })
+        })
+    }
+}
+
+/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends, 3 spends floor}`, all ordinals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Horizon {
+    /// The lowest block that a rollback may return to.
+    pub floor: u64,
+    /// Deltas of blocks up to this one are gone from disk.
+    pub swept_deltas: u64,
+    /// Spent records of blocks up to this one are gone from disk.
+    pub swept_spends: u64,
+    /// Spent records of blocks up to this one are gone or were never written.
+    pub spends_floor: u64,
+}
+
+impl Horizon {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(40, |to| {
+            to.map(4)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
+            to.u8(2)?.u64(self.swept_spends)?.u8(3)?.u64(self.spends_floor)?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            expect_fields(from, 4)?;
+            let floor = numbered(from, 0, Strict::u64)?;
+            let swept_deltas = numbered(from, 1, Strict::u64)?;
+            let swept_spends = numbered(from, 2, Strict::u64)?;
+            let spends_floor = numbered(from, 3, Strict::u64)?;
+            Ok(Self { floor, swept_deltas, swept_spends, spends_floor })
+        })
+    }
+}
+
+/// What the folder is for: `{0 schema, 1 network}`, written at creation and checked on open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Format of the folder.
+    pub schema: u64,
+    /// The one network it serves.
+    pub network: Network,
+}
+
+impl Identity {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(40, |to| {
+            to.map(2)?.u8(0)?.u64(self.schema)?.u8(1)?.str(self.network.name())?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            expect_fields(from, 2)?;
+            let schema = numbered(from, 0, Strict::u64)?;
+            let name = numbered(from, 1, Strict::text)?;
+            let network = name.parse().map_err(|_| from.error("unknown network"))?;
+            Ok(Self { schema, network })
+        })
+    }
+}
+
+/// How the index was built: `{0 address index, 1 credential index, 2 genesis digest}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    pub(crate) address_hash: bool,
+    pub(crate) payment_credential: bool,
+    /// SHA-256 over the coins of genesis; `None` when none were given.
+    pub(crate) genesis: Option<[u8; 32]>,
+}
+
+impl Layout {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(48, |to| {
+            to.map(2 + u64::from(self.genesis.is_some()))?;
+            to.u8(0)?.bool(self.address_hash)?.u8(1)?.bool(self.payment_credential)?;
+            if let Some(digest) = &self.genesis {
+                to.u8(2)?.bytes(digest)?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            let with_genesis = match from.map()? {
+                2 => false,
+                3 => true,
+                _ => return Err(from.error("wrong number of fields")),
+            };
+            let address_hash = numbered(from, 0, Strict::bool)?;
+            let payment_credential = numbered(from, 1, Strict::bool)?;
+            let genesis =
+                if with_genesis { Some(numbered(from, 2, Strict::array_of)?) } else { None };
+            Ok(Self { address_hash, payment_credential, genesis })
+        })
+    }
+}
+
+/// Blocks that an import was told to jump over: `{0 ordinal, 1 resumes at, 2 left at}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hole {
+    /// Ordinal of the first block after the hole.
+    pub ordinal: u64,
+    /// Height of the last block before it; `None` when the chain starts with the hole.
+    pub left_at: Option<u64>,
+    /// Height of the first block after it.
+    pub resumes_at: u64,
+}
+
+impl Hole {
+    pub(crate) fn encode_all(holes: &[Self]) -> Vec<u8> {
+        value(16 + holes.len() * 24, |to| {
+            to.array(holes.len() as u64)?;
+            for hole in holes {
+                to.map(2 + u64::from(hole.left_at.is_some()))?;
+                to.u8(0)?.u64(hole.ordinal)?.u8(1)?.u64(hole.resumes_at)?;
+                if let Some(height) = hole.left_at {
+                    to.u8(2)?.u64(height)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, CodecError> {
+        whole(bytes, |from| {
+            from.list(|from| {
+                let from_origin = from.map()? == 2;
+                let ordinal = numbered(from, 0, Strict::u64)?;
+                let resumes_at = numbered(from, 1, Strict::u64)?;
+                let left_at =
+                    if from_origin { None } else { Some(numbered(from, 2, Strict::u64)?) };
+                Ok(Self { ordinal, left_at, resumes_at })
+            })
+        })
+    }
+}
+
+/// Outpoints alone, one after the other: the redeem coins of genesis.
+pub(crate) fn encode_outpoints(outpoints: &[Outpoint]) -> Vec<u8> {
+    value(8 + outpoints.len() * 40, |to| {
+        to.array(outpoints.len() as u64)?;
+        for outpoint in outpoints {
+            to.array(2)?.bytes(&outpoint.tx.0)?.u32(outpoint.index)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn decode_outpoints(bytes: &[u8]) -> Result<Vec<Outpoint>, CodecError> {
+    whole(bytes, |from| {
+        from.list(|from| {
+            expect_pair(from)?;
+            Ok(Outpoint::new(TxId(from.array_of()?), from.u32()?))
+        })
+    })
+}
+
+fn expect_pair(from: &mut Strict<'_>) -> Result<(), CodecError> {
+    if from.array()? == 2 { Ok(()) } else { Err(from.error("expected a pair")) }
+}
+
+fn point(from: &mut Strict<'_>) -> Result<Point, CodecError> {
+    if from.array()? != 3 {
+        return Err(from.error("a point has three parts"));
+    }
+    Ok(Point { height: from.u64()?, slot: from.u64()?, hash: BlockHash(from.array_of()?) })
+}
+
+/// A wide number without its leading zero bytes.
+fn significant(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes.get(zeros..).unwrap_or_default()
+}
+
+fn wide<const N: usize>(from: &mut Strict<'_>) -> Result<[u8; N], CodecError> {
+    let bytes = from.bytes()?;
+    if bytes.first() == Some(&0) || bytes.len() > N {
+        return Err(from.error("wide number not in its shortest form"));
+    }
+    let mut padded = [0; N];
+    if let Some(end) = padded.get_mut(N - bytes.len()..) {
+        end.copy_from_slice(bytes);
+    }
+    Ok(padded)
+}
+
+fn expect_fields(from: &mut Strict<'_>, count: u64) -> Result<(), CodecError> {
+    if from.map()? == count { Ok(()) } else { Err(from.error("wrong number of fields")) }
+}
+
+fn numbered<'b, T>(
+    from: &mut Strict<'b>,
+    key: u64,
+    read: impl FnOnce(&mut Strict<'b>) -> Result<T, CodecError>,
+) -> Result<T, CodecError> {
+    if from.u64()? != key {
+        return Err(from.error("fields out of order"));
+    }
+    read(from)
+}

@@ -1,0 +1,76 @@
+//! Values on disk: one version byte, then canonical CBOR with the integer keys of the format.
+//!
+//! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map keys
+//! ascend, what is absent is left out. [`Strict`] refuses everything else, so that bytes which decode
+//! re-encode to themselves, and a digest over bytes is a digest over meaning.
+
+mod delta;
+mod meta;
+mod record;
+mod spent;
+mod strict;
+
+pub use delta::{StoredCreated, StoredDelta, StoredSpent, decode_delta, encode_delta};
+pub use meta::{Cursor, Hole, Horizon, Identity, SCHEMA_VERSION, StoredPoint};
+pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
+pub use record::{decode_record, encode_record};
+pub use spent::{SpentRecord, decode_spent, encode_spent};
+pub(crate) use strict::Strict;
+
+use minicbor::Encoder;
+
+/// The version byte before every value.
+pub const VALUE_VERSION: u8 = 1;
+
+/// Bytes that are not a value of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The version byte is missing or from another format.
+    #[error("version byte {0:?}, expected {VALUE_VERSION}")]
+    Version(Option<u8>),
+    /// The CBOR is malformed, not canonical or lacks a field.
+    #[error("{what} at byte {at} of the value")]
+    Malformed {
+        /// What is wrong.
+        what: &'static str,
+        /// Where.
+        at: usize,
+    },
+}
+
+/// Writing to memory can't fail; this is the type that says so.
+type Writer<'a> = Encoder<&'a mut Vec<u8>>;
+
+/// A value: version byte, then whatever `write` puts after it.
+fn value(capacity: usize, write: impl FnOnce(&mut Writer<'_>) -> Written) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(capacity);
+    bytes.push(VALUE_VERSION);
+    infallible(write(&mut Encoder::new(&mut bytes)));
+    bytes
+}
+
+type Written = Result<(), minicbor::encode::Error<std::convert::Infallible>>;
+
+fn infallible(written: Written) {
+    // The only error an in-memory writer could raise is uninhabited.
+    debug_assert!(written.is_ok());
+}
+
+/// Strips the version byte.
+fn body(bytes: &[u8]) -> Result<&[u8], CodecError> {
+    match bytes.split_first() {
+        Some((&VALUE_VERSION, body)) => Ok(body),
+        other => Err(CodecError::Version(other.map(|(version, _)| *version))),
+    }
+}
+
+/// Decodes a whole value with `read`, refusing anything left over.
+fn whole<'b, T>(
+    bytes: &'b [u8],
+    read: impl FnOnce(&mut Strict<'b>) -> Result<T, CodecError>,
+) -> Result<T, CodecError> {
+    let mut strict = Strict::new(body(bytes)?);
+    let decoded = read(&mut strict)?;
+    strict.end()?;
+    Ok(decoded)
+}

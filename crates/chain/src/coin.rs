@@ -1,0 +1,105 @@
+//! A coin ready to be stored: encoded once, its index keys worked out once.
+//!
+//! Encoding and hashing depend on the block alone, so they happen where the block is decoded, on
+//! another core than the one that applies it.
+
+use std::sync::Arc;
+
+use unspent_model::{
+    Outpoint,
+    chain::{Block, Born, Output, Record},
+};
+
+use crate::{
+    codec::{CodecError, VALUE_VERSION, decode_record, encode_record},
+    schema::{AddressKey, Owner},
+};
+
+/// Coins are shared between the overlay, deltas and the flushing thread.
+pub type SharedCoin = Arc<Coin>;
+
+/// A decoded block whose coins are ready to be stored.
+pub type PreparedBlock = Block<SharedCoin>;
+
+/// An unspent output in the form in which the store keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Coin {
+    value: Box<[u8]>,
+    address: Owner,
+    credential: Option<Owner>,
+    slot: u64,
+    tx_position: u32,
+    lovelace: u64,
+}
+
+impl Coin {
+    /// Encodes a record and works out its index keys.
+    pub fn new(record: &Record) -> Self {
+        let body = encode_record(record);
+        let mut value = Vec::with_capacity(body.len() + 1);
+        value.push(VALUE_VERSION);
+        value.extend_from_slice(&body);
+        Self::with_value(value.into(), record)
+    }
+
+    /// Takes over a value read from `utxo_unspent`.
+    pub(crate) fn from_value(value: &[u8]) -> Result<Self, CodecError> {
+        let record = Self::decode(value)?;
+        Ok(Self::with_value(value.into(), &record))
+    }
+
+    /// The record inside a value of `utxo_unspent`.
+    pub(crate) fn decode(value: &[u8]) -> Result<Record, CodecError> {
+        match value.split_first() {
+            Some((&VALUE_VERSION, body)) => decode_record(body),
+            other => Err(CodecError::Version(other.map(|(version, _)| *version))),
+        }
+    }
+
+    fn with_value(value: Box<[u8]>, record: &Record) -> Self {
+        Self {
+            value,
+            address: Owner::address(&record.output.addr),
+            credential: record.output.payment_credential.map(Owner::Credential),
+            slot: record.born.slot,
+            tx_position: record.born.tx_position,
+            lovelace: record.output.lovelace,
+        }
+    }
+
+    /// What `utxo_unspent` stores.
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    /// The encoded record, without the version byte.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.value.get(1..).unwrap_or_default()
+    }
+
+    /// Amount in base units.
+    pub fn lovelace(&self) -> u64 {
+        self.lovelace
+    }
+
+    /// The coin's place in the list of its address.
+    pub(crate) fn address_key(&self, outpoint: &Outpoint) -> AddressKey {
+        self.key(self.address, outpoint)
+    }
+
+    /// The coin's place in the list of its payment credential, if it has one.
+    pub(crate) fn credential_key(&self, outpoint: &Outpoint) -> Option<AddressKey> {
+        self.credential.map(|owner| self.key(owner, outpoint))
+    }
+
+    fn key(&self, owner: Owner, outpoint: &Outpoint) -> AddressKey {
+        AddressKey { owner, slot: self.slot, tx_position: self.tx_position, outpoint: *outpoint }
+    }
+}
+
+/// Makes a decoded block ready to be applied. Pure: call it on any thread.
+pub fn prepare(block: Block<Output>) -> PreparedBlock {
+    block.map(|header, position, _, _, output| {
+        Arc::new(Coin::new(&Record { output, born: Born::in_block(header, position) }))
+    })
+}

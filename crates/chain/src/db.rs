@@ -1,0 +1,355 @@
+//! RocksDB behind a small door: families by name, errors with a place, two ways to commit.
+//!
+//! Invariant: everything that belongs together is one `WriteBatch`. Near the tip it is written with the
+//! log and synced before it is acknowledged. In bulk it is written without the log and then all
+//! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last flush.
+
+use std::path::Path;
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
+    DBPinnableSlice, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform, Snapshot,
+    WriteBatch, WriteOptions,
+};
+
+use crate::{
+    error::StoreError,
+    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, Owner},
+};
+
+/// Bloom filters: about 1 % false positives.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// Share of a write buffer that filters address prefixes.
+const MEMTABLE_BLOOM_RATIO: f64 = 0.1;
+/// Threads for flushing and compaction.
+const BACKGROUND_JOBS: i32 = 4;
+/// Compaction starts late: bulk flushes are few and large.
+const LEVEL_ZERO_TRIGGER: i32 = 8;
+/// Size of the first sorted level.
+const LEVEL_BASE: u64 = 512 << 20;
+/// RocksDB's own log files kept.
+const INFO_LOGS: usize = 4;
+/// Size of each.
+const INFO_LOG_SIZE: usize = 4 << 20;
+
+/// How a folder is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// One writer; creates what is missing.
+    ReadWrite,
+    /// Beside a writer; creates and locks nothing.
+    ReadOnly,
+}
+
+/// Memory the database may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Shared by all families for reading.
+    pub(crate) block_cache: usize,
+    /// Of each family, for writing.
+    pub(crate) write_buffer: usize,
+}
+
+/// How a batch reaches the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Durability {
+    /// Logged and synced before returning.
+    Synced,
+    /// Logged; may be lost with the machine, and is then simply done again.
+    Logged,
+    /// Not logged; flushed as one atomic group before returning.
+    Flushed,
+}
+
+/// The open database.
+pub(crate) struct Db {
+    inner: DB,
+    families: Vec<Family>,
+}
+
+impl Db {
+    /// Opens the families of the chain and, with `index`, those of the index.
+    pub(crate) fn open(
+        folder: &Path,
+        access: Access,
+        index: bool,
+        memory: Memory,
+    ) -> Result<Self, StoreError> {
+        let options = database_options();
+        let existing = DB::list_cf(&options, folder).unwrap_or_default();
+        let mut families = CHAIN_FAMILIES.to_vec();
+        if index {
+            families.extend(INDEX_FAMILIES);
+        }
+        let cache = Cache::new_lru_cache(memory.block_cache);
+        let tune = |family| family_options(family, &cache, memory.write_buffer);
+        let wanted = families.iter().filter(|family| {
+            access == Access::ReadWrite || existing.iter().any(|name| name == family.name())
+        });
+        let wanted: Vec<Family> = wanted.copied().collect();
+        // RocksDB refuses to open for writing unless every existing family is named.
+        let idle = existing.iter().filter(|name| {
+            access == Access::ReadWrite && wanted.iter().all(|family| family.name() != *name)
+        });
+        let idle = idle.map(|name| ColumnFamilyDescriptor::new(name, tune(None)));
+        let descriptors = wanted
+            .iter()
+            .map(|family| ColumnFamilyDescriptor::new(family.name(), tune(Some(*family))));
+        let descriptors: Vec<_> = descriptors.chain(idle).collect();
+        let opened = match access {
+            Access::ReadWrite => DB::open_cf_descriptors(&options, folder, descriptors),
+            Access::ReadOnly => {
+                DB::open_cf_descriptors_read_only(&options, folder, descriptors, false)
+            }
+        };
+        let inner = opened.map_err(StoreError::engine("opening the folder"))?;
+        Ok(Self { inner, families: wanted })
+    }
+
+    /// Whether the folder already has the families of the index.
+    pub(crate) fn has_index(folder: &Path) -> bool {
+        let existing = DB::list_cf(&database_options(), folder).unwrap_or_default();
+        existing.iter().any(|name| name == Family::UtxoMeta.name())
+    }
+
+    fn handle(&self, family: Family) -> Result<&ColumnFamily, StoreError> {
+        let found = self.families.contains(&family).then(|| self.inner.cf_handle(family.name()));
+        found.flatten().ok_or(StoreError::MissingFamily(family.name()))
+    }
+
+    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.inner.get_cf(self.handle(family)?, key);
+        found.map_err(StoreError::engine("reading an entry"))
+    }
+
+    /// Looks many keys up at once; they must be sorted.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: Family,
+        sorted: &[K],
+    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
+        self.multi_get_with(family, sorted, &ReadOptions::default())
+    }
+
+    fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        family: Family,
+        sorted: &[K],
+        options: &ReadOptions,
+    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
+        let handle = self.handle(family)?;
+        let found = self.inner.batched_multi_get_cf_opt(handle, sorted, true, options);
+        let found: Result<Vec<_>, _> = found.into_iter().collect();
+        found.map_err(StoreError::engine("reading entries"))
+    }
+
+    /// The last entry of a family.
+    pub(crate) fn last(&self, family: Family) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let mut cursor = self.inner.raw_iterator_cf(self.handle(family)?);
+        cursor.seek_to_last();
+        cursor.status().map_err(StoreError::engine("reading the last entry"))?;
+        Ok(cursor.item().map(|(key, value)| (key.to_vec(), value.to_vec())))
+    }
+
+    /// A consistent view of everything committed so far.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { db: self, snapshot: self.inner.snapshot() }
+    }
+
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        Batch { db: self, inner: WriteBatch::default() }
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let handles: Result<Vec<_>, _> = self.families.iter().map(|f| self.handle(*f)).collect();
+        let mut wait = FlushOptions::default();
+        wait.set_wait(true);
+        let flushed = self.inner.flush_cfs_opt(&handles?, &wait);
+        flushed.map_err(StoreError::engine("flushing"))
+    }
+
+    /// Rewrites a family without what was deleted from it.
+    pub(crate) fn compact(&self, family: Family) -> Result<(), StoreError> {
+        self.inner.compact_range_cf(self.handle(family)?, None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
+    /// Bytes of a family's files.
+    pub(crate) fn size_on_disk(&self, family: Family) -> Result<u64, StoreError> {
+        let size = self.inner.property_int_value_cf(self.handle(family)?, SST_SIZE);
+        Ok(size.map_err(StoreError::engine("reading a size"))?.unwrap_or_default())
+    }
+
+    /// The families that are open.
+    pub(crate) fn families(&self) -> &[Family] {
+        &self.families
+    }
+}
+
+const SST_SIZE: &str = "rocksdb.total-sst-files-size";
+
+/// A batch under construction: all of it happens or none.
+pub(crate) struct Batch<'db> {
+    db: &'db Db,
+    inner: WriteBatch,
+}
+
+impl Batch<'_> {
+    pub(crate) fn put(
+        &mut self,
+        family: Family,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        self.inner.put_cf(self.db.handle(family)?, key, value);
+        Ok(())
+    }
+
+    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) -> Result<(), StoreError> {
+        self.inner.delete_cf(self.db.handle(family)?, key);
+        Ok(())
+    }
+
+    /// Puts or, without a value, deletes.
+    pub(crate) fn set(
+        &mut self,
+        family: Family,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        match value {
+            Some(value) => self.put(family, key, value),
+            None => self.delete(family, key),
+        }
+    }
+
+    /// Carries the batch out. When this returns `Ok`, it is as durable as asked for.
+    pub(crate) fn commit(self, durability: Durability) -> Result<(), StoreError> {
+        let mut how = WriteOptions::default();
+        how.set_sync(durability == Durability::Synced);
+        how.disable_wal(durability == Durability::Flushed);
+        let written = self.db.inner.write_opt(self.inner, &how);
+        written.map_err(StoreError::engine("writing a batch"))?;
+        if durability == Durability::Flushed { self.db.flush() } else { Ok(()) }
+    }
+}
+
+/// One moment of the database: later commits are not seen.
+pub(crate) struct View<'db> {
+    db: &'db Db,
+    snapshot: Snapshot<'db>,
+}
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
+
+impl View<'_> {
+    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.snapshot.get_cf(self.db.handle(family)?, key);
+        found.map_err(StoreError::engine("reading an entry"))
+    }
+
+    /// Looks many keys up at once; they must be sorted.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        family: Family,
+        sorted: &[K],
+    ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.snapshot);
+        self.db.multi_get_with(family, sorted, &options)
+    }
+
+    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says that
+    /// the whole range lies under one address prefix, so that prefix filters may be used.
+    pub(crate) fn scan(
+        &self,
+        family: Family,
+        range: (&[u8], &[u8]),
+        direction: Direction,
+        within_owner: bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(range.0);
+        options.set_iterate_upper_bound(range.1);
+        options.set_total_order_seek(!within_owner);
+        options.set_prefix_same_as_start(within_owner);
+        let mut cursor = self.snapshot.raw_iterator_cf_opt(self.db.handle(family)?, options);
+        match direction {
+            Direction::Up => cursor.seek(range.0),
+            Direction::Down => cursor.seek_for_prev(range.1),
+        }
+        while let Some((key, value)) = cursor.item() {
+            if !visit(key, value)? {
+                return Ok(());
+            }
+            match direction {
+                Direction::Up => cursor.next(),
+                Direction::Down => cursor.prev(),
+            }
+        }
+        cursor.status().map_err(StoreError::engine("scanning"))
+    }
+
+    /// Visits every entry of a family in key order.
+    pub(crate) fn scan_all(
+        &self,
+        family: Family,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        // No key of ours is longer than this, nor greater.
+        let end = [0xff; 128];
+        self.scan(family, (&[], &end), Direction::Up, false, |key, value| {
+            visit(key, value)?;
+            Ok(true)
+        })
+    }
+}
+
+fn database_options() -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_atomic_flush(true);
+    // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary; any
+    // other damage is an error rather than a silent loss.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_max_background_jobs(BACKGROUND_JOBS);
+    // Every table stays open: a reader beside the writer keeps what it needs.
+    options.set_max_open_files(-1);
+    options.set_keep_log_file_num(INFO_LOGS);
+    options.set_max_log_file_size(INFO_LOG_SIZE);
+    options
+}
+
+fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_write_buffer_size(write_buffer);
+    options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
+    options.set_max_bytes_for_level_base(LEVEL_BASE);
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(cache);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    match family {
+        Some(Family::Unspent | Family::Spent | Family::Hashes) => {
+            table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+        }
+        Some(Family::Address) => {
+            table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            table.set_whole_key_filtering(false);
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
+            options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
+        }
+        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {}
+    }
+    options.set_block_based_table_factory(&table);
+    options
+}

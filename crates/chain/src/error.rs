@@ -1,0 +1,259 @@
+//! What can go wrong, by operation. The [`Kind`] alone decides between retry, stop and giving up.
+
+use unspent_model::{Network, Outpoint, Point, chain::Refusal};
+
+use crate::{codec::CodecError, schema::KeyError};
+
+/// What a caller should do about an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The request can't be served as it is; nothing changed.
+    Refused,
+    /// Somebody else holds the store; try again later.
+    Busy,
+    /// The disk or the database failed; nothing was acknowledged. Try again after mending it.
+    Unavailable,
+    /// Stored bytes are damaged. Restore a backup or build the store anew.
+    Corrupt,
+    /// We broke our own rule. Please report it.
+    Bug,
+}
+
+/// The database underneath failed. What was acknowledged before still holds.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process writes to the folder.
+    #[error("the data folder is in use by another process; stop it or read with a query command")]
+    Busy(#[source] rocksdb::Error),
+    /// The disk or the database failed.
+    #[error("the database failed while {doing}: {source}; nothing of this step was acknowledged")]
+    Unavailable {
+        /// What we were about to do.
+        doing: &'static str,
+        /// What the database says.
+        source: rocksdb::Error,
+    },
+    /// Stored bytes are damaged.
+    #[error("damaged data in {place}: {what}; restore a backup or import again into a new folder")]
+    Corrupt {
+        /// Family and key, or file.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A family that should be open isn't.
+    #[error("column family {0} is not open; this is a bug")]
+    MissingFamily(&'static str),
+    /// The thread that flushes died.
+    #[error("the flushing thread is gone; nothing since the last flush was acknowledged")]
+    FlusherGone,
+    /// A write failed earlier, so memory and disk may differ.
+    #[error(
+        "an earlier write failed; close the folder and open it again, nothing acknowledged is lost"
+    )]
+    NeedsReopen,
+}
+
+impl StoreError {
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Busy(_) => Kind::Busy,
+            Self::Unavailable { .. } | Self::FlusherGone | Self::NeedsReopen => Kind::Unavailable,
+            Self::Corrupt { .. } => Kind::Corrupt,
+            Self::MissingFamily(_) => Kind::Bug,
+        }
+    }
+
+    pub(crate) fn engine(doing: &'static str) -> impl FnOnce(rocksdb::Error) -> Self {
+        move |source| match source.kind() {
+            rocksdb::ErrorKind::Corruption => {
+                Self::Corrupt { place: format!("a database file, {doing}"), what: source.into() }
+            }
+            _ if ["While lock file", "lock hold by current process"]
+                .iter()
+                .any(|sign| source.as_ref().contains(sign)) =>
+            {
+                Self::Busy(source)
+            }
+            _ => Self::Unavailable { doing, source },
+        }
+    }
+
+    pub(crate) fn value(family: &'static str, key: &[u8]) -> impl FnOnce(CodecError) -> Self {
+        let place = place(family, key);
+        move |error| Self::Corrupt { place, what: error.to_string() }
+    }
+
+    pub(crate) fn key(family: &'static str, key: &[u8]) -> impl FnOnce(KeyError) -> Self {
+        let place = place(family, key);
+        move |error| Self::Corrupt { place, what: error.to_string() }
+    }
+
+    pub(crate) fn absent(family: &'static str, key: &[u8]) -> Self {
+        Self::Corrupt { place: place(family, key), what: "the entry is missing".into() }
+    }
+}
+
+fn place(family: &'static str, key: &[u8]) -> String {
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{family}[{hex}]")
+}
+
+/// Why a folder can't be opened. It is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It serves another network.
+    #[error("the folder serves {found}, not {wanted}; give each network a folder of its own")]
+    OtherNetwork {
+        /// What it serves.
+        found: Network,
+        /// What was asked for.
+        wanted: Network,
+    },
+    /// There is no index in it.
+    #[error("there is no chain data in {0}; run `unspent chain import` first")]
+    NotFound(String),
+    /// It was written by another version.
+    #[error("the folder has format {found}, this program reads {wanted}; import again")]
+    OtherSchema {
+        /// Format found.
+        found: u64,
+        /// Format of this program.
+        wanted: u64,
+    },
+    /// The index was built with other lists.
+    #[error(
+        "the folder was built with index.address_hash={address_hash} and \
+         index.payment_credential={payment_credential}; an index can't be added or dropped later: \
+         use the same settings or import into a new folder"
+    )]
+    OtherIndexes {
+        /// Whether coins are listed by address.
+        address_hash: bool,
+        /// Whether coins are listed by credential.
+        payment_credential: bool,
+    },
+    /// Other genesis coins than those it was built from.
+    #[error("the genesis given is not the one this folder was built from; use another folder")]
+    OtherGenesis,
+    /// The option values contradict each other.
+    #[error("{0}")]
+    Options(#[from] crate::options::OptionsError),
+    /// The index is ahead of the chain and can't be rolled back to it.
+    #[error("the index can't be brought back to the chain: {0}")]
+    Reconcile(Box<RollbackError>),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a block was not applied. The index is unchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The block does not belong here.
+    #[error("{0}; the index is unchanged")]
+    Refused(#[from] Refusal),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a rollback was refused. The index is unchanged, except where the store itself failed: then it
+/// stands at a block boundary and calling again continues.
+#[derive(Debug, thiserror::Error)]
+pub enum RollbackError {
+    /// Pruning has discarded what is needed.
+    #[error(
+        "rolling back to {target} would undo {depth} blocks, but only the last {possible} can be \
+         undone; the index is unchanged: import again to go further back"
+    )]
+    BelowHorizon {
+        /// Height asked for; 0 for the origin.
+        target: u64,
+        /// Blocks that would have to be undone.
+        depth: u64,
+        /// Blocks that can be.
+        possible: u64,
+    },
+    /// The target is not on the stored chain.
+    #[error("there is no such block on the stored chain; the index is unchanged")]
+    UnknownTarget,
+    /// The target lies above the tip.
+    #[error("the target lies above the tip {0:?}; the index is unchanged")]
+    AboveTip(Option<Point>),
+    /// Blocks were jumped over at import.
+    #[error("the import jumped over blocks below {resumes_at}; the index is unchanged")]
+    AcrossHole {
+        /// Height of the first block after the hole.
+        resumes_at: u64,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The list asked for is switched off.
+    #[error("the index `{0}` is switched off in this folder; asking it can't be answered")]
+    IndexDisabled(&'static str),
+    /// The whole index is switched off.
+    #[error("the UTXO index is switched off (utxo.enabled = false)")]
+    Disabled,
+    /// The network has no such thing.
+    #[error("{0} has no payment credentials; ask by address")]
+    NoCredentials(Network),
+    /// The page size is out of bounds.
+    #[error("a page holds 1 to {most} coins, not {asked}")]
+    Limit {
+        /// Asked for.
+        asked: usize,
+        /// Most.
+        most: usize,
+    },
+    /// The cursor was not made by us.
+    #[error("malformed page cursor; use the `next` of the page before")]
+    Cursor,
+    /// Undo data of that block is gone or never was.
+    #[error("no delta is stored for height {height}; deltas are kept for heights above {floor:?}")]
+    NoDelta {
+        /// Height asked for.
+        height: u64,
+        /// Height up to which deltas are gone.
+        floor: Option<u64>,
+    },
+    /// An entry of the list has no coin behind it.
+    #[error("damaged index: {0:?} is listed but not unspent; run `unspent chain verify`")]
+    Dangling(Outpoint),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+macro_rules! kinds {
+    ($($error:ident),*) => {$(
+        impl $error {
+            /// What to do about it.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    Self::Store(error) => error.kind(),
+                    _ => Kind::Refused,
+                }
+            }
+        }
+    )*};
+}
+kinds!(OpenError, ApplyError, RollbackError);
+
+impl QueryError {
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::Dangling(_) => Kind::Corrupt,
+            _ => Kind::Refused,
+        }
+    }
+}

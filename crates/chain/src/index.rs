@@ -1,0 +1,326 @@
+//! The writer: opens a folder, applies, rolls back and prunes. One per folder.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use unspent_model::{Network, Point, chain::GenesisCoin};
+
+use crate::{
+    acknowledged::Acknowledged,
+    apply::{Applied, Counts, Stage, Undo},
+    bulk::Bulk,
+    coin::PreparedBlock,
+    db::{Access, Db, Durability, Memory},
+    error::{ApplyError, OpenError, RollbackError, StoreError},
+    open,
+    options::{Indexes, Options},
+    pending::{Pending, State},
+    prune,
+    prune::Pruned,
+    query::Reader,
+    rollback::{self, Target},
+    schema::{Family, INDEX_FAMILIES},
+    telemetry,
+};
+
+/// Coin changes that undone blocks share one batch for.
+const ROLLBACK_CHANGES: usize = 200_000;
+/// Blocks undone at once that make compaction worth its while.
+const LARGE_ROLLBACK: u64 = 100;
+/// Entries pruned at once that make compaction worth its while.
+const LARGE_PRUNE: usize = 1_000_000;
+
+/// What opening found that the operator should know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenReport {
+    /// Acknowledged blocks that are no longer there: a torn log was cut back to a block boundary. They
+    /// have to be fed again.
+    pub lost_blocks: u64,
+    /// Blocks the index was ahead of the chain, and that were undone.
+    pub reconciled: u64,
+}
+
+/// What a rollback did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RolledBack {
+    /// Blocks undone.
+    pub blocks: u64,
+    /// Coin changes reversed.
+    pub reversals: usize,
+    /// The tip afterwards; `None` at the origin.
+    pub tip: Option<Point>,
+}
+
+/// The index of one chain, open for writing.
+pub struct ChainIndex {
+    pub(crate) db: Arc<Db>,
+    pub(crate) network: Network,
+    pub(crate) options: Options,
+    pub(crate) state: State,
+    pub(crate) acknowledged: Acknowledged,
+    allow_holes: bool,
+    /// A write failed: what the database shows may differ from `state` until it is opened again.
+    broken: bool,
+}
+
+impl ChainIndex {
+    /// Opens a folder for writing, creating it with the coins of `genesis` when it is new.
+    ///
+    /// A non-empty `genesis` must be the one the folder was built from.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; the folder is then unchanged.
+    pub fn open(
+        folder: &Path,
+        network: Network,
+        options: Options,
+        genesis: &[GenesisCoin],
+    ) -> Result<(Self, OpenReport), OpenError> {
+        options.check()?;
+        let database = open::database_folder(folder)?;
+        let memory =
+            Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
+        let db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
+        let state = open::prepare(&db, network, &options, genesis)?;
+        let (acknowledged, said) = Acknowledged::open(folder);
+        let mut index = Self {
+            db: Arc::new(db),
+            network,
+            options,
+            state,
+            acknowledged,
+            allow_holes: false,
+            broken: false,
+        };
+        let there = index.state.cursor.ordinal;
+        let lost_blocks = said.unwrap_or_default().saturating_sub(there);
+        let reconciled = index.reconcile()?;
+        index.acknowledged.write(index.state.cursor.ordinal);
+        if lost_blocks > 0 {
+            tracing::warn!(lost_blocks, "a torn log was cut back to a block boundary");
+        }
+        telemetry::totals(&index.state.cursor);
+        Ok((index, OpenReport { lost_blocks, reconciled }))
+    }
+
+    /// From now on a block may come after a gap. For imports that were told to; never for following.
+    pub fn allow_holes(&mut self) {
+        self.allow_holes = true;
+    }
+
+    /// Where the index stands.
+    pub fn tip(&self) -> Option<Point> {
+        self.state.cursor.point()
+    }
+
+    /// Blocks applied since the origin.
+    pub fn ordinal(&self) -> u64 {
+        self.state.cursor.ordinal
+    }
+
+    /// The network this folder serves.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A handle for queries, usable from any thread while this one writes.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.db.clone(), self.network, self.options.enabled)
+    }
+
+    /// Applies one block; when this returns `Ok`, it is on disk and synced. Then prunes a little.
+    ///
+    /// # Errors
+    ///
+    /// [`ApplyError`]; the index is then unchanged.
+    pub fn apply(&mut self, block: PreparedBlock) -> Result<Applied, ApplyError> {
+        let started = Instant::now();
+        self.usable()?;
+        let (mut pending, mut state) = (Pending::default(), self.state.clone());
+        let mut stage = Stage {
+            db: &self.db,
+            options: &self.options,
+            pending: &mut pending,
+            frozen: None,
+            state: &mut state,
+        };
+        let applied = stage.apply(block, self.allow_holes, |_| Undo::KEEP)?;
+        let Applied::New(counts) = applied else { return Ok(applied) };
+        self.commit(&pending, state, Durability::Synced)?;
+        telemetry::applied(&self.state.cursor, &counts, started.elapsed());
+        self.prune()?;
+        Ok(applied)
+    }
+
+    /// Starts catching up: many blocks share one flush, and queries see only what is flushed.
+    ///
+    /// `coming` is how many more blocks the source is known to have. Undo data is left out for blocks
+    /// that will be deeper than the window once those are in.
+    pub fn bulk(&mut self, coming: u64) -> Bulk<'_> {
+        let allow_holes = self.allow_holes;
+        Bulk::new(self, coming, allow_holes)
+    }
+
+    /// Forgets what is due, a bounded amount. Runs after each block by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; nothing was forgotten then.
+    pub fn prune(&mut self) -> Result<Pruned, StoreError> {
+        if !self.options.enabled {
+            return Ok(Pruned::default());
+        }
+        let started = Instant::now();
+        self.usable()?;
+        let State { cursor, horizon, .. } = &mut self.state;
+        let pruned = prune::pass(&self.db, cursor, horizon, &self.options);
+        let pruned = pruned.inspect_err(|_| self.broken = true)?;
+        telemetry::pruned(&pruned, started.elapsed());
+        Ok(pruned)
+    }
+
+    /// Forgets everything that is due, pass by pass, and compacts after a large amount.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; passes before the failing one hold.
+    pub fn prune_all(&mut self) -> Result<Pruned, StoreError> {
+        let mut total = Pruned::default();
+        loop {
+            let pass = self.prune()?;
+            total.deltas += pass.deltas;
+            total.spends += pass.spends;
+            if pass.behind == 0 {
+                break;
+            }
+        }
+        if total.spends + total.deltas >= LARGE_PRUNE {
+            self.db.compact(Family::Spent)?;
+            self.db.compact(Family::Delta)?;
+        }
+        Ok(total)
+    }
+
+    /// Undoes every block above `target`, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands at a
+    /// block boundary and calling again continues.
+    pub fn rollback(&mut self, target: Target) -> Result<RolledBack, RollbackError> {
+        self.usable()?;
+        let ordinal = rollback::resolve(&self.db, &self.state, target)?;
+        self.rollback_to(ordinal)
+    }
+
+    pub(crate) fn rollback_to(&mut self, target: u64) -> Result<RolledBack, RollbackError> {
+        let started = Instant::now();
+        let blocks = self.state.cursor.ordinal - target;
+        let mut reversals = 0;
+        while self.state.cursor.ordinal > target {
+            let (mut pending, mut state) = (Pending::default(), self.state.clone());
+            while state.cursor.ordinal > target && pending.changes() < ROLLBACK_CHANGES {
+                if self.options.enabled {
+                    reversals += rollback::undo_block(&self.db, &mut pending, &mut state)?;
+                }
+                rollback::step_back(&self.db, &mut pending, &mut state)?;
+            }
+            self.commit(&pending, state, Durability::Synced)?;
+        }
+        telemetry::rolled_back(&self.state.cursor, blocks, reversals, started.elapsed());
+        if blocks >= LARGE_ROLLBACK && self.options.enabled {
+            self.compact()?;
+        }
+        Ok(RolledBack { blocks, reversals, tip: self.tip() })
+    }
+
+    /// Rewrites the families of the index without what was deleted from them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the index is switched off.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        INDEX_FAMILIES.into_iter().try_for_each(|family| self.db.compact(family))
+    }
+
+    fn commit(
+        &mut self,
+        pending: &Pending,
+        state: State,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let written = pending.commit(&self.db, &state, self.kept_indexes(), durability);
+        written.inspect_err(|_| self.broken = true)?;
+        self.arrived(state);
+        Ok(())
+    }
+
+    /// Refuses to go on after a failed write.
+    pub(crate) fn usable(&self) -> Result<(), StoreError> {
+        if self.broken { Err(StoreError::NeedsReopen) } else { Ok(()) }
+    }
+
+    /// A write failed on another thread.
+    pub(crate) fn break_off(&mut self) {
+        self.broken = true;
+    }
+
+    /// The disk now shows `state`.
+    pub(crate) fn arrived(&mut self, state: State) {
+        self.acknowledged.write(state.cursor.ordinal);
+        self.state = state;
+    }
+
+    /// The lists to keep; `None` with the index switched off.
+    pub(crate) fn kept_indexes(&self) -> Option<Indexes> {
+        self.options.enabled.then_some(self.options.indexes)
+    }
+
+    /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens when
+    /// it was switched off while the chain was rolled back.
+    fn reconcile(&mut self) -> Result<u64, OpenError> {
+        if !self.options.enabled {
+            return Ok(0);
+        }
+        let mut undone = 0;
+        while let Some(point) = self.state.cursor.point() {
+            let ordinal = self.state.cursor.ordinal;
+            let stored = crate::points::at(&self.db, ordinal)?;
+            if stored.is_some_and(|stored| stored.point == point) {
+                break;
+            }
+            self.undo_detached(ordinal)?;
+            undone += 1;
+        }
+        Ok(undone)
+    }
+
+    /// Undoes one block of the index alone; its point already belongs to another branch or is gone.
+    fn undo_detached(&mut self, ordinal: u64) -> Result<(), OpenError> {
+        if ordinal <= self.state.horizon.floor {
+            let refusal = RollbackError::BelowHorizon { target: 0, depth: 1, possible: 0 };
+            return Err(OpenError::Reconcile(Box::new(refusal)));
+        }
+        let (mut pending, mut state) = (Pending::default(), self.state.clone());
+        rollback::undo_block(&self.db, &mut pending, &mut state)?;
+        open::step_back_detached(&self.db, &mut state)?;
+        self.commit(&pending, state, Durability::Synced)?;
+        Ok(())
+    }
+}
+
+/// The counts of an applied block; zero for a repeat.
+impl Applied {
+    /// What the block did.
+    pub fn counts(&self) -> Counts {
+        match self {
+            Self::New(counts) => *counts,
+            Self::Already => Counts::default(),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What an operator may choose, with the defaults of the format.
+
+use std::str::FromStr;
+
+use unspent_model::{Family, Network, network::Windows};
+
+/// The options of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Keep the index at all. Off: points are kept, no family of the index is touched.
+    pub enabled: bool,
+    /// Spent coins are forgotten this many blocks after their spend.
+    pub prune_depth: u64,
+    /// Blocks that can be undone.
+    pub rollback_window: u64,
+    /// Entries one pruning pass may delete (at least one whole block goes).
+    pub prune_batch_size: usize,
+    /// Which lists are kept.
+    pub indexes: Indexes,
+    /// Deltas carry bodies, so that undoing needs no spent records.
+    pub self_contained: bool,
+    /// Memory for RocksDB's block cache, in bytes.
+    pub block_cache: usize,
+    /// Memory for each column family's write buffer near the tip, in bytes.
+    pub write_buffer: usize,
+    /// Blocks that share one flush in bulk mode.
+    pub bulk_blocks: usize,
+    /// Coin changes after which a bulk batch is flushed whatever its number of blocks: the bound on
+    /// its memory.
+    pub bulk_changes: usize,
+}
+
+/// The lists an index keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Indexes {
+    /// Coins by address.
+    pub address_hash: bool,
+    /// Coins by payment credential.
+    pub payment_credential: bool,
+}
+
+/// The shorthand for [`Indexes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexingStrategy {
+    /// By address only.
+    AddressHash,
+    /// By payment credential only.
+    PaymentCredential,
+    /// Both.
+    Both,
+}
+
+/// Option values that can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// The shorthand and a single switch disagree.
+    #[error("indexing_strategy={strategy} contradicts {switch}={value}; set only one of them")]
+    Conflict {
+        /// The shorthand given.
+        strategy: &'static str,
+        /// The switch given.
+        switch: &'static str,
+        /// Its value.
+        value: bool,
+    },
+    /// No such shorthand.
+    #[error("unknown indexing strategy `{0}`; use address_hash, payment_credential or both")]
+    UnknownStrategy(String),
+    /// Zero where at least one is needed.
+    #[error("{0} must be at least 1")]
+    Zero(&'static str),
+}
+
+impl IndexingStrategy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AddressHash => "address_hash",
+            Self::PaymentCredential => "payment_credential",
+            Self::Both => "both",
+        }
+    }
+
+    fn indexes(self) -> Indexes {
+        Indexes {
+            address_hash: self != Self::PaymentCredential,
+            payment_credential: self != Self::AddressHash,
+        }
+    }
+}
+
+impl FromStr for IndexingStrategy {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, OptionsError> {
+        let all = [Self::AddressHash, Self::PaymentCredential, Self::Both];
+        let found = all.into_iter().find(|strategy| strategy.name() == text);
+        found.ok_or_else(|| OptionsError::UnknownStrategy(text.to_owned()))
+    }
+}
+
+impl Indexes {
+    /// Both lists.
+    pub const BOTH: Self = Self { address_hash: true, payment_credential: true };
+
+    /// The shorthand overrides the defaults; a switch set explicitly must agree with it.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError::Conflict`] when they disagree.
+    pub fn choose(
+        strategy: Option<IndexingStrategy>,
+        address_hash: Option<bool>,
+        payment_credential: Option<bool>,
+    ) -> Result<Self, OptionsError> {
+        let Some(strategy) = strategy else {
+            return Ok(Self {
+                address_hash: address_hash.unwrap_or(true),
+                payment_credential: payment_credential.unwrap_or(true),
+            });
+        };
+        let chosen = strategy.indexes();
+        let switches = [
+            ("index.address_hash", address_hash, chosen.address_hash),
+            ("index.payment_credential", payment_credential, chosen.payment_credential),
+        ];
+        for (switch, given, implied) in switches {
+            if let Some(value) = given.filter(|value| *value != implied) {
+                return Err(OptionsError::Conflict { strategy: strategy.name(), switch, value });
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+impl Options {
+    /// What an operator of `network` gets without asking.
+    pub fn for_network(network: Network) -> Self {
+        let Windows { prune_depth, rollback_window } = network.default_windows();
+        Self {
+            enabled: true,
+            prune_depth,
+            rollback_window,
+            prune_batch_size: 500,
+            indexes: Indexes::BOTH,
+            self_contained: false,
+            block_cache: 256 << 20,
+            write_buffer: 64 << 20,
+            bulk_blocks: match network.family() {
+                Family::Bitcoin => 144,
+                Family::Cardano => 10_000,
+            },
+            bulk_changes: 2_500_000,
+        }
+    }
+
+    /// Refuses values that can't work.
+    ///
+    /// # Errors
+    ///
+    /// Names the option.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let numbers = [
+            ("prune_batch_size", self.prune_batch_size),
+            ("bulk_blocks", self.bulk_blocks),
+            ("bulk_changes", self.bulk_changes),
+        ];
+        match numbers.into_iter().find(|(_, number)| *number == 0) {
+            Some((name, _)) => Err(OptionsError::Zero(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks whose deltas are kept. Compact deltas and the spent bodies they need go together, so
+    /// the larger window counts for both; and spent bodies are pruned by their delta's list, so a
+    /// delta never goes before them.
+    pub fn delta_depth(&self) -> u64 {
+        self.prune_depth.max(self.rollback_window)
+    }
+
+    /// Blocks whose spent records are kept.
+    pub fn spent_depth(&self) -> u64 {
+        if self.self_contained { self.prune_depth } else { self.delta_depth() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strategy_overrides_and_contradictions_are_errors() {
+        use IndexingStrategy as S;
+        let none = Indexes::choose(None, None, Some(false)).unwrap();
+        assert_eq!(none, Indexes { address_hash: true, payment_credential: false });
+        let by_address = Indexes::choose(Some(S::AddressHash), Some(true), Some(false)).unwrap();
+        assert_eq!(by_address, Indexes { address_hash: true, payment_credential: false });
+        let conflict = Indexes::choose(Some(S::Both), Some(false), None).unwrap_err();
+        assert!(conflict.to_string().contains("index.address_hash=false"));
+        assert!("all".parse::<S>().is_err());
+        assert_eq!("both".parse::<S>(), Ok(S::Both));
+    }
+
+    #[test]
+    fn compact_undo_data_is_kept_for_the_larger_window() {
+        let mut options = Options::for_network(Network::CardanoPreview);
+        assert_eq!((options.delta_depth(), options.spent_depth()), (4320, 4320));
+        options.self_contained = true;
+        assert_eq!((options.delta_depth(), options.spent_depth()), (4320, 2160));
+    }
+}

@@ -1,0 +1,405 @@
+//! Questions, each answered from one consistent moment of the database.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Record};
+
+use crate::{
+    codec::{
+        Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent,
+    },
+    coin::Coin,
+    cursor::PageCursor,
+    db::{Access, Db, Direction, Memory, View},
+    error::{OpenError, QueryError, StoreError},
+    open,
+    options::Indexes,
+    points,
+    schema::{AddressKey, Family, OutpointKey, Owner, names},
+    telemetry,
+};
+
+/// Most coins on one page.
+pub const PAGE_LIMIT: usize = 500;
+
+/// A reader beside the writer holds the unflushed part of the log, no more.
+const READER_WRITE_BUFFER: usize = 4 << 20;
+
+/// Answers questions beside the writer. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    pub(crate) db: Arc<Db>,
+    network: Network,
+    enabled: bool,
+}
+
+/// What is known of a coin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CoinState {
+    /// In the set.
+    Unspent(Record),
+    /// Spent inside the window.
+    Spent(SpentRecord),
+    /// Never seen, or spent so long ago that it is forgotten.
+    Unknown,
+}
+
+/// In which order a page lists coins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// Oldest first, in chain order.
+    #[default]
+    Ascending,
+    /// Newest first: the exact reverse.
+    Descending,
+}
+
+/// Some coins of one owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// The coins.
+    pub coins: Vec<(Outpoint, Record)>,
+    /// Where the next page starts; `None` when this is the last.
+    pub next: Option<PageCursor>,
+    /// The block as of which the page is true.
+    pub at: Option<Point>,
+}
+
+/// What an owner has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Balance {
+    /// How many coins.
+    pub coins: u64,
+    /// Their value in base units.
+    pub lovelace: u128,
+    /// Their assets, by policy and name.
+    pub assets: BTreeMap<([u8; 28], Vec<u8>), u128>,
+    /// The block as of which this is true.
+    pub at: Option<Point>,
+}
+
+/// The whole store in numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// The network served.
+    pub network: Network,
+    /// Whether the index is switched on.
+    pub enabled: bool,
+    /// The last block of the chain and the number of blocks.
+    pub chain: Option<(u64, StoredPoint)>,
+    /// How far the index has come.
+    pub cursor: Cursor,
+    /// What has been forgotten.
+    pub horizon: Horizon,
+    /// Blocks that imports jumped over.
+    pub holes: Vec<Hole>,
+    /// The lists that are kept.
+    pub indexes: Option<Indexes>,
+    /// Bytes on disk by column family.
+    pub sizes: Vec<(&'static str, u64)>,
+}
+
+impl Reader {
+    pub(crate) fn new(db: Arc<Db>, network: Network, enabled: bool) -> Self {
+        Self { db, network, enabled }
+    }
+
+    /// Opens an existing folder for reading, beside a writer if need be.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] when there is nothing to read.
+    pub fn open(folder: &Path, block_cache: usize) -> Result<Self, OpenError> {
+        let database = open::existing_database(folder)?;
+        let enabled = Db::has_index(&database);
+        let memory = Memory { block_cache, write_buffer: READER_WRITE_BUFFER };
+        let db = Db::open(&database, Access::ReadOnly, enabled, memory)?;
+        let identity = open::identity(&db)?;
+        let identity = identity.ok_or_else(|| OpenError::NotFound(folder.display().to_string()))?;
+        open::check_identity(&identity, identity.network)?;
+        Ok(Self { db: Arc::new(db), network: identity.network, enabled })
+    }
+
+    /// The network the folder serves.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// What is known of a coin.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
+        self.enabled()?;
+        let key = OutpointKey(*outpoint).encode();
+        let view = self.db.view();
+        if let Some(value) = view.get(Family::Unspent, &key)? {
+            let record = Coin::decode(&value);
+            let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
+            return Ok(CoinState::Unspent(record));
+        }
+        match view.get(Family::Spent, &key)? {
+            Some(value) => {
+                let spent = decode_spent(&value);
+                let spent = spent.map_err(StoreError::value(Family::Spent.name(), &key))?;
+                Ok(CoinState::Spent(spent))
+            }
+            None => Ok(CoinState::Unknown),
+        }
+    }
+
+    /// One page of an owner's coins, in chain order.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::IndexDisabled`] when that list is not kept: an empty answer would be a lie.
+    pub fn page(
+        &self,
+        owner: Owner,
+        order: Order,
+        limit: usize,
+        after: Option<&PageCursor>,
+    ) -> Result<Page, QueryError> {
+        if !(1..=PAGE_LIMIT).contains(&limit) {
+            return Err(QueryError::Limit { asked: limit, most: PAGE_LIMIT });
+        }
+        self.listed(owner)?;
+        let view = self.db.view();
+        let mut keys = Vec::with_capacity(limit + 1);
+        scan_owner(&view, owner, order, after, |key| {
+            keys.push(key);
+            Ok(keys.len() <= limit)
+        })?;
+        let more = keys.len() > limit;
+        keys.truncate(limit);
+        let next = keys.last().filter(|_| more).map(PageCursor::after);
+        let coins = records(&view, &keys)?;
+        Ok(Page { coins, next, at: tip(&view)? })
+    }
+
+    /// Everything an owner has, added up.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::page`].
+    pub fn balance(&self, owner: Owner) -> Result<Balance, QueryError> {
+        self.listed(owner)?;
+        let view = self.db.view();
+        let mut balance = Balance { at: tip(&view)?, ..Balance::default() };
+        let mut keys = Vec::with_capacity(PAGE_LIMIT);
+        scan_owner(&view, owner, Order::Ascending, None, |key| {
+            keys.push(key);
+            if keys.len() == PAGE_LIMIT {
+                add_up(&view, &mut keys, &mut balance)?;
+            }
+            Ok(true)
+        })?;
+        add_up(&view, &mut keys, &mut balance)?;
+        telemetry::coins_of_owner(balance.coins);
+        Ok(balance)
+    }
+
+    /// The undo data of the block at `height` (of the boundary block too, if one shares the height).
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::NoDelta`] when it is pruned or above the tip.
+    pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
+        self.enabled()?;
+        let state = open::state(&self.db, true)?;
+        let below =
+            points::last_where(&self.db, state.cursor.ordinal, |p| p.point.height < height)?;
+        let mut deltas = Vec::new();
+        for ordinal in below + 1..=state.cursor.ordinal {
+            let Some(point) = points::at(&self.db, ordinal)? else { break };
+            if point.point.height != height {
+                break;
+            }
+            let key = ordinal.to_be_bytes();
+            if let Some(value) = self.db.get(Family::Delta, &key)? {
+                let delta = decode_delta(&value);
+                deltas.push(delta.map_err(StoreError::value(Family::Delta.name(), &key))?);
+            }
+        }
+        if deltas.is_empty() {
+            let floor = points::at(&self.db, state.horizon.floor)?;
+            let floor = floor.map(|point| point.point.height);
+            return Err(QueryError::NoDelta { height, floor });
+        }
+        Ok(deltas)
+    }
+
+    /// The block at `height`: the last one, where a boundary block shares the height.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn block_at(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
+        let Some((tip, _)) = points::last(&self.db)? else { return Ok(None) };
+        let ordinal = points::last_where(&self.db, tip, |p| p.point.height <= height)?;
+        Ok(points::at(&self.db, ordinal)?.filter(|point| point.point.height == height))
+    }
+
+    /// The block with this hash.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn block_by_hash(
+        &self,
+        hash: &unspent_model::BlockHash,
+    ) -> Result<Option<StoredPoint>, QueryError> {
+        Ok(points::by_hash(&self.db, hash)?.map(|(_, point)| point))
+    }
+
+    /// The store in numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn status(&self) -> Result<Status, QueryError> {
+        let state = open::state(&self.db, self.enabled)?;
+        let layout = if self.enabled { open::stored_layout(&self.db)? } else { None };
+        let sizes = self.db.families().iter();
+        let sizes = sizes.map(|family| Ok((family.name(), self.db.size_on_disk(*family)?)));
+        Ok(Status {
+            network: self.network,
+            enabled: self.enabled,
+            chain: points::last(&self.db)?,
+            cursor: state.cursor,
+            horizon: state.horizon,
+            holes: state.holes,
+            indexes: layout.map(|layout| Indexes {
+                address_hash: layout.address_hash,
+                payment_credential: layout.payment_credential,
+            }),
+            sizes: sizes.collect::<Result<_, StoreError>>()?,
+        })
+    }
+
+    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores byte
+    /// by byte.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn entries(
+        &self,
+        family: Family,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), QueryError> {
+        let scanned = self.db.view().scan_all(family, |key, value| {
+            visit(key, value);
+            Ok(())
+        });
+        Ok(scanned?)
+    }
+
+    pub(crate) fn enabled(&self) -> Result<(), QueryError> {
+        if self.enabled { Ok(()) } else { Err(QueryError::Disabled) }
+    }
+
+    /// The owner's list is one that is kept.
+    fn listed(&self, owner: Owner) -> Result<(), QueryError> {
+        self.enabled()?;
+        let layout = open::stored_layout(&self.db)?;
+        let kept = |on: fn(&crate::codec::Layout) -> bool| layout.as_ref().is_some_and(on);
+        match owner {
+            Owner::Credential(_) if self.network.family() == ChainFamily::Bitcoin => {
+                Err(QueryError::NoCredentials(self.network))
+            }
+            Owner::Address(_) if !kept(|layout| layout.address_hash) => {
+                Err(QueryError::IndexDisabled("address_hash"))
+            }
+            Owner::Credential(_) if !kept(|layout| layout.payment_credential) => {
+                Err(QueryError::IndexDisabled("payment_credential"))
+            }
+            Owner::Address(_) | Owner::Credential(_) => Ok(()),
+        }
+    }
+}
+
+/// The index's tip at the moment of `view`.
+pub(crate) fn tip(view: &View<'_>) -> Result<Option<Point>, StoreError> {
+    let absent = || StoreError::absent(Family::UtxoMeta.name(), names::CURSOR);
+    let stored = view.get(Family::UtxoMeta, names::CURSOR)?.ok_or_else(absent)?;
+    let cursor = Cursor::decode(&stored);
+    Ok(cursor.map_err(StoreError::value(Family::UtxoMeta.name(), names::CURSOR))?.point())
+}
+
+fn scan_owner(
+    view: &View<'_>,
+    owner: Owner,
+    order: Order,
+    after: Option<&PageCursor>,
+    mut visit: impl FnMut(AddressKey) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let prefix = owner.encode();
+    let mut low = prefix.to_vec();
+    let mut high = prefix.to_vec();
+    // Longer than any key of this owner, and greater.
+    high.extend([0xff; AddressKey::LEN - Owner::LEN + 1]);
+    let direction = match order {
+        Order::Ascending => {
+            if let Some(after) = after {
+                low = after.key(owner).encode().to_vec();
+                low.push(0);
+            }
+            Direction::Up
+        }
+        Order::Descending => {
+            if let Some(after) = after {
+                high = after.key(owner).encode().to_vec();
+            }
+            Direction::Down
+        }
+    };
+    view.scan(Family::Address, (&low, &high), direction, true, |key, _| {
+        let key = AddressKey::decode(key);
+        visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)
+    })
+}
+
+/// The records behind list entries, in the order of the entries.
+fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record)>, QueryError> {
+    let mut order: Vec<(Outpoint, usize)> =
+        keys.iter().enumerate().map(|(at, key)| (key.outpoint, at)).collect();
+    order.sort_unstable();
+    let sorted: Vec<_> =
+        order.iter().map(|(outpoint, _)| OutpointKey(*outpoint).encode()).collect();
+    let values = view.multi_get(Family::Unspent, &sorted)?;
+    let mut found = Vec::with_capacity(keys.len());
+    for (((outpoint, at), key), value) in order.into_iter().zip(&sorted).zip(values) {
+        let value = value.ok_or(QueryError::Dangling(outpoint))?;
+        let record = Coin::decode(&value);
+        let record = record.map_err(StoreError::value(Family::Unspent.name(), key))?;
+        found.push((at, (outpoint, record)));
+    }
+    found.sort_unstable_by_key(|(at, _)| *at);
+    Ok(found.into_iter().map(|(_, coin)| coin).collect())
+}
+
+fn add_up(
+    view: &View<'_>,
+    keys: &mut Vec<AddressKey>,
+    balance: &mut Balance,
+) -> Result<(), StoreError> {
+    let coins = records(view, keys).map_err(|error| match error {
+        QueryError::Store(error) => error,
+        other => StoreError::Corrupt {
+            place: Family::Address.name().to_owned(),
+            what: other.to_string(),
+        },
+    })?;
+    for (_, record) in coins {
+        balance.coins += 1;
+        balance.lovelace += u128::from(record.output.lovelace);
+        for asset in record.output.assets {
+            let quantity = u128::from(asset.quantity);
+            *balance.assets.entry((asset.policy, asset.name)).or_default() += quantity;
+        }
+    }
+    keys.clear();
+    Ok(())
+}

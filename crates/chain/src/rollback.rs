@@ -1,0 +1,217 @@
+//! Undoing blocks from our own records, newest first.
+//!
+//! Invariant: refusals come before the first change. Undone blocks share batches, and each batch ends on
+//! a block boundary; if the disk fails between two, calling again continues.
+
+use std::collections::HashMap;
+
+use unspent_model::{
+    BlockHash, Outpoint,
+    chain::{BlockDelta, Created, Spent},
+};
+
+use crate::{
+    apply::read_coins,
+    codec::{Cursor, StoredDelta, StoredPoint, decode_delta, decode_spent},
+    coin::{Coin, SharedCoin},
+    db::Db,
+    error::{RollbackError, StoreError},
+    pending::{Pending, State},
+    points,
+    schema::{Family, OutpointKey},
+};
+
+/// Where to roll back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Before the first block. The coins of genesis stay.
+    Origin,
+    /// The last block with this height or, after a jump, the last below it.
+    Height(u64),
+    /// The last block with this slot or the last before it.
+    Slot(u64),
+    /// Exactly this block.
+    Point {
+        /// Its height.
+        height: u64,
+        /// Its hash.
+        hash: BlockHash,
+    },
+}
+
+/// Finds the target's ordinal and refuses what can't be done.
+pub(crate) fn resolve(db: &Db, state: &State, target: Target) -> Result<u64, RollbackError> {
+    let tip = state.cursor.ordinal;
+    let tip_point = state.cursor.point();
+    let above = RollbackError::AboveTip(tip_point);
+    let ordinal = match target {
+        Target::Origin => 0,
+        Target::Height(height) if tip_point.is_none_or(|tip| height > tip.height) => {
+            return Err(above);
+        }
+        Target::Slot(slot) if tip_point.is_none_or(|tip| slot > tip.slot) => return Err(above),
+        Target::Height(height) => points::last_where(db, tip, |p| p.point.height <= height)?,
+        Target::Slot(slot) => points::last_where(db, tip, |p| p.point.slot <= slot)?,
+        Target::Point { height, hash } => {
+            let found = points::by_hash(db, &hash)?
+                .filter(|(ordinal, point)| *ordinal <= tip && point.point.height == height);
+            found.map(|(ordinal, _)| ordinal).ok_or(RollbackError::UnknownTarget)?
+        }
+    };
+    allowed(db, state, ordinal)?;
+    Ok(ordinal)
+}
+
+fn allowed(db: &Db, state: &State, ordinal: u64) -> Result<(), RollbackError> {
+    let tip = state.cursor.ordinal;
+    if let Some(hole) = state.holes.iter().rev().find(|hole| hole.ordinal > ordinal)
+        && ordinal < tip
+    {
+        return Err(RollbackError::AcrossHole { resumes_at: hole.resumes_at });
+    }
+    if ordinal < state.horizon.floor && ordinal < tip {
+        let target = points::at(db, ordinal)?.map_or(0, |point| point.point.height);
+        let possible = tip - state.horizon.floor.min(tip);
+        return Err(RollbackError::BelowHorizon { target, depth: tip - ordinal, possible });
+    }
+    Ok(())
+}
+
+/// Takes the block at the cursor back into the overlay; returns how many coin changes that reversed.
+pub(crate) fn undo_block(
+    db: &Db,
+    pending: &mut Pending,
+    state: &mut State,
+) -> Result<usize, StoreError> {
+    let ordinal = state.cursor.ordinal;
+    let key = ordinal.to_be_bytes();
+    let family = Family::Delta.name();
+    let stored = db.get(Family::Delta, &key)?.ok_or_else(|| StoreError::absent(family, &key))?;
+    let stored = decode_delta(&stored).map_err(StoreError::value(family, &key))?;
+    if Some(stored.point) != state.cursor.point() {
+        let what = format!("belongs to {:?}, not to the tip", stored.point);
+        return Err(StoreError::Corrupt { place: format!("{family}[{ordinal}]"), what });
+    }
+    let delta = with_bodies(db, pending, stored)?;
+    pending.undo(&delta, &mut state.cursor);
+    pending.set_delta(ordinal, None);
+    Ok(delta.created.len() + delta.spent.len())
+}
+
+/// Moves the cursor one block down, dropping the point.
+pub(crate) fn step_back(
+    db: &Db,
+    pending: &mut Pending,
+    state: &mut State,
+) -> Result<(), StoreError> {
+    let Cursor { ordinal, tip, .. } = state.cursor;
+    if let Some((point, _)) = tip {
+        pending.drop_point(ordinal, point.hash);
+    }
+    let before = ordinal.saturating_sub(1);
+    let point = points::at(db, before)?;
+    state.cursor.ordinal = before;
+    state.cursor.tip = point.map(|StoredPoint { point, era, .. }| (point, era));
+    state.tip = point;
+    // What is undone may come back with spends of its own, which must be swept again.
+    state.horizon.swept_spends = state.horizon.swept_spends.min(before);
+    state.horizon.spends_floor = state.horizon.spends_floor.min(before);
+    pending.blocks += 1;
+    Ok(())
+}
+
+/// Gives a stored delta its bodies: its own, the overlay's, or those on disk.
+fn with_bodies(
+    db: &Db,
+    pending: &Pending,
+    stored: StoredDelta,
+) -> Result<BlockDelta<SharedCoin>, StoreError> {
+    let spent_bodies = spent_bodies(db, &stored)?;
+    let created_bodies = created_bodies(db, pending, &stored, &spent_bodies)?;
+    let StoredDelta { point, created, spent, tx_flags, overwritten, missing } = stored;
+    let born: std::collections::HashSet<Outpoint> =
+        created.iter().map(|created| created.outpoint).collect();
+    let created = created.into_iter().map(|entry| {
+        let spent_here = spent_bodies.contains_key(&entry.outpoint);
+        let coin = match (entry.record, spent_bodies.get(&entry.outpoint)) {
+            (Some(record), _) => Coin::new(&record).into(),
+            (None, Some(coin)) => coin.clone(),
+            (None, None) => body(&created_bodies, &entry.outpoint, Family::Unspent)?,
+        };
+        Ok(Created { outpoint: entry.outpoint, coin, spent_here })
+    });
+    let created = created.collect::<Result<_, StoreError>>()?;
+    let spent = spent.into_iter().map(|entry| {
+        let coin = body(&spent_bodies, &entry.outpoint, Family::Spent)?;
+        let born_here = born.contains(&entry.outpoint);
+        Ok(Spent { outpoint: entry.outpoint, coin, by: entry.by, born_here })
+    });
+    let spent = spent.collect::<Result<_, StoreError>>()?;
+    let overwritten = overwritten.into_iter();
+    let overwritten = overwritten.map(|(lost, record)| (lost, Coin::new(&record).into()));
+    let overwritten = overwritten.collect();
+    Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
+}
+
+type Bodies = HashMap<Outpoint, SharedCoin>;
+
+fn body(bodies: &Bodies, outpoint: &Outpoint, family: Family) -> Result<SharedCoin, StoreError> {
+    let found = bodies.get(outpoint).cloned();
+    found.ok_or_else(|| StoreError::absent(family.name(), &OutpointKey(*outpoint).encode()))
+}
+
+/// Bodies of the coins the block spent, from the delta or from `utxo_spent`.
+fn spent_bodies(db: &Db, stored: &StoredDelta) -> Result<Bodies, StoreError> {
+    let mut bodies = Bodies::with_capacity(stored.spent.len());
+    let mut on_disk = Vec::new();
+    for entry in &stored.spent {
+        match &entry.record {
+            Some(record) => {
+                bodies.insert(entry.outpoint, Coin::new(record).into());
+            }
+            None => on_disk.push(entry.outpoint),
+        }
+    }
+    on_disk.sort_unstable();
+    let keys: Vec<_> = on_disk.iter().map(|outpoint| OutpointKey(*outpoint).encode()).collect();
+    let family = Family::Spent.name();
+    for ((outpoint, key), value) in
+        on_disk.iter().zip(&keys).zip(db.multi_get(Family::Spent, &keys)?)
+    {
+        let value = value.ok_or_else(|| StoreError::absent(family, key))?;
+        let spent = decode_spent(&value).map_err(StoreError::value(family, key))?;
+        if spent.at != stored.point {
+            let what = format!("names {:?} as its block, not {:?}", spent.at, stored.point);
+            return Err(StoreError::Corrupt { place: format!("{family}[{outpoint:?}]"), what });
+        }
+        bodies.insert(*outpoint, Coin::new(&spent.record).into());
+    }
+    Ok(bodies)
+}
+
+/// Bodies of the coins the block created and left unspent: the overlay's or those on disk.
+fn created_bodies(
+    db: &Db,
+    pending: &Pending,
+    stored: &StoredDelta,
+    spent: &Bodies,
+) -> Result<Bodies, StoreError> {
+    let mut bodies = Bodies::new();
+    let mut on_disk = Vec::new();
+    for entry in &stored.created {
+        if entry.record.is_some() || spent.contains_key(&entry.outpoint) {
+            continue;
+        }
+        match pending.find(&entry.outpoint).flatten() {
+            Some(coin) => {
+                bodies.insert(entry.outpoint, coin.clone());
+            }
+            None => on_disk.push(entry.outpoint),
+        }
+    }
+    on_disk.sort_unstable();
+    read_coins(db, &on_disk, |outpoint, coin| {
+        bodies.insert(outpoint, coin);
+    })?;
+    Ok(bodies)
+}

@@ -1,0 +1,214 @@
+//! The database on one page: every column family, its key and its value.
+//!
+//! | family | key | value |
+//! |---|---|---|
+//! | `chain_points` | ordinal u64 | [`StoredPoint`](crate::codec::StoredPoint) |
+//! | `chain_hashes` | block hash (32) | ordinal u64 |
+//! | `chain_meta` | name | identity, holes |
+//! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record |
+//! | `utxo_spent` | [`OutpointKey`] | spent record |
+//! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot u64, tx position u32, outpoint (36) | empty |
+//! | `utxo_block_delta` | ordinal u64 | delta |
+//! | `utxo_meta` | name | cursor, horizon, layout, redeem coins |
+//! | `utxo_mmr_nodes` | reserved for the verifiable variant; not created by this one | |
+//!
+//! Numbers in keys are big-endian, so byte order is chain order. Ordinals count applied blocks: heights
+//! may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
+
+use unspent_model::{Outpoint, TxId};
+
+/// A column family's name. This list is the only place where the names stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// Blocks by ordinal.
+    Points,
+    /// Ordinals by block hash.
+    Hashes,
+    /// Identity of the folder, holes.
+    ChainMeta,
+    /// Coins in the set.
+    Unspent,
+    /// Coins spent inside the window.
+    Spent,
+    /// Coins by address and by credential.
+    Address,
+    /// Undo data.
+    Delta,
+    /// The index's own bookkeeping.
+    UtxoMeta,
+}
+
+/// The families of the chain itself: there even when the index is switched off.
+pub const CHAIN_FAMILIES: [Family; 3] = [Family::Points, Family::Hashes, Family::ChainMeta];
+
+/// The families of the index: neither created nor touched when it is switched off.
+pub const INDEX_FAMILIES: [Family; 5] =
+    [Family::Unspent, Family::Spent, Family::Address, Family::Delta, Family::UtxoMeta];
+
+impl Family {
+    /// The name on disk.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Points => "chain_points",
+            Self::Hashes => "chain_hashes",
+            Self::ChainMeta => "chain_meta",
+            Self::Unspent => "utxo_unspent",
+            Self::Spent => "utxo_spent",
+            Self::Address => "utxo_addr",
+            Self::Delta => "utxo_block_delta",
+            Self::UtxoMeta => "utxo_meta",
+        }
+    }
+}
+
+/// Names in the two bookkeeping families.
+pub(crate) mod names {
+    pub(crate) const IDENTITY: &[u8] = b"identity";
+    pub(crate) const HOLES: &[u8] = b"holes";
+    pub(crate) const CURSOR: &[u8] = b"cursor";
+    pub(crate) const HORIZON: &[u8] = b"horizon";
+    pub(crate) const LAYOUT: &[u8] = b"layout";
+    pub(crate) const REDEEM: &[u8] = b"redeem";
+}
+
+/// A key that is no key of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed key of {length} bytes")]
+pub struct KeyError {
+    /// Length found.
+    pub length: usize,
+}
+
+/// Key of `utxo_unspent` and `utxo_spent`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutpointKey(pub Outpoint);
+
+impl OutpointKey {
+    /// Bytes of an encoded key.
+    pub const LEN: usize = 36;
+
+    /// The key's bytes.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut key = [0; Self::LEN];
+        let (tx, index) = key.split_at_mut(32);
+        tx.copy_from_slice(&self.0.tx.0);
+        index.copy_from_slice(&self.0.index.to_be_bytes());
+        key
+    }
+
+    /// Reads a key back.
+    ///
+    /// # Errors
+    ///
+    /// When the length is wrong.
+    pub fn decode(key: &[u8]) -> Result<Self, KeyError> {
+        let wrong = KeyError { length: key.len() };
+        let (tx, index) = key.split_first_chunk::<32>().ok_or(wrong)?;
+        let index = index.try_into().map_err(|_| wrong)?;
+        Ok(Self(Outpoint::new(TxId(*tx), u32::from_be_bytes(index))))
+    }
+}
+
+/// Whose coins a list holds. The tag keeps a credential from answering for an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// Blake2b-224 of a raw address.
+    Address([u8; 28]),
+    /// A payment credential.
+    Credential([u8; 28]),
+}
+
+impl Owner {
+    /// Bytes of the encoded prefix, which is also the prefix that RocksDB filters by.
+    pub const LEN: usize = 29;
+    const ADDRESS_TAG: u8 = b'a';
+    const CREDENTIAL_TAG: u8 = b'c';
+
+    /// The owner that is this raw address (on Bitcoin: this script).
+    pub fn address(raw: &[u8]) -> Self {
+        let hash = blake2b_simd::Params::new().hash_length(28).hash(raw);
+        let mut key = [0; 28];
+        key.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+        Self::Address(key)
+    }
+
+    /// The prefix shared by all keys of this owner.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let (tag, hash) = match self {
+            Self::Address(hash) => (Self::ADDRESS_TAG, hash),
+            Self::Credential(hash) => (Self::CREDENTIAL_TAG, hash),
+        };
+        let mut prefix = [tag; Self::LEN];
+        prefix.split_at_mut(1).1.copy_from_slice(hash);
+        prefix
+    }
+
+    fn decode(prefix: &[u8; Self::LEN]) -> Option<Self> {
+        let (tag, hash) = prefix.split_first_chunk::<1>()?;
+        let hash = hash.try_into().ok()?;
+        match *tag {
+            [Self::ADDRESS_TAG] => Some(Self::Address(hash)),
+            [Self::CREDENTIAL_TAG] => Some(Self::Credential(hash)),
+            _ => None,
+        }
+    }
+}
+
+/// Key of `utxo_addr`: one prefix scan lists one owner's coins in chain order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct AddressKey {
+    /// Whose coin.
+    pub owner: Owner,
+    /// Slot of its block.
+    pub slot: u64,
+    /// Position of its transaction in the block.
+    pub tx_position: u32,
+    /// The coin.
+    pub outpoint: Outpoint,
+}
+
+impl AddressKey {
+    /// Bytes of an encoded key.
+    pub const LEN: usize = Owner::LEN + 8 + 4 + OutpointKey::LEN;
+
+    /// The key's bytes.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut key = [0; Self::LEN];
+        let (owner, rest) = key.split_at_mut(Owner::LEN);
+        let (slot, rest) = rest.split_at_mut(8);
+        let (position, outpoint) = rest.split_at_mut(4);
+        owner.copy_from_slice(&self.owner.encode());
+        slot.copy_from_slice(&self.slot.to_be_bytes());
+        position.copy_from_slice(&self.tx_position.to_be_bytes());
+        outpoint.copy_from_slice(&OutpointKey(self.outpoint).encode());
+        key
+    }
+
+    /// Reads a key back.
+    ///
+    /// # Errors
+    ///
+    /// When the length or the tag is wrong.
+    pub fn decode(key: &[u8]) -> Result<Self, KeyError> {
+        let wrong = KeyError { length: key.len() };
+        let (owner, rest) = key.split_first_chunk::<{ Owner::LEN }>().ok_or(wrong)?;
+        let (slot, rest) = rest.split_first_chunk::<8>().ok_or(wrong)?;
+        let (position, outpoint) = rest.split_first_chunk::<4>().ok_or(wrong)?;
+        Ok(Self {
+            owner: Owner::decode(owner).ok_or(wrong)?,
+            slot: u64::from_be_bytes(*slot),
+            tx_position: u32::from_be_bytes(*position),
+            outpoint: OutpointKey::decode(outpoint)?.0,
+        })
+    }
+}
+
+/// Reads an ordinal back from a key or from `chain_hashes`.
+///
+/// # Errors
+///
+/// When it isn't eight bytes.
+pub fn decode_ordinal(bytes: &[u8]) -> Result<u64, KeyError> {
+    let wrong = KeyError { length: bytes.len() };
+    bytes.try_into().map(u64::from_be_bytes).map_err(|_| wrong)
+}

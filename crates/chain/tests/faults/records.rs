@@ -1,0 +1,318 @@
+//! Single entries rot: the checksums of the files are right, what is written in them is not.
+//!
+//! Each test damages one entry behind the store's back; opening, `verify` or a query must name it.
+//! What is opaque to the index and stored once (a datum, the body of a spent coin) has no second copy
+//! to compare with: there the files' checksums are the only guard.
+
+use std::path::Path;
+
+use rocksdb::{DB, IteratorMode, Options};
+use unspent_chain::{
+    ChainIndex, Order, Owner, QueryError, Reader,
+    schema::{AddressKey, Family, OutpointKey},
+};
+
+use crate::{corruption::Store, driver::data, history::NETWORK};
+
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// A store with one damaged entry.
+struct Case {
+    store: Store,
+    family: &'static str,
+    /// The entry's key.
+    key: Vec<u8>,
+}
+
+/// What happens to the chosen entry.
+type Damage = fn(&DB, &'static str, &Entry) -> Vec<u8>;
+
+fn raw(folder: &Path) -> DB {
+    let path = data(folder).join("db");
+    let families = DB::list_cf(&Options::default(), &path).unwrap();
+    DB::open_cf(&Options::default(), &path, families).unwrap()
+}
+
+fn put(db: &DB, family: &str, key: &[u8], value: &[u8]) {
+    db.put_cf(db.cf_handle(family).unwrap(), key, value).unwrap();
+}
+
+impl Case {
+    /// Damages the entry in the middle of a family.
+    fn middle(family: Family, damage: Damage) -> Self {
+        Self::new(family, damage, |entries| entries.len() / 2)
+    }
+
+    /// Damages the entry with this name.
+    fn named(family: Family, name: &[u8], damage: Damage) -> Self {
+        Self::new(family, damage, |entries| {
+            entries.iter().position(|(key, _)| key == name).unwrap()
+        })
+    }
+
+    fn new(family: Family, damage: Damage, choose: impl Fn(&[Entry]) -> usize) -> Self {
+        let store = Store::build(7, false);
+        let family = family.name();
+        let db = raw(store.folder.path());
+        let all = db.iterator_cf(db.cf_handle(family).unwrap(), IteratorMode::Start);
+        let all: Vec<Entry> = all.map(|e| e.map(|(k, v)| (k.into(), v.into())).unwrap()).collect();
+        let key = damage(&db, family, &all[choose(&all)]);
+        drop(db);
+        Self { store, family, key }
+    }
+
+    fn hex(&self) -> String {
+        hex::encode(&self.key)
+    }
+
+    /// Everything that opening, `verify` and the fingerprint have to say.
+    fn complaints(&self) -> Vec<String> {
+        let options = self.store.history.options(30);
+        let folder = data(self.store.folder.path());
+        let index = match ChainIndex::open(&folder, NETWORK, options, &[]) {
+            Ok((index, _)) => index,
+            Err(error) => return vec![error.to_string()],
+        };
+        let reader = index.reader();
+        let mut complaints = match reader.verify(&mut |_| {}) {
+            Ok(report) => report.findings.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
+        };
+        complaints.extend(reader.digest().err().map(|error| error.to_string()));
+        complaints
+    }
+
+    /// Some complaint holds all of these words.
+    fn is_named_with(&self, words: &[&str]) {
+        let complaints = self.complaints();
+        let named = complaints.iter().any(|text| words.iter().all(|word| text.contains(word)));
+        assert!(named, "nothing names {words:?} in {complaints:?}");
+    }
+
+    /// Some complaint names the damaged entry itself.
+    fn is_named(&self) {
+        self.is_named_with(&[self.family, &self.hex()]);
+    }
+
+    fn ordinal(&self) -> String {
+        u64::from_be_bytes(self.key.as_slice().try_into().unwrap()).to_string()
+    }
+
+    fn outpoint(&self) -> unspent_model::Outpoint {
+        OutpointKey::decode(&self.key).unwrap().0
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::open(&data(self.store.folder.path()), 1 << 20).unwrap()
+    }
+}
+
+/// Breaks the form of a value: its version byte.
+fn unreadable(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
+    let mut value = value.clone();
+    value[0] ^= 0x20;
+    put(db, family, key, &value);
+    key.clone()
+}
+
+/// Flips the lowest bit of the byte at `AT`, counted from the end when negative.
+fn flipped<const AT: isize>(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
+    let mut value = value.clone();
+    let at = if AT < 0 { value.len() as isize + AT } else { AT };
+    value[at as usize] ^= 1;
+    put(db, family, key, &value);
+    key.clone()
+}
+
+fn missing(db: &DB, family: &'static str, (key, _): &Entry) -> Vec<u8> {
+    db.delete_cf(db.cf_handle(family).unwrap(), key).unwrap();
+    key.clone()
+}
+
+/// A second entry with the same value, under a key that nobody wrote.
+fn surplus(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
+    let mut key = key.clone();
+    *key.last_mut().unwrap() ^= 0x40;
+    put(db, family, &key, value);
+    key
+}
+
+#[test]
+fn an_unreadable_point_is_named() {
+    Case::middle(Family::Points, unreadable).is_named();
+}
+
+#[test]
+fn a_point_with_a_flipped_bit_in_its_hash_is_named() {
+    let case = Case::middle(Family::Points, flipped::<20>);
+    case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
+}
+
+#[test]
+fn a_missing_point_is_named() {
+    let case = Case::middle(Family::Points, missing);
+    case.is_named_with(&["chain_points", "points are missing"]);
+    case.is_named_with(&["utxo_block_delta", &case.ordinal()]);
+}
+
+#[test]
+fn a_surplus_point_is_named() {
+    let case = Case::middle(Family::Points, surplus);
+    case.is_named_with(&["chain_points", &case.ordinal()]);
+}
+
+#[test]
+fn a_hash_with_a_flipped_bit_in_its_ordinal_is_named() {
+    Case::middle(Family::Hashes, flipped::<7>).is_named();
+}
+
+#[test]
+fn a_missing_hash_is_named() {
+    Case::middle(Family::Hashes, missing).is_named();
+}
+
+#[test]
+fn an_unreadable_identity_is_named() {
+    Case::named(Family::ChainMeta, b"identity", unreadable).is_named();
+}
+
+#[test]
+fn an_identity_with_a_flipped_bit_in_its_network_is_named() {
+    Case::named(Family::ChainMeta, b"identity", flipped::<{ -1 }>).is_named();
+}
+
+#[test]
+fn an_unreadable_coin_is_named_by_verify_and_by_queries() {
+    let case = Case::middle(Family::Unspent, unreadable);
+    case.is_named();
+    let error = case.reader().coin(&case.outpoint()).unwrap_err();
+    assert!(error.to_string().contains(&case.hex()), "{error}");
+}
+
+#[test]
+fn a_coin_with_a_flipped_bit_in_its_address_is_named() {
+    let case = Case::middle(Family::Unspent, flipped::<8>);
+    let id = format!("{:?}", case.outpoint());
+    case.is_named_with(&["utxo_addr", &id, "the coin is unspent but not listed"]);
+    case.is_named_with(&["utxo_addr", &id, "under the wrong owner"]);
+}
+
+#[test]
+fn a_coin_with_a_flipped_bit_in_its_amount_is_seen_in_the_totals() {
+    // Version, map head, address with its head and key, key and head of the amount.
+    let case = Case::middle(Family::Unspent, flipped::<40>);
+    case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
+}
+
+#[test]
+fn a_missing_coin_is_named_by_verify_and_by_pages() {
+    let store_with_all = Store::build(7, false);
+    let whole = Reader::open(&data(store_with_all.folder.path()), 1 << 20).unwrap();
+    let case = Case::middle(Family::Unspent, missing);
+    case.is_named_with(&["utxo_addr", &format!("{:?}", case.outpoint()), "not unspent"]);
+    let unspent_chain::CoinState::Unspent(record) = whole.coin(&case.outpoint()).unwrap() else {
+        panic!("the coin was unspent")
+    };
+    let owner = Owner::address(&record.output.addr);
+    let error = case.reader().page(owner, Order::Ascending, 500, None).unwrap_err();
+    assert!(matches!(error, QueryError::Dangling(coin) if coin == case.outpoint()), "{error}");
+}
+
+#[test]
+fn a_surplus_coin_is_named() {
+    let case = Case::middle(Family::Unspent, surplus);
+    case.is_named_with(&["utxo_addr", &format!("{:?}", case.outpoint()), "not listed"]);
+}
+
+#[test]
+fn an_unreadable_spend_is_named_by_verify_and_by_queries() {
+    let case = Case::middle(Family::Spent, unreadable);
+    case.is_named();
+    let error = case.reader().coin(&case.outpoint()).unwrap_err();
+    assert!(error.to_string().contains(&case.hex()), "{error}");
+}
+
+#[test]
+fn a_spend_with_a_flipped_bit_in_its_block_is_named() {
+    // Version, map head, spender, slot, height, then the block's hash.
+    let case = Case::middle(Family::Spent, flipped::<60>);
+    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
+}
+
+#[test]
+fn a_missing_spend_is_named() {
+    let case = Case::middle(Family::Spent, missing);
+    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint()), "it is gone"]);
+}
+
+#[test]
+fn a_list_entry_with_a_value_is_named() {
+    let case = Case::middle(Family::Address, |db, family, (key, _)| {
+        put(db, family, key, &[0]);
+        key.clone()
+    });
+    let entry = AddressKey::decode(&case.key).unwrap();
+    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "has a value"]);
+}
+
+#[test]
+fn a_missing_list_entry_is_named() {
+    let case = Case::middle(Family::Address, missing);
+    let entry = AddressKey::decode(&case.key).unwrap();
+    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not listed"]);
+}
+
+#[test]
+fn a_surplus_list_entry_is_named() {
+    let case = Case::middle(Family::Address, surplus);
+    let entry = AddressKey::decode(&case.key).unwrap();
+    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not unspent"]);
+}
+
+#[test]
+fn an_unreadable_delta_is_named_by_verify_and_by_queries() {
+    let case = Case::middle(Family::Delta, unreadable);
+    case.is_named();
+    let ordinal = u64::from_be_bytes(case.key.as_slice().try_into().unwrap());
+    let error = case.reader().delta(ordinal - 1).unwrap_err();
+    assert!(error.to_string().contains(&case.hex()), "{error}");
+}
+
+#[test]
+fn a_delta_with_a_flipped_bit_in_its_block_is_named() {
+    let case = Case::middle(Family::Delta, flipped::<20>);
+    case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
+}
+
+#[test]
+fn a_missing_delta_is_named() {
+    let case = Case::middle(Family::Delta, missing);
+    case.is_named_with(&["utxo_block_delta", &case.ordinal(), "is missing inside the window"]);
+}
+
+#[test]
+fn a_surplus_delta_is_named() {
+    let case = Case::middle(Family::Delta, surplus);
+    case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
+}
+
+#[test]
+fn unreadable_bookkeeping_is_named() {
+    for name in [b"cursor".as_slice(), b"horizon", b"layout"] {
+        Case::named(Family::UtxoMeta, name, unreadable).is_named();
+    }
+}
+
+#[test]
+fn missing_bookkeeping_is_named() {
+    for name in [b"cursor".as_slice(), b"horizon"] {
+        Case::named(Family::UtxoMeta, name, missing).is_named();
+    }
+}
+
+#[test]
+fn a_cursor_with_a_flipped_bit_in_its_totals_is_named() {
+    // Behind them: the count of missing inputs with its key.
+    let case = Case::named(Family::UtxoMeta, b"cursor", flipped::<{ -3 }>);
+    case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
+}

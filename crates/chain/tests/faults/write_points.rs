@@ -1,0 +1,64 @@
+//! A crash at every single call that changes a file, from the creation of the folder to the end.
+//!
+//! The points are taken one after the other until a worker gets through undisturbed. Two tests share
+//! each sequence, so that both cores have work.
+
+use unspent_testkit::crash;
+
+use crate::{
+    driver::Run,
+    interpose::{Fault, Interposer},
+    worker::{PATIENCE, Plan, last_words},
+};
+
+/// Tests that share a sequence of points.
+const SHARES: u64 = 2;
+
+fn crash_everywhere(fault: Fault, self_contained: bool, share: u64) {
+    let Some(interposer) = Interposer::build() else { return };
+    let stride = SHARES * crate::count("UNSPENT_CRASH_STRIDE", 1);
+    for seed in 0..crate::count("UNSPENT_CRASH_HISTORIES", 1) {
+        let plan = Plan { long: false, self_contained: self_contained ^ (seed % 2 == 1), seed };
+        let points = (1 + share..).step_by(stride as usize);
+        let survived = points.take_while(|call| crash_at(&interposer, &plan, fault, *call)).count();
+        println!("{plan:?}: {survived} crashes ({fault:?}) survived, share {share} of {SHARES}");
+        assert!(survived > 20, "the faults did not reach the worker");
+    }
+}
+
+/// Crashes a worker at the given call; false when it has no such call.
+fn crash_at(interposer: &Interposer, plan: &Plan, fault: Fault, call: u64) -> bool {
+    let folder = crate::scratch();
+    let mut child = interposer.worker(plan, "run", folder.path(), fault, call).spawn().unwrap();
+    let status = crash::wait(&mut child, PATIENCE).unwrap();
+    if !crash::was_killed(status) {
+        assert!(status.success(), "{status}: {}", last_words(&mut child));
+        return false;
+    }
+    let what = format!("{plan:?}, {fault:?} at call {call}");
+    let history = plan.history();
+    let mut run = Run::open(&history, folder.path()).unwrap_or_else(|e| panic!("{what}: {e:?}"));
+    run.check_boundary(&what);
+    run.check_convergence(&what);
+    true
+}
+
+#[test]
+fn a_kill_at_any_odd_write_point_leaves_a_block_boundary() {
+    crash_everywhere(Fault::Kill, false, 0);
+}
+
+#[test]
+fn a_kill_at_any_even_write_point_leaves_a_block_boundary() {
+    crash_everywhere(Fault::Kill, false, 1);
+}
+
+#[test]
+fn a_write_torn_at_any_odd_point_leaves_a_block_boundary() {
+    crash_everywhere(Fault::Torn, true, 0);
+}
+
+#[test]
+fn a_write_torn_at_any_even_point_leaves_a_block_boundary() {
+    crash_everywhere(Fault::Torn, true, 1);
+}

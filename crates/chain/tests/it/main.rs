@@ -1,0 +1,19 @@
+//! The chain room from outside, one binary so that RocksDB is linked once.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::cast_possible_truncation
+)]
+
+mod cases;
+mod codecs;
+mod driver;
+mod histories;
+mod modes;
+mod real_chains;
+mod windows;

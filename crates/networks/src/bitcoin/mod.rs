@@ -1,0 +1,24 @@
+//! Bitcoin and its test networks, through rust-bitcoin.
+
+use unspent_model::Network;
+
+pub(crate) mod address;
+pub(crate) mod decode;
+pub mod framing;
+
+/// A block may have this many bytes: the weight limit of 4,000,000 divided by its smallest factor.
+pub const MAX_BLOCK_BYTES: usize = 4_000_000;
+
+/// A longer script fails whatever is done, so an output with one is never a coin.
+pub const MAX_SCRIPT_BYTES: usize = 10_000;
+
+/// Our network in rust-bitcoin's words; `None` for Cardano.
+pub(crate) fn of(network: Network) -> Option<bitcoin::Network> {
+    match network {
+        Network::Bitcoin => Some(bitcoin::Network::Bitcoin),
+        Network::BitcoinTestnet4 => Some(bitcoin::Network::Testnet4),
+        Network::BitcoinSignet => Some(bitcoin::Network::Signet),
+        Network::BitcoinRegtest => Some(bitcoin::Network::Regtest),
+        Network::CardanoMainnet | Network::CardanoPreprod | Network::CardanoPreview => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! Byron blocks: main blocks with transactions, and the boundary block that starts an epoch.
+
+use pallas_addresses::ByronAddress;
+use pallas_codec::{
+    minicbor::{Decode, Decoder, decode::Error as CborError},
+    utils::{KeepRaw, MaybeIndefArray},
+};
+use pallas_primitives::byron::{BlockHead, EbbHead, TxIn, TxOut, TxPayload};
+use pallas_traverse::OriginalHash;
+use unspent_model::{
+    BlockHash, Network, Outpoint, TxId,
+    chain::{Block, Era, Output, Tx},
+};
+
+use super::{
+    cbor::{has_more, skip_rest},
+    clock::Clock,
+    decode::{Place, in_block},
+    output,
+};
+use crate::{DecodeError, address::blake2b, spends::without_repeats};
+
+pub(super) fn boundary(
+    network: Network,
+    d: &mut Decoder<'_>,
+) -> Result<Block<Output>, DecodeError> {
+    let header = boundary_head(d).map_err(in_block)?;
+    let place = Place {
+        height: number(&header.consensus_data.difficulty)?,
+        slot: slot(network, header.consensus_data.epoch_id, 0)?,
+        parent: BlockHash(*header.prev_block),
+        hash: BlockHash(*header.original_hash()),
+    };
+    Ok(Block { header: place.header(network, Era::Byron, true)?, txs: Vec::new() })
+}
+
+pub(super) fn main(network: Network, d: &mut Decoder<'_>) -> Result<Block<Output>, DecodeError> {
+    let (header, payload) = main_parts(d).map_err(in_block)?;
+    let place = Place {
+        height: number(&header.consensus_data.2)?,
+        slot: slot(network, header.consensus_data.0.epoch, header.consensus_data.0.slot)?,
+        parent: BlockHash(*header.prev_block),
+        hash: BlockHash(*header.original_hash()),
+    };
+    let txs = payload.iter().map(to_model).collect::<Result<_, _>>()?;
+    Ok(Block { header: place.header(network, Era::Byron, false)?, txs })
+}
+
+fn boundary_head<'b>(d: &mut Decoder<'b>) -> Result<KeepRaw<'b, EbbHead>, CborError> {
+    let mut left = d.array()?;
+    let header = item(d, &mut left)?;
+    skip_rest(d, left)?;
+    Ok(header)
+}
+
+type MainParts<'b> = (KeepRaw<'b, BlockHead>, MaybeIndefArray<TxPayload<'b>>);
+
+fn main_parts<'b>(d: &mut Decoder<'b>) -> Result<MainParts<'b>, CborError> {
+    let mut left = d.array()?;
+    let header = item(d, &mut left)?;
+    let has_body = has_more(d, &mut left)?;
+    let mut body_left = if has_body { d.array()? } else { Some(0) };
+    let payload = item(d, &mut body_left)?;
+    skip_rest(d, body_left)?;
+    skip_rest(d, left)?;
+    Ok((header, payload))
+}
+
+fn item<'b, T: Decode<'b, ()>>(
+    d: &mut Decoder<'b>,
+    left: &mut Option<u64>,
+) -> Result<T, CborError> {
+    match has_more(d, left)? {
+        true => d.decode(),
+        false => Err(CborError::message("array too short")),
+    }
+}
+
+fn slot(network: Network, epoch: u64, slot: u64) -> Result<u64, DecodeError> {
+    let slot = Clock::of(network).and_then(|clock| clock.byron_slot(epoch, slot));
+    slot.ok_or_else(|| DecodeError::malformed("slot", "out of range"))
+}
+
+/// Byron calls the number of a block its difficulty, and writes it as a list of one.
+fn number(difficulty: &[u64]) -> Result<u64, DecodeError> {
+    let number = difficulty.first().copied();
+    number.ok_or_else(|| DecodeError::malformed("block header", "no block number"))
+}
+
+fn to_model(payload: &TxPayload<'_>) -> Result<Tx<Output>, DecodeError> {
+    let tx = &payload.transaction;
+    let spends = tx.inputs.iter().map(outpoint).collect::<Result<_, _>>()?;
+    let creates = (0_u32..).zip(tx.outputs.iter()).map(|(i, wire)| (i, to_output(wire)));
+    Ok(Tx {
+        id: TxId(blake2b(tx.raw_cbor())),
+        spends: without_repeats(spends),
+        creates: creates.collect(),
+        is_invalid: false,
+        is_coinbase: false,
+    })
+}
+
+fn outpoint(input: &TxIn) -> Result<Outpoint, DecodeError> {
+    match input {
+        TxIn::Variant0(named) => Ok(Outpoint::new(TxId(*named.0.0), named.0.1)),
+        TxIn::Other(kind, _) => {
+            Err(DecodeError::malformed("input", format!("kind {kind} is unknown")))
+        }
+    }
+}
+
+/// The ledger compares addresses by their canonical envelope around the payload's own bytes, and so
+/// do we: the same address is the same bytes in every era.
+fn to_output(wire: &TxOut) -> Output {
+    let address = ByronAddress::new(&wire.address.payload.0, wire.address.crc);
+    output::at_address(address.to_vec(), wire.amount)
+}

@@ -1,0 +1,180 @@
+//! Cardano blocks: `[era, block]`, as nodes store and send them.
+//!
+//! Only what moves coins is read: witnesses and metadata are stepped over, and hashed. From Shelley
+//! on, a decoded body is the one its header commits to; Byron's proof isn't checked. Phase-2
+//! validity is settled here, so that nobody after this page needs to know of it.
+
+use std::collections::HashSet;
+
+use pallas_codec::{
+    minicbor::{Decode, Decoder, decode::Error as CborError},
+    utils::KeepRaw,
+};
+use pallas_primitives::{TransactionInput, alonzo, babbage};
+use pallas_traverse::OriginalHash;
+use unspent_model::{
+    BlockHash, Network, Outpoint, Point, TxId,
+    chain::{Block, Era, Header, Output, Tx, Work},
+};
+
+use super::{
+    MAX_BLOCK_BYTES,
+    body::Body,
+    byron,
+    cbor::{end, has_more},
+    clock::Clock,
+};
+use crate::{DecodeError, address::blake2b, spends::without_repeats};
+
+pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, DecodeError> {
+    if raw.len() > MAX_BLOCK_BYTES {
+        return Err(DecodeError::TooLarge { size: raw.len(), limit: MAX_BLOCK_BYTES });
+    }
+    let mut d = Decoder::new(raw);
+    let era = era_tag(&mut d).map_err(in_block)?;
+    let d = &mut d;
+    let block = match era {
+        0 => byron::boundary(network, d)?,
+        1 => byron::main(network, d)?,
+        2 => later(network, Era::Shelley, alonzo_place, d)?,
+        3 => later(network, Era::Allegra, alonzo_place, d)?,
+        4 => later(network, Era::Mary, alonzo_place, d)?,
+        5 => later(network, Era::Alonzo, alonzo_place, d)?,
+        6 => later(network, Era::Babbage, babbage_place, d)?,
+        7 => later(network, Era::Conway, babbage_place, d)?,
+        unknown => return Err(DecodeError::UnknownEra(unknown)),
+    };
+    match raw.len().saturating_sub(d.position()) {
+        0 => Ok(block),
+        count => Err(DecodeError::TrailingBytes { count }),
+    }
+}
+
+pub(super) fn in_block(reason: CborError) -> DecodeError {
+    DecodeError::malformed("block", reason)
+}
+
+fn era_tag(d: &mut Decoder<'_>) -> Result<u64, CborError> {
+    match d.array()? {
+        Some(2) => d.u64(),
+        Some(_) | None => Err(CborError::message("expected [era, block]")),
+    }
+}
+
+/// What a header says of its block's place: number, slot and parent.
+pub(super) struct Place {
+    pub(super) height: u64,
+    pub(super) slot: u64,
+    pub(super) parent: BlockHash,
+    pub(super) hash: BlockHash,
+}
+
+impl Place {
+    pub(super) fn header(
+        self,
+        network: Network,
+        era: Era,
+        is_boundary: bool,
+    ) -> Result<Header, DecodeError> {
+        let Self { height, slot, parent, hash } = self;
+        let clock = Clock::of(network);
+        let time = clock.and_then(|clock| clock.time(slot));
+        let time = time.ok_or_else(|| DecodeError::malformed("slot", "out of range"))?;
+        let epoch = clock.map(|clock| clock.epoch(slot));
+        let point = Point { height, slot, hash };
+        Ok(Header { point, parent, era, is_boundary, epoch, time, work: Work::default() })
+    }
+}
+
+fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> (Place, [u8; 32]) {
+    let body = &header.header_body;
+    let place = Place {
+        height: body.block_number,
+        slot: body.slot,
+        parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
+        hash: BlockHash(*header.original_hash()),
+    };
+    (place, *body.block_body_hash)
+}
+
+fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> (Place, [u8; 32]) {
+    let body = &header.header_body;
+    let place = Place {
+        height: body.block_number,
+        slot: body.slot,
+        parent: BlockHash(body.prev_hash.map_or([0; 32], |hash| *hash)),
+        hash: BlockHash(*header.original_hash()),
+    };
+    (place, *body.block_body_hash)
+}
+
+/// A block of Shelley or later: header, bodies, which of them failed in phase 2, and the hash of
+/// all but the header.
+struct Parts<'b, H> {
+    header: KeepRaw<'b, H>,
+    bodies: Vec<KeepRaw<'b, Body<'b>>>,
+    invalid: HashSet<u32>,
+    hash: [u8; 32],
+}
+
+fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, CborError> {
+    let mut left = d.array()?;
+    if left.is_some_and(|length| length != 4 && length != 5) {
+        return Err(CborError::message("expected a block of 4 or 5 parts"));
+    }
+    left = left.map(|length| length - 4);
+    let header = d.decode()?;
+    let (bodies, bodies_hash) = hashed(d, |d| d.decode())?;
+    let ((), witnesses_hash) = hashed(d, |d| d.skip())?;
+    let ((), metadata_hash) = hashed(d, |d| d.skip())?;
+    let mut hashes = [bodies_hash, witnesses_hash, metadata_hash].concat();
+    let mut invalid = None;
+    if has_more(d, &mut left)? {
+        let (indexes, hash) = hashed(d, |d| d.decode::<Option<Vec<u32>>>())?;
+        end(d, left)?;
+        invalid = indexes;
+        hashes.extend_from_slice(&hash);
+    }
+    let invalid = invalid.into_iter().flatten().collect();
+    Ok(Parts { header, bodies, invalid, hash: blake2b(&hashes) })
+}
+
+/// What `read` finds, and the hash of the bytes it passed.
+fn hashed<'b, T>(
+    d: &mut Decoder<'b>,
+    read: impl FnOnce(&mut Decoder<'b>) -> Result<T, CborError>,
+) -> Result<(T, [u8; 32]), CborError> {
+    let start = d.position();
+    let found = read(d)?;
+    let bytes = d.input().get(start..d.position()).unwrap_or_default();
+    Ok((found, blake2b(bytes)))
+}
+
+fn later<'b, H: Decode<'b, ()>>(
+    network: Network,
+    era: Era,
+    place: impl Fn(&KeepRaw<'b, H>) -> (Place, [u8; 32]),
+    d: &mut Decoder<'b>,
+) -> Result<Block<Output>, DecodeError> {
+    let Parts { header, bodies, invalid, hash } = parts(d).map_err(in_block)?;
+    let (place, promised) = place(&header);
+    if hash != promised {
+        return Err(DecodeError::BodyHash);
+    }
+    let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
+    let txs = txs.collect::<Result<_, _>>()?;
+    Ok(Block { header: place.header(network, era, false)?, txs })
+}
+
+fn to_model(body: &KeepRaw<'_, Body<'_>>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
+    let (spends, creates) = if is_invalid { body.when_invalid()? } else { body.when_valid()? };
+    let spends = spends.iter().map(outpoint).collect::<Result<_, _>>()?;
+    let spends = without_repeats(spends);
+    let id = TxId(blake2b(body.raw_cbor()));
+    Ok(Tx { id, spends, creates, is_invalid, is_coinbase: false })
+}
+
+fn outpoint(input: &TransactionInput) -> Result<Outpoint, DecodeError> {
+    let index = input.index.try_into().map_err(|e| DecodeError::malformed("input index", e))?;
+    Ok(Outpoint::new(TxId(*input.transaction_id), index))
+}
