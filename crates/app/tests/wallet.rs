@@ -123,7 +123,7 @@ fn a_reorganisation_in_the_files_is_followed() {
         return;
     };
     let folder = Folder(tempfile::tempdir().unwrap());
-    folder.json(&["create", "w", "--network", "bitcoin-regtest", "--watch", BLOCK_9]);
+    folder.json(&["create", "w", "--network", "bitcoin", "--watch", BLOCK_9]);
     let first = folder.json(&["scan", main.to_str().unwrap()]);
     assert_eq!(first["tip"], 4);
     let all = [&main, &a, &b, &c].map(|path| path.to_str().unwrap());

@@ -428,7 +428,7 @@ fn disconnect() {
 
 /// The history that the peers' benchmark runs too: blocks of payments, balance, reopening.
 fn beside_peers() {
-    let (blocks, per_block) = (200, 50);
+    let (blocks, per_block) = (200_u32, 50_u64);
     World::all("peers' history", |world, name| {
         let start = Instant::now();
         for _ in 0..blocks {
@@ -438,12 +438,7 @@ fn beside_peers() {
         let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(blocks);
         say(&format!("{name}: block of {per_block}, persisted"), blocks, each, "ms");
         let taken = timed(20, || drop(world.room.balance(world.wallet, 1, 5).unwrap()));
-        say(
-            &format!("{name}: balance"),
-            u64::from(blocks.unsigned_abs()) * per_block,
-            median(&taken),
-            "ms",
-        );
+        say(&format!("{name}: balance"), u64::from(blocks) * per_block, median(&taken), "ms");
         let url: Url = world.url.parse().unwrap();
         let taken = timed(5, || {
             let room = Room::open_existing(&url, Options::default()).unwrap();

@@ -11,8 +11,8 @@ pub struct TableSize {
     pub name: &'static str,
     /// Its rows.
     pub rows: u64,
-    /// Its bytes, indexes included; `None` where the database can't tell.
-    pub bytes: Option<u64>,
+    /// Its bytes, indexes included.
+    pub bytes: u64,
 }
 
 /// What a monitor wants to know.
@@ -43,6 +43,8 @@ const COUNTS: [(&str, &str); 11] = [
     ("journal", "SELECT COUNT(*) FROM journal"),
 ];
 const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size(to_regclass($1))";
+const SQLITE_BYTES: &str = "SELECT COALESCE(SUM(s.pgsize), 0) FROM sqlite_master m
+    JOIN dbstat s ON s.name = m.name AND s.aggregate = TRUE WHERE m.tbl_name = $1";
 const LEASES: &str = "SELECT COUNT(*) FROM utxo_leases WHERE expires_at > $1";
 const EXPIRED: &str = "SELECT COUNT(*), MIN(expires_at) FROM utxo_leases WHERE expires_at <= $1";
 
@@ -57,12 +59,11 @@ impl Room {
             let mut tables = Vec::with_capacity(COUNTS.len());
             for (name, sql) in COUNTS {
                 let rows = tx.one(sql, &[])?.natural(0)?;
-                let bytes = match tx.backend() {
-                    Backend::Postgres => {
-                        Some(tx.one(POSTGRES_BYTES, &[Arg::Text(name)])?.natural(0)?)
-                    }
-                    Backend::Sqlite => None,
+                let sql = match tx.backend() {
+                    Backend::Postgres => POSTGRES_BYTES,
+                    Backend::Sqlite => SQLITE_BYTES,
                 };
+                let bytes = tx.one(sql, &[Arg::Text(name)])?.natural(0)?;
                 tables.push(TableSize { name, rows, bytes });
             }
             let expired = tx.one(EXPIRED, &[Arg::Int(now)])?;

@@ -361,24 +361,30 @@ pub(super) struct BumpArgs {
 }
 
 #[derive(Args)]
-#[group(id = "what", required = true, multiple = false)]
 pub(super) struct RecordArgs {
     /// Name of the wallet
     pub(super) wallet: String,
+    #[command(flatten)]
+    pub(super) what: RecordWhat,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct RecordWhat {
     /// Raw transaction (hex) that a node's mempool holds; @FILE, or - for standard input
-    #[arg(long, group = "what", value_name = "RAW")]
+    #[arg(long, value_name = "RAW")]
     pub(super) mempool: Option<String>,
     /// Raw transaction that was heard of, with no node to vouch for it
-    #[arg(long, group = "what", value_name = "RAW")]
+    #[arg(long, value_name = "RAW")]
     pub(super) relayed: Option<String>,
     /// Raw transaction made here and not sent yet
-    #[arg(long, group = "what", value_name = "RAW")]
+    #[arg(long, value_name = "RAW")]
     pub(super) created: Option<String>,
     /// A pending transaction was sent
-    #[arg(long, group = "what", value_name = "TXID")]
+    #[arg(long, value_name = "TXID")]
     pub(super) sent: Option<Txid>,
     /// The mempool no longer holds this transaction
-    #[arg(long, group = "what", value_name = "TXID")]
+    #[arg(long, value_name = "TXID")]
     pub(super) evicted: Option<Txid>,
 }
 
@@ -433,17 +439,23 @@ pub(super) struct JournalArgs {
 }
 
 #[derive(Args)]
-#[group(id = "prune_what", required = true, multiple = false)]
 pub(super) struct PruneArgs {
     /// Name of the wallet
     pub(super) wallet: String,
-    /// Exactly this transaction; may be repeated
-    #[arg(long, group = "prune_what")]
-    pub(super) tx: Vec<Txid>,
-    /// As much as may go among what was confirmed up to this height
-    #[arg(long, group = "prune_what", value_name = "HEIGHT")]
-    pub(super) up_to: Option<u64>,
+    #[command(flatten)]
+    pub(super) what: PruneWhat,
     /// Confirmations that history needs before it may go
     #[arg(long, default_value_t = unspent_wallet::prune::DEFAULT_DEPTH)]
     pub(super) depth: u64,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct PruneWhat {
+    /// Exactly this transaction; may be repeated
+    #[arg(long)]
+    pub(super) tx: Vec<Txid>,
+    /// As much as may go among what was confirmed up to this height
+    #[arg(long, value_name = "HEIGHT")]
+    pub(super) up_to: Option<u64>,
 }

@@ -15,9 +15,9 @@ pub(super) fn prune(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
-    let request = match args.up_to {
+    let request = match args.what.up_to {
         Some(height) => PruneRequest::UpTo(height),
-        None => PruneRequest::Exactly(args.tx.clone()),
+        None => PruneRequest::Exactly(args.what.tx.clone()),
     };
     let gone = desk.room.prune(wallet, &request, args.depth, desk.now)?;
     let names: Vec<String> = gone.iter().map(ToString::to_string).collect();

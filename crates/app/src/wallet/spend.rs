@@ -132,11 +132,11 @@ pub(super) fn record(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     let seen = [
-        (&args.mempool, How::Mempool),
-        (&args.relayed, How::Relayed),
-        (&args.created, How::Created { lock: None, force: false }),
+        (&args.what.mempool, How::Mempool),
+        (&args.what.relayed, How::Relayed),
+        (&args.what.created, How::Created { lock: None, force: false }),
     ];
-    let mut txid = args.sent.or(args.evicted);
+    let mut txid = args.what.sent.or(args.what.evicted);
     for (argument, how) in seen {
         if let Some(argument) = argument {
             let tx = raw(argument)?;
@@ -144,10 +144,10 @@ pub(super) fn record(
             desk.room.record_for(wallet, &Batch::one(tx, how), desk.now)?;
         }
     }
-    if let Some(sent) = args.sent {
+    if let Some(sent) = args.what.sent {
         desk.room.mark_broadcast(wallet, sent, desk.now)?;
     }
-    if let Some(evicted) = args.evicted {
+    if let Some(evicted) = args.what.evicted {
         desk.room.mark_evicted(wallet, evicted, desk.now)?;
     }
     let Some(txid) = txid else { return Err(Fault::usage("nothing to record").into()) };

@@ -189,3 +189,18 @@ fn the_audit_names_what_was_tampered_with() {
         assert!(found.iter().any(|line| line.contains(told)), "{sql}: {found:?}");
     }
 }
+
+#[test]
+fn metrics_tell_rows_bytes_and_leases() {
+    on_both(|l| {
+        let pay = l.fund(1, 9_000);
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        let found = l.room.metrics(l.now.get()).unwrap();
+        let table = |name| found.tables.iter().find(|table| table.name == name).unwrap();
+        assert_eq!((table("utxos").rows, table("transactions").rows), (1, 1));
+        assert!(found.tables.iter().all(|table| table.rows == 0 || table.bytes > 0), "{found:?}");
+        assert_eq!((found.active_leases, found.expired_leases, found.purge_latency), (1, 0, 0));
+        let late = l.room.metrics(l.now.get() + 700 * SECOND).unwrap();
+        assert_eq!((late.expired_leases, late.purge_latency), (1, 100 * SECOND));
+    });
+}
