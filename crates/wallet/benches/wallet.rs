@@ -34,7 +34,7 @@ use unspent_model::{
         select::{ChangePolicy, Rate},
     },
 };
-use unspent_sql::{Arg, Column, Door, Options, Set, SqlError, Url};
+use unspent_sql::{Column, Door, Options, Set, SqlError, Url};
 use unspent_wallet::{
     Batch, How, NewAccount, NewWallet, Observed, Room, WalletId,
     block::PlacedBlock,
@@ -246,8 +246,12 @@ fn balances() {
         wide(world, &scripts, mine);
         world.analyze();
         let measure = |world: &World, label: &str| {
-            let kept = timed(50, || drop(world.room.balance(world.wallet, 1, 9).unwrap()));
-            let plain = timed(15, || drop(world.room.plain_sum(world.wallet).unwrap()));
+            let kept = timed(50, || {
+                std::hint::black_box(world.room.balance(world.wallet, 1, 9).unwrap());
+            });
+            let plain = timed(15, || {
+                std::hint::black_box(world.room.plain_sum(world.wallet).unwrap());
+            });
             let page = timed(30, || drop(world.room.coins(world.wallet, None, 100, 9).unwrap()));
             say(&format!("{name}, {label}"), mine, median(&kept), "ms");
             say(&format!("{name} by plain SUM, {label}"), mine, median(&plain), "ms");
@@ -371,7 +375,6 @@ fn block() {
             say(name, format!("{target} scripts"), median(&taken), "ms");
         }
     });
-    let _ = Arg::Int(0);
 }
 
 /// A chain of unconfirmed transactions whose first one loses.
@@ -436,8 +439,11 @@ fn beside_peers() {
             world.mine(txs);
         }
         let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(blocks);
+        world.analyze();
         say(&format!("{name}: block of {per_block}, persisted"), blocks, each, "ms");
-        let taken = timed(20, || drop(world.room.balance(world.wallet, 1, 5).unwrap()));
+        let taken = timed(20, || {
+            std::hint::black_box(world.room.balance(world.wallet, 1, 5).unwrap());
+        });
         say(&format!("{name}: balance"), u64::from(blocks) * per_block, median(&taken), "ms");
         let url: Url = world.url.parse().unwrap();
         let taken = timed(5, || {

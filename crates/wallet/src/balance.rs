@@ -4,6 +4,9 @@
 //! balance costs the same for a hundred coins and for a million: only what isn't plainly confirmed
 //! (unconfirmed, pending, young coinbases, leases, blocks above the minconf) is looked at coin by
 //! coin.
+//!
+//! A unary plus on the left side of a join keeps SQLite from turning the join round: those few
+//! transactions or leases must come first, whatever it knows of the tables.
 
 use unspent_model::wallet::{Balance, CoinFacts, CoinState, Status, Sum, coin::depth, maturity};
 use unspent_sql::{Arg, Tx};
@@ -19,31 +22,31 @@ use crate::{
 const UNSETTLED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
         CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
     FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.spent_by_tx_id IS NULL
+    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)";
 const SHALLOW: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
         CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
     FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.spent_by_tx_id IS NULL
+    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $3";
 const YOUNG: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
         CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
     FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.spent_by_tx_id IS NULL
+    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $3 AND t.block_height <= $4";
 const LEASED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own, 1
     FROM utxo_leases l
-    JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id AND u.spent_by_tx_id IS NULL
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN utxos u ON u.wallet_id = +l.wallet_id AND u.id = +l.utxo_id AND u.spent_by_tx_id IS NULL
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
     WHERE l.wallet_id = $1 AND l.expires_at > $2 AND t.block_height IS NOT NULL
         AND t.block_height <= $3 AND (NOT t.is_coinbase OR t.block_height <= $4)";
 const LEAVING: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)
     FROM transactions s
-    JOIN utxos u ON u.wallet_id = s.wallet_id AND u.spent_by_tx_id = s.id
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN utxos u ON u.wallet_id = +s.wallet_id AND u.spent_by_tx_id = +s.id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
     WHERE s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($2, $3)
         AND t.block_height IS NOT NULL";
 const AS_OF: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)

@@ -115,10 +115,10 @@ pub struct Chosen {
 const BY_AMOUNT: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
         k.input_weight, t.block_height
     FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
-    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
+    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
         AND NOT EXISTS (SELECT 1 FROM utxo_leases l
             WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
@@ -130,14 +130,14 @@ const BY_AMOUNT: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.add
                     WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
             OR ($7 AND t.status = $8))
         AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.amount DESC, u.id LIMIT $10";
+    ORDER BY u.amount DESC, u.id DESC LIMIT $10";
 const BY_AGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
         k.input_weight, t.block_height
     FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
-    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
+    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
         AND NOT EXISTS (SELECT 1 FROM utxo_leases l
             WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)

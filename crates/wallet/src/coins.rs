@@ -1,4 +1,6 @@
 //! Coins with their derived states, by page.
+//!
+//! A unary plus in a join keeps SQLite from turning it round: coins come first, in the order asked for.
 
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{
@@ -51,8 +53,8 @@ pub struct CoinCursor {
 const PAGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
         t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
     FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id AND t.status IN ($5, $6)
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($5, $6)
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
@@ -68,8 +70,8 @@ const ONE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pu
 const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
         t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
     FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
     WHERE u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4";

@@ -129,8 +129,8 @@ const WALLETS_WITH_HELD: &str = "SELECT DISTINCT wallet_id FROM utxo_leases WHER
 const LIST: &str = "SELECT t.tx_hash, u.output_index, u.amount, d.script_pub_key,
         l.external_lock_id, l.expires_at, l.hold_confirmations, u.spent_by_tx_id
     FROM utxo_leases l
-    JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id AND t.status IN ($3, $4)
+    JOIN utxos u ON u.wallet_id = +l.wallet_id AND u.id = +l.utxo_id
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($3, $4)
     JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
     JOIN wallets w ON w.id = l.wallet_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id

@@ -30,7 +30,7 @@ use std::{
 use anyhow::Context as _;
 use unspent_model::wallet::LockId;
 use unspent_sql::{Options, Url};
-use unspent_wallet::{Room, WalletId};
+use unspent_wallet::{Kind, Room, WalletError, WalletId};
 
 pub(crate) use args::WalletArgs;
 
@@ -47,6 +47,15 @@ pub(crate) fn run(
     args: &WalletArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
+    dispatch(cli, args, output).map_err(|error| match error.downcast_ref::<WalletError>() {
+        Some(refused) if refused.kind() == Kind::Refused => {
+            Fault::refused(refused.to_string()).into()
+        }
+        _ => error,
+    })
+}
+
+fn dispatch(cli: &Cli, args: &WalletArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let url = url(cli, args)?;
     if let WalletCommand::Create(create) = &args.command {
         return manage::create(cli, &url, create, output);
