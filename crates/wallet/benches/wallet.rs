@@ -1,6 +1,7 @@
 //! How the cost of each thing grows with size, on both databases. Prints a table.
 //!
-//! `UNSPENT_BENCH=full` takes the sizes of the release figures; without it a run lasts some minutes.
+//! `UNSPENT_BENCH=full` takes the sizes of the release figures; without it a run lasts
+//! some minutes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

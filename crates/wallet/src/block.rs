@@ -75,8 +75,8 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// [`WalletError::BlockMismatch`], [`WalletError::WrongParent`] or [`WalletError::Gap`] when the
-    /// source has gone another way; nothing is changed then.
+    /// [`WalletError::BlockMismatch`], [`WalletError::WrongParent`] or [`WalletError::Gap`] when
+    /// the source has gone another way; nothing is changed then.
     pub fn apply_blocks(&self, blocks: Vec<PlacedBlock>, now: i64) -> Result<Applied, WalletError> {
         if blocks.len() > MAX_BLOCKS_AT_ONCE {
             return Err(WalletError::Argument("more than 1,000 blocks at once".into()));

@@ -1,6 +1,7 @@
 //! Coins with their derived states, by page.
 //!
-//! A unary plus in a join keeps SQLite from turning it round: coins come first, in the order asked for.
+//! A unary plus in a join keeps SQLite from turning it round: coins come first, in the order
+//! asked for.
 
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{

@@ -1,7 +1,7 @@
 //! Watch-only output descriptors and the scripts they stand for.
 //!
-//! Any descriptor that miniscript knows: single signatures of every type, taproot, multisig, with or
-//! without a wildcard, with `<0;1>` for receive and change. Private keys are refused.
+//! Any descriptor that miniscript knows: single signatures of every type, taproot, multisig, with
+//! or without a wildcard, with `<0;1>` for receive and change. Private keys are refused.
 
 use std::str::FromStr;
 

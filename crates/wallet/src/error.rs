@@ -59,7 +59,10 @@ pub enum WalletError {
     #[error("a wallet called `{0}` is already there; nothing was changed")]
     WalletExists(String),
     /// A name that can't be used.
-    #[error("`{}` can't be a name: 1 to 100 characters, none of them a control character", .0.escape_debug())]
+    #[error(
+        "`{}` can't be a name: 1 to 100 characters, none of them a control character",
+        .0.escape_debug()
+    )]
     BadName(String),
     /// A descriptor that can't be used.
     #[error("descriptor refused: {0}; nothing was changed")]

@@ -1,8 +1,8 @@
 //! Bitcoin wallets: transactions, coins, leases and replacements.
 //!
 //! A [`Room`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL schema.
-//! It is told of transactions and blocks, in any order and as often as the teller likes, and answers
-//! what belongs to whom. History is never lost: what loses is marked, never deleted.
+//! It is told of transactions and blocks, in any order and as often as the teller likes, and
+//! answers what belongs to whom. History is never lost: what loses is marked, never deleted.
 //!
 //! | module | keeps |
 //! |---|---|

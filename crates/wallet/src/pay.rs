@@ -136,8 +136,8 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// [`WalletError::Payment`] when signatures are missing, [`WalletError::Refused`] when its coins
-    /// are no longer free.
+    /// [`WalletError::Payment`] when signatures are missing, [`WalletError::Refused`] when its
+    /// coins are no longer free.
     pub fn finalize(
         &self,
         wallet: WalletId,

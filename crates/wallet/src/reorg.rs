@@ -1,8 +1,8 @@
 //! Blocks that leave the best chain, for all wallets or for one.
 //!
 //! One UPDATE clears the height and orphans coinbases in the same statement; then the planner fails
-//! what hung on those coinbases; then the block rows go. Deep disconnects run in bounded steps, each
-//! its own transaction with the cursors moved in it, so that a crash leaves a shorter disconnect to
+//! what hung on those coinbases; then the block rows go. Deep disconnects run in bounded steps,
+//! each its own transaction with the cursors moved in it, so that a crash leaves a shorter disconnect to
 //! repeat and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};

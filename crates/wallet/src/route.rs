@@ -1,8 +1,8 @@
 //! Which wallets a transaction concerns: matched by index, never by scanning wallets.
 //!
 //! A wallet is concerned when an output pays one of its scripts, when an input spends one of its
-//! coins, when it stores a transaction that spends the same output (a conflict, be the output ours or
-//! not), or when it stores the transaction itself.
+//! coins, when it stores a transaction that spends the same output (a conflict, be the output ours
+//! or not), or when it stores the transaction itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

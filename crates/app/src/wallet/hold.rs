@@ -153,7 +153,7 @@ pub(super) fn select(
         (chosen, Some(terms.lock.to_string()))
     };
     let mut document = chosen_json(&chosen);
-    document["lock"] = json!(lock);
+    super::put(&mut document, "lock", json!(lock));
     output.answer(&document, || {
         let rows = chosen.coins.iter().map(|c| [c.outpoint.to_string(), c.amount.to_string()]);
         let facts = facts(&[

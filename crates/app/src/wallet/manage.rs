@@ -142,9 +142,9 @@ pub(super) fn show(
         })
         .collect();
     let mut document = wallet_json(&info, desk.room.network());
-    document["network"] = json!(desk.room.network().name());
-    document["chains"] = json!(listed);
-    document["balance"] = see::balance_json(&balance);
+    super::put(&mut document, "network", json!(desk.room.network().name()));
+    super::put(&mut document, "chains", json!(listed));
+    super::put(&mut document, "balance", see::balance_json(&balance));
     output.answer(&document, || {
         let scanned = info.scanned.map_or("never".to_owned(), |(height, _)| height.to_string());
         let rows = chains.iter().map(|chain| {

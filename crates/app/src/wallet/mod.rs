@@ -28,6 +28,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use serde_json::Value;
 use unspent_model::wallet::LockId;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{Kind, Room, WalletError, WalletId};
@@ -128,5 +129,12 @@ fn lock_or_new(asked: Option<LockId>) -> anyhow::Result<LockId> {
     match asked {
         Some(lock) => Ok(lock),
         None => LockId::new(&random()?).context("no randomness"),
+    }
+}
+
+/// Adds a field to a JSON object.
+fn put(document: &mut Value, name: &str, value: Value) {
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert(name.to_owned(), value);
     }
 }

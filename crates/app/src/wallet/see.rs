@@ -5,7 +5,7 @@ use unspent_model::wallet::{Balance, amount::in_btc};
 use unspent_wallet::{
     coins::{CoinCursor, CoinInfo},
     descriptor::show_script,
-    history::{JournalLine, Listing, TxSummary},
+    history::{EdgeInfo, JournalLine, Listing, TxSummary},
 };
 
 use super::{
@@ -208,15 +208,16 @@ pub(super) fn tx(desk: &Desk, args: &TxArgs, output: &mut Output<'_>) -> anyhow:
             })
         })
         .collect();
-    let names = |edges: &[unspent_wallet::history::EdgeInfo]| -> Vec<Value> {
-        let edge = |edge: &unspent_wallet::history::EdgeInfo| json!({ "txid": edge.txid.to_string(), "cause": edge.cause.name() });
+    let names = |edges: &[EdgeInfo]| -> Vec<Value> {
+        let edge =
+            |edge: &EdgeInfo| json!({ "txid": edge.txid.to_string(), "cause": edge.cause.name() });
         edges.iter().map(edge).collect()
     };
-    document["inputs"] = json!(inputs);
-    document["outputs"] = json!(outputs);
-    document["replaced_by"] = json!(names(&found.replaced_by));
-    document["replaces"] = json!(names(&found.replaces));
-    document["raw"] = json!(bitcoin::consensus::encode::serialize_hex(&found.tx));
+    super::put(&mut document, "inputs", json!(inputs));
+    super::put(&mut document, "outputs", json!(outputs));
+    super::put(&mut document, "replaced_by", json!(names(&found.replaced_by)));
+    super::put(&mut document, "replaces", json!(names(&found.replaces)));
+    super::put(&mut document, "raw", json!(bitcoin::consensus::encode::serialize_hex(&found.tx)));
     output.answer(&document, || {
         let tx = &found.summary;
         let mut rows = vec![
@@ -235,7 +236,7 @@ pub(super) fn tx(desk: &Desk, args: &TxArgs, output: &mut Output<'_>) -> anyhow:
             let to = show_script(&out.script, network);
             rows.push(("pays", format!("{} {} sats{ours}", to, out.amount)));
         }
-        let mut edges = |name, edges: &[unspent_wallet::history::EdgeInfo]| {
+        let mut edges = |name, edges: &[EdgeInfo]| {
             for edge in edges {
                 rows.push((name, format!("{} ({})", edge.txid, edge.cause.name())));
             }

@@ -60,11 +60,11 @@ fn show(
         fs::write(path, &text).with_context(|| format!("can't write {}", path.display()))?;
     }
     let mut document = chosen_json(&unsigned.chosen);
-    document["lock"] = json!(lock);
-    document["held_until"] = json!(unsigned.held_until);
-    document["unsigned_txid"] = json!(psbt_txid(&unsigned.psbt).to_string());
-    document["change_output"] = json!(unsigned.change_output);
-    document["psbt"] = json!(text);
+    super::put(&mut document, "lock", json!(lock));
+    super::put(&mut document, "held_until", json!(unsigned.held_until));
+    super::put(&mut document, "unsigned_txid", json!(psbt_txid(&unsigned.psbt).to_string()));
+    super::put(&mut document, "change_output", json!(unsigned.change_output));
+    super::put(&mut document, "psbt", json!(text));
     output.answer(&document, || {
         let selection = &unsigned.chosen.selection;
         let shown = match file {

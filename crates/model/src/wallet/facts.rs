@@ -1,7 +1,7 @@
 //! What is known of the neighbourhood of a change, as far as it has been loaded.
 //!
-//! Absence is a fact only where somebody looked: each map says for a key that was looked up what was
-//! found, and a key that is missing has to be asked for.
+//! Absence is a fact only where somebody looked: each map says for a key that was looked up what
+//! was found, and a key that is missing has to be asked for.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! A real PostgreSQL server for a test run.
 //!
-//! The first test that asks starts a cluster in a temporary folder named after the process that runs
-//! the tests; the others of that run share it, each with a database of its own. A small guard
+//! The first test that asks starts a cluster in a temporary folder named after the process that
+//! runs the tests; the others of that run share it, each with a database of its own. A small guard
 //! process stops the server and removes the folder once the runner is gone, so nothing stays.
 //!
 //! Without PostgreSQL's programs a test says SKIPPED, unless `UNSPENT_REQUIRE_PEERS=1`.

@@ -23,7 +23,8 @@ const HOT: [(&str, &str); 7] = [
     (
         "EXPLAIN QUERY PLAN SELECT u.id FROM utxos u
             JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-            WHERE u.wallet_id = 1 AND u.spent_by_tx_id IS NULL ORDER BY u.amount DESC, u.id LIMIT 9",
+            WHERE u.wallet_id = 1 AND u.spent_by_tx_id IS NULL
+            ORDER BY u.amount DESC, u.id DESC LIMIT 9",
         "idx_utxos_unspent",
     ),
     (

@@ -9,8 +9,8 @@
 //! | newcomer seen | against an unconfirmed one | against a confirmed one |
 //! |---|---|---|
 //! | in a block | wins, the loser fails | refused: the chain contradicts itself |
-//! | in a node's mempool | wins, the loser is replaced (failed if never sent) | is stored as failed |
-//! | relayed, no node | wins with the higher known fee; else is stored as failed, the edge says so | is stored as failed |
+//! | in a node's mempool | wins, the loser is replaced (failed if never sent) | stored as failed |
+//! | relayed, no node | the higher known fee wins; else stored as failed, with edge | stored as failed |
 //! | created here | wins with the higher known fee; else refused | refused |
 //!
 //! Losing takes all descendants along; what no longer stands in anybody's way, and what regained

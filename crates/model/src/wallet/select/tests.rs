@@ -96,7 +96,8 @@ proptest! {
             group: at as i64 / 3,
             ..coin(*amount)
         }).collect();
-        let asked = Request { rate: Rate { sat_per_kwu: rate }, by_address, seed, ..request(target) };
+        let rate = Rate { sat_per_kwu: rate };
+        let asked = Request { rate, by_address, seed, ..request(target) };
         if let Ok(found) = select(&coins, &asked) {
             let total: u64 = found.chosen.iter().map(|at| coins[*at].amount).sum();
             prop_assert_eq!(total, target + found.fee + found.change.unwrap_or(0));
@@ -112,7 +113,8 @@ proptest! {
         amounts in prop::collection::vec(any::<u64>(), 0..8),
         weight: u64, target: u64, base_weight: u64, rate: u64, min_fee: u64,
     ) {
-        let coins: Vec<_> = amounts.iter().map(|amount| Candidate { weight, ..coin(*amount) }).collect();
+        let heavy = |amount: &u64| Candidate { weight, ..coin(*amount) };
+        let coins: Vec<_> = amounts.iter().map(heavy).collect();
         let asked = Request {
             base_weight, min_fee, rate: Rate { sat_per_kwu: rate }, ..request(target)
         };
