@@ -187,7 +187,7 @@ pub(crate) struct RollbackArgs {
 /// The demonstration.
 #[derive(Args)]
 pub(crate) struct DemoArgs {
-    /// Folder for block files and data; must be empty or absent
+    /// Folder for block files and data; must be empty, absent or left by an earlier demo
     #[arg(long, env = "UNSPENT_DEMO_DIR", default_value = "./unspent-demo", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// The same seed makes the same chain

@@ -185,7 +185,6 @@ fn query_usage(cause: &(dyn Error + 'static)) -> Option<&'static str> {
         QueryError::IndexDisabled(_)
         | QueryError::Disabled
         | QueryError::NoDelta { .. }
-        | QueryError::Dangling(_)
         | QueryError::Store(_) => None,
     }
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C and termination: the first one asks to stop at a block boundary, the second stops at once.
+//! Ctrl-C and termination: the first one asks to stop at a block boundary, the second stops at
+//! once.
 
 use std::sync::{
     Arc,

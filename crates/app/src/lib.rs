@@ -9,8 +9,8 @@
 //! | `demo` | the main job in a minute, on a simulated chain |
 //! | `fault` | errors as people and programs read them, and exit codes |
 //!
-//! Invariant: results go to the writer passed in (standard output), everything else to standard error;
-//! with `--json` standard output holds exactly one JSON document.
+//! Invariant: results go to the writer passed in (standard output), everything else to standard
+//! error; with `--json` standard output holds exactly one JSON document.
 //!
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
 

@@ -1,8 +1,8 @@
-//! A note of the last block that was acknowledged, beside the database.
+//! A note of the last write that was acknowledged, beside the database.
 //!
-//! It is written after each commit and not synced, so it costs nothing. When the database comes back
-//! with fewer blocks than the note says, a torn log was cut: worth telling the operator. The note is
-//! never trusted for anything else.
+//! It holds the database's sequence number after each durable commit, and is not synced itself, so
+//! it costs nothing. When the database comes back with a smaller number, a torn log was cut: worth
+//! telling the operator. The note is never trusted for anything else.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,7 +12,16 @@ use std::{
 };
 
 const NAME: &str = "acknowledged";
-const LENGTH: usize = 16;
+const LENGTH: usize = 24;
+
+/// What the note says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Noted {
+    /// The database's sequence number.
+    pub(crate) sequence: u64,
+    /// Blocks applied at that moment.
+    pub(crate) ordinal: u64,
+}
 
 /// The open note.
 pub(crate) struct Acknowledged {
@@ -21,7 +30,7 @@ pub(crate) struct Acknowledged {
 
 impl Acknowledged {
     /// Opens the note and returns what it says. A note that can't be read says nothing.
-    pub(crate) fn open(folder: &Path) -> (Self, Option<u64>) {
+    pub(crate) fn open(folder: &Path) -> (Self, Option<Noted>) {
         let path = folder.join(NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -32,21 +41,29 @@ impl Acknowledged {
         (Self { file }, said)
     }
 
-    /// Notes that the chain now ends at `ordinal`. Failure is harmless and ignored.
-    pub(crate) fn write(&self, ordinal: u64) {
+    /// Notes what is durable now. Failure is harmless and ignored.
+    pub(crate) fn write(&self, noted: Noted) {
         if let Some(file) = &self.file {
-            let _ = file.write_all_at(&encode(ordinal), 0);
+            let _ = file.write_all_at(&encode(noted), 0);
         }
     }
 }
 
-/// The number and its complement: half a note is recognised as none.
-fn encode(ordinal: u64) -> [u8; LENGTH] {
-    ((u128::from(ordinal) << 64) | u128::from(!ordinal)).to_be_bytes()
+/// Both numbers and a check, so that half a note is recognised as none.
+fn encode(noted: Noted) -> [u8; LENGTH] {
+    let check = !(noted.sequence ^ noted.ordinal.rotate_left(17));
+    let mut bytes = [0; LENGTH];
+    let parts = [noted.sequence, noted.ordinal, check];
+    for (to, part) in bytes.chunks_exact_mut(8).zip(parts) {
+        to.copy_from_slice(&part.to_be_bytes());
+    }
+    bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<u64> {
-    let both = u128::from_be_bytes(bytes.try_into().ok()?);
-    let ordinal = u64::try_from(both >> 64).ok()?;
-    (encode(ordinal) == both.to_be_bytes()).then_some(ordinal)
+fn decode(bytes: &[u8]) -> Option<Noted> {
+    let (sequence, rest) = bytes.split_first_chunk::<8>()?;
+    let (ordinal, _) = rest.split_first_chunk::<8>()?;
+    let noted =
+        Noted { sequence: u64::from_be_bytes(*sequence), ordinal: u64::from_be_bytes(*ordinal) };
+    (encode(noted) == bytes).then_some(noted)
 }

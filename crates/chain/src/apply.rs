@@ -8,13 +8,14 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{Cursor, Hole, StoredPoint, decode_outpoints, encode_delta, encode_spent},
+    codec::{Cursor, Hole, StoredPoint, encode_delta, encode_spent},
     coin::{Coin, PreparedBlock, SharedCoin},
     db::Db,
     error::{ApplyError, StoreError},
+    open,
     options::Options,
     pending::{Pending, State},
-    schema::{Family, OutpointKey, decode_ordinal, names},
+    schema::{Family, OutpointKey, decode_ordinal},
 };
 
 /// What became of a block.
@@ -181,11 +182,7 @@ impl Stage<'_> {
         if era == Era::Bitcoin || !chain::retires_redeem_coins(before, era) {
             return Ok(Vec::new());
         }
-        let Some(stored) = self.db.get(Family::UtxoMeta, names::REDEEM)? else {
-            return Ok(Vec::new());
-        };
-        let redeem = decode_outpoints(&stored)
-            .map_err(StoreError::value(Family::UtxoMeta.name(), names::REDEEM))?;
+        let redeem = open::redeem_coins(self.db)?;
         let mut unclaimed: Vec<_> = self.resolve(&redeem)?.into_iter().collect();
         unclaimed.sort_unstable_by_key(|(outpoint, _)| *outpoint);
         Ok(unclaimed)

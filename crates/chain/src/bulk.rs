@@ -1,8 +1,8 @@
 //! Catching up: many blocks in one batch, flushed on a thread of its own.
 //!
-//! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A batch
-//! being flushed stays readable in memory until the next one starts. Queries, status and events see only
-//! what is flushed; a crash leaves the last flush.
+//! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A
+//! batch being flushed stays readable in memory until the next one starts. Queries, status and
+//! events see only what is flushed; a crash leaves the last flush.
 
 use std::{
     sync::Arc,
@@ -29,8 +29,8 @@ struct Batch {
     counts: Counts,
 }
 
-/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it without
-/// finishing forgets the blocks since the last one.
+/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it
+/// without finishing forgets the blocks since the last one.
 pub struct Bulk<'a> {
     index: &'a mut ChainIndex,
     pending: Pending,
@@ -119,9 +119,9 @@ impl<'a> Bulk<'a> {
     /// Waits until the flush under way, if any, is on disk.
     fn wait(&mut self) -> Result<(), StoreError> {
         let outcome = self.flusher.as_mut().map(Flusher::wait).transpose();
-        match outcome.inspect_err(|_| self.index.break_off())?.flatten() {
-            Some(state) => self.index.arrived(state),
-            None => {}
+        let arrived = outcome.inspect_err(|_| self.index.break_off())?.flatten();
+        if let Some(state) = arrived {
+            self.index.arrived(state);
         }
         Ok(())
     }
@@ -129,7 +129,8 @@ impl<'a> Bulk<'a> {
 
 impl Drop for Bulk<'_> {
     fn drop(&mut self) {
-        // A flush under way ends either way; knowing its outcome keeps the index in step with the disk.
+        // A flush under way ends either way; knowing its outcome keeps the index in step with the
+        // disk.
         let _ = self.wait();
     }
 }
@@ -164,8 +165,8 @@ impl Flusher {
     }
 
     fn send(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let sent = self.batches.as_ref().map(|batches| batches.send(batch));
-        sent.and_then(Result::ok).ok_or(StoreError::FlusherGone)?;
+        let batches = self.batches.as_ref().ok_or(StoreError::FlusherGone)?;
+        batches.send(batch).map_err(|_| StoreError::FlusherGone)?;
         self.under_way = true;
         Ok(())
     }

@@ -11,7 +11,7 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{CodecError, VALUE_VERSION, decode_record, encode_record},
+    codec::{CodecError, VALUE_VERSION, append_record, decode_record},
     schema::{AddressKey, Owner},
 };
 
@@ -35,11 +35,15 @@ pub struct Coin {
 impl Coin {
     /// Encodes a record and works out its index keys.
     pub fn new(record: &Record) -> Self {
-        let body = encode_record(record);
-        let mut value = Vec::with_capacity(body.len() + 1);
-        value.push(VALUE_VERSION);
-        value.extend_from_slice(&body);
-        Self::with_value(value.into(), record)
+        Self::encode(record, &mut Vec::new())
+    }
+
+    /// The same through a buffer that is used again: one exact allocation per coin.
+    fn encode(record: &Record, buffer: &mut Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.push(VALUE_VERSION);
+        append_record(record, buffer);
+        Self::with_value(buffer.as_slice().into(), record)
     }
 
     /// Takes over a value read from `utxo_unspent`.
@@ -82,6 +86,11 @@ impl Coin {
         self.lovelace
     }
 
+    /// The coin's places in all lists.
+    pub fn list_keys(&self, outpoint: &Outpoint) -> impl Iterator<Item = AddressKey> {
+        [Some(self.address_key(outpoint)), self.credential_key(outpoint)].into_iter().flatten()
+    }
+
     /// The coin's place in the list of its address.
     pub(crate) fn address_key(&self, outpoint: &Outpoint) -> AddressKey {
         self.key(self.address, outpoint)
@@ -99,7 +108,9 @@ impl Coin {
 
 /// Makes a decoded block ready to be applied. Pure: call it on any thread.
 pub fn prepare(block: Block<Output>) -> PreparedBlock {
+    let mut buffer = Vec::new();
     block.map(|header, position, _, _, output| {
-        Arc::new(Coin::new(&Record { output, born: Born::in_block(header, position) }))
+        let record = Record { output, born: Born::in_block(header, position) };
+        Arc::new(Coin::encode(&record, &mut buffer))
     })
 }

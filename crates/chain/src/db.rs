@@ -1,15 +1,16 @@
 //! RocksDB behind a small door: families by name, errors with a place, two ways to commit.
 //!
-//! Invariant: everything that belongs together is one `WriteBatch`. Near the tip it is written with the
-//! log and synced before it is acknowledged. In bulk it is written without the log and then all
-//! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last flush.
+//! Invariant: everything that belongs together is one `WriteBatch`. Near the tip it is written with
+//! the log and synced before it is acknowledged. In bulk it is written without the log and then all
+//! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last
+//! flush.
 
 use std::path::Path;
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
     DBPinnableSlice, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform, Snapshot,
-    WriteBatch, WriteOptions,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 
 use crate::{
@@ -60,6 +61,9 @@ pub(crate) enum Durability {
     /// Not logged; flushed as one atomic group before returning.
     Flushed,
 }
+
+/// A key and its value.
+pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 
 /// The open database.
 pub(crate) struct Db {
@@ -144,7 +148,7 @@ impl Db {
     }
 
     /// The last entry of a family.
-    pub(crate) fn last(&self, family: Family) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+    pub(crate) fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
         let mut cursor = self.inner.raw_iterator_cf(self.handle(family)?);
         cursor.seek_to_last();
         cursor.status().map_err(StoreError::engine("reading the last entry"))?;
@@ -172,6 +176,17 @@ impl Db {
     pub(crate) fn compact(&self, family: Family) -> Result<(), StoreError> {
         self.inner.compact_range_cf(self.handle(family)?, None::<&[u8]>, None::<&[u8]>);
         Ok(())
+    }
+
+    /// Grows with every write; what is durable keeps its number.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.inner.latest_sequence_number()
+    }
+
+    /// Waits until nothing is being compacted any more.
+    pub(crate) fn settle(&self) -> Result<(), StoreError> {
+        let settled = self.inner.wait_for_compact(&WaitForCompactOptions::default());
+        settled.map_err(StoreError::engine("waiting for compaction"))
     }
 
     /// Bytes of a family's files.
@@ -264,8 +279,8 @@ impl View<'_> {
         self.db.multi_get_with(family, sorted, &options)
     }
 
-    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says that
-    /// the whole range lies under one address prefix, so that prefix filters may be used.
+    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says
+    /// that the whole range lies under one address prefix, so that prefix filters may be used.
     pub(crate) fn scan(
         &self,
         family: Family,
@@ -316,8 +331,8 @@ fn database_options() -> rocksdb::Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_atomic_flush(true);
-    // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary; any
-    // other damage is an error rather than a silent loss.
+    // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary;
+    // any other damage is an error rather than a silent loss.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_max_background_jobs(BACKGROUND_JOBS);
     // Every table stays open: a reader beside the writer keeps what it needs.
@@ -330,7 +345,6 @@ fn database_options() -> rocksdb::Options {
 fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_compression_type(DBCompressionType::Lz4);
-    options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_write_buffer_size(write_buffer);
     options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
     options.set_max_bytes_for_level_base(LEVEL_BASE);
@@ -339,8 +353,12 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
     table.set_cache_index_and_filter_blocks(true);
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     match family {
-        Some(Family::Unspent | Family::Spent | Family::Hashes) => {
+        Some(Family::Unspent | Family::Hashes) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+        }
+        Some(Family::Spent) => {
+            table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
         Some(Family::Address) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
@@ -348,7 +366,9 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
             options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         }
-        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {}
+        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        }
     }
     options.set_block_based_table_factory(&table);
     options

@@ -117,8 +117,8 @@ fn for_each_coin(
     })
 }
 
-/// Disk order is wire order; the digest wants the order in which people read hashes. Each pass sorts the
-/// coins whose hash, as shown, starts with its share of the 256 first bytes.
+/// Disk order is wire order; the digest wants the order in which people read hashes. Each pass
+/// sorts the coins whose hash, as shown, starts with its share of the 256 first bytes.
 fn bitcoin(view: &View<'_>, sums: &mut Sums) -> Result<(), StoreError> {
     let mut coins = 0_u64;
     view.scan_all(Family::Unspent, |_, _| {

@@ -1,6 +1,6 @@
 //! What can go wrong, by operation. The [`Kind`] alone decides between retry, stop and giving up.
 
-use unspent_model::{Network, Outpoint, Point, chain::Refusal};
+use unspent_model::{Network, Point, chain::Refusal};
 
 use crate::{codec::CodecError, schema::KeyError};
 
@@ -33,6 +33,14 @@ pub enum StoreError {
         /// What the database says.
         source: rocksdb::Error,
     },
+    /// The folder can't be made or entered.
+    #[error("the folder {folder} can't be used: {source}; nothing was written")]
+    Folder {
+        /// Which folder.
+        folder: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// Stored bytes are damaged.
     #[error("damaged data in {place}: {what}; restore a backup or import again into a new folder")]
     Corrupt {
@@ -59,41 +67,45 @@ impl StoreError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Busy(_) => Kind::Busy,
-            Self::Unavailable { .. } | Self::FlusherGone | Self::NeedsReopen => Kind::Unavailable,
+            Self::Unavailable { .. }
+            | Self::Folder { .. }
+            | Self::FlusherGone
+            | Self::NeedsReopen => Kind::Unavailable,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::MissingFamily(_) => Kind::Bug,
         }
     }
 
     pub(crate) fn engine(doing: &'static str) -> impl FnOnce(rocksdb::Error) -> Self {
-        move |source| match source.kind() {
-            rocksdb::ErrorKind::Corruption => {
-                Self::Corrupt { place: format!("a database file, {doing}"), what: source.into() }
+        move |source| {
+            let text = source.as_ref();
+            if source.kind() == rocksdb::ErrorKind::Corruption {
+                let place = format!("a database file, {doing}");
+                return Self::Corrupt { place, what: source.into() };
             }
-            _ if ["While lock file", "lock hold by current process"]
-                .iter()
-                .any(|sign| source.as_ref().contains(sign)) =>
-            {
-                Self::Busy(source)
+            if LOCKED.iter().any(|sign| text.contains(sign)) {
+                return Self::Busy(source);
             }
-            _ => Self::Unavailable { doing, source },
+            Self::Unavailable { doing, source }
         }
     }
 
+    /// For `map_err`: nothing is formatted unless there is an error, these sit on the hot path.
     pub(crate) fn value(family: &'static str, key: &[u8]) -> impl FnOnce(CodecError) -> Self {
-        let place = place(family, key);
-        move |error| Self::Corrupt { place, what: error.to_string() }
+        move |error| Self::Corrupt { place: place(family, key), what: error.to_string() }
     }
 
     pub(crate) fn key(family: &'static str, key: &[u8]) -> impl FnOnce(KeyError) -> Self {
-        let place = place(family, key);
-        move |error| Self::Corrupt { place, what: error.to_string() }
+        move |error| Self::Corrupt { place: place(family, key), what: error.to_string() }
     }
 
     pub(crate) fn absent(family: &'static str, key: &[u8]) -> Self {
         Self::Corrupt { place: place(family, key), what: "the entry is missing".into() }
     }
 }
+
+/// How RocksDB says that somebody else, or we ourselves, hold the folder.
+const LOCKED: [&str; 2] = ["While lock file", "lock hold by current process"];
 
 fn place(family: &'static str, key: &[u8]) -> String {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -159,8 +171,8 @@ pub enum ApplyError {
     Store(#[from] StoreError),
 }
 
-/// Why a rollback was refused. The index is unchanged, except where the store itself failed: then it
-/// stands at a block boundary and calling again continues.
+/// Why a rollback was refused. The index is unchanged, except where the store itself failed: then
+/// it stands at a block boundary and calling again continues.
 #[derive(Debug, thiserror::Error)]
 pub enum RollbackError {
     /// Pruning has discarded what is needed.
@@ -180,7 +192,7 @@ pub enum RollbackError {
     #[error("there is no such block on the stored chain; the index is unchanged")]
     UnknownTarget,
     /// The target lies above the tip.
-    #[error("the target lies above the tip {0:?}; the index is unchanged")]
+    #[error("the target lies above the tip{}; the index is unchanged", height(.0))]
     AboveTip(Option<Point>),
     /// Blocks were jumped over at import.
     #[error("the import jumped over blocks below {resumes_at}; the index is unchanged")]
@@ -191,6 +203,10 @@ pub enum RollbackError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn height(tip: &Option<Point>) -> String {
+    tip.map_or(String::new(), |tip| format!(" at height {}", tip.height))
 }
 
 /// Why a question has no answer.
@@ -224,9 +240,6 @@ pub enum QueryError {
         /// Height up to which deltas are gone.
         floor: Option<u64>,
     },
-    /// An entry of the list has no coin behind it.
-    #[error("damaged index: {0:?} is listed but not unspent; run `unspent chain verify`")]
-    Dangling(Outpoint),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -245,15 +258,4 @@ macro_rules! kinds {
         }
     )*};
 }
-kinds!(OpenError, ApplyError, RollbackError);
-
-impl QueryError {
-    /// What to do about it.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Store(error) => error.kind(),
-            Self::Dangling(_) => Kind::Corrupt,
-            _ => Kind::Refused,
-        }
-    }
-}
+kinds!(OpenError, ApplyError, RollbackError, QueryError);

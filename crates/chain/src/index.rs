@@ -1,11 +1,16 @@
 //! The writer: opens a folder, applies, rolls back and prunes. One per folder.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use unspent_model::{Network, Point, chain::GenesisCoin};
 
 use crate::{
-    acknowledged::Acknowledged,
+    acknowledged::{Acknowledged, Noted},
     apply::{Applied, Counts, Stage, Undo},
     bulk::Bulk,
     coin::PreparedBlock,
@@ -32,9 +37,9 @@ const LARGE_PRUNE: usize = 1_000_000;
 /// What opening found that the operator should know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenReport {
-    /// Acknowledged blocks that are no longer there: a torn log was cut back to a block boundary. They
-    /// have to be fed again.
-    pub lost_blocks: u64,
+    /// Something acknowledged is no longer there: a torn log was cut back to a block boundary. The
+    /// number of blocks applied that had been acknowledged; what is missing has to be fed again.
+    pub torn: Option<u64>,
     /// Blocks the index was ahead of the chain, and that were undone.
     pub reconciled: u64,
 }
@@ -81,6 +86,7 @@ impl ChainIndex {
         let memory =
             Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
         let db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
+        let recovered = db.sequence();
         let state = open::prepare(&db, network, &options, genesis)?;
         let (acknowledged, said) = Acknowledged::open(folder);
         let mut index = Self {
@@ -92,18 +98,19 @@ impl ChainIndex {
             allow_holes: false,
             broken: false,
         };
-        let there = index.state.cursor.ordinal;
-        let lost_blocks = said.unwrap_or_default().saturating_sub(there);
+        let torn = said.filter(|noted| noted.sequence > recovered).map(|noted| noted.ordinal);
         let reconciled = index.reconcile()?;
-        index.acknowledged.write(index.state.cursor.ordinal);
-        if lost_blocks > 0 {
-            tracing::warn!(lost_blocks, "a torn log was cut back to a block boundary");
+        index.note();
+        if let Some(acknowledged) = torn {
+            let there = index.state.cursor.ordinal;
+            tracing::warn!(acknowledged, there, "a torn log was cut back to a block boundary");
         }
         telemetry::totals(&index.state.cursor);
-        Ok((index, OpenReport { lost_blocks, reconciled }))
+        Ok((index, OpenReport { torn, reconciled }))
     }
 
-    /// From now on a block may come after a gap. For imports that were told to; never for following.
+    /// From now on a block may come after a gap. For imports that were told to; never for
+    /// following.
     pub fn allow_holes(&mut self) {
         self.allow_holes = true;
     }
@@ -153,14 +160,17 @@ impl ChainIndex {
         let Applied::New(counts) = applied else { return Ok(applied) };
         self.commit(&pending, state, Durability::Synced)?;
         telemetry::applied(&self.state.cursor, &counts, started.elapsed());
-        self.prune()?;
+        if let Err(error) = self.prune() {
+            // The block is on disk and acknowledged; the next call is refused until a reopening.
+            tracing::error!(%error, "pruning failed");
+        }
         Ok(applied)
     }
 
     /// Starts catching up: many blocks share one flush, and queries see only what is flushed.
     ///
-    /// `coming` is how many more blocks the source is known to have. Undo data is left out for blocks
-    /// that will be deeper than the window once those are in.
+    /// `coming` is how many more blocks the source is known to have. Undo data is left out for
+    /// blocks that will be deeper than the window once those are in.
     pub fn bulk(&mut self, coming: u64) -> Bulk<'_> {
         let allow_holes = self.allow_holes;
         Bulk::new(self, coming, allow_holes)
@@ -210,8 +220,8 @@ impl ChainIndex {
     ///
     /// # Errors
     ///
-    /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands at a
-    /// block boundary and calling again continues.
+    /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands
+    /// at a block boundary and calling again continues.
     pub fn rollback(&mut self, target: Target) -> Result<RolledBack, RollbackError> {
         self.usable()?;
         let ordinal = rollback::resolve(&self.db, &self.state, target)?;
@@ -248,6 +258,15 @@ impl ChainIndex {
         INDEX_FAMILIES.into_iter().try_for_each(|family| self.db.compact(family))
     }
 
+    /// Waits until the database has nothing left to tidy up in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.db.settle()
+    }
+
     fn commit(
         &mut self,
         pending: &Pending,
@@ -272,8 +291,13 @@ impl ChainIndex {
 
     /// The disk now shows `state`.
     pub(crate) fn arrived(&mut self, state: State) {
-        self.acknowledged.write(state.cursor.ordinal);
         self.state = state;
+        self.note();
+    }
+
+    fn note(&self) {
+        let noted = Noted { sequence: self.db.sequence(), ordinal: self.state.cursor.ordinal };
+        self.acknowledged.write(noted);
     }
 
     /// The lists to keep; `None` with the index switched off.
@@ -281,8 +305,8 @@ impl ChainIndex {
         self.options.enabled.then_some(self.options.indexes)
     }
 
-    /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens when
-    /// it was switched off while the chain was rolled back.
+    /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens
+    /// when it was switched off while the chain was rolled back.
     fn reconcile(&mut self) -> Result<u64, OpenError> {
         if !self.options.enabled {
             return Ok(0);
@@ -311,6 +335,24 @@ impl ChainIndex {
         open::step_back_detached(&self.db, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;
         Ok(())
+    }
+}
+
+/// How often a broken database is asked whether somebody still uses it.
+const CLOSING_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Drop for ChainIndex {
+    /// After a failed write RocksDB may wait for space inside its own close. Closing then happens
+    /// on a thread of its own, so that the caller can report the failure and end.
+    fn drop(&mut self) {
+        if self.broken {
+            let db = self.db.clone();
+            thread::spawn(move || {
+                while Arc::strong_count(&db) > 1 {
+                    thread::sleep(CLOSING_INTERVAL);
+                }
+            });
+        }
     }
 }
 

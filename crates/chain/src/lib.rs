@@ -7,11 +7,11 @@
 //! | write | [`ChainIndex`]: one writer, block by block or in [`Bulk`] |
 //! | ask | [`Reader`]: any number, each answer from one moment |
 //!
-//! Invariants: the disk always shows a block boundary; a refused call changes nothing; what can be undone
-//! is undone exactly; bytes that are damaged are an error, never an answer.
+//! Invariants: the disk always shows a block boundary; a refused call changes nothing; what can be
+//! undone is undone exactly; bytes that are damaged are an error, never an answer.
 //!
-//! Deliberately absent: async, SQL, sockets, an abstraction over the storage engine, and any in-memory
-//! truth that the disk does not have.
+//! Deliberately absent: async, SQL, sockets, an abstraction over the storage engine, and any
+//! in-memory truth that the disk does not have.
 //!
 //! ```
 //! use unspent_chain::{ChainIndex, Options, Target, prepare};

@@ -1,17 +1,20 @@
 //! Opening a folder: what it is for, and where it stands.
 
-use std::{fs, io, path::Path, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use sha2::{Digest, Sha256};
 use unspent_model::{
-    Network,
+    Network, Outpoint,
     chain::{Era, GenesisCoin},
 };
 
 use crate::{
     codec::{
-        CodecError, Cursor, Hole, Horizon, Identity, Layout, SCHEMA_VERSION, StoredDelta,
-        StoredPoint, decode_delta, encode_outpoints,
+        Choices, CodecError, Cursor, Hole, Horizon, Identity, Layout, SCHEMA_VERSION, StoredDelta,
+        StoredPoint, decode_delta, decode_outpoints, encode_outpoints,
     },
     coin::Coin,
     db::{Batch, Db, Durability},
@@ -28,7 +31,8 @@ const DATABASE: &str = "db";
 /// The folder of the database, created if need be.
 pub(crate) fn database_folder(folder: &Path) -> Result<PathBuf, StoreError> {
     let database = folder.join(DATABASE);
-    fs::create_dir_all(&database).map_err(|error| unusable(&database, &error))?;
+    fs::create_dir_all(&database)
+        .map_err(|source| StoreError::Folder { folder: database.display().to_string(), source })?;
     Ok(database)
 }
 
@@ -39,10 +43,6 @@ pub(crate) fn existing_database(folder: &Path) -> Result<PathBuf, OpenError> {
         return Ok(database);
     }
     Err(OpenError::NotFound(folder.display().to_string()))
-}
-
-fn unusable(folder: &Path, error: &io::Error) -> StoreError {
-    StoreError::Corrupt { place: folder.display().to_string(), what: error.to_string() }
 }
 
 /// Checks or writes what the folder is for, and reads where it stands.
@@ -56,6 +56,7 @@ pub(crate) fn prepare(
     identify(db, network, &mut batch)?;
     if options.enabled {
         layout(db, options.indexes, genesis, &mut batch)?;
+        batch.put(Family::UtxoMeta, names::CHOICES, &choices(options).encode())?;
     }
     batch.commit(Durability::Synced)?;
     Ok(state(db, options.enabled)?)
@@ -69,6 +70,9 @@ pub(crate) fn identity(db: &Db) -> Result<Option<Identity>, StoreError> {
 fn identify(db: &Db, wanted: Network, batch: &mut Batch<'_>) -> Result<(), OpenError> {
     match identity(db)? {
         Some(found) => check_identity(&found, wanted),
+        None if points::last(db)?.is_some() => {
+            Err(StoreError::absent(Family::ChainMeta.name(), names::IDENTITY).into())
+        }
         None => {
             let identity = Identity { schema: SCHEMA_VERSION, network: wanted };
             Ok(batch.put(Family::ChainMeta, names::IDENTITY, &identity.encode())?)
@@ -86,6 +90,19 @@ pub(crate) fn check_identity(found: &Identity, wanted: Network) -> Result<(), Op
     Ok(())
 }
 
+fn choices(options: &Options) -> Choices {
+    Choices {
+        prune_depth: options.prune_depth,
+        rollback_window: options.rollback_window,
+        self_contained: options.self_contained,
+    }
+}
+
+/// What the operator chose last; `None` when there is no index yet.
+pub(crate) fn stored_choices(db: &Db) -> Result<Option<Choices>, StoreError> {
+    read(db, Family::UtxoMeta, names::CHOICES, Choices::decode)
+}
+
 /// How the index was built; `None` when there is none yet.
 pub(crate) fn stored_layout(db: &Db) -> Result<Option<Layout>, StoreError> {
     read(db, Family::UtxoMeta, names::LAYOUT, Layout::decode)
@@ -99,6 +116,9 @@ fn layout(
 ) -> Result<(), OpenError> {
     let digest = (!genesis.is_empty()).then(|| genesis_digest(genesis));
     let Some(found) = stored_layout(db)? else {
+        if db.get(Family::UtxoMeta, names::CURSOR)?.is_some() {
+            return Err(StoreError::absent(Family::UtxoMeta.name(), names::LAYOUT).into());
+        }
         return create(wanted, genesis, digest, batch);
     };
     let Layout { address_hash, payment_credential, .. } = found;
@@ -162,6 +182,12 @@ fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
         hash.update([u8::from(coin.is_redeem)]);
     }
     hash.finalize().into()
+}
+
+/// The coins of genesis that Allegra withdraws if nobody claimed them, sorted.
+pub(crate) fn redeem_coins(db: &Db) -> Result<Vec<Outpoint>, StoreError> {
+    let stored = read(db, Family::UtxoMeta, names::REDEEM, decode_outpoints)?;
+    stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::REDEEM))
 }
 
 /// Where the store stands on disk.

@@ -1,11 +1,12 @@
 //! Changes on their way to the disk: an overlay over the database.
 //!
-//! Near the tip it holds one block; in bulk it holds many, and coins that are born and die inside it
-//! never reach the disk. It is carried out as one batch, so the disk always shows a block boundary.
+//! Near the tip it holds one block; in bulk it holds many, and coins that are born and die inside
+//! it never reach the disk. It is carried out as one batch, so the disk always shows a block
+//! boundary.
 //!
 //! Invariant: blocks are either applied or undone into one overlay, never both.
 
-use std::collections::HashMap;
+use std::{cmp::Ordering, collections::HashMap};
 
 use unspent_model::{
     BlockHash, Outpoint,
@@ -167,11 +168,11 @@ impl Pending {
     }
 
     fn write_coins(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
-        let mut coins: Vec<_> = self.slots.iter().collect();
-        coins.sort_unstable_by_key(|(outpoint, _)| **outpoint);
-        for (outpoint, slot) in coins {
+        let coins: Vec<_> = self.slots.iter().collect();
+        for (outpoint, slot) in by_key(&coins, |(outpoint, _)| &outpoint.tx.0, |a, b| a.0.cmp(b.0))
+        {
             let value = slot.after.as_ref().map(|coin| coin.value());
-            batch.set(Family::Unspent, &OutpointKey(*outpoint).encode(), value)?;
+            batch.set(Family::Unspent, &OutpointKey(**outpoint).encode(), value)?;
         }
         Ok(())
     }
@@ -189,9 +190,9 @@ impl Pending {
                 entries.extend(credential.flatten().map(|key| (key.encode(), stays)));
             }
         }
-        // Deletions sort before insertions of the same key, so that a coin replaced by its equal stays.
-        entries.sort_unstable();
-        for (key, stays) in &entries {
+        // Deletions sort before insertions of the same key, so that a coin replaced by its equal
+        // stays.
+        for (key, stays) in by_key(&entries, |(key, _)| key, Ord::cmp) {
             batch.set(Family::Address, key, stays.then_some(&[]))?;
         }
         Ok(())
@@ -209,4 +210,20 @@ impl Pending {
         }
         Ok(())
     }
+}
+
+/// The items in the order of their keys. Only the keys' first bytes are moved about: they decide
+/// nearly always, and the items themselves are large.
+fn by_key<T>(
+    items: &[T],
+    key: impl Fn(&T) -> &[u8],
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> impl Iterator<Item = &T> {
+    let first_bytes = |item: &T| {
+        let key = key(item);
+        key.first_chunk::<16>().map_or(0, |first| u128::from_be_bytes(*first))
+    };
+    let mut order: Vec<(u128, &T)> = items.iter().map(|item| (first_bytes(item), item)).collect();
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(a.1, b.1)));
+    order.into_iter().map(|(_, item)| item)
 }

@@ -1,8 +1,9 @@
 //! Forgetting: spent records and deltas that no rollback can need any more.
 //!
-//! Invariant: a block's spent records go by its own delta's list, never after the delta and, where the
-//! delta is compact, in the same batch with it. The horizon moves in that batch too. A pass is bounded
-//! by entries, but takes at least one whole block (two while behind), so pruning always keeps up.
+//! Invariant: a block's spent records go by its own delta's list, never after the delta and, where
+//! the delta is compact, in the same batch with it. The horizon moves in that batch too. A pass is
+//! bounded by entries, but takes at least one whole block (two while behind), so pruning always
+//! keeps up.
 
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, decode_delta},
@@ -23,8 +24,8 @@ pub struct Pruned {
     pub behind: u64,
 }
 
-/// Up to which ordinal deltas and spent records are due, with the chain at `cursor`. What lies below the
-/// floor is of no use any more, however recent.
+/// Up to which ordinal deltas and spent records are due, with the chain at `cursor`. What lies
+/// below the floor is of no use any more, however recent.
 fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
     let below = |depth| cursor.ordinal.saturating_sub(depth).max(horizon.floor);
     (below(options.delta_depth()), below(options.spent_depth()).max(horizon.spends_floor))

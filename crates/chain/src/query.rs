@@ -6,7 +6,8 @@ use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Reco
 
 use crate::{
     codec::{
-        Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent,
+        Choices, Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta,
+        decode_spent,
     },
     coin::Coin,
     cursor::PageCursor,
@@ -95,6 +96,8 @@ pub struct Status {
     pub holes: Vec<Hole>,
     /// The lists that are kept.
     pub indexes: Option<Indexes>,
+    /// Windows and delta mode as last chosen.
+    pub choices: Option<Choices>,
     /// Bytes on disk by column family.
     pub sizes: Vec<(&'static str, u64)>,
 }
@@ -200,7 +203,8 @@ impl Reader {
         Ok(balance)
     }
 
-    /// The undo data of the block at `height` (of the boundary block too, if one shares the height).
+    /// The undo data of the block at `height` (of the boundary block too, if one shares the
+    /// height).
     ///
     /// # Errors
     ///
@@ -274,12 +278,13 @@ impl Reader {
                 address_hash: layout.address_hash,
                 payment_credential: layout.payment_credential,
             }),
+            choices: if self.enabled { open::stored_choices(&self.db)? } else { None },
             sizes: sizes.collect::<Result<_, StoreError>>()?,
         })
     }
 
-    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores byte
-    /// by byte.
+    /// Every entry of a column family as it lies on disk, in key order: for comparing two stores
+    /// byte by byte.
     ///
     /// # Errors
     ///
@@ -362,7 +367,7 @@ fn scan_owner(
 }
 
 /// The records behind list entries, in the order of the entries.
-fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record)>, QueryError> {
+fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record)>, StoreError> {
     let mut order: Vec<(Outpoint, usize)> =
         keys.iter().enumerate().map(|(at, key)| (key.outpoint, at)).collect();
     order.sort_unstable();
@@ -371,7 +376,10 @@ fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record
     let values = view.multi_get(Family::Unspent, &sorted)?;
     let mut found = Vec::with_capacity(keys.len());
     for (((outpoint, at), key), value) in order.into_iter().zip(&sorted).zip(values) {
-        let value = value.ok_or(QueryError::Dangling(outpoint))?;
+        let value = value.ok_or_else(|| StoreError::Corrupt {
+            place: format!("{}[{outpoint:?}]", Family::Address.name()),
+            what: "the coin is listed but not unspent".into(),
+        })?;
         let record = Coin::decode(&value);
         let record = record.map_err(StoreError::value(Family::Unspent.name(), key))?;
         found.push((at, (outpoint, record)));
@@ -385,14 +393,7 @@ fn add_up(
     keys: &mut Vec<AddressKey>,
     balance: &mut Balance,
 ) -> Result<(), StoreError> {
-    let coins = records(view, keys).map_err(|error| match error {
-        QueryError::Store(error) => error,
-        other => StoreError::Corrupt {
-            place: Family::Address.name().to_owned(),
-            what: other.to_string(),
-        },
-    })?;
-    for (_, record) in coins {
+    for (_, record) in records(view, keys)? {
         balance.coins += 1;
         balance.lovelace += u128::from(record.output.lovelace);
         for asset in record.output.assets {

@@ -1,7 +1,7 @@
 //! Undoing blocks from our own records, newest first.
 //!
-//! Invariant: refusals come before the first change. Undone blocks share batches, and each batch ends on
-//! a block boundary; if the disk fails between two, calling again continues.
+//! Invariant: refusals come before the first change. Undone blocks share batches, and each batch
+//! ends on a block boundary; if the disk fails between two, calling again continues.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,8 @@ fn allowed(db: &Db, state: &State, ordinal: u64) -> Result<(), RollbackError> {
     Ok(())
 }
 
-/// Takes the block at the cursor back into the overlay; returns how many coin changes that reversed.
+/// Takes the block at the cursor back into the overlay; returns how many coin changes that
+/// reversed.
 pub(crate) fn undo_block(
     db: &Db,
     pending: &mut Pending,

@@ -7,13 +7,13 @@
 //! | `chain_meta` | name | identity, holes |
 //! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record |
 //! | `utxo_spent` | [`OutpointKey`] | spent record |
-//! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot u64, tx position u32, outpoint (36) | empty |
+//! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot, tx position u32, outpoint | empty |
 //! | `utxo_block_delta` | ordinal u64 | delta |
-//! | `utxo_meta` | name | cursor, horizon, layout, redeem coins |
+//! | `utxo_meta` | name | cursor, horizon, layout, choices, redeem coins |
 //! | `utxo_mmr_nodes` | reserved for the verifiable variant; not created by this one | |
 //!
-//! Numbers in keys are big-endian, so byte order is chain order. Ordinals count applied blocks: heights
-//! may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
+//! Numbers in keys are big-endian, so byte order is chain order. Ordinals count applied blocks:
+//! heights may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
 
 use unspent_model::{Outpoint, TxId};
 
@@ -69,6 +69,7 @@ pub(crate) mod names {
     pub(crate) const HORIZON: &[u8] = b"horizon";
     pub(crate) const LAYOUT: &[u8] = b"layout";
     pub(crate) const REDEEM: &[u8] = b"redeem";
+    pub(crate) const CHOICES: &[u8] = b"choices";
 }
 
 /// A key that is no key of ours.

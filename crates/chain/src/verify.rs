@@ -1,7 +1,7 @@
 //! A consistency check: index, coins, spends, deltas and points against each other.
 //!
-//! It reads everything once and looks each entry's counterpart up. Differences are named, up to a limit;
-//! bytes that can't be read at all end the check with an error.
+//! It reads everything once and looks each entry's counterpart up. Differences are named, up to a
+//! limit; bytes that can't be read at all end the check with an error.
 
 use std::{collections::HashSet, fmt};
 
@@ -78,6 +78,7 @@ impl Reader {
         self.enabled()?;
         let state = open::state(&self.db, true)?;
         let layout = open::stored_layout(&self.db)?;
+        open::redeem_coins(&self.db)?;
         let indexes = layout.map(|layout| Indexes {
             address_hash: layout.address_hash,
             payment_credential: layout.payment_credential,
@@ -94,7 +95,8 @@ impl Reader {
         check.coins()?;
         check.lists()?;
         check.spends()?;
-        check.deltas()?;
+        let recorded = check.deltas()?;
+        check.surplus_spends(recorded)?;
         let mut report = check.report;
         report.holes = state.holes.iter().map(|hole| (hole.left_at, hole.resumes_at)).collect();
         report.missing_inputs = state.cursor.missing_inputs;
@@ -157,11 +159,12 @@ impl Check<'_> {
         if cursor.ordinal > tip {
             self.report.found(family, cursor.ordinal, "the index is ahead of the chain");
         }
-        self.each(Family::Hashes, |_, report, key, value| {
-            let ordinal = decode_ordinal(value);
-            let ordinal = ordinal.map_err(StoreError::key(Family::Hashes.name(), value))?;
-            if ordinal == 0 || ordinal > tip {
-                report.found(Family::Hashes, hex(key), "leads to no block");
+        self.each(Family::Hashes, |view, report, key, value| {
+            let point = view.get(Family::Points, value)?;
+            let point = point.map(|bytes| StoredPoint::decode(&bytes)).transpose();
+            let point = point.map_err(StoreError::value(Family::Points.name(), value))?;
+            if point.is_none_or(|point| point.point.hash.0 != key) {
+                report.found(Family::Hashes, hex(key), "leads to no block of that hash");
             }
             Ok(())
         })
@@ -192,7 +195,8 @@ impl Check<'_> {
         let Cursor { coins: noted, value: noted_value, .. } = self.cursor;
         if (coins, value_sum) != (noted, noted_value) {
             let what = format!(
-                "{coins} coins worth {value_sum} are there, the cursor says {noted} worth {noted_value}"
+                "{coins} coins worth {value_sum} are there, \
+                 the cursor says {noted} worth {noted_value}"
             );
             self.report.found(Family::UtxoMeta, "cursor", what);
         }
@@ -276,7 +280,34 @@ impl Check<'_> {
         Ok(spends)
     }
 
-    fn deltas(&mut self) -> Result<(), StoreError> {
+    /// Every spent record is on some delta's list: as many records as `recorded` list entries. Only
+    /// when the numbers differ are the odd ones looked for by name.
+    fn surplus_spends(&mut self, recorded: u64) -> Result<(), StoreError> {
+        let family = Family::Spent.name();
+        let there = self.report.checked.iter().find(|(name, _)| *name == family);
+        if there.is_none_or(|(_, count)| *count == recorded) {
+            return Ok(());
+        }
+        let mut listed = HashSet::new();
+        self.view.scan_all(Family::Delta, |key, value| {
+            let delta =
+                decode_delta(value).map_err(StoreError::value(Family::Delta.name(), key))?;
+            listed.extend(delta.spent.iter().map(|spent| spent.outpoint));
+            Ok(())
+        })?;
+        let Self { view, report, .. } = self;
+        view.scan_all(Family::Spent, |key, _| {
+            let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
+            if !listed.contains(&outpoint) {
+                report.found(Family::Spent, outpoint, "is on no delta's list");
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks every delta; returns how many spends they list that have a record.
+    fn deltas(&mut self) -> Result<u64, StoreError> {
+        let mut recorded = 0;
         let mut expected = self.horizon.floor + 1;
         let horizon = self.horizon;
         let unrecorded = self.unrecorded_spends()?;
@@ -289,29 +320,35 @@ impl Check<'_> {
                 if ordinal <= horizon.swept_deltas {
                     report.found(family, ordinal, "should have been pruned");
                 }
+                for spent in &delta.spent {
+                    let key = OutpointKey(spent.outpoint).encode();
+                    recorded += u64::from(view.get(Family::Spent, &key)?.is_some());
+                }
                 return Ok(());
             }
             if ordinal != expected {
                 report.found(family, expected, "is missing inside the window");
             }
             expected = ordinal + 1;
-            check_delta(view, report, ordinal, &delta, &unrecorded)
+            recorded += check_delta(view, report, ordinal, &delta, &unrecorded)?;
+            Ok(())
         })?;
         if expected != self.cursor.ordinal + 1 {
             let what = format!("the last delta is {}", expected - 1);
             self.report.found(family, self.cursor.ordinal, what);
         }
-        Ok(())
+        Ok(recorded)
     }
 }
 
+/// Checks one delta; returns how many of its spends have a record.
 fn check_delta(
     view: &View<'_>,
     report: &mut Report,
     ordinal: u64,
     delta: &StoredDelta,
     unrecorded: &HashSet<Outpoint>,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let point = view.get(Family::Points, &ordinal.to_be_bytes())?;
     let point = point.map(|bytes| StoredPoint::decode(&bytes)).transpose();
     let key = ordinal.to_be_bytes();
@@ -319,6 +356,7 @@ fn check_delta(
     if point.is_none_or(|point| point.point != delta.point) {
         report.found(Family::Delta, ordinal, "belongs to another block than its point");
     }
+    let mut recorded = 0;
     for spent in &delta.spent {
         let key = OutpointKey(spent.outpoint).encode();
         let Some(value) = view.get(Family::Spent, &key)? else {
@@ -328,6 +366,7 @@ fn check_delta(
             }
             continue;
         };
+        recorded += 1;
         let found = decode_spent(&value).map_err(StoreError::value(Family::Spent.name(), &key))?;
         if found.at != delta.point {
             report.found(Family::Spent, spent.outpoint, "names another block than its delta");
@@ -354,7 +393,7 @@ fn check_delta(
             }
         }
     }
-    Ok(())
+    Ok(recorded)
 }
 
 fn compare_body(report: &mut Report, outpoint: Outpoint, kept: Option<&Record>, found: &Record) {

@@ -3,7 +3,8 @@
 //! Invariants: `coins` is always the unspent set of the active branch; every block in the tree was
 //! valid on its parent; the active branch is a longest one, the first seen among equals. Scripts
 //! are not run: a coin of a simulated address needs its own witness, any other script is taken on
-//! trust, so that wallets outside may send signed transactions. Relative lock times aren't modelled.
+//! trust, so that wallets outside may send signed transactions. Relative lock times aren't
+//! modelled.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

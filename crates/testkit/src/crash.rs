@@ -1,8 +1,8 @@
 //! The crash runner: a test re-executes its own binary as a worker and ends it at a bad moment.
 //!
-//! A worker is an ordinary test that does nothing unless [`role`] says otherwise. It tells its parent
-//! what it is doing through a [`Note`], which survives `SIGKILL` because it lies in the page cache.
-//! [`Rng`] makes every choice repeatable from a seed.
+//! A worker is an ordinary test that does nothing unless [`role`] says otherwise. It tells its
+//! parent what it is doing through a [`Note`], which survives `SIGKILL` because it lies in the page
+//! cache. [`Rng`] makes every choice repeatable from a seed.
 //!
 //! Deliberately absent: power failure. A killed process loses its memory, not what it handed to the
 //! kernel.

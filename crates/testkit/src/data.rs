@@ -1,7 +1,7 @@
 //! Real chains and vectors, kept outside the repository.
 //!
-//! The folder is `$UNSPENT_TESTDATA`, else `../shared/testdata` beside the repository. A clone without
-//! it still passes: such tests say that they are skipped.
+//! The folder is `$UNSPENT_TESTDATA`, else `../shared/testdata` beside the repository. A clone
+//! without it still passes: such tests say that they are skipped.
 
 use std::{fs, io, path::PathBuf};
 

@@ -25,6 +25,33 @@
 //! wallet's own row and carried out in the same database transaction. Rules live in the model;
 //! here are only statements and their order.
 //!
+//! ```
+//! use unspent_model::Network;
+//! use unspent_sql::Options;
+//! use unspent_wallet::{NewAccount, NewWallet, Room};
+//!
+//! # let folder = std::env::temp_dir().join(format!("unspent-wallet-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # let url = format!("sqlite:{}", folder.join("wallet.db").display());
+//! let room = Room::open(&url.parse()?, Network::Bitcoin, Options::default())?;
+//! let xpub = "xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqs\
+//!             efD265TMg7usUDFdp6W1EGMcet8";
+//! let receive = format!("wpkh({xpub}/<0;1>/*)");
+//! let wallet = room.create_wallet(
+//!     &NewWallet {
+//!         name: "savings".into(),
+//!         accounts: vec![NewAccount { name: "main".into(), receive, change: None }],
+//!         birthday: 0,
+//!         gap_limit: 20,
+//!     },
+//!     1_700_000_000_000_000,
+//! )?;
+//! assert_eq!(room.balance(wallet, 1, 1_700_000_000_000_001)?.total(), 0);
+//! # drop(room);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Deliberately absent: private keys, a network connection, a clock (time is an argument), threads.
 
 pub mod audit;

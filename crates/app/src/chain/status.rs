@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use unspent_chain::{Reader, Status};
+use unspent_model::Family;
 
 use super::{json::PointJson, text};
 use crate::{
@@ -124,7 +125,9 @@ pub(crate) fn run(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Ou
 
 fn rows(status: &Status, shown: &StatusJson) -> Vec<(&'static str, String)> {
     let number = |number: u64| text::grouped(u128::from(number));
-    let lists = match (shown.index.address_hash, shown.index.payment_credential) {
+    // Bitcoin has no credentials, whatever the switch says.
+    let credentials = shown.index.payment_credential && status.network.family() == Family::Cardano;
+    let lists = match (shown.index.address_hash, credentials) {
         (true, true) => "by address, by payment credential",
         (true, false) => "by address",
         (false, true) => "by payment credential",

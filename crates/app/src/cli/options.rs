@@ -1,6 +1,7 @@
 //! The options of the chain room as arguments.
 //!
-//! What a folder knows of itself (which lists it keeps, whether it has an index) need not be repeated.
+//! What a folder knows of itself (which lists it keeps, whether it has an index, its windows and
+//! delta mode) need not be repeated.
 
 use clap::{Args, ValueEnum};
 use unspent_chain::{Indexes, IndexingStrategy, Options, Status};
@@ -26,10 +27,11 @@ pub(crate) struct OptionArgs {
     /// How the coin set is stored [default: classic]
     #[arg(long, env = "UNSPENT_UTXO_STORE", value_enum, help_heading = "Index")]
     pub(crate) store: Option<StoreArg>,
-    /// Forget spent coins this many blocks after their spend [default: 288 Bitcoin, 2160 Cardano]
+    /// Forget spent coins this many blocks after their spend [default: as before, else 288 Bitcoin,
+    /// 2160 Cardano]
     #[arg(long, env = "UNSPENT_UTXO_PRUNE_DEPTH", value_name = "BLOCKS", help_heading = "Index")]
     pub(crate) prune_depth: Option<u64>,
-    /// Blocks that can be undone [default: 288 Bitcoin, 4320 Cardano]
+    /// Blocks that can be undone [default: as before, else 288 Bitcoin, 4320 Cardano]
     #[arg(
         long,
         env = "UNSPENT_UTXO_ROLLBACK_WINDOW",
@@ -64,7 +66,8 @@ pub(crate) struct OptionArgs {
         help_heading = "Index"
     )]
     pub(crate) indexing_strategy: Option<IndexingStrategy>,
-    /// Deltas carry the bodies of coins, so that undoing needs no spent records [default: false]
+    /// Deltas carry the bodies of coins, so that undoing needs no spent records [default: as
+    /// before, else false]
     #[arg(
         long,
         env = "UNSPENT_UTXO_DELTA_SELF_CONTAINED",
@@ -96,6 +99,11 @@ impl OptionArgs {
         // A folder without blocks hasn't made up its mind yet.
         let built = known.filter(|status| status.chain.is_some());
         options.enabled = self.enabled.or(built.map(|status| status.enabled)).unwrap_or(true);
+        if let Some(chosen) = built.and_then(|status| status.choices) {
+            options.prune_depth = chosen.prune_depth;
+            options.rollback_window = chosen.rollback_window;
+            options.self_contained = chosen.self_contained;
+        }
         set(&mut options.prune_depth, self.prune_depth);
         set(&mut options.rollback_window, self.rollback_window);
         set(&mut options.prune_batch_size, self.prune_batch_size);

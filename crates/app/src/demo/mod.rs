@@ -1,5 +1,5 @@
-//! The main job in a minute: a simulated chain is imported, a competing branch replaces its end, and
-//! the result is compared with the simulator's own truth.
+//! The main job in a minute: a simulated chain is imported, a competing branch replaces its end,
+//! and the result is compared with the simulator's own truth.
 
 mod folder;
 mod world;

@@ -99,8 +99,8 @@ impl World {
         Ok(path)
     }
 
-    /// A coin that both branches spend, each by another transaction; else one that goes with the old
-    /// branch.
+    /// A coin that both branches spend, each by another transaction; else one that goes with the
+    /// old branch.
     pub(crate) fn contested_coin(&self, reorg: &Reorg) -> Option<Outpoint> {
         let old = reorg.old.iter().filter_map(|hash| self.sim.block(hash));
         let mut txs = old.flat_map(|block| &block.block.txdata);

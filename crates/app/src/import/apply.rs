@@ -85,7 +85,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Applies blocks until `goes_on` says no, the source or the limit is reached, or a signal comes.
+    /// Applies blocks until `goes_on` says no, the source or the limit is reached, or a signal
+    /// comes.
     fn feed(
         &mut self,
         mut apply: impl FnMut(PreparedBlock) -> Result<Applied, ApplyError>,

@@ -54,8 +54,8 @@ fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point
     Ok(block.with_context(named)?.header.point)
 }
 
-/// Blocks above what was seen before and up to the limit. A boundary block at the very height seen is
-/// left out, which errs on the safe side.
+/// Blocks above what was seen before and up to the limit. A boundary block at the very height seen
+/// is left out, which errs on the safe side.
 fn count_between(
     network: Network,
     file: &InputFile,

@@ -106,7 +106,8 @@ pub(crate) struct Contents {
     pub(crate) ends: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Counts the blocks of a file, by its `.secondary` where there is one that fits, else by reading it.
+/// Counts the blocks of a file, by its `.secondary` where there is one that fits, else by reading
+/// it.
 pub(crate) fn survey(file: &InputFile) -> anyhow::Result<Contents> {
     if let Some(contents) = by_secondary(file) {
         return Ok(contents);
@@ -128,7 +129,8 @@ pub(crate) fn in_file(path: &Path) -> String {
     format!("in {}", path.display())
 }
 
-/// Entry of a secondary index: offset u64, header offset and size u16, checksum u32, hash, slot u64.
+/// Entry of a secondary index: offset u64, header offset and size u16, checksum u32, hash, slot
+/// u64.
 const SECONDARY_ENTRY: usize = 56;
 
 /// `None` when the index is absent or contradicts the chunk; the chunk itself is then read.

@@ -1,7 +1,7 @@
 //! Which files are meant by the paths given, in which order.
 //!
-//! A file named by hand is always taken. In a folder, what looks like block files is taken, in natural
-//! order of the names, and companions (indexes, undo files, notes) are left alone.
+//! A file named by hand is always taken. In a folder, what looks like block files is taken, in
+//! natural order of the names, and companions (indexes, undo files, notes) are left alone.
 
 use std::{
     cmp::Ordering,

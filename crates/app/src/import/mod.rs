@@ -1,7 +1,7 @@
 //! Block files to the chain room.
 //!
-//! First everything is looked at and a plan is made; only then is the folder opened for writing (or,
-//! where it exists, changed). A refused import of a new folder leaves no folder behind.
+//! First everything is looked at and a plan is made; only then is the folder opened for writing
+//! (or, where it exists, changed). A refused import of a new folder leaves no folder behind.
 
 mod apply;
 mod bitcoin;
@@ -178,9 +178,8 @@ fn warnings(
     if !options.enabled {
         warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
     }
-    if found.lost_blocks > 0 {
-        let lost = found.lost_blocks;
-        warnings.push(format!("{lost} blocks at the end were lost in a crash and are read again"));
+    if found.torn.is_some() {
+        warnings.push("the last writes were lost in a crash; their blocks are read again".into());
     }
     if found.reconciled > 0 {
         let undone = found.reconciled;

@@ -1,7 +1,8 @@
 //! Reading and decoding ahead of the thread that applies.
 //!
-//! One thread reads and gathers blocks into batches, some threads decode them, and the batches come out
-//! in the order in which they were read. Invariant: what is in flight is bounded, in blocks and bytes.
+//! One thread reads and gathers blocks into batches, some threads decode them, and the batches come
+//! out in the order in which they were read. Invariant: what is in flight is bounded, in blocks and
+//! bytes.
 
 use std::{
     num::NonZero,

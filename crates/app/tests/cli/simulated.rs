@@ -194,6 +194,20 @@ fn upkeep_and_questions_need_no_options_that_the_folder_knows() {
     let status = folder.chain(&["status"]).json();
     assert_eq!(status["index"]["payment_credential"], true);
     assert_eq!(status["index"]["address_hash"], false);
+    // The windows chosen last hold until others are given.
+    assert_eq!(status["rollback_blocks"], 3);
+}
+
+#[test]
+fn a_larger_window_is_remembered_by_later_commands() {
+    let sim = busy_chain(4);
+    let folder = Folder::new();
+    let file = file_of(sim.active_blocks().map(|block| &block.block), [0; 8]);
+    let file = write(&folder, "blk00000.dat", &file);
+    let windows = ["--prune-depth", "5", "--rollback-window", "60"];
+    folder.import(&[REGTEST, windows.as_slice()].concat(), &[&file]).json();
+    folder.chain(&["prune"]).json();
+    assert_eq!(folder.chain(&["status"]).json()["rollback_blocks"], 60);
 }
 
 #[test]

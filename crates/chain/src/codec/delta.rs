@@ -5,7 +5,7 @@
 //! | 0 | block number | 5 | flags `{0: contains invalid tx}` |
 //! | 1 | slot | 6 | tx flags `[{0: tx, 1: is invalid, 2: had collateral return}]` |
 //! | 2 | block hash | 7 | reserved for the MMR |
-//! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten `[{0: outpoint, 1: record}]` (ours) |
+//! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten, as 3 with bodies (ours) |
 //! | 4 | spent `[{0: outpoint, 1: record, 2: spender}]` | 9 | missing inputs (ours) |
 //!
 //! Compact deltas leave out the records and spenders of 3 and 4: they lie in `utxo_unspent` and
@@ -153,14 +153,23 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
         let invalid = tx_flags.iter().any(|flags: &TxFlags| flags.is_invalid);
         match (height, slot, hash, created, spent, flags) {
             (Some(height), Some(slot), Some(hash), Some(created), Some(spent), Some(flags))
-                if flags == invalid =>
+                if flags == invalid && one_mode(&created, &spent) =>
             {
                 let point = Point { height, slot, hash };
                 Ok(StoredDelta { point, created, spent, tx_flags, overwritten, missing })
             }
-            _ => Err(from.error("delta lacks a field or its flags disagree")),
+            _ => Err(from.error("delta lacks a field or its parts disagree")),
         }
     })
+}
+
+/// Either every entry has its body or none has, and compact entries name no spender.
+fn one_mode(created: &[StoredCreated], spent: &[StoredSpent]) -> bool {
+    let bodies = created.iter().map(|entry| entry.record.is_some());
+    let bodies = bodies.chain(spent.iter().map(|entry| entry.record.is_some()));
+    let (all, any) = bodies.fold((true, false), |(all, any), has| (all && has, any || has));
+    let compact = !any && spent.iter().all(|entry| entry.by.is_none());
+    (any && all) || compact
 }
 
 fn not_empty<T>(

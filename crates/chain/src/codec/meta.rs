@@ -128,7 +128,8 @@ impl Cursor {
     }
 }
 
-/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends, 3 spends floor}`, all ordinals.
+/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends, 3 spends floor}`, all
+/// ordinals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Horizon {
     /// The lowest block that a rollback may return to.
@@ -223,6 +224,38 @@ impl Layout {
             let genesis =
                 if with_genesis { Some(numbered(from, 2, Strict::array_of)?) } else { None };
             Ok(Self { address_hash, payment_credential, genesis })
+        })
+    }
+}
+
+/// What the operator chose last: `{0 prune depth, 1 rollback window, 2 self-contained deltas}`.
+/// Kept so that a later command without these options doesn't forget more than was meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choices {
+    /// Blocks after which a spent coin is forgotten.
+    pub prune_depth: u64,
+    /// Blocks that can be undone.
+    pub rollback_window: u64,
+    /// Deltas carry bodies.
+    pub self_contained: bool,
+}
+
+impl Choices {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        value(24, |to| {
+            to.map(3)?.u8(0)?.u64(self.prune_depth)?.u8(1)?.u64(self.rollback_window)?;
+            to.u8(2)?.bool(self.self_contained)?;
+            Ok(())
+        })
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        whole(bytes, |from| {
+            expect_fields(from, 3)?;
+            let prune_depth = numbered(from, 0, Strict::u64)?;
+            let rollback_window = numbered(from, 1, Strict::u64)?;
+            let self_contained = numbered(from, 2, Strict::bool)?;
+            Ok(Self { prune_depth, rollback_window, self_contained })
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Values on disk: one version byte, then canonical CBOR with the integer keys of the format.
 //!
-//! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map keys
-//! ascend, what is absent is left out. [`Strict`] refuses everything else, so that bytes which decode
-//! re-encode to themselves, and a digest over bytes is a digest over meaning.
+//! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map
+//! keys ascend, what is absent is left out. [`Strict`] refuses everything else, so that bytes which
+//! decode re-encode to themselves, and a digest over bytes is a digest over meaning.
 
 mod delta;
 mod meta;
@@ -11,8 +11,9 @@ mod spent;
 mod strict;
 
 pub use delta::{StoredCreated, StoredDelta, StoredSpent, decode_delta, encode_delta};
-pub use meta::{Cursor, Hole, Horizon, Identity, SCHEMA_VERSION, StoredPoint};
+pub use meta::{Choices, Cursor, Hole, Horizon, Identity, SCHEMA_VERSION, StoredPoint};
 pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
+pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};
 pub use spent::{SpentRecord, decode_spent, encode_spent};
 pub(crate) use strict::Strict;

@@ -25,12 +25,14 @@ const USUAL_LENGTH: usize = 160;
 
 /// The record in canonical CBOR, without the version byte.
 pub fn encode_record(record: &Record) -> Vec<u8> {
-    let extra = record.output.inline_datum.as_ref().map_or(0, Vec::len)
-        + record.output.script_ref.as_ref().map_or(0, Vec::len)
-        + record.output.addr.len();
-    let mut bytes = Vec::with_capacity(USUAL_LENGTH + extra);
-    super::infallible(write(record, &mut Encoder::new(&mut bytes)));
+    let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+    append_record(record, &mut bytes);
     bytes
+}
+
+/// Appends the record to a buffer that may be used again.
+pub(crate) fn append_record(record: &Record, to: &mut Vec<u8>) {
+    super::infallible(write(record, &mut Encoder::new(to)));
 }
 
 /// Reads a record back from what [`encode_record`] wrote.

@@ -108,11 +108,11 @@ fn examine(store: &Store, folder: &Path, what: &str) -> Outcome {
     let right = store.history.tip_after(store.history.steps.len());
     match answers(store, &index.reader(), what) {
         Outcome::Right if tip == right.map(|right| store.history.point(right)) => {
-            assert_eq!(report.lost_blocks, 0, "{what}");
+            assert_eq!(report.torn, None, "{what}");
             Outcome::Right
         }
         Outcome::Right => {
-            assert!(report.lost_blocks > 0, "{what}: blocks are lost and nobody says so");
+            assert!(report.torn.is_some(), "{what}: writes are lost and nobody says so");
             Outcome::EarlierBlock
         }
         other => other,
@@ -211,4 +211,14 @@ fn files_that_hold_no_coins_may_be_missing() {
         let outcomes = without(kind);
         assert!(outcomes.iter().all(|o| *o == Outcome::Right), "{kind}: {outcomes:?}");
     }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_unavailable_not_damaged() {
+    let folder = crate::scratch();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let options = History::stored(42, false).options(30);
+    let error = ChainIndex::open(&file, NETWORK, options, &[]).err().unwrap();
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
 }

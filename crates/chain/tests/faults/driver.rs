@@ -142,6 +142,12 @@ impl<'a> Run<'a> {
 
     /// The folder is consistent and stands at a tip that a crash may leave.
     pub fn check_boundary(&self, what: &str) {
+        self.check_tip(what);
+        assert_eq!(self.report.torn, None, "{what}: a killed process loses nothing");
+    }
+
+    /// The same without what the store says of lost blocks: its note can't be written on a full disk.
+    pub fn check_tip(&self, what: &str) {
         let tip = self.tip();
         let possible = self.history.possible_tips(self.done);
         let step = self.history.steps.get(self.done);
@@ -151,9 +157,6 @@ impl<'a> Run<'a> {
             self.done
         );
         self.check_contents(what);
-        if !matches!(step, Some(Step::Rollback(_))) {
-            assert_eq!(self.report.lost_blocks, 0, "{what}: a killed process loses nothing");
-        }
     }
 
     /// The contents are exactly those of the tip.

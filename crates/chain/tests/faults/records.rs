@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rocksdb::{DB, IteratorMode, Options};
 use unspent_chain::{
-    ChainIndex, Order, Owner, QueryError, Reader,
+    ChainIndex, Kind, Order, Owner, Reader,
     schema::{AddressKey, Family, OutpointKey},
 };
 
@@ -215,7 +215,9 @@ fn a_missing_coin_is_named_by_verify_and_by_pages() {
     };
     let owner = Owner::address(&record.output.addr);
     let error = case.reader().page(owner, Order::Ascending, 500, None).unwrap_err();
-    assert!(matches!(error, QueryError::Dangling(coin) if coin == case.outpoint()), "{error}");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let named = format!("utxo_addr[{:?}]", case.outpoint());
+    assert!(error.to_string().contains(&named), "{error}");
 }
 
 #[test]
@@ -315,4 +317,30 @@ fn a_cursor_with_a_flipped_bit_in_its_totals_is_named() {
     // Behind them: the count of missing inputs with its key.
     let case = Case::named(Family::UtxoMeta, b"cursor", flipped::<{ -3 }>);
     case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
+}
+
+#[test]
+fn a_surplus_hash_is_named() {
+    Case::middle(Family::Hashes, surplus).is_named();
+}
+
+#[test]
+fn a_surplus_spend_is_named() {
+    let case = Case::middle(Family::Spent, surplus);
+    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
+}
+
+#[test]
+fn a_missing_identity_is_named() {
+    Case::named(Family::ChainMeta, b"identity", missing).is_named();
+}
+
+#[test]
+fn a_missing_layout_is_named() {
+    Case::named(Family::UtxoMeta, b"layout", missing).is_named();
+}
+
+#[test]
+fn a_damaged_list_of_redeem_coins_is_named() {
+    Case::named(Family::UtxoMeta, b"redeem", unreadable).is_named();
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static atomic_long calls;
@@ -100,6 +101,14 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
 
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) {
     return pwrite64(fd, bytes, count, at);
+}
+
+/* A full disk also says so when asked. */
+int statvfs(const char *path, struct statvfs *answer) {
+    int outcome = REAL(statvfs)(path, answer);
+    int full = fault == FULL && atomic_load(&calls) >= chosen && ours_path(path);
+    if (full) answer->f_bfree = answer->f_bavail = 0;
+    return outcome;
 }
 
 #define ON_FILE(name, kind, types, values) \

@@ -11,10 +11,10 @@ use unspent_chain::{
     schema::{self, AddressKey, Family, OutpointKey},
 };
 use unspent_model::{
-    Network, Outpoint, Point, TxId,
+    Network, Outpoint, Point,
     chain::{Block, GenesisCoin, Output, Record, Refusal},
 };
-use unspent_testkit::chain::{Answer, Known, Reference, Refused, Rules, Step, World};
+use unspent_testkit::chain::{Answer, Known, Reference, Refused, Remembered, Rules, Step, World};
 
 /// Memory-backed where there is such a thing: these tests are about logic, not about disks.
 pub fn folder() -> TempDir {
@@ -157,7 +157,7 @@ impl Store {
 /// What lies on disk, decoded.
 struct Stored {
     unspent: Vec<(Outpoint, Record)>,
-    spent: Vec<(Outpoint, (Option<TxId>, Point, Record))>,
+    spent: Vec<(Outpoint, Remembered)>,
     lists: BTreeMap<Owner, Vec<Outpoint>>,
 }
 
@@ -272,7 +272,7 @@ pub fn small_windows(prune_depth: u64, rollback_window: u64) -> Options {
 
 /// Coins of genesis, two of them redeem coins.
 pub fn genesis() -> Vec<GenesisCoin> {
-    use unspent_model::{BlockHash, chain::Born};
+    use unspent_model::{BlockHash, TxId, chain::Born};
     let born = Born {
         slot: 0,
         block_number: 0,

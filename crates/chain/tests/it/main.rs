@@ -16,4 +16,6 @@ mod driver;
 mod histories;
 mod modes;
 mod real_chains;
+mod telemetry;
+mod torn;
 mod windows;

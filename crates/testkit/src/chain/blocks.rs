@@ -63,8 +63,8 @@ pub fn coin_of(owner: u8, lovelace: u64) -> Output {
     Output { addr, lovelace, payment_credential, ..Output::default() }
 }
 
-/// A made-up block: payments, chains inside the block, unknown inputs, failed transactions, repeated
-/// coinbases, boundary blocks.
+/// A made-up block: payments, chains inside the block, unknown inputs, failed transactions,
+/// repeated coinbases, boundary blocks.
 pub fn make_block(recipe: &Recipe) -> Block<Output> {
     let mut header = header_after(recipe.parent, recipe.seed);
     let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed ^ 0xb10c);

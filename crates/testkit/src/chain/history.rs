@@ -200,8 +200,8 @@ impl World {
             .collect()
     }
 
-    /// A target `depth` blocks down. Where blocks share a height or slot, the last of them is meant, as
-    /// it is for the store.
+    /// A target `depth` blocks down. Where blocks share a height or slot, the last of them is
+    /// meant, as it is for the store.
     fn rollback(&self, depth: u64, by: u8) -> Step {
         let points = self.reference.points();
         let ordinal = self.reference.ordinal().saturating_sub(depth);

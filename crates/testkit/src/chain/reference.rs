@@ -27,6 +27,9 @@ pub enum Known {
     Unknown,
 }
 
+/// A spend that is remembered: by whom, where, and what the coin was.
+pub type Remembered = (Option<TxId>, Point, Record);
+
 /// Why a call is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
@@ -148,7 +151,7 @@ impl Reference {
     }
 
     /// Spends that are still remembered, in outpoint order.
-    pub fn spent(&self) -> Vec<(Outpoint, (Option<TxId>, Point, Record))> {
+    pub fn spent(&self) -> Vec<(Outpoint, Remembered)> {
         let kept = self.now().spent.keys().filter_map(|outpoint| {
             let spend = self.remembered(outpoint)?;
             Some((*outpoint, (spend.by, spend.at, spend.record.clone())))
@@ -170,8 +173,8 @@ impl Reference {
         answer
     }
 
-    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::forget`] at the
-    /// end.
+    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::forget`] at
+    /// the end.
     pub fn apply_bulk(&mut self, block: &Block<Output>, known_tip: u64) -> Answer {
         self.take(block, known_tip)
     }

@@ -1,7 +1,7 @@
 //! Coins, spends, balances and deltas as JSON, with the field names of the seed document.
 //!
-//! Hashes are written as people of the network write them; numbers that can pass 2^53 are strings. Every
-//! field is always there; what a coin doesn't have is `null`.
+//! Hashes are written as people of the network write them; numbers that can pass 2^53 are strings.
+//! Every field is always there; what a coin doesn't have is `null`.
 
 mod answer;
 mod coin;

@@ -1,0 +1,73 @@
+# `make` alone tells what there is. Every target installs what it needs first (scripts/deps).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Wraps the C++ compiler with ccache, and keeps CI's build outside the clone.
+RUN := scripts/with-toolchain
+
+# Passed on: make demo ARGS="--seed 7 --json", make test ARGS="case_08"
+ARGS ?=
+DEMO_DIR ?= demo-data
+FUZZ_SECONDS ?= 60
+
+# What `make soak` raises; see TESTING.md.
+SOAK_HISTORIES ?= 5000
+SOAK_DEPTHS ?= 2160
+SOAK_KILLS ?= 5000
+SOAK_CRASH_HISTORIES ?= 10
+SOAK_FLIPS ?= 5000
+SOAK_FULL_POINTS ?= 1000000
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install what building needs and is missing
+	@scripts/deps
+
+.PHONY: build
+build: deps ## Build the binary `unspent` in release mode
+	$(RUN) cargo build --release -p unspent
+
+.PHONY: demo
+demo: deps ## Import a simulated chain with a reorganisation; leaves DEMO_DIR to query
+	$(RUN) cargo run --quiet --release -p unspent -- demo --dir $(DEMO_DIR) $(ARGS)
+
+.PHONY: lint
+lint: deps ## Check formatting and run clippy with warnings as errors
+	$(RUN) cargo fmt --all --check
+	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: test
+test: ## Lint, then run every test and doctest
+	@scripts/deps nextest postgresql
+	$(RUN) cargo fmt --all --check
+	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
+	$(RUN) cargo nextest run --workspace $(ARGS)
+	$(RUN) cargo test --workspace --doc
+
+.PHONY: bench
+bench: deps ## Measure the chain room (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
+	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
+
+.PHONY: soak
+soak: ## The long runs of the chain room's property, crash and damage tests (hours)
+	@scripts/deps nextest
+	UNSPENT_REQUIRE_PEERS=1 UNSPENT_HISTORIES=$(SOAK_HISTORIES) UNSPENT_DEPTHS=$(SOAK_DEPTHS) \
+	UNSPENT_KILLS=$(SOAK_KILLS) UNSPENT_CRASH_HISTORIES=$(SOAK_CRASH_HISTORIES) \
+	UNSPENT_FLIPS=$(SOAK_FLIPS) UNSPENT_FULL_POINTS=$(SOAK_FULL_POINTS) \
+	$(RUN) cargo nextest run --profile soak --release -p unspent-chain $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZ_SECONDS (60) each
+	@scripts/deps fuzz
+	$(RUN) cargo fuzz build -s none
+	@for target in $$($(RUN) cargo fuzz list); do \
+		echo "== $$target, $(FUZZ_SECONDS) s"; \
+		$(RUN) cargo fuzz run -s none "$$target" -- \
+			-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 2>&1 \
+			| { grep -vE '^#[0-9]+|^INFO|NEW_FUNC|DE: ' || true; } ; \
+	done

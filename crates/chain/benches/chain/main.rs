@@ -1,0 +1,84 @@
+//! How fast the chain room is, beside a floor measured in the same run.
+//!
+//! `make bench` runs it. Each phase is a process of its own, so that CPU time and peak memory belong to
+//! it alone. CPU is user + system over all threads, with compactions drained. Blocks come from files made
+//! once from a fixed seed. `UNSPENT_BENCH_COINS` and `UNSPENT_BENCH_BLOCKS` change the size.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss
+)]
+
+mod bitcoin;
+mod floor;
+mod measure;
+mod preview;
+mod stream;
+
+use measure::Figures;
+
+/// The allocator of the program itself: coins are made on one thread and freed on another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    // `cargo test --benches` and nextest must not start a long run.
+    if !std::env::args().any(|arg| arg == "--bench" || arg == "--phase") {
+        return;
+    }
+    let mut args = std::env::args().skip_while(|arg| arg != "--phase").skip(1);
+    match args.next() {
+        Some(phase) => run_phase(&phase).print_line(),
+        None => run_all(),
+    }
+}
+
+fn run_phase(phase: &str) -> Figures {
+    match phase {
+        "preview-decode" => preview::decode(),
+        "preview-floor" => preview::floor(),
+        "preview-index" => preview::index(),
+        "bitcoin-decode" => bitcoin::decode(),
+        "bitcoin-bare" => bitcoin::floor(false),
+        "bitcoin-floor" => bitcoin::floor(true),
+        "bitcoin-index" => bitcoin::index(),
+        "bitcoin-window" => bitcoin::window(),
+        other => panic!("no phase {other}"),
+    }
+}
+
+fn run_all() {
+    println!("# chain room\n");
+    if preview::is_there() {
+        println!("## Cardano preview, 27,179 blocks, both indexes, from block bytes to disk\n");
+        let decode = measure::child("preview-decode");
+        let floor = measure::child("preview-floor");
+        let index = measure::child("preview-index");
+        decode.show("decode alone", None);
+        floor.show("floor: maps in memory", None);
+        index.show("index, bulk", Some(&floor));
+        index.show_extras();
+    } else {
+        println!("SKIPPED: the preview run is absent; set UNSPENT_TESTDATA\n");
+    }
+    let shape = stream::prepare();
+    println!("\n## Modern Bitcoin shape, {shape}, address index, from block bytes to disk\n");
+    let decode = measure::child("bitcoin-decode");
+    let bare = measure::child("bitcoin-bare");
+    let floor = measure::child("bitcoin-floor");
+    let index = measure::child("bitcoin-index");
+    let window = measure::child("bitcoin-window");
+    decode.show("decode alone", None);
+    bare.show("bare: one hash map of coins", None);
+    floor.show("floor: coins and ordered lists", None);
+    index.show("index, bulk, far from the tip", Some(&floor));
+    window.show("index, bulk, undo data kept", Some(&floor));
+    window.show_extras();
+}
