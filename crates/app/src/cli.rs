@@ -55,6 +55,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Every unspent output of a chain: import, ask, undo, check
     Chain(ChainArgs),
+    /// Watch-only wallets: scan blocks, show coins, lease them, build payments
+    Wallet(crate::wallet::WalletArgs),
     /// Show the main job in a minute on a simulated chain with a reorganisation
     Demo(DemoArgs),
 }

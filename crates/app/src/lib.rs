@@ -5,6 +5,7 @@
 //! | `cli` | the arguments, their environment variables and their help |
 //! | `chain` | questions to the chain room and its upkeep; its JSON and its tables |
 //! | `import` | block files to the chain room, with fork choice for Bitcoin |
+//! | `wallet` | the commands of the wallet room |
 //! | `demo` | the main job in a minute, on a simulated chain |
 //! | `fault` | errors as people and programs read them, and exit codes |
 //!
@@ -21,6 +22,7 @@ mod import;
 mod interrupt;
 mod logging;
 mod output;
+mod wallet;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     match &cli.command {
         Command::Chain(chain) => chain::run(cli, chain, output),
+        Command::Wallet(wallet) => wallet::run(cli, wallet, output),
         Command::Demo(demo) => demo::run(demo, output),
     }
 }

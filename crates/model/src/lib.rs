@@ -9,6 +9,7 @@
 //! | [`headers`] | which of several competing branches carries the most work |
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
 //! | [`network`] | the networks we know and their default windows |
+//! | [`wallet`] | what may happen to a wallet's transactions and coins |
 //!
 //! Rooms do not import each other, and neither do their modules here.
 
@@ -16,6 +17,7 @@ pub mod chain;
 pub mod headers;
 pub mod ids;
 pub mod network;
+pub mod wallet;
 
 pub use ids::{BlockHash, Outpoint, Point, TxId};
 pub use network::{Family, Network};

@@ -7,15 +7,15 @@ mod apply;
 mod bitcoin;
 mod branch;
 mod cardano;
-mod catalogue;
+pub(crate) mod catalogue;
 mod chunks;
-mod files;
-mod look;
+pub(crate) mod files;
+pub(crate) mod look;
 mod pipeline;
 mod plan;
 mod progress;
 mod summary;
-mod workroom;
+pub(crate) mod workroom;
 
 use std::{
     io::Read,

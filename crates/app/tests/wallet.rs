@@ -1,0 +1,149 @@
+//! `unspent wallet` from nothing to a payment, on real blocks.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+use unspent_testkit::data;
+
+/// The output script of block 9's coinbase, spent piece by piece from block 170 on.
+const BLOCK_9: &str = "410411db93e1dcdb8a016b49840f8c53bc1eb68a382e97b1482ecad7b148a6909a5cb2e0eadd\
+                       fb84ccf9744464f82e160bfa9b8b64f9d4c03f999b8643f656b412a3ac";
+/// A watch-only account (the test vector of BIP 32, chain m).
+const DESCRIPTOR: &str = "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoC\
+                          u1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/<0;1>/*)";
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn run(&self, args: &[&str]) -> assert_cmd::assert::Assert {
+        let mut command = Command::cargo_bin("unspent").unwrap();
+        command.env_clear().arg("--data-dir").arg(self.0.path()).args(["--json", "wallet"]);
+        command.args(args).assert()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let done = self.run(args).success();
+        serde_json::from_slice(&done.get_output().stdout).unwrap()
+    }
+
+    fn refused(&self, args: &[&str]) -> Value {
+        let done = self.run(args).failure();
+        serde_json::from_slice(&done.get_output().stdout).unwrap()
+    }
+}
+
+#[test]
+fn the_help_alone_shows_the_way() {
+    let done = Command::cargo_bin("unspent").unwrap().args(["wallet", "--help"]).assert().success();
+    let text = String::from_utf8(done.get_output().stdout.clone()).unwrap();
+    for word in ["create", "scan", "balance", "lease", "pay", "finalize", "audit", "satoshis"] {
+        assert!(text.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
+    let Some(blocks) = data::path("bitcoin/mainnet-blocks-00000-04312.blk.zst") else { return };
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let early = folder.refused(&["balance", "mine"]);
+    assert!(early["error"]["message"].as_str().unwrap().contains("create"), "{early}");
+    let create = ["create", "mine", "--network", "bitcoin", "--descriptor", DESCRIPTOR];
+    let made = folder.json(&[&create[..], &["--watch", BLOCK_9]].concat());
+    assert_eq!(made["chains"].as_array().unwrap().len(), 3);
+    let path = blocks.to_str().unwrap();
+    let first = folder.json(&["scan", path, "--stop-at", "200"]);
+    assert_eq!((&first["blocks"], &first["tip"]), (&201.into(), &200.into()));
+    assert_eq!(folder.json(&["balance", "mine"])["confirmed"]["sats"], 2_800_000_000_u64);
+    let rest = folder.json(&["scan", path]);
+    assert_eq!((&rest["blocks"], &rest["lagging"]), (&4112.into(), &serde_json::json!([])));
+    let balance = folder.json(&["balance", "mine"]);
+    assert_eq!(balance["confirmed"]["sats"], 1_800_000_000_u64);
+    assert_eq!(balance["total_sats"], "1800000000");
+    let past = folder.json(&["balance", "mine", "--at", "169"]);
+    assert_eq!(past["sats"], 5_000_000_000_u64);
+    let txs = folder.json(&["txs", "mine", "--from", "0"]);
+    let heights: Vec<_> =
+        txs["txs"].as_array().unwrap().iter().map(|tx| tx["height"].as_u64().unwrap()).collect();
+    assert_eq!(heights, [9, 170, 181, 182, 183, 248]);
+    let detail = folder.json(&["tx", "mine", txs["txs"][1]["txid"].as_str().unwrap()]);
+    assert_eq!(detail["net"], "-1000000000");
+    let coins = folder.json(&["coins", "mine"]);
+    let coin = coins["coins"][0]["coin"].as_str().unwrap().to_owned();
+    assert_eq!(folder.json(&["audit", "mine"])["differences"], serde_json::json!([]));
+
+    let leased = folder.json(&["lease", "mine", &coin, "--for", "30m"]);
+    let lock = leased["lock"].as_str().unwrap();
+    assert_eq!(folder.json(&["leases", "mine"])[0]["sats"], 1_800_000_000_u64);
+    assert_eq!(folder.json(&["coin", "mine", &coin])["state"], "leased");
+    let short = folder.refused(&["select", "mine", "1000"]);
+    assert!(short["error"]["message"].as_str().unwrap().contains("missing"), "{short}");
+    folder.json(&["release", "mine", &coin, "--lock", lock]);
+    let looked = folder.json(&["select", "mine", "0.5 BTC", "--dry-run", "--rate", "2.5"]);
+    assert_eq!(looked["coins"][0]["coin"], coin);
+    let address = folder.json(&["address", "mine"]);
+    let to = format!("{}=150000", address["address"].as_str().unwrap());
+    let file = folder.0.path().join("payment.psbt");
+    let paid = folder.json(&["pay", "mine", "--to", &to, "--psbt", file.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("cHNidP"));
+    assert!(paid["why"].as_str().unwrap().contains("waste"));
+    let unsigned = format!("@{}", file.display());
+    let refused = folder.refused(&["finalize", "mine", &unsigned]);
+    assert!(refused["error"]["message"].as_str().is_some());
+    assert_eq!(folder.json(&["balance", "mine"])["leased"]["coins"], 1);
+
+    folder.json(&["label", "mine", &coin, "first money"]);
+    assert_eq!(folder.json(&["labels", "mine"])[0]["label"], "first money");
+    let lines = folder.json(&["journal", "mine"]);
+    assert_eq!(lines["lines"].as_array().unwrap().len(), 6);
+    let rewound = folder.json(&["rewind", "mine", "175"]);
+    assert_eq!(rewound["txs"], 4);
+    folder.json(&["scan", path]);
+    let again = folder.json(&["balance", "mine"]);
+    assert_eq!(again["total_sats"], "1800000000");
+    let pruned = folder.json(&["prune", "mine", "--up-to", "4000"]);
+    assert_eq!(pruned["pruned"].as_array().unwrap().len(), 5);
+    assert_eq!(folder.json(&["audit", "mine"])["differences"], serde_json::json!([]));
+    assert_eq!(folder.json(&["list"])["wallets"][0]["scanned_height"], 4312);
+    folder.json(&["addresses", "mine", "--limit", "5"]);
+}
+
+#[test]
+fn a_reorganisation_in_the_files_is_followed() {
+    let path = |name: &str| data::path(&format!("bitcoin/armory-reorg-blk_{name}.blk"));
+    let (Some(main), Some(a), Some(b), Some(c)) =
+        (path("0_to_4"), path("3A"), path("4A"), path("5A"))
+    else {
+        return;
+    };
+    let folder = Folder(tempfile::tempdir().unwrap());
+    folder.json(&["create", "w", "--network", "bitcoin", "--watch", BLOCK_9]);
+    let first = folder.json(&["scan", main.to_str().unwrap()]);
+    assert_eq!(first["tip"], 4);
+    let all = [&main, &a, &b, &c].map(|path| path.to_str().unwrap());
+    let second = folder.json(&[&["scan"][..], &all].concat());
+    assert_eq!((&second["disconnected"], &second["tip"]), (&2.into(), &5.into()));
+}
+
+#[test]
+fn bad_arguments_are_told_and_nothing_is_written() {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let cases: [&[&str]; 6] = [
+        &["create", "x"],
+        &["create", "x", "--network", "dogecoin", "--watch", "51"],
+        &["create", "x", "--network", "cardano-mainnet", "--watch", "51"],
+        &["create", "x", "--network", "regtest", "--descriptor", "wpkh(nonsense)"],
+        &["--db", "mysql://x", "list"],
+        &["lease", "x", "nonsense"],
+    ];
+    for args in cases {
+        let told = folder.refused(args);
+        assert!(told["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{args:?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! A balance is never a bare number: named classes that sum up.
+
+use super::CoinState;
+
+/// How much, and in how many coins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sum {
+    /// Satoshis.
+    pub sats: u64,
+    /// Coins.
+    pub coins: u64,
+}
+
+impl Sum {
+    /// Adds one coin.
+    pub fn add(&mut self, sats: u64) {
+        self.sats = self.sats.saturating_add(sats);
+        self.coins += 1;
+    }
+
+    /// What remains after taking `other` away.
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            sats: self.sats.saturating_sub(other.sats),
+            coins: self.coins.saturating_sub(other.coins),
+        }
+    }
+}
+
+/// The classes of a wallet's unspent coins. Each live, unspent coin is in exactly one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Balance {
+    /// Mature, free, and at least `minconf` deep.
+    pub confirmed: Sum,
+    /// Unconfirmed or not deep enough, made by a transaction of our own (change).
+    pub unconfirmed_own: Sum,
+    /// Unconfirmed or not deep enough, from somebody else, who may still take it back.
+    pub unconfirmed_foreign: Sum,
+    /// Coinbase outputs that are too young.
+    pub immature: Sum,
+    /// Held by active leases.
+    pub leased: Sum,
+    /// Made by transactions that were never broadcast.
+    pub pending: Sum,
+    /// Confirmed coins that an unconfirmed transaction spends: gone if it confirms. Not part of the
+    /// total.
+    pub leaving: Sum,
+}
+
+impl Balance {
+    /// Everything unspent, whatever its class.
+    pub fn total(&self) -> u128 {
+        self.classes().iter().map(|(_, sum)| u128::from(sum.sats)).sum()
+    }
+
+    /// The classes that sum up to the total, with their names.
+    pub fn classes(&self) -> [(&'static str, Sum); 6] {
+        [
+            ("confirmed", self.confirmed),
+            ("unconfirmed_own", self.unconfirmed_own),
+            ("unconfirmed_foreign", self.unconfirmed_foreign),
+            ("immature", self.immature),
+            ("leased", self.leased),
+            ("pending", self.pending),
+        ]
+    }
+
+    /// Adds one unspent coin of a known state to its class.
+    pub fn add(&mut self, state: CoinState, is_own: bool, is_deep: bool, sats: u64) {
+        match (state, is_own) {
+            (CoinState::Confirmed, _) if is_deep => self.confirmed.add(sats),
+            (CoinState::Confirmed | CoinState::Unconfirmed, true) => self.unconfirmed_own.add(sats),
+            (CoinState::Confirmed | CoinState::Unconfirmed, false) => {
+                self.unconfirmed_foreign.add(sats);
+            }
+            (CoinState::Immature, _) => self.immature.add(sats),
+            (CoinState::Leased, _) => self.leased.add(sats),
+            (CoinState::Pending, _) => self.pending.add(sats),
+            (CoinState::Spent | CoinState::DeadPermanent | CoinState::DeadRecoverable, _) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_classes_sum_up_and_spent_or_dead_coins_are_in_none() {
+        let mut balance = Balance::default();
+        for (at, (state, _)) in super::super::COIN_STATES.iter().enumerate() {
+            balance.add(*state, at % 2 == 0, true, 10);
+        }
+        assert_eq!(balance.total(), 50);
+        assert_eq!(balance.classes().iter().map(|(_, sum)| sum.coins).sum::<u64>(), 5);
+    }
+}

@@ -1,0 +1,454 @@
+//! What each event asks for, before its consequences are drawn.
+
+use std::collections::HashSet;
+
+use super::{Event, Refusal, Seen, Sighting, outcome::Line, working::Working};
+use crate::{
+    Outpoint, TxId,
+    wallet::{
+        Cause, EdgeCause, Move, Status,
+        facts::{Coin, Confirmation, Ordered, StoredTx},
+    },
+};
+
+impl Working<'_> {
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), Refusal> {
+        match event {
+            Event::Seen(seen) => self.seen(seen)?,
+            Event::Broadcast(txid) => self.broadcast(*txid)?,
+            Event::Withdraw(txid) => self.withdraw(*txid)?,
+            Event::Gone(txid) => self.gone(*txid),
+            Event::Detached(txid) => self.detached(*txid),
+            Event::Evicted(txid) => self.evicted(*txid),
+        }
+        self.reown();
+        self.revive();
+        Ok(())
+    }
+
+    fn seen(&mut self, seen: &Seen) -> Result<(), Refusal> {
+        check_shape(seen)?;
+        if let Some(lock) = seen.lock {
+            self.locks.insert(seen.txid, lock);
+        }
+        let stored = self.tx(seen.txid).map(|tx| (tx.status, tx.confirmed));
+        match seen.how {
+            Sighting::Block(at) => self.in_block(seen, stored, at),
+            Sighting::Mempool => self.in_mempool(seen, stored),
+            Sighting::Relayed => self.relayed(seen, stored),
+            Sighting::Created => self.created(seen, stored),
+        }
+    }
+
+    /// Stores the transaction with a status, or completes what is stored of it.
+    fn store(&mut self, seen: &Seen, status: Status, cause: Cause, other: Option<TxId>) {
+        if self.tx(seen.txid).is_none() {
+            self.add_tx(StoredTx {
+                txid: seen.txid,
+                status,
+                confirmed: None,
+                is_coinbase: seen.is_coinbase,
+                ever_published: seen.how != Sighting::Created,
+                withdrawn: false,
+                is_own: false,
+                fee: seen.fee,
+                output_total: seen.output_total,
+                received: self.now,
+                evicted_at: None,
+                inputs: seen.inputs.clone(),
+            });
+            self.lines.push(Line {
+                txid: seen.txid,
+                output: None,
+                from: None,
+                to: Some(status),
+                cause,
+                other,
+                height: None,
+                lock: None,
+            });
+            self.touch_inputs(seen.txid);
+            if status.is_live() {
+                self.risen.push(seen.txid);
+            } else {
+                // Children may have come first, when nobody knew what they hang on.
+                self.gone(seen.txid);
+            }
+        }
+        self.reowned.insert(seen.txid);
+        self.add_credits(seen);
+    }
+
+    /// Adds outputs that turn out to be ours, be it on the first sighting or on a later one.
+    fn add_credits(&mut self, seen: &Seen) {
+        let known: HashSet<u32> = self.credits(seen.txid).into_iter().collect();
+        for (index, amount, address) in &seen.credits {
+            if known.contains(index) {
+                continue;
+            }
+            let outpoint = Outpoint::new(seen.txid, *index);
+            let coin = Coin { amount: *amount, address: *address, spent_by: None, holder: None };
+            self.put_coin(outpoint, coin);
+            self.note_new_credit(outpoint);
+            self.touched.insert(outpoint);
+            for child in self.spenders(outpoint) {
+                self.reowned.insert(child);
+            }
+        }
+    }
+
+    fn in_block(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+        at: Confirmation,
+    ) -> Result<(), Refusal> {
+        if let Some((_, Some(before))) = stored {
+            if before == at {
+                self.store(seen, Status::Published, Cause::Confirmed, None);
+                return Ok(());
+            }
+            // Before BIP 30 a coinbase could repeat an older one; the later confirmation counts.
+            if !seen.is_coinbase {
+                let height = before.height;
+                return Err(Refusal::ConfirmedElsewhere { tx: seen.txid, height });
+            }
+        }
+        let rivals = self.live_rivals(seen);
+        let mut anchored = rivals.iter().find_map(|rival| self.anchor(*rival));
+        if anchored.is_none() {
+            anchored = self.own_ancestor(seen, &rivals);
+        }
+        if let Some(with) = anchored {
+            return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
+        }
+        for rival in rivals {
+            self.kill(rival, seen.txid, true);
+        }
+        self.store(seen, Status::Published, Cause::Confirmed, None);
+        self.confirm(seen.txid, at);
+        self.uphold_parents(seen.txid)
+    }
+
+    fn confirm(&mut self, txid: TxId, at: Confirmation) {
+        let was_live = self.is_live(txid);
+        let Some(tx) = self.tx_mut(txid) else { return };
+        tx.confirmed = Some(at);
+        tx.evicted_at = None;
+        tx.withdrawn = false;
+        let is_new = !self.facts.txs.get(&txid).is_some_and(Option::is_some);
+        if is_new {
+            let line = self.lines.iter_mut().rev().find(|line| line.txid == txid);
+            if let Some(line) = line {
+                line.height = Some(at.height);
+            }
+        } else {
+            self.step(txid, Move::Confirm, Cause::Confirmed, None);
+        }
+        // Its coins change class, so all of them have to be known.
+        self.credits(txid);
+        if !was_live {
+            self.rise(txid);
+        }
+    }
+
+    fn in_mempool(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+    ) -> Result<(), Refusal> {
+        if let Some((status, confirmed)) = stored {
+            if status.is_live() {
+                self.store(seen, status, Cause::Mempool, None);
+                self.seen_again(seen.txid, status, confirmed);
+                return Ok(());
+            }
+            if status == Status::Orphaned {
+                return Ok(());
+            }
+        }
+        let rivals = self.live_rivals(seen);
+        if !self.is_settled(seen, &rivals)? {
+            self.win(seen, rivals, Cause::Mempool);
+        }
+        Ok(())
+    }
+
+    /// What the chain or a dead parent decides, before anybody compares: true when that was it.
+    fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, Refusal> {
+        if let Some(rival) = self.own_ancestor(seen, rivals) {
+            self.store(seen, Status::Failed, Cause::ParentInvalid, Some(rival));
+            return Ok(true);
+        }
+        let proof = self.anchor(seen.txid);
+        let anchored = rivals.iter().copied().find_map(|r| Some((r, self.anchor(r)?)));
+        match (proof, anchored) {
+            (Some(_), Some((_, with))) => {
+                return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
+            }
+            (Some(child), None) => self.win_by_child(seen, rivals, child)?,
+            (None, Some((rival, _))) => self.store_loser(seen, rival, EdgeCause::DoubleSpent),
+            (None, None) => match self.dead_parent(seen) {
+                Some(parent) => {
+                    self.store(seen, Status::Failed, Cause::ParentInvalid, Some(parent));
+                }
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    /// A confirmed child came first: the parent is in the chain, whoever stands against it.
+    fn win_by_child(&mut self, seen: &Seen, rivals: &[TxId], child: TxId) -> Result<(), Refusal> {
+        for rival in rivals {
+            self.kill(*rival, seen.txid, true);
+        }
+        let was_stored = self.tx(seen.txid).is_some();
+        self.store(seen, Status::Published, Cause::ChildConfirmed, Some(child));
+        if was_stored {
+            self.step(seen.txid, Move::Publish, Cause::ChildConfirmed, Some(child));
+            self.rise(seen.txid);
+        }
+        self.uphold_parents(seen.txid)
+    }
+
+    fn seen_again(&mut self, txid: TxId, status: Status, confirmed: Option<Confirmation>) {
+        if confirmed.is_some() {
+            return;
+        }
+        if self.tx(txid).is_some_and(|tx| tx.evicted_at.is_some())
+            && let Some(tx) = self.tx_mut(txid)
+        {
+            tx.evicted_at = None;
+        }
+        if status == Status::Pending {
+            self.step(txid, Move::Publish, Cause::Mempool, None);
+        }
+    }
+
+    fn relayed(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+    ) -> Result<(), Refusal> {
+        if let Some((status, confirmed)) = stored {
+            self.store(seen, status, Cause::Relayed, None);
+            if status.is_live() {
+                self.seen_again(seen.txid, status, confirmed);
+            }
+            return Ok(());
+        }
+        let rivals = self.live_rivals(seen);
+        if self.is_settled(seen, &rivals)? {
+            return Ok(());
+        }
+        match rivals.first() {
+            Some(first) if !self.pays_more(seen, &rivals) => {
+                self.store_loser(seen, *first, EdgeCause::Undecided);
+            }
+            _ => self.win(seen, rivals, Cause::Relayed),
+        }
+        Ok(())
+    }
+
+    fn created(
+        &mut self,
+        seen: &Seen,
+        stored: Option<(Status, Option<Confirmation>)>,
+    ) -> Result<(), Refusal> {
+        if let Some((status, _)) = stored {
+            if !status.is_live() {
+                return Err(Refusal::Dead(seen.txid));
+            }
+            self.store(seen, status, Cause::Created, None);
+            return Ok(());
+        }
+        let rivals = self.live_rivals(seen);
+        let anchored = rivals.iter().copied().find(|rival| self.anchor(*rival).is_some());
+        let anchored = anchored.or_else(|| self.own_ancestor(seen, &rivals));
+        let outbid = rivals.first().copied().filter(|_| !self.pays_more(seen, &rivals));
+        if let Some(by) = anchored.or(outbid) {
+            let inputs = seen.inputs.iter().copied();
+            let outpoint = inputs.clone().find(|input| self.live_spender(*input) == Some(by));
+            let outpoint = outpoint.or_else(|| inputs.clone().next()).unwrap_or_default();
+            return Err(Refusal::InputSpent { outpoint, by });
+        }
+        for outpoint in &seen.inputs {
+            let parent = self.tx(outpoint.tx).map(StoredTx::is_live);
+            if parent == Some(false) {
+                return Err(Refusal::InvalidParent { outpoint: *outpoint });
+            }
+            let holder = self.coin(*outpoint).and_then(|coin| coin.holder);
+            if let Some(holder) = holder.filter(|h| Some(*h) != seen.lock && !seen.force) {
+                return Err(Refusal::Leased { outpoint: *outpoint, holder });
+            }
+        }
+        for rival in rivals {
+            self.kill(rival, seen.txid, false);
+        }
+        self.store(seen, Status::Pending, Cause::Created, None);
+        Ok(())
+    }
+
+    /// The newcomer takes its inputs from whoever has them.
+    fn win(&mut self, seen: &Seen, rivals: Vec<TxId>, cause: Cause) {
+        for rival in rivals {
+            self.kill(rival, seen.txid, false);
+        }
+        let was_stored = self.tx(seen.txid).is_some();
+        self.store(seen, Status::Published, cause, None);
+        if was_stored {
+            if let Some(tx) = self.tx_mut(seen.txid) {
+                tx.withdrawn = false;
+                tx.evicted_at = None;
+            }
+            self.step(seen.txid, Move::Publish, cause, None);
+            self.rise(seen.txid);
+        }
+    }
+
+    fn store_loser(&mut self, seen: &Seen, winner: TxId, cause: EdgeCause) {
+        let why = match cause {
+            EdgeCause::DoubleSpent => Cause::DoubleSpent,
+            EdgeCause::Replaced | EdgeCause::Undecided => Cause::Replaced,
+        };
+        self.store(seen, Status::Failed, why, Some(winner));
+        self.edge(seen.txid, winner, cause);
+    }
+
+    /// Live transactions other than itself that spend one of its inputs, each once.
+    fn live_rivals(&mut self, seen: &Seen) -> Vec<TxId> {
+        let mut rivals = Ordered::default();
+        for input in &seen.inputs {
+            for spender in self.spenders(*input) {
+                if spender != seen.txid && self.is_live(spender) {
+                    rivals.insert(spender);
+                }
+            }
+        }
+        rivals.iter().collect()
+    }
+
+    /// A rival that it also descends from: such a transaction can never be valid.
+    fn own_ancestor(&mut self, seen: &Seen, rivals: &[TxId]) -> Option<TxId> {
+        let parents: HashSet<TxId> = seen.inputs.iter().map(|input| input.tx).collect();
+        rivals.iter().copied().find(|rival| {
+            let mut family = self.descendants(*rival).into_iter().chain([*rival]);
+            family.any(|member| parents.contains(&member))
+        })
+    }
+
+    fn dead_parent(&mut self, seen: &Seen) -> Option<TxId> {
+        let mut parents = seen.inputs.iter().map(|input| input.tx);
+        parents.find(|parent| self.tx(*parent).is_some_and(|tx| !tx.is_live()))
+    }
+
+    /// Whether its fee is known and beats the known fees of all rivals together.
+    fn pays_more(&mut self, seen: &Seen, rivals: &[TxId]) -> bool {
+        let Some(fee) = self.fee_of(seen) else { return false };
+        let mut theirs: u64 = 0;
+        for rival in rivals {
+            match self.tx(*rival).and_then(|tx| tx.fee) {
+                Some(known) => theirs = theirs.saturating_add(known),
+                None => return false,
+            }
+        }
+        fee > theirs
+    }
+
+    fn fee_of(&mut self, seen: &Seen) -> Option<u64> {
+        let mut total: u64 = 0;
+        for input in &seen.inputs {
+            match self.coin(*input) {
+                Some(coin) => total = total.checked_add(coin.amount)?,
+                None => return seen.fee,
+            }
+        }
+        total.checked_sub(seen.output_total)
+    }
+
+    fn broadcast(&mut self, txid: TxId) -> Result<(), Refusal> {
+        let tx = self.tx(txid).ok_or(Refusal::Unknown(txid))?;
+        match tx.status {
+            Status::Pending => self.step(txid, Move::Publish, Cause::Broadcast, None),
+            Status::Published => {}
+            status @ (Status::Failed | Status::Replaced | Status::Orphaned) => {
+                return Err(Refusal::NotPending { tx: txid, status });
+            }
+        }
+        Ok(())
+    }
+
+    fn withdraw(&mut self, txid: TxId) -> Result<(), Refusal> {
+        let tx = self.tx(txid).ok_or(Refusal::Unknown(txid))?;
+        let status = tx.status;
+        if status != Status::Pending {
+            return Err(Refusal::NotPending { tx: txid, status });
+        }
+        let family = self.descendants(txid);
+        if let Some(tx) = self.tx_mut(txid) {
+            tx.withdrawn = true;
+        }
+        self.die(txid, Move::Withdraw, Cause::Withdrawn, None);
+        self.bury(txid, family);
+        Ok(())
+    }
+
+    /// Without a block to prove it, a transaction lives only as long as its parents do.
+    fn detached(&mut self, txid: TxId) {
+        let Some(tx) = self.tx(txid).filter(|tx| tx.is_live() && tx.confirmed.is_none()) else {
+            return;
+        };
+        let inputs = tx.inputs.clone();
+        let mut parents = inputs.iter().map(|input| input.tx);
+        let dead = parents.find(|p| self.tx(*p).is_some_and(|tx| !tx.is_live()));
+        if let Some(parent) = dead {
+            self.die(txid, Move::LoseParent, Cause::ParentInvalid, Some(parent));
+            self.gone(txid);
+        }
+    }
+
+    fn gone(&mut self, txid: TxId) {
+        let family = self.descendants(txid);
+        self.bury(txid, family);
+    }
+
+    fn evicted(&mut self, txid: TxId) {
+        let now = self.now;
+        let waits = self.tx(txid).is_some_and(|tx| {
+            tx.status == Status::Published && tx.confirmed.is_none() && tx.evicted_at.is_none()
+        });
+        if !waits {
+            return;
+        }
+        if let Some(tx) = self.tx_mut(txid) {
+            tx.evicted_at = Some(now);
+            let status = Some(tx.status);
+            self.lines.push(Line {
+                txid,
+                output: None,
+                from: status,
+                to: status,
+                cause: Cause::Evicted,
+                other: None,
+                height: None,
+                lock: None,
+            });
+        }
+    }
+}
+
+fn check_shape(seen: &Seen) -> Result<(), Refusal> {
+    if seen.is_coinbase {
+        let in_block = matches!(seen.how, Sighting::Block(_));
+        return if in_block { Ok(()) } else { Err(Refusal::LooseCoinbase) };
+    }
+    if seen.inputs.is_empty() {
+        return Err(Refusal::NoInputs(seen.txid));
+    }
+    let mut spent = HashSet::with_capacity(seen.inputs.len());
+    match seen.inputs.iter().find(|input| !spent.insert(**input)) {
+        Some(outpoint) => Err(Refusal::DuplicateInput { tx: seen.txid, outpoint: *outpoint }),
+        None => Ok(()),
+    }
+}

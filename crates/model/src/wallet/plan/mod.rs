@@ -1,0 +1,205 @@
+//! What an event changes in a wallet.
+//!
+//! [`plan`] takes what is known of the neighbourhood and a batch of events, and answers either with
+//! what is still to be loaded or with a [`Plan`]: the difference between what is stored and what
+//! should be. A repeated event has an empty plan. Nothing here reads a clock or a database.
+//!
+//! Who wins when two transactions spend the same output:
+//!
+//! | newcomer seen | against an unconfirmed one | against a confirmed one |
+//! |---|---|---|
+//! | in a block | wins, the loser fails | refused: the chain contradicts itself |
+//! | in a node's mempool | wins, the loser is replaced (failed if never sent) | stored as failed |
+//! | relayed, no node | the higher known fee wins; else stored as failed, with edge | stored as failed |
+//! | created here | wins with the higher known fee; else refused | refused |
+//!
+//! Losing takes all descendants along; what no longer stands in anybody's way, and what regained
+//! its parents, comes back. The walk is iterative and visits each transaction once.
+
+mod cascade;
+mod decide;
+mod outcome;
+#[cfg(test)]
+mod tests;
+mod working;
+
+pub use outcome::{Edge, Line, NewCoin, Plan, Spend, TxChange};
+
+use super::{
+    LockId,
+    facts::{Confirmation, Needs, Neighbourhood},
+};
+use crate::{Outpoint, TxId};
+
+/// Something that happened, to be recorded.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A transaction was seen somewhere.
+    Seen(Box<Seen>),
+    /// We sent a pending transaction.
+    Broadcast(TxId),
+    /// The maker takes back a pending transaction.
+    Withdraw(TxId),
+    /// A stored transaction stopped being live by other means (an orphaned coinbase): its
+    /// descendants follow.
+    Gone(TxId),
+    /// A stored transaction lost its block: it falls if a parent is dead.
+    Detached(TxId),
+    /// A node's mempool was found without it.
+    Evicted(TxId),
+}
+
+/// A transaction, and how we came to see it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its name.
+    pub txid: TxId,
+    /// What it spends.
+    pub inputs: Vec<Outpoint>,
+    /// What all its outputs hold together.
+    pub output_total: u64,
+    /// What it pays to miners, where the caller knows (a PSBT names foreign inputs' amounts).
+    pub fee: Option<u64>,
+    /// Whether it makes new money.
+    pub is_coinbase: bool,
+    /// Its outputs that are ours: index, satoshis, address.
+    pub credits: Vec<(u32, u64, i64)>,
+    /// Where it was seen.
+    pub how: Sighting,
+    /// Whose leases it may use without force.
+    pub lock: Option<LockId>,
+    /// Whether it may spend coins that somebody else leased.
+    pub force: bool,
+}
+
+/// Where a transaction was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sighting {
+    /// Made here, not sent yet.
+    Created,
+    /// Heard of, without a node that vouches for it.
+    Relayed,
+    /// In a node's mempool.
+    Mempool,
+    /// In a block of the best chain.
+    Block(Confirmation),
+}
+
+/// Why an event was refused. Nothing is to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A coinbase exists in a block or not at all.
+    #[error("a coinbase can't be seen outside a block")]
+    LooseCoinbase,
+    /// An ordinary transaction without inputs.
+    #[error("transaction {0:?} has no inputs")]
+    NoInputs(TxId),
+    /// One output is spent twice by one transaction.
+    #[error("transaction {tx:?} spends {outpoint:?} twice")]
+    DuplicateInput {
+        /// The transaction.
+        tx: TxId,
+        /// The output.
+        outpoint: Outpoint,
+    },
+    /// The chain seems to hold both of two conflicting transactions.
+    #[error(
+        "transaction {tx:?} conflicts with {with:?}, which the chain holds too; \
+         a disconnected block was missed: compare the stored blocks with the source"
+    )]
+    ConflictsWithConfirmed {
+        /// The newcomer.
+        tx: TxId,
+        /// The one already confirmed.
+        with: TxId,
+    },
+    /// The chain seems to hold a spend of a coinbase that it doesn't hold.
+    #[error(
+        "transaction {tx:?} hangs on coinbase {coinbase:?}, which is in no block; \
+         apply the block that holds it first"
+    )]
+    OrphanedAncestor {
+        /// The newcomer.
+        tx: TxId,
+        /// The coinbase.
+        coinbase: TxId,
+    },
+    /// The chain seems to hold a transaction twice.
+    #[error(
+        "transaction {tx:?} is already confirmed at height {height}; \
+         a disconnected block was missed: compare the stored blocks with the source"
+    )]
+    ConfirmedElsewhere {
+        /// The transaction.
+        tx: TxId,
+        /// Where it stands.
+        height: u64,
+    },
+    /// A new transaction of ours spends what another live one spends.
+    #[error("output {outpoint:?} is already spent by {by:?}, which pays at least as much")]
+    InputSpent {
+        /// The output.
+        outpoint: Outpoint,
+        /// The live spender.
+        by: TxId,
+    },
+    /// A new transaction of ours spends an output of a dead one.
+    #[error("output {outpoint:?} comes from a transaction that is no longer valid")]
+    InvalidParent {
+        /// The output.
+        outpoint: Outpoint,
+    },
+    /// A new transaction of ours spends what somebody else holds.
+    #[error("output {outpoint:?} is leased by {holder}; wait, or force the spend")]
+    Leased {
+        /// The output.
+        outpoint: Outpoint,
+        /// The holder.
+        holder: LockId,
+    },
+    /// A transaction that is stored as dead can't be created anew.
+    #[error("transaction {0:?} was stored before and is no longer valid")]
+    Dead(TxId),
+    /// Nothing is stored under that name.
+    #[error("transaction {0:?} is not known here")]
+    Unknown(TxId),
+    /// Only what was never sent can be taken back or sent.
+    #[error("transaction {tx:?} is {status}, not pending")]
+    NotPending {
+        /// The transaction.
+        tx: TxId,
+        /// Its status.
+        status: super::Status,
+    },
+}
+
+/// The answer of [`plan`].
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Load these and ask again.
+    NeedMore(Needs),
+    /// Carry this out, in one transaction.
+    Ready(Plan),
+}
+
+/// Plans a batch of events in order.
+///
+/// # Errors
+///
+/// [`Refusal`] names the first event that can't be recorded; the batch as a whole is refused.
+pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome, Refusal> {
+    let mut working = working::Working::new(facts, now);
+    for event in events {
+        let refused = working.event(event).err();
+        // A refusal reached on half the facts may be wrong: load the rest first.
+        if let (Some(refusal), true) = (refused, working.needs.is_empty()) {
+            return Err(refusal);
+        }
+    }
+    working.settle();
+    if working.needs.is_empty() {
+        Ok(Outcome::Ready(working.finish()))
+    } else {
+        Ok(Outcome::NeedMore(working.needs))
+    }
+}

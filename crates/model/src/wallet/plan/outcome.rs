@@ -1,0 +1,188 @@
+//! The plan itself: the difference between what is stored and what should be.
+
+use super::working::Working;
+use crate::{
+    Outpoint, TxId,
+    wallet::{
+        Cause, EdgeCause, LockId, Status,
+        facts::{Coin, StoredTx},
+    },
+};
+
+/// What is to be written, in one transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Transactions to store.
+    pub new_txs: Vec<StoredTx>,
+    /// Transactions to change.
+    pub changed_txs: Vec<TxChange>,
+    /// Coins to store.
+    pub new_coins: Vec<NewCoin>,
+    /// Coins whose spender changes.
+    pub spends: Vec<Spend>,
+    /// Replacement edges to add where absent.
+    pub edges: Vec<Edge>,
+    /// Lines for the journal, in order.
+    pub lines: Vec<Line>,
+    /// By how much the confirmed, unspent satoshis change.
+    pub confirmed_sats: i128,
+    /// By how much the number of confirmed, unspent coins changes.
+    pub confirmed_coins: i64,
+}
+
+/// A stored transaction before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxChange {
+    /// Its status as planned on; the write is guarded by it.
+    pub was: Status,
+    /// What it shall be.
+    pub now: StoredTx,
+}
+
+/// A coin to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewCoin {
+    /// Its name.
+    pub outpoint: Outpoint,
+    /// What it is.
+    pub coin: Coin,
+}
+
+/// A coin that gets another spender, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spend {
+    /// The coin.
+    pub outpoint: Outpoint,
+    /// The live spender and its input.
+    pub by: Option<(TxId, u32)>,
+}
+
+/// One transaction stands in another's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge {
+    /// The loser.
+    pub replaced: TxId,
+    /// The winner.
+    pub replacement: TxId,
+    /// Why.
+    pub cause: EdgeCause,
+}
+
+/// A line of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The transaction it is about.
+    pub txid: TxId,
+    /// The coin, where it is about one.
+    pub output: Option<Outpoint>,
+    /// Status before.
+    pub from: Option<Status>,
+    /// Status after.
+    pub to: Option<Status>,
+    /// Why.
+    pub cause: Cause,
+    /// The other transaction involved.
+    pub other: Option<TxId>,
+    /// The block involved.
+    pub height: Option<u64>,
+    /// The lease involved.
+    pub lock: Option<LockId>,
+}
+
+impl Plan {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Working<'_> {
+    pub(super) fn finish(self) -> Plan {
+        let (confirmed_sats, confirmed_coins) = self.confirmed_change();
+        let mut plan = Plan { confirmed_sats, confirmed_coins, ..Plan::default() };
+        for txid in self.order.iter() {
+            let Some(now) = self.txs.get(&txid) else { continue };
+            match self.facts.txs.get(&txid).and_then(Option::as_ref) {
+                None => plan.new_txs.push(now.clone()),
+                Some(was) if was != now => {
+                    plan.changed_txs.push(TxChange { was: was.status, now: now.clone() });
+                }
+                Some(_) => {}
+            }
+        }
+        for outpoint in self.coin_order.iter() {
+            let Some(coin) = self.coins.get(&outpoint).copied() else { continue };
+            match self.facts.coins.get(&outpoint).copied().flatten() {
+                None => plan.new_coins.push(NewCoin { outpoint, coin }),
+                Some(was) if was.spent_by != coin.spent_by => {
+                    plan.spends.push(Spend { outpoint, by: coin.spent_by });
+                }
+                Some(_) => {}
+            }
+        }
+        plan.edges = self.edges;
+        plan.lines = self.lines.into_iter().filter(is_news).collect();
+        plan
+    }
+
+    /// Confirmed and unspent, before and after, over every coin that could differ.
+    fn confirmed_change(&self) -> (i128, i64) {
+        let moved = self.order.iter().filter(|txid| self.confirmation_moved(*txid));
+        let theirs = moved.flat_map(|txid| {
+            let stored = self.facts.credits.get(&txid).into_iter().flatten();
+            stored.map(move |index| Outpoint::new(txid, *index))
+        });
+        let mut looked_at = std::collections::HashSet::new();
+        let (mut sats, mut coins) = (0_i128, 0_i64);
+        for outpoint in theirs.chain(self.coin_order.iter()) {
+            if !looked_at.insert(outpoint) {
+                continue;
+            }
+            let stored = self.facts.coins.get(&outpoint).copied().flatten();
+            let stored_tx = self.facts.txs.get(&outpoint.tx).and_then(Option::as_ref);
+            let coin = self.coins.get(&outpoint).copied().or(stored);
+            let tx = self.txs.get(&outpoint.tx).or(stored_tx);
+            for (coin, tx, sign) in [(stored, stored_tx, -1_i8), (coin, tx, 1)] {
+                if let Some(amount) = counted(coin, tx) {
+                    sats += i128::from(sign) * i128::from(amount);
+                    coins += i64::from(sign);
+                }
+            }
+        }
+        (sats, coins)
+    }
+
+    fn confirmation_moved(&self, txid: TxId) -> bool {
+        let was = self.facts.txs.get(&txid).and_then(Option::as_ref).map(is_confirmed);
+        self.txs.get(&txid).map(is_confirmed) != was
+    }
+}
+
+fn is_confirmed(tx: &StoredTx) -> bool {
+    tx.confirmed.is_some() && tx.status == Status::Published
+}
+
+fn counted(coin: Option<Coin>, tx: Option<&StoredTx>) -> Option<u64> {
+    let coin = coin.filter(|coin| coin.spent_by.is_none())?;
+    tx.filter(|tx| is_confirmed(tx)).map(|_| coin.amount)
+}
+
+/// A status that stays the same is no news, unless the line tells of something else.
+fn is_news(line: &Line) -> bool {
+    match line.cause {
+        Cause::Evicted | Cause::ForcedSpend | Cause::Confirmed => true,
+        Cause::Created
+        | Cause::Relayed
+        | Cause::Mempool
+        | Cause::Broadcast
+        | Cause::Disconnected
+        | Cause::Replaced
+        | Cause::DoubleSpent
+        | Cause::ParentInvalid
+        | Cause::Revived
+        | Cause::ChildConfirmed
+        | Cause::Withdrawn
+        | Cause::Pruned
+        | Cause::PrunedEdge => line.from != line.to,
+    }
+}

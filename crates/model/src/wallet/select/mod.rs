@@ -1,0 +1,273 @@
+//! Which coins pay for what, and why these.
+//!
+//! Everything is counted in whole satoshis and weight units. A coin is worth its amount less the
+//! fee for its own input (its effective value); one that costs more than it brings is never chosen
+//! unless required. Several methods are tried and the one that wastes least is taken; the answer
+//! says what each came to.
+//!
+//! Randomness comes in as a seed, so that the same request has the same answer.
+
+mod methods;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+pub use methods::Method;
+
+/// Weight units that a transaction has before inputs and outputs: version, locktime, segwit marker.
+pub const OVERHEAD_WEIGHT: u64 = 4 * 8 + 2;
+
+/// The heaviest transaction that nodes relay.
+pub const MAX_STANDARD_WEIGHT: u64 = 400_000;
+
+/// Rates above this are taken for a mistake: 1,000 sat/vB.
+pub const MAX_RATE: Rate = Rate { sat_per_kwu: 250_000 };
+
+/// A fee rate, in satoshis per thousand weight units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Rate {
+    /// Satoshis per thousand weight units; 1 sat/vB is 250.
+    pub sat_per_kwu: u64,
+}
+
+impl Rate {
+    /// The fee for a weight, rounded up.
+    pub fn fee(self, weight: u64) -> u64 {
+        let fee = u128::from(self.sat_per_kwu) * u128::from(weight);
+        u64::try_from(fee.div_ceil(1000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A coin that may be chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// Satoshis.
+    pub amount: u64,
+    /// Weight of the input that spends it, signatures included.
+    pub weight: u64,
+    /// The smaller, the older: height of its block, or above all heights when in none.
+    pub age: u64,
+    /// Coins of one address have the same group.
+    pub group: i64,
+    /// Whether it must be chosen.
+    pub required: bool,
+}
+
+/// What change would look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangePolicy {
+    /// Weight of the change output.
+    pub weight: u64,
+    /// Weight of the input that will spend it one day.
+    pub spend_weight: u64,
+    /// The least that is worth an output; never below dust.
+    pub min: u64,
+}
+
+/// What is to be paid, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What the outputs hold together.
+    pub target: u64,
+    /// Weight of everything but inputs and change.
+    pub base_weight: u64,
+    /// The fee rate to pay.
+    pub rate: Rate,
+    /// The rate expected in the long run, which decides whether spending more coins now is waste.
+    pub long_term_rate: Rate,
+    /// A fee that must be reached whatever the rate says (a replacement's).
+    pub min_fee: u64,
+    /// What change would look like.
+    pub change: ChangePolicy,
+    /// Which methods to try.
+    pub strategy: Strategy,
+    /// Whether coins of one address are chosen together.
+    pub by_address: bool,
+    /// The heaviest transaction allowed.
+    pub max_weight: u64,
+    /// For the random draw.
+    pub seed: u64,
+}
+
+/// Which methods to try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strategy {
+    /// All, and the least waste wins.
+    Best,
+    /// Only this one.
+    Only(Method),
+}
+
+/// What was chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// Places of the chosen candidates, ascending.
+    pub chosen: Vec<usize>,
+    /// What goes to miners.
+    pub fee: u64,
+    /// What comes back, if anything does.
+    pub change: Option<u64>,
+    /// Weight of the whole transaction.
+    pub weight: u64,
+    /// What this choice costs beyond the ideal one; may be negative.
+    pub waste: i64,
+    /// The method that found it.
+    pub method: Method,
+    /// What each method came to.
+    pub tried: Vec<(Method, Result<i64, SelectError>)>,
+}
+
+impl Selection {
+    /// Why these coins, in one sentence.
+    pub fn why(&self) -> String {
+        let others: Vec<String> = self
+            .tried
+            .iter()
+            .filter(|(method, _)| *method != self.method)
+            .map(|(method, came_to)| match came_to {
+                Ok(waste) => format!("{} wastes {waste}", method.name()),
+                Err(error) => format!("{}: {error}", method.name()),
+            })
+            .collect();
+        let change = match self.change {
+            Some(change) => format!("change of {change}"),
+            None => "no change".to_owned(),
+        };
+        let rest =
+            if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
+        format!(
+            "{} chose {} coins with {change} and a waste of {} sats{rest}",
+            self.method.name(),
+            self.chosen.len(),
+            self.waste
+        )
+    }
+}
+
+/// Why nothing was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SelectError {
+    /// The candidates don't suffice.
+    #[error("{missing} sats are missing: the coins bring {available} after their own fees")]
+    Insufficient {
+        /// What is missing.
+        missing: u64,
+        /// What all candidates bring after their own fees.
+        available: u64,
+    },
+    /// No set of coins hits the amount without change.
+    #[error("no set of coins fits without change")]
+    NoExactMatch,
+    /// The coins that suffice weigh too much.
+    #[error("the transaction would weigh {weight}, at most {max} is allowed")]
+    TooHeavy {
+        /// Weight of the attempt.
+        weight: u64,
+        /// Weight allowed.
+        max: u64,
+    },
+    /// Sums went beyond what 64 bits hold.
+    #[error("amounts or weights are too large")]
+    Overflow,
+    /// The rate looks like a mistake.
+    #[error("a fee rate above 1,000 sat/vB is refused")]
+    RateTooHigh,
+}
+
+/// Chooses coins.
+///
+/// # Errors
+///
+/// [`SelectError`] when no method finds a set; the best known reason is told.
+pub fn select(candidates: &[Candidate], request: &Request) -> Result<Selection, SelectError> {
+    if request.rate > MAX_RATE {
+        return Err(SelectError::RateTooHigh);
+    }
+    check_sums(candidates, request)?;
+    let groups = grouped(candidates, request);
+    let search = methods::Search::new(candidates, &groups, request);
+    let asked = match request.strategy {
+        Strategy::Best => methods::METHODS.map(|(method, _)| method).to_vec(),
+        Strategy::Only(method) => vec![method],
+    };
+    let found: Vec<_> = asked.into_iter().map(|method| (method, search.run(method))).collect();
+    let tried: Vec<_> = found
+        .iter()
+        .map(|(method, result)| (*method, result.as_ref().map(|s| s.waste).map_err(|e| *e)))
+        .collect();
+    let best = found.into_iter().filter_map(|(_, result)| result.ok());
+    match best.min_by_key(|selection| (selection.waste, selection.chosen.len())) {
+        Some(best) => Ok(Selection { tried, ..best }),
+        None => Err(worst_reason(&tried)),
+    }
+}
+
+/// "Too heavy" and "too little" tell more than "no exact match".
+fn worst_reason(tried: &[(Method, Result<i64, SelectError>)]) -> SelectError {
+    let reasons = || tried.iter().filter_map(|(_, result)| result.err());
+    let told = reasons().find(|reason| *reason != SelectError::NoExactMatch);
+    told.or_else(|| reasons().next()).unwrap_or(SelectError::NoExactMatch)
+}
+
+/// All sums below are taken over these, so none of them can overflow.
+fn check_sums(candidates: &[Candidate], request: &Request) -> Result<(), SelectError> {
+    let amounts: u128 = candidates.iter().map(|coin| u128::from(coin.amount)).sum();
+    let weights: u128 = candidates.iter().map(|coin| u128::from(coin.weight)).sum();
+    let all = amounts + u128::from(request.target) + u128::from(request.min_fee);
+    let heavy = weights
+        + u128::from(request.base_weight)
+        + u128::from(request.change.weight)
+        + u128::from(request.change.spend_weight);
+    let limit = u128::from(u64::MAX >> 22);
+    let too_much = all > u128::from(u64::MAX >> 2) || heavy > limit;
+    if too_much { Err(SelectError::Overflow) } else { Ok(()) }
+}
+
+/// Coins that are chosen together.
+#[derive(Clone, Debug)]
+struct Group {
+    members: Vec<usize>,
+    amount: u64,
+    weight: u64,
+    /// Amount less the fee for its own inputs; may be negative.
+    value: i64,
+    age: u64,
+    required: bool,
+}
+
+fn grouped(candidates: &[Candidate], request: &Request) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    for (at, coin) in candidates.iter().enumerate() {
+        let place = request.by_address.then(|| places.get(&coin.group).copied()).flatten();
+        match place.and_then(|place| groups.get_mut(place)) {
+            Some(group) => {
+                group.members.push(at);
+                group.amount += coin.amount;
+                group.weight += coin.weight;
+                group.age = group.age.min(coin.age);
+                group.required |= coin.required;
+            }
+            None => {
+                places.insert(coin.group, groups.len());
+                groups.push(Group {
+                    members: vec![at],
+                    amount: coin.amount,
+                    weight: coin.weight,
+                    value: 0,
+                    age: coin.age,
+                    required: coin.required,
+                });
+            }
+        }
+    }
+    for group in &mut groups {
+        group.value = signed(group.amount).saturating_sub(signed(request.rate.fee(group.weight)));
+    }
+    groups
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

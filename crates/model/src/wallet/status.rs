@@ -1,0 +1,208 @@
+//! What a stored transaction may be, and every legal move between.
+//!
+//! Validity (this status) and confirmation (a block height or none) are two separate truths; the
+//! only rule that binds them is that a confirmed transaction is published.
+
+use std::{fmt, str::FromStr};
+
+/// Validity of a stored transaction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Status {
+    /// Created here, never broadcast.
+    Pending,
+    /// In a mempool or in a block, as far as we know.
+    Published,
+    /// Lost to another unconfirmed transaction after having been published.
+    Replaced,
+    /// Lost to a confirmed transaction, lost before being published, or lost a parent.
+    Failed,
+    /// A coinbase whose block left the best chain.
+    Orphaned,
+}
+
+/// Every status with its name in the database.
+pub const STATUSES: [(Status, &str); 5] = [
+    (Status::Pending, "pending"),
+    (Status::Published, "published"),
+    (Status::Replaced, "replaced"),
+    (Status::Failed, "failed"),
+    (Status::Orphaned, "orphaned"),
+];
+
+/// What may happen to a stored transaction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Move {
+    /// We sent it, or a node's mempool holds it.
+    Publish,
+    /// A block on the best chain holds it.
+    Confirm,
+    /// Its block left the best chain.
+    Disconnect,
+    /// An unconfirmed transaction that spends one of its inputs won.
+    LoseUnconfirmed,
+    /// A confirmed transaction that spends one of its inputs won.
+    LoseConfirmed,
+    /// A transaction whose output it spends is no longer live.
+    LoseParent,
+    /// Nothing conflicts with it any longer, all its inputs live, and it had been published.
+    RevivePublished,
+    /// As above, and it had never been published.
+    RevivePending,
+    /// Its maker took it back before broadcasting it.
+    Withdraw,
+}
+
+/// Every kind of move.
+pub const MOVES: [Move; 9] = [
+    Move::Publish,
+    Move::Confirm,
+    Move::Disconnect,
+    Move::LoseUnconfirmed,
+    Move::LoseConfirmed,
+    Move::LoseParent,
+    Move::RevivePublished,
+    Move::RevivePending,
+    Move::Withdraw,
+];
+
+/// Every legal move of an ordinary transaction; repeats that must be harmless are rows too.
+pub const TABLE: &[(Status, Move, Status)] = &[
+    (Status::Pending, Move::Publish, Status::Published),
+    (Status::Pending, Move::Confirm, Status::Published),
+    (Status::Pending, Move::LoseUnconfirmed, Status::Failed),
+    (Status::Pending, Move::LoseConfirmed, Status::Failed),
+    (Status::Pending, Move::LoseParent, Status::Failed),
+    (Status::Pending, Move::Withdraw, Status::Failed),
+    (Status::Published, Move::Publish, Status::Published),
+    (Status::Published, Move::Confirm, Status::Published),
+    (Status::Published, Move::Disconnect, Status::Published),
+    (Status::Published, Move::LoseUnconfirmed, Status::Replaced),
+    (Status::Published, Move::LoseConfirmed, Status::Failed),
+    (Status::Published, Move::LoseParent, Status::Failed),
+    (Status::Replaced, Move::Publish, Status::Published),
+    (Status::Replaced, Move::Confirm, Status::Published),
+    (Status::Replaced, Move::LoseConfirmed, Status::Replaced),
+    (Status::Replaced, Move::RevivePublished, Status::Published),
+    (Status::Failed, Move::Publish, Status::Published),
+    (Status::Failed, Move::Confirm, Status::Published),
+    (Status::Failed, Move::LoseConfirmed, Status::Failed),
+    (Status::Failed, Move::RevivePublished, Status::Published),
+    (Status::Failed, Move::RevivePending, Status::Pending),
+];
+
+/// Every legal move of a coinbase, which exists in a block or not at all.
+pub const COINBASE_TABLE: &[(Status, Move, Status)] = &[
+    (Status::Published, Move::Confirm, Status::Published),
+    (Status::Published, Move::Disconnect, Status::Orphaned),
+    (Status::Orphaned, Move::Confirm, Status::Published),
+];
+
+/// A move that no row of the table allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a {from} transaction can't {step:?}")]
+pub struct IllegalMove {
+    /// Where it stands.
+    pub from: Status,
+    /// What was tried.
+    pub step: Move,
+}
+
+impl Status {
+    /// The status after `step`.
+    ///
+    /// # Errors
+    ///
+    /// [`IllegalMove`] when the table has no such row.
+    pub fn after(self, step: Move, is_coinbase: bool) -> Result<Self, IllegalMove> {
+        let table = if is_coinbase { COINBASE_TABLE } else { TABLE };
+        let row = table.iter().find(|(from, on, _)| (*from, *on) == (self, step));
+        row.map(|(_, _, to)| *to).ok_or(IllegalMove { from: self, step })
+    }
+
+    /// Whether its inputs count as spent and its outputs as coins.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Published)
+    }
+
+    /// Its name in the database.
+    pub fn name(self) -> &'static str {
+        STATUSES.iter().find(|(status, _)| *status == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The text is no status of ours.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown transaction status `{0}`")]
+pub struct UnknownStatus(pub String);
+
+impl FromStr for Status {
+    type Err = UnknownStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        let found = STATUSES.iter().find(|(_, name)| *name == text);
+        found.map(|(status, _)| *status).ok_or_else(|| UnknownStatus(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_of_status_and_move_is_decided_once() {
+        for table in [TABLE, COINBASE_TABLE] {
+            for (status, _) in STATUSES {
+                for step in MOVES {
+                    let rows = table.iter().filter(|(from, on, _)| (*from, *on) == (status, step));
+                    assert!(rows.count() <= 1, "{status} {step:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_ordinary_transaction_is_never_orphaned_and_a_coinbase_never_pending() {
+        assert!(
+            TABLE
+                .iter()
+                .all(|(from, _, to)| { *from != Status::Orphaned && *to != Status::Orphaned })
+        );
+        let ours = [Status::Published, Status::Orphaned];
+        assert!(
+            COINBASE_TABLE.iter().all(|(from, _, to)| ours.contains(from) && ours.contains(to))
+        );
+    }
+
+    #[test]
+    fn confirming_always_publishes() {
+        for (status, _) in STATUSES {
+            for coinbase in [false, true] {
+                if let Ok(after) = status.after(Move::Confirm, coinbase) {
+                    assert_eq!(after, Status::Published);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_pending_transaction_can_be_withdrawn() {
+        for (status, _) in STATUSES {
+            let allowed = status.after(Move::Withdraw, false).is_ok();
+            assert_eq!(allowed, status == Status::Pending);
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for (status, name) in STATUSES {
+            assert_eq!(name.parse(), Ok(status));
+        }
+        assert!("abandoned".parse::<Status>().is_err());
+    }
+}

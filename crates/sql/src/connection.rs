@@ -1,0 +1,200 @@
+//! One connection and the transaction that runs on it.
+
+use crate::{
+    error::SqlError,
+    postgres_side::PostgresSide,
+    sqlite_side::SqliteSide,
+    url::{Backend, Url},
+    value::{Arg, Column, Row},
+};
+
+/// A statement over a set of rows: scalars come first, then one argument per column.
+///
+/// On SQLite the text speaks of one row and is run once for each; on PostgreSQL the columns arrive
+/// as arrays to be unnested, in one round trip.
+#[derive(Clone, Copy, Debug)]
+pub struct Set {
+    /// Text for one row.
+    pub sqlite: &'static str,
+    /// Text for all rows at once.
+    pub postgres: &'static str,
+}
+
+pub(crate) enum Connection {
+    Sqlite(SqliteSide),
+    Postgres(Box<PostgresSide>),
+}
+
+impl Connection {
+    pub(crate) fn open(
+        url: &Url,
+        enter: &'static str,
+        busy: std::time::Duration,
+    ) -> Result<Self, SqlError> {
+        Ok(match url {
+            Url::Sqlite(path) => Self::Sqlite(SqliteSide::open(path, busy)?),
+            Url::Postgres(text) => Self::Postgres(Box::new(PostgresSide::open(text, enter, busy)?)),
+        })
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        match self {
+            Self::Sqlite(_) => Backend::Sqlite,
+            Self::Postgres(_) => Backend::Postgres,
+        }
+    }
+
+    pub(crate) fn run_script(&mut self, text: &'static str) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.script(text),
+            Self::Postgres(side) => side.script(text),
+        }
+    }
+
+    pub(crate) fn begin_write(&mut self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.script("BEGIN IMMEDIATE"),
+            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        }
+    }
+
+    pub(crate) fn begin_read(&mut self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.script("BEGIN DEFERRED"),
+            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        }
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.commit(),
+            Self::Postgres(side) => side.commit(),
+        }
+    }
+
+    pub(crate) fn rollback(&mut self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.rollback(),
+            Self::Postgres(side) => side.script("ROLLBACK"),
+        }
+    }
+}
+
+/// An open transaction. What it did stands only if the closure that got it returns `Ok`.
+pub struct Tx<'c> {
+    connection: &'c mut Connection,
+    after_unclear_commit: bool,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(connection: &'c mut Connection, after_unclear_commit: bool) -> Self {
+        Self { connection, after_unclear_commit }
+    }
+
+    /// Whether an earlier run of this closure may already have been committed. A closure whose
+    /// repetition would do something twice looks for its own traces first.
+    pub fn after_unclear_commit(&self) -> bool {
+        self.after_unclear_commit
+    }
+
+    /// Which database this is. Only statements that can't be shared need to ask.
+    pub fn backend(&self) -> Backend {
+        self.connection.backend()
+    }
+
+    /// Runs a statement and counts the rows it changed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says; the closure should pass it on.
+    pub fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
+        match self.connection {
+            Connection::Sqlite(side) => side.execute(sql, args),
+            Connection::Postgres(side) => side.execute(sql, args),
+        }
+    }
+
+    /// Runs a statement and returns its rows.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`].
+    pub fn query(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, SqlError> {
+        match self.connection {
+            Connection::Sqlite(side) => {
+                let mut rows = Vec::new();
+                side.query_into(sql, args, &mut rows)?;
+                Ok(rows)
+            }
+            Connection::Postgres(side) => side.query(sql, args),
+        }
+    }
+
+    /// The first row, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`].
+    pub fn maybe(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Option<Row>, SqlError> {
+        Ok(self.query(sql, args)?.into_iter().next())
+    }
+
+    /// The one row a statement always returns.
+    ///
+    /// # Errors
+    ///
+    /// [`SqlError::Damaged`] when there is none.
+    pub fn one(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Row, SqlError> {
+        let row = self.maybe(sql, args)?;
+        row.ok_or_else(|| SqlError::Damaged { what: format!("no row for: {sql}") })
+    }
+
+    /// Reads for a whole set of keys. Rows come in no promised order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`].
+    pub fn query_set(
+        &mut self,
+        set: Set,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<Vec<Row>, SqlError> {
+        if columns.first().is_none_or(Column::is_empty) {
+            return Ok(Vec::new());
+        }
+        match self.connection {
+            Connection::Sqlite(side) => side.query_set(set.sqlite, scalars, columns),
+            Connection::Postgres(side) => side.query_set(set.postgres, scalars, columns),
+        }
+    }
+
+    /// Writes a whole set of rows and counts those changed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`].
+    pub fn execute_set(
+        &mut self,
+        set: Set,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<u64, SqlError> {
+        if columns.first().is_none_or(Column::is_empty) {
+            return Ok(0);
+        }
+        match self.connection {
+            Connection::Sqlite(side) => side.execute_set(set.sqlite, scalars, columns),
+            Connection::Postgres(side) => side.execute_set(set.postgres, scalars, columns),
+        }
+    }
+
+    /// Runs several statements that take no arguments.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`].
+    pub fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.connection.run_script(text)
+    }
+}

@@ -1,0 +1,65 @@
+//! One small door to both databases.
+//!
+//! A room writes its statements once, as constants with `$n` placeholders, and opens a [`Door`] on
+//! `sqlite:PATH` or `postgres://…`. Everything else that differs between the two stays in here:
+//! placeholders, row locks, sets of rows, retries and migrations.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | [`url`] | which database is meant |
+//! | [`value`] | arguments, columns of arguments, rows |
+//! | [`error`] | what can go wrong, and whether trying again may help |
+//! | [`schema`] | versioned, forward-only migrations |
+//! | [`door`] | the threads that own the connections, write and read transactions |
+//!
+//! Invariant: a write closure commits as a whole or leaves nothing, and may be run more than once,
+//! so it takes time and randomness as captured values. A connection lives and dies on the thread
+//! that opened it, never on a caller's.
+//!
+//! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`),
+//! triggers, and any rule about coins.
+//!
+//! ```
+//! use unspent_sql::{Arg, Door, Migration, Options, Schema, SqlError};
+//!
+//! const SCHEMA: Schema = Schema {
+//!     postgres_enter: "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop",
+//!     migrations: &[Migration {
+//!         version: 1,
+//!         name: "cups",
+//!         sqlite: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT NOT NULL)",
+//!         postgres: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT NOT NULL)",
+//!     }],
+//! };
+//! # let folder = std::env::temp_dir().join(format!("unspent-sql-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # let url = format!("sqlite:{}", folder.join("shop.db").display());
+//! let door = Door::open(&url.parse()?, &SCHEMA, Options::default())?;
+//! door.write(|tx| -> Result<(), SqlError> {
+//!     tx.execute("INSERT INTO cups VALUES ($1, $2)", &[Arg::Int(1), Arg::Text("blue")])?;
+//!     Ok(())
+//! })?;
+//! let colour = door.read(|tx| -> Result<String, SqlError> {
+//!     tx.one("SELECT colour FROM cups WHERE id = $1", &[Arg::Int(1)])?.text(0)
+//! })?;
+//! assert_eq!(colour, "blue");
+//! # drop(door);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod connection;
+pub mod door;
+pub mod error;
+mod postgres_side;
+pub mod schema;
+mod sqlite_side;
+pub mod url;
+pub mod value;
+
+pub use connection::{Set, Tx};
+pub use door::{Door, Options};
+pub use error::{Failure, OpenError, SqlError};
+pub use schema::{Migration, Schema};
+pub use url::{Backend, Url};
+pub use value::{Arg, Column, Row, Value};

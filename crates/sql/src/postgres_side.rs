@@ -1,0 +1,200 @@
+//! PostgreSQL: one client, statements prepared once, sets as arrays.
+//!
+//! Writes run at READ COMMITTED: whoever plans a change first locks the row it hangs on
+//! (`FOR UPDATE`), and every later statement sees what was committed before the lock was given.
+
+use std::{collections::HashMap, time::Duration};
+
+use postgres::{
+    Client, NoTls, Statement,
+    error::SqlState,
+    types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
+};
+
+use crate::{
+    error::SqlError,
+    value::{Arg, Column, Row, Value},
+};
+
+pub(crate) struct PostgresSide {
+    client: Client,
+    prepared: HashMap<&'static str, Statement>,
+}
+
+impl PostgresSide {
+    pub(crate) fn open(url: &str, enter: &'static str, busy: Duration) -> Result<Self, SqlError> {
+        let mut config: postgres::Config = url.parse().map_err(explain)?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(busy.max(Duration::from_secs(1)));
+        }
+        let mut client = config.connect(NoTls).map_err(unreachable)?;
+        // Two sessions that create the same schema at once: the second try finds it.
+        if client.batch_execute(enter).is_err() {
+            client.batch_execute(enter).map_err(explain)?;
+        }
+        client.batch_execute("SET synchronous_commit = on").map_err(explain)?;
+        let limit = busy.as_millis().to_string();
+        client
+            .execute("SELECT set_config('lock_timeout', $1, false)", &[&limit])
+            .map_err(explain)?;
+        Ok(Self { client, prepared: HashMap::new() })
+    }
+
+    pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.client.batch_execute(text).map_err(explain)
+    }
+
+    /// A commit that broke off may have happened; a commit that was refused has not.
+    pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
+        let Err(error) = self.client.batch_execute("COMMIT") else { return Ok(()) };
+        let said = explain(error);
+        if let SqlError::Unavailable(text) = said {
+            return Err(SqlError::UnclearCommit(text));
+        }
+        Err(said)
+    }
+
+    fn statement(&mut self, sql: &'static str) -> Result<Statement, SqlError> {
+        if let Some(found) = self.prepared.get(sql) {
+            return Ok(found.clone());
+        }
+        let made = self.client.prepare(sql).map_err(explain)?;
+        self.prepared.insert(sql, made.clone());
+        Ok(made)
+    }
+
+    pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
+        let statement = self.statement(sql)?;
+        self.client.execute(&statement, &scalars(args)).map_err(explain)
+    }
+
+    pub(crate) fn query(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Row>, SqlError> {
+        let statement = self.statement(sql)?;
+        let rows = self.client.query(&statement, &scalars(args)).map_err(explain)?;
+        rows.iter().map(row).collect()
+    }
+
+    pub(crate) fn query_set(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<Vec<Row>, SqlError> {
+        let statement = self.statement(sql)?;
+        let mut all = scalars(args);
+        all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
+        let rows = self.client.query(&statement, &all).map_err(explain)?;
+        rows.iter().map(row).collect()
+    }
+
+    pub(crate) fn execute_set(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<u64, SqlError> {
+        let statement = self.statement(sql)?;
+        let mut all = scalars(args);
+        all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
+        self.client.execute(&statement, &all).map_err(explain)
+    }
+}
+
+fn scalars<'a>(args: &'a [Arg<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    args.iter().map(|arg| arg as &(dyn ToSql + Sync)).collect()
+}
+
+type Encoded = Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
+
+impl ToSql for Arg<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Encoded {
+        match self {
+            Self::Int(number) => number.to_sql(ty, out),
+            Self::OptInt(number) => number.to_sql(ty, out),
+            Self::Text(text) => text.to_sql(ty, out),
+            Self::OptText(text) => text.to_sql(ty, out),
+            Self::Blob(bytes) => bytes.to_sql(ty, out),
+            Self::OptBlob(bytes) => bytes.to_sql(ty, out),
+            Self::Flag(flag) => flag.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::VARCHAR, Type::BYTEA, Type::BOOL].contains(ty)
+    }
+
+    to_sql_checked!();
+}
+
+impl ToSql for Column {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Encoded {
+        match self {
+            Self::Ints(values) => values.to_sql(ty, out),
+            Self::Texts(values) => values.to_sql(ty, out),
+            Self::Blobs(values) => values.to_sql(ty, out),
+            Self::Flags(values) => values.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::BYTEA_ARRAY, Type::BOOL_ARRAY].contains(ty)
+    }
+
+    to_sql_checked!();
+}
+
+fn row(stored: &postgres::Row) -> Result<Row, SqlError> {
+    let values = stored.columns().iter().enumerate().map(|(at, column)| {
+        let value = match *column.type_() {
+            Type::INT8 => stored.try_get::<_, Option<i64>>(at).map(|v| v.map(Value::Int)),
+            Type::INT4 => {
+                stored.try_get::<_, Option<i32>>(at).map(|v| v.map(|v| Value::Int(v.into())))
+            }
+            Type::BOOL => stored.try_get::<_, Option<bool>>(at).map(|v| v.map(Value::Flag)),
+            Type::BYTEA => stored.try_get::<_, Option<Vec<u8>>>(at).map(|v| v.map(Value::Blob)),
+            _ => stored.try_get::<_, Option<String>>(at).map(|v| v.map(Value::Text)),
+        };
+        value.map(|found| found.unwrap_or(Value::Null)).map_err(explain)
+    });
+    Ok(Row(values.collect::<Result<_, _>>()?))
+}
+
+fn unreachable(error: postgres::Error) -> SqlError {
+    let said = explain(error);
+    if let SqlError::Other(text) = said {
+        return SqlError::Unavailable(text);
+    }
+    said
+}
+
+fn explain(error: postgres::Error) -> SqlError {
+    let text = match error.as_db_error() {
+        Some(said) => format!("{}: {}", said.code().code(), said.message()),
+        None => error.to_string(),
+    };
+    let Some(code) = error.code() else {
+        let gone = error.is_closed() || std::error::Error::source(&error).is_some_and(is_io);
+        return if gone { SqlError::Unavailable(text) } else { SqlError::Other(text) };
+    };
+    if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) {
+        return SqlError::Conflict(text);
+    }
+    if *code == SqlState::LOCK_NOT_AVAILABLE {
+        return SqlError::Busy(text);
+    }
+    match code.code().get(..2) {
+        Some("23") => SqlError::Constraint(text),
+        // Connection exceptions, a server that shuts down, too many clients.
+        Some("08" | "57" | "53") => SqlError::Unavailable(text),
+        Some("XX") => SqlError::Damaged { what: text },
+        _ => SqlError::Other(text),
+    }
+}
+
+fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {
+    source.is::<std::io::Error>()
+}

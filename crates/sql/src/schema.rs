@@ -1,0 +1,134 @@
+//! Versioned migrations, forward only.
+//!
+//! Each is applied in one transaction together with its line in `schema_migrations`, which keeps
+//! the checksum of its text: a database touched by a later or another program is refused, with
+//! nothing changed.
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    connection::{Connection, Tx},
+    error::{OpenError, SqlError},
+    url::{Backend, Url},
+    value::Arg,
+};
+
+/// The tables of a room, step by step.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    /// How a PostgreSQL session enters the room's own schema, making it when absent.
+    pub postgres_enter: &'static str,
+    /// In order of version, from 1 without holes.
+    pub migrations: &'static [Migration],
+}
+
+/// One step. Both texts build the same tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// 1, 2, 3, …
+    pub version: i64,
+    /// A word for people.
+    pub name: &'static str,
+    /// Text for SQLite.
+    pub sqlite: &'static str,
+    /// Text for PostgreSQL.
+    pub postgres: &'static str,
+}
+
+impl Migration {
+    fn text(&self, backend: Backend) -> &'static str {
+        match backend {
+            Backend::Sqlite => self.sqlite,
+            Backend::Postgres => self.postgres,
+        }
+    }
+
+    fn checksum(&self, backend: Backend) -> Vec<u8> {
+        Sha256::digest(self.text(backend)).to_vec()
+    }
+}
+
+const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum_hex TEXT NOT NULL)";
+const READ_LEDGER: &str = "SELECT version, checksum_hex FROM schema_migrations ORDER BY version";
+const WRITE_LEDGER: &str =
+    "INSERT INTO schema_migrations (version, name, checksum_hex) VALUES ($1, $2, $3)";
+const LOCK_LEDGER: &str = "LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE";
+
+/// Brings the database to the newest version, or says why not.
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    url: &Url,
+    schema: &Schema,
+) -> Result<(), OpenError> {
+    let connect = |source| OpenError::Connect { url: url.clone(), source };
+    // PostgreSQL can fail when two sessions create the same table at once; the second try sees it.
+    let created = connection.run_script(CREATE_LEDGER);
+    created.or_else(|_| connection.run_script(CREATE_LEDGER)).map_err(connect)?;
+    loop {
+        connection.begin_write().map_err(connect)?;
+        let step = one_step(connection, schema);
+        match step {
+            Ok(None) => return connection.rollback().map_err(connect),
+            Ok(Some(version)) => {
+                let done = connection.commit();
+                done.map_err(|source| OpenError::Migration { version, source })?;
+            }
+            Err(refusal) => {
+                connection.rollback().map_err(connect)?;
+                return Err(refusal(url.clone()));
+            }
+        }
+    }
+}
+
+type Refusal = Box<dyn FnOnce(Url) -> OpenError>;
+
+fn refused(error: OpenError) -> Refusal {
+    Box::new(move |_| error)
+}
+
+fn unreadable(source: SqlError) -> Refusal {
+    Box::new(move |url| OpenError::Connect { url, source })
+}
+
+/// Applies the next migration, if one is due.
+fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>, Refusal> {
+    let backend = connection.backend();
+    let mut tx = Tx::new(connection, false);
+    if backend == Backend::Postgres {
+        tx.execute(LOCK_LEDGER, &[]).map_err(unreadable)?;
+    }
+    let applied = checked(&mut tx, schema, backend)?;
+    let Some(next) = schema.migrations.get(applied) else { return Ok(None) };
+    let failed = |source| refused(OpenError::Migration { version: next.version, source });
+    tx.script(next.text(backend)).map_err(failed)?;
+    let line =
+        [Arg::Int(next.version), Arg::Text(next.name), Arg::Text(&hex(&next.checksum(backend)))];
+    tx.execute(WRITE_LEDGER, &line).map_err(failed)?;
+    Ok(Some(next.version))
+}
+
+/// How many migrations are in, after comparing each with ours.
+fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, Refusal> {
+    let lines = tx.query(READ_LEDGER, &[]).map_err(unreadable)?;
+    for (at, line) in lines.iter().enumerate() {
+        let version = line.int(0).map_err(unreadable)?;
+        let damaged = |why| refused(OpenError::Damaged { version, why });
+        let Some(ours) = schema.migrations.get(at) else {
+            let known = schema.migrations.last().map_or(0, |last| last.version);
+            return Err(refused(OpenError::Newer { found: version, known }));
+        };
+        if version != ours.version {
+            return Err(damaged("the versions are not 1, 2, 3, …"));
+        }
+        if line.text(1).map_err(unreadable)? != hex(&ours.checksum(backend)) {
+            return Err(damaged("its text is another one"));
+        }
+    }
+    Ok(lines.len())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

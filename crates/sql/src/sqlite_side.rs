@@ -1,0 +1,186 @@
+//! SQLite: one file, WAL, foreign keys on, every commit on the disk.
+//!
+//! `$n` becomes `?n`, since SQLite numbers `$n` by appearance; a trailing `FOR UPDATE` goes, since
+//! `BEGIN IMMEDIATE` already keeps other writers out.
+
+use std::{collections::HashMap, path::Path, time::Duration};
+
+use rusqlite::{
+    ErrorCode, ToSql,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use crate::{
+    error::SqlError,
+    value::{Arg, Column, Row, Value},
+};
+
+/// Statements kept prepared.
+const CACHED_STATEMENTS: usize = 256;
+
+pub(crate) struct SqliteSide {
+    connection: rusqlite::Connection,
+    rewritten: HashMap<&'static str, String>,
+}
+
+const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+    PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -65536; \
+    PRAGMA temp_store = MEMORY;";
+
+impl SqliteSide {
+    pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, SqlError> {
+        let connection = rusqlite::Connection::open(path).map_err(explain)?;
+        connection.busy_timeout(busy).map_err(explain)?;
+        connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        connection.execute_batch(SETTINGS).map_err(explain)?;
+        Ok(Self { connection, rewritten: HashMap::new() })
+    }
+
+    pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.connection.execute_batch(text).map_err(explain)
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
+        self.connection.execute_batch("COMMIT").map_err(explain)
+    }
+
+    /// Some errors make SQLite roll back by itself, after which ROLLBACK would fail.
+    pub(crate) fn rollback(&mut self) -> Result<(), SqlError> {
+        if self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.connection.execute_batch("ROLLBACK").map_err(explain)
+    }
+
+    fn prepared(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, SqlError> {
+        let text = self.rewritten.entry(sql).or_insert_with(|| rewrite(sql));
+        self.connection.prepare_cached(text).map_err(explain)
+    }
+
+    pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
+        let mut statement = self.prepared(sql)?;
+        let changed = statement.execute(rusqlite::params_from_iter(args)).map_err(explain)?;
+        Ok(changed as u64)
+    }
+
+    pub(crate) fn query_into(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        into: &mut Vec<Row>,
+    ) -> Result<(), SqlError> {
+        let mut statement = self.prepared(sql)?;
+        collect(&mut statement, args.iter().copied(), into)
+    }
+
+    pub(crate) fn query_set(
+        &mut self,
+        sql: &'static str,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<Vec<Row>, SqlError> {
+        let mut statement = self.prepared(sql)?;
+        let mut rows = Vec::new();
+        for at in 0..columns.first().map_or(0, Column::len) {
+            let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
+            collect(&mut statement, args, &mut rows)?;
+        }
+        Ok(rows)
+    }
+
+    pub(crate) fn execute_set(
+        &mut self,
+        sql: &'static str,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<u64, SqlError> {
+        let mut statement = self.prepared(sql)?;
+        let mut changed = 0;
+        for at in 0..columns.first().map_or(0, Column::len) {
+            let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
+            changed += statement.execute(rusqlite::params_from_iter(args)).map_err(explain)?;
+        }
+        Ok(changed as u64)
+    }
+}
+
+fn collect<'a>(
+    statement: &mut rusqlite::Statement<'_>,
+    args: impl Iterator<Item = Arg<'a>>,
+    into: &mut Vec<Row>,
+) -> Result<(), SqlError> {
+    let width = statement.column_count();
+    let mut rows = statement.query(rusqlite::params_from_iter(args)).map_err(explain)?;
+    while let Some(row) = rows.next().map_err(explain)? {
+        let mut values = Vec::with_capacity(width);
+        for column in 0..width {
+            values.push(value(row.get_ref(column).map_err(explain)?)?);
+        }
+        into.push(Row(values));
+    }
+    Ok(())
+}
+
+fn value(stored: ValueRef<'_>) -> Result<Value, SqlError> {
+    match stored {
+        ValueRef::Null => Ok(Value::Null),
+        ValueRef::Integer(number) => Ok(Value::Int(number)),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Value::Text(text.to_owned())),
+            Err(_) => Err(SqlError::Damaged { what: "text that is no UTF-8".into() }),
+        },
+        ValueRef::Blob(bytes) => Ok(Value::Blob(bytes.to_vec())),
+        ValueRef::Real(_) => {
+            Err(SqlError::Damaged { what: "a fraction where none is kept".into() })
+        }
+    }
+}
+
+impl ToSql for Arg<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Arg::Int(number) => ValueRef::Integer(number),
+            Arg::OptInt(number) => number.map_or(ValueRef::Null, ValueRef::Integer),
+            Arg::Text(text) => ValueRef::Text(text.as_bytes()),
+            Arg::OptText(text) => text.map_or(ValueRef::Null, |t| ValueRef::Text(t.as_bytes())),
+            Arg::Blob(bytes) => ValueRef::Blob(bytes),
+            Arg::OptBlob(bytes) => bytes.map_or(ValueRef::Null, ValueRef::Blob),
+            Arg::Flag(flag) => ValueRef::Integer(i64::from(flag)),
+        }))
+    }
+}
+
+/// `$12` to `?12`, and no `FOR UPDATE`.
+fn rewrite(sql: &str) -> String {
+    let text = sql.replace('$', "?");
+    match text.trim_end().strip_suffix("FOR UPDATE") {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
+fn explain(error: rusqlite::Error) -> SqlError {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqlError::Busy(text),
+        Some(ErrorCode::ConstraintViolation) => SqlError::Constraint(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            SqlError::Damaged { what: text }
+        }
+        Some(ErrorCode::CannotOpen) => SqlError::Unavailable(text),
+        _ => SqlError::Other(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_keep_their_numbers_and_row_locks_go() {
+        assert_eq!(rewrite("SELECT $2, $1, $12"), "SELECT ?2, ?1, ?12");
+        assert_eq!(rewrite("SELECT a FROM t WHERE b = $1\n FOR UPDATE\n").trim_end(), {
+            "SELECT a FROM t WHERE b = ?1"
+        });
+    }
+}

@@ -1,0 +1,348 @@
+//! What the door promises, on both databases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use unspent_sql::{
+    Arg, Column, Door, Migration, OpenError, Options, Row, Schema, Set, SqlError, Url, Value,
+};
+use unspent_testkit::wallet::postgres;
+
+const ENTER: &str = "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop";
+const FIRST: Migration = Migration {
+    version: 1,
+    name: "cups",
+    sqlite: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT, mark BLOB, chipped BOOLEAN);
+        CREATE TABLE counter (n BIGINT NOT NULL); INSERT INTO counter VALUES (0);",
+    postgres: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT, mark BYTEA, chipped BOOLEAN);
+        CREATE TABLE counter (n BIGINT NOT NULL); INSERT INTO counter VALUES (0);",
+};
+const SECOND: Migration = Migration {
+    version: 2,
+    name: "plates",
+    sqlite: "CREATE TABLE plates (id BIGINT PRIMARY KEY)",
+    postgres: "CREATE TABLE plates (id BIGINT PRIMARY KEY)",
+};
+const BROKEN: Migration =
+    Migration { version: 2, name: "broken", sqlite: "CREATE TABLE x (", postgres: "CREATE TABL" };
+const ONE: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST] };
+const TWO: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST, SECOND] };
+const BAD: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST, BROKEN] };
+const OTHER: Schema = Schema {
+    postgres_enter: ENTER,
+    migrations: &[Migration {
+        version: 1,
+        name: "cups",
+        sqlite: "CREATE TABLE cups (id BIGINT)",
+        postgres: "CREATE TABLE cups (id BIGINT)",
+    }],
+};
+
+/// Runs a test on SQLite and, where it is there, on PostgreSQL.
+fn on_both(test: impl Fn(&Url)) {
+    let folder = tempfile::tempdir().unwrap();
+    test(&format!("sqlite:{}", folder.path().join("a.db").display()).parse().unwrap());
+    if let Some(url) = postgres::database() {
+        test(&url.parse().unwrap());
+    }
+}
+
+fn open(url: &Url) -> Door {
+    Door::open(url, &ONE, Options::default()).unwrap()
+}
+
+fn count(door: &Door) -> i64 {
+    door.read(|tx| -> Result<i64, SqlError> { tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0) })
+        .unwrap()
+}
+
+const INSERT: &str = "INSERT INTO cups (id, colour, mark, chipped) VALUES ($1, $2, $3, $4)";
+
+fn cup(id: i64) -> [Arg<'static>; 4] {
+    [Arg::Int(id), Arg::Text("blue"), Arg::Blob(&[1, 2]), Arg::Flag(true)]
+}
+
+#[test]
+fn values_come_back_as_they_went_in() {
+    on_both(|url| {
+        let door = open(url);
+        door.write(|tx| tx.execute(INSERT, &cup(i64::MAX))).unwrap();
+        let nothing =
+            [Arg::Int(i64::MIN), Arg::OptText(None), Arg::OptBlob(None), Arg::Flag(false)];
+        door.write(move |tx| tx.execute(INSERT, &nothing)).unwrap();
+        let rows: Vec<Row> = door
+            .read(|tx| tx.query("SELECT id, colour, mark, chipped FROM cups ORDER BY id DESC", &[]))
+            .unwrap();
+        assert_eq!(rows[0].int(0).unwrap(), i64::MAX);
+        assert_eq!(rows[0].text(1).unwrap(), "blue");
+        assert_eq!(rows[0].blob(2).unwrap(), vec![1, 2]);
+        assert!(rows[0].flag(3).unwrap());
+        assert_eq!(rows[1].int(0).unwrap(), i64::MIN);
+        assert_eq!(rows[1].values()[1], Value::Null);
+        assert!(rows[1].text(1).is_err(), "null is not text");
+        assert!(rows[0].int(1).is_err(), "text is not a number");
+        assert!(rows[0].hash(2).is_err(), "two bytes are no hash");
+        assert!(rows[0].int(9).is_err(), "no such column");
+    });
+}
+
+#[test]
+fn placeholders_count_by_number_and_not_by_appearance() {
+    on_both(|url| {
+        let row: Row = open(url)
+            .read(|tx| {
+                let text = "SELECT CAST($2 AS BIGINT), CAST($1 AS BIGINT), CAST($2 AS BIGINT)";
+                tx.one(text, &[Arg::Int(1), Arg::Int(2)])
+            })
+            .unwrap();
+        assert_eq!(row.values(), [Value::Int(2), Value::Int(1), Value::Int(2)]);
+    });
+}
+
+#[test]
+fn sets_are_written_and_read_whole() {
+    const WRITE: Set = Set {
+        sqlite: INSERT,
+        postgres: "INSERT INTO cups (id, colour, mark, chipped) SELECT * FROM
+            UNNEST($1::bigint[], $2::text[], $3::bytea[], $4::boolean[])",
+    };
+    const READ: Set = Set {
+        sqlite: "SELECT id FROM cups WHERE chipped = $1 AND id = $2",
+        postgres: "SELECT c.id FROM UNNEST($2::bigint[]) k (id) JOIN cups c ON c.id = k.id
+            WHERE c.chipped = $1",
+    };
+    on_both(|url| {
+        let door = open(url);
+        let columns = [
+            Column::ints(0..5000),
+            Column::Texts(vec![None; 5000]),
+            Column::blobs((0..5000).map(|n: u32| n.to_be_bytes())),
+            Column::Flags((0..5000).map(|n| n % 2 == 0).collect()),
+        ];
+        let written = door.write(move |tx| tx.execute_set(WRITE, &[], &columns)).unwrap();
+        assert_eq!(written, 5000);
+        let keys = [Column::ints([4, 5, 6, 9999])];
+        let rows = door.read(move |tx| tx.query_set(READ, &[Arg::Flag(true)], &keys)).unwrap();
+        let mut ids: Vec<_> = rows.iter().map(|row| row.int(0).unwrap()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [4, 6]);
+        let none = door.read(|tx| tx.query_set(READ, &[Arg::Flag(true)], &[Column::ints([])]));
+        assert!(none.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_closure_that_fails_leaves_nothing() {
+    on_both(|url| {
+        let door = open(url);
+        let failed: Result<(), SqlError> = door.write(|tx| {
+            tx.execute(INSERT, &cup(1))?;
+            Err(SqlError::Other("no".into()))
+        });
+        assert!(failed.is_err());
+        let twice: Result<u64, SqlError> = door.write(|tx| {
+            tx.execute(INSERT, &cup(1))?;
+            tx.execute(INSERT, &cup(1))
+        });
+        assert!(matches!(twice, Err(SqlError::Constraint(_))), "{twice:?}");
+        assert_eq!(count(&door), 0);
+    });
+}
+
+#[test]
+fn a_panic_belongs_to_the_caller_and_the_door_goes_on() {
+    on_both(|url| {
+        let door = Arc::new(open(url));
+        let inner = Arc::clone(&door);
+        let panicked = std::thread::spawn(move || {
+            inner.write(|tx| -> Result<(), SqlError> {
+                tx.execute(INSERT, &cup(1))?;
+                panic!("as a test")
+            })
+        });
+        assert!(panicked.join().is_err());
+        assert_eq!(count(&door), 0);
+        door.write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+        assert_eq!(count(&door), 1);
+    });
+}
+
+#[test]
+fn a_reader_sees_one_snapshot() {
+    on_both(|url| {
+        let door = Arc::new(open(url));
+        let writer = Arc::clone(&door);
+        let (before, after) = door
+            .read(move |tx| -> Result<(i64, i64), SqlError> {
+                let before = tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0)?;
+                writer.write(|tx| tx.execute(INSERT, &cup(1)))?;
+                Ok((before, tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0)?))
+            })
+            .unwrap();
+        assert_eq!((before, after, count(&door)), (0, 0, 1));
+    });
+}
+
+#[test]
+fn many_writers_lose_no_update() {
+    on_both(|url| {
+        let doors: Vec<_> = (0..4).map(|_| open(url)).collect();
+        std::thread::scope(|scope| {
+            for door in &doors {
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        door.write(|tx| -> Result<(), SqlError> {
+                            let n = tx.one("SELECT n FROM counter FOR UPDATE", &[])?.int(0)?;
+                            tx.execute("UPDATE counter SET n = $1", &[Arg::Int(n + 1)])?;
+                            Ok(())
+                        })
+                        .unwrap();
+                    }
+                });
+            }
+        });
+        let n = doors[0].read(|tx| tx.one("SELECT n FROM counter", &[])).unwrap();
+        assert_eq!(n.int(0).unwrap(), 100);
+    });
+}
+
+#[test]
+fn a_busy_database_is_tried_again_and_then_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let url: Url = format!("sqlite:{}", folder.path().join("a.db").display()).parse().unwrap();
+    let quick = Options { busy: Duration::from_millis(1), attempts: 3, ..Options::default() };
+    let (first, second) = (open(&url), Door::open(&url, &ONE, quick).unwrap());
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let result = first.write(move |tx| -> Result<Result<u64, SqlError>, SqlError> {
+        tx.execute(INSERT, &cup(1))?;
+        let counted = Arc::clone(&counted);
+        Ok(second.write(move |tx| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tx.execute(INSERT, &cup(2))
+        }))
+    });
+    assert!(matches!(result.unwrap(), Err(SqlError::Busy(_))));
+    assert_eq!(tries.load(Ordering::Relaxed), 0, "BEGIN itself is refused");
+    assert_eq!(count(&first), 1);
+}
+
+#[test]
+fn two_transactions_that_wait_for_each_other_both_succeed_in_the_end() {
+    let Some(url) = postgres::database() else { return };
+    let url: Url = url.parse().unwrap();
+    let doors = [open(&url), open(&url)];
+    doors[0].write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+    doors[0].write(|tx| tx.execute(INSERT, &cup(2))).unwrap();
+    let runs = AtomicU32::new(0);
+    let runs = Arc::new(runs);
+    std::thread::scope(|scope| {
+        for (door, order) in doors.iter().zip([[1, 2], [2, 1]]) {
+            let runs = Arc::clone(&runs);
+            scope.spawn(move || {
+                door.write(move |tx| -> Result<(), SqlError> {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    for id in order {
+                        let lock = "SELECT id FROM cups WHERE id = $1 FOR UPDATE";
+                        tx.one(lock, &[Arg::Int(id)])?;
+                        std::thread::sleep(Duration::from_millis(100));
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            });
+        }
+    });
+    assert!(runs.load(Ordering::Relaxed) >= 3, "one of them was run again");
+}
+
+#[test]
+fn a_connection_that_breaks_is_opened_again() {
+    let Some(text) = postgres::database() else { return };
+    let door = open(&text.parse().unwrap());
+    let broken = Arc::new(AtomicU32::new(0));
+    let (counted, url) = (Arc::clone(&broken), text.clone());
+    let unclear = door
+        .write(move |tx| -> Result<bool, SqlError> {
+            tx.execute("INSERT INTO cups (id) VALUES ($1) ON CONFLICT DO NOTHING", &[Arg::Int(1)])?;
+            if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+                postgres::break_connections(&url);
+            }
+            Ok(tx.after_unclear_commit())
+        })
+        .unwrap();
+    assert!(unclear, "the closure is told that its first commit may have happened");
+    assert_eq!(broken.load(Ordering::Relaxed), 2);
+    assert_eq!(count(&door), 1);
+}
+
+#[test]
+fn migrations_go_forward_once_and_keep_what_is_there() {
+    on_both(|url| {
+        let door = open(url);
+        door.write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+        drop(door);
+        drop(open(url));
+        let door = Door::open(url, &TWO, Options::default()).unwrap();
+        assert_eq!(count(&door), 1);
+        door.write(|tx| tx.execute("INSERT INTO plates VALUES ($1)", &[Arg::Int(1)])).unwrap();
+    });
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    on_both(|url| {
+        drop(Door::open(url, &TWO, Options::default()).unwrap());
+        let refused = Door::open(url, &ONE, Options::default()).err().unwrap();
+        assert!(matches!(refused, OpenError::Newer { found: 2, known: 1 }), "{refused}");
+        drop(Door::open(url, &TWO, Options::default()).unwrap());
+    });
+}
+
+#[test]
+fn a_schema_of_another_making_is_refused() {
+    on_both(|url| {
+        drop(open(url));
+        let refused = Door::open(url, &OTHER, Options::default()).err().unwrap();
+        assert!(matches!(refused, OpenError::Damaged { version: 1, .. }), "{refused}");
+    });
+}
+
+#[test]
+fn a_migration_that_fails_is_undone() {
+    on_both(|url| {
+        let failed = Door::open(url, &BAD, Options::default()).err().unwrap();
+        assert!(matches!(failed, OpenError::Migration { version: 2, .. }), "{failed}");
+        drop(Door::open(url, &TWO, Options::default()).unwrap());
+    });
+}
+
+#[test]
+fn several_openers_at_once_all_find_one_schema() {
+    on_both(|url| {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| drop(Door::open(url, &TWO, Options::default()).unwrap()));
+            }
+        });
+    });
+}
+
+#[test]
+fn what_is_no_database_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.db");
+    std::fs::write(&path, "this is not a database, it only pretends to be one").unwrap();
+    let url: Url = format!("sqlite:{}", path.display()).parse().unwrap();
+    let refused = Door::open(&url, &ONE, Options::default()).err().unwrap();
+    assert!(matches!(refused, OpenError::Connect { source: SqlError::Damaged { .. }, .. }));
+    let nowhere: Url = "postgres://nobody@localhost:1/none?connect_timeout=1".parse().unwrap();
+    let refused = Door::open(&nowhere, &ONE, Options::default()).err().unwrap();
+    assert!(matches!(refused, OpenError::Connect { .. }), "{refused}");
+}

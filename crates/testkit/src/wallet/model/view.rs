@@ -1,0 +1,103 @@
+//! What may go, and what can be seen from outside.
+
+use std::collections::BTreeSet;
+
+use unspent_model::{Outpoint, TxId};
+
+use super::{Kept, Model};
+
+impl Model {
+    /// Removes as much history as may go.
+    pub fn prune(&mut self, up_to: u64, depth: u64) -> Vec<TxId> {
+        let Some(tip) = self.tip else { return Vec::new() };
+        let deep = |height: Option<u64>| height.is_some_and(|h| h <= tip && tip - h + 1 >= depth);
+        let alone = |kept: &&Kept| {
+            let spent_deep = (0_u32..).zip(&kept.tx.outputs).all(|(index, (_, ours))| {
+                let spender = self.spender(Outpoint::new(kept.tx.txid, index));
+                !ours || spender.is_some_and(|txid| deep(self.kept(txid).and_then(|k| k.height)))
+            });
+            kept.height.is_some_and(|height| height <= up_to) && deep(kept.height) && spent_deep
+        };
+        let mut going: BTreeSet<TxId> =
+            self.txs.iter().filter(alone).map(|kept| kept.tx.txid).collect();
+        loop {
+            let before = going.len();
+            let now = going.clone();
+            going.retain(|txid| {
+                let inputs = self.kept(*txid).map(|kept| kept.tx.inputs.clone());
+                inputs
+                    .unwrap_or_default()
+                    .iter()
+                    .all(|input| self.coin(*input).is_none() || now.contains(&input.tx))
+            });
+            if going.len() == before {
+                break;
+            }
+        }
+        let mut all = going.clone();
+        for txid in going {
+            let inputs = self.kept(txid).map(|kept| kept.tx.inputs.clone()).unwrap_or_default();
+            let mut lost: Vec<TxId> = inputs
+                .iter()
+                .flat_map(|input| self.spenders(*input))
+                .filter(|other| *other != txid)
+                .collect();
+            while let Some(loser) = lost.pop() {
+                if all.insert(loser) {
+                    lost.extend(self.children(loser));
+                }
+            }
+        }
+        self.txs.retain(|kept| !all.contains(&kept.tx.txid));
+        self.edges.retain(|(a, b)| !all.contains(a) && !all.contains(b));
+        self.leases.retain(|coin, _| !all.contains(&coin.tx));
+        all.into_iter().collect()
+    }
+
+    /// Whether a transaction is kept.
+    pub fn knows(&self, txid: TxId) -> bool {
+        self.at(txid).is_some()
+    }
+
+    /// Everything that can be seen from outside, as sorted lines.
+    pub fn snapshot(&self, now: i64) -> Vec<String> {
+        let mut lines = Vec::new();
+        for kept in &self.txs {
+            let name = kept.tx.txid;
+            lines.push(format!(
+                "tx {name:?} {} {:?} own={} fee={:?}",
+                kept.status, kept.height, kept.own, kept.fee
+            ));
+            for (index, (sats, ours)) in (0_u32..).zip(&kept.tx.outputs) {
+                if *ours {
+                    let coin = Outpoint::new(name, index);
+                    let spender = self.spender(coin);
+                    let lease = self.leases.get(&coin).filter(|(_, expires)| *expires > now);
+                    let lock = lease.map(|(lock, _)| lock.first().copied().unwrap_or(0));
+                    lines.push(format!("coin {name:?}:{index} {sats} {spender:?} {lock:?}"));
+                }
+            }
+        }
+        lines.extend(self.edges.iter().map(|(a, b)| format!("edge {a:?} {b:?}")));
+        lines.sort();
+        lines
+    }
+
+    /// Satoshis of our outputs: unspent and live, spent, and dead. Their sum is all there ever was.
+    pub fn value(&self) -> (u128, u128, u128) {
+        let (mut unspent, mut spent, mut dead) = (0, 0, 0);
+        for kept in &self.txs {
+            for (index, (sats, ours)) in (0_u32..).zip(&kept.tx.outputs) {
+                let coin = Outpoint::new(kept.tx.txid, index);
+                let place = match (ours, kept.status.is_live(), self.spender(coin)) {
+                    (false, ..) => continue,
+                    (true, false, _) => &mut dead,
+                    (true, true, Some(_)) => &mut spent,
+                    (true, true, None) => &mut unspent,
+                };
+                *place += u128::from(*sats);
+            }
+        }
+        (unspent, spent, dead)
+    }
+}

@@ -1,0 +1,483 @@
+//! How the cost of each thing grows with size, on both databases. Prints a table.
+//!
+//! `UNSPENT_BENCH=full` takes the sizes of the release figures; without it a run lasts
+//! some minutes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use bitcoin::{
+    Amount, Block, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode,
+    TxOut, Txid, WPubkeyHash, Witness,
+    absolute::LockTime,
+    bip32::{Xpriv, Xpub},
+    block::{Header, Version as BlockVersion},
+    hashes::Hash as _,
+    pow::CompactTarget,
+    secp256k1::Secp256k1,
+    transaction::Version,
+};
+use unspent_model::{
+    Network,
+    wallet::{
+        LockId,
+        select::{ChangePolicy, Rate},
+    },
+};
+use unspent_sql::{Column, Door, Options, Set, SqlError, Url};
+use unspent_wallet::{
+    Batch, How, NewAccount, NewWallet, Observed, Room, WalletId,
+    block::PlacedBlock,
+    choose::{CoinPolicy, Wanted},
+    descriptor::{Keychain, script_hash},
+    lease::LeaseTerms,
+    schema::SCHEMA,
+};
+
+const SECOND: i64 = 1_000_000;
+
+fn is_full() -> bool {
+    std::env::var("UNSPENT_BENCH").is_ok_and(|value| value == "full")
+}
+
+fn descriptor(seed: u8) -> String {
+    let secp = Secp256k1::new();
+    let master = Xpriv::new_master(bitcoin::Network::Regtest, &[seed; 32]).unwrap();
+    format!("wpkh({}/<0;1>/*)", Xpub::from_priv(&secp, &master))
+}
+
+fn foreign(n: u64) -> OutPoint {
+    OutPoint::new(Txid::hash(&n.to_le_bytes()), 0)
+}
+
+fn theirs(n: u64) -> ScriptBuf {
+    ScriptBuf::new_p2wpkh(&WPubkeyHash::hash(&n.to_le_bytes()))
+}
+
+fn tx(inputs: &[OutPoint], outputs: &[(ScriptBuf, u64)]) -> Transaction {
+    let input = |previous_output: &OutPoint| TxIn {
+        previous_output: *previous_output,
+        script_sig: ScriptBuf::new(),
+        sequence: Sequence::MAX,
+        witness: Witness::from_slice(&[[7_u8; 107]]),
+    };
+    let output = |(script, sats): &(ScriptBuf, u64)| TxOut {
+        value: Amount::from_sat(*sats),
+        script_pubkey: script.clone(),
+    };
+    Transaction {
+        version: Version::TWO,
+        lock_time: LockTime::ZERO,
+        input: inputs.iter().map(input).collect(),
+        output: outputs.iter().map(output).collect(),
+    }
+}
+
+/// A database with one wallet and a chain to put into it.
+struct World {
+    room: Room,
+    wallet: WalletId,
+    url: String,
+    scripts: Vec<ScriptBuf>,
+    tip: BlockHash,
+    height: u64,
+    next: u64,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl World {
+    fn all(name: &str, run: impl Fn(&mut World, &str)) {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("wallet.db").display());
+        run(&mut Self::open(url, Some(folder)), &format!("{name} sqlite"));
+        if let Some(url) = unspent_testkit::wallet::postgres::database() {
+            run(&mut Self::open(url, None), &format!("{name} postgres"));
+        }
+    }
+
+    fn open(url: String, folder: Option<tempfile::TempDir>) -> Self {
+        let parsed: Url = url.parse().unwrap();
+        let room = Room::open(&parsed, Network::BitcoinRegtest, Options::default()).unwrap();
+        let wallet = new_wallet(&room, "first", 1);
+        let keys = Keychain::parse(&descriptor(1), bitcoin::Network::Regtest).unwrap();
+        let scripts = (0..20).map(|n| keys[0].script(n).unwrap()).collect();
+        Self {
+            room,
+            wallet,
+            url,
+            scripts,
+            tip: BlockHash::all_zeros(),
+            height: 0,
+            next: 1,
+            _folder: folder,
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn payment(&mut self, sats: u64) -> Transaction {
+        let n = self.fresh();
+        let script = self.scripts[(n % 20) as usize].clone();
+        tx(&[foreign(n)], &[(script, sats), (theirs(n), 1_000)])
+    }
+
+    fn block(&mut self, txs: Vec<Transaction>) -> PlacedBlock {
+        let salt = self.fresh();
+        let mut coinbase = tx(&[OutPoint::null()], &[(theirs(0), 1)]);
+        coinbase.input[0].script_sig = ScriptBuf::from_bytes(salt.to_le_bytes().to_vec());
+        let header = Header {
+            version: BlockVersion::TWO,
+            prev_blockhash: self.tip,
+            merkle_root: TxMerkleNode::all_zeros(),
+            time: 1,
+            bits: CompactTarget::from_consensus(0x207f_ffff),
+            nonce: salt as u32,
+        };
+        let txdata = [vec![coinbase], txs].concat();
+        let placed = PlacedBlock { height: self.height, block: Block { header, txdata } };
+        self.tip = placed.block.block_hash();
+        self.height += 1;
+        placed
+    }
+
+    fn mine(&mut self, txs: Vec<Transaction>) -> Duration {
+        let block = self.block(txs);
+        let start = Instant::now();
+        self.room.apply_blocks(vec![block], 1).unwrap();
+        start.elapsed()
+    }
+
+    /// Grows the history to a number of transactions.
+    fn grow(&mut self, from: usize, to: usize) {
+        let mut left = to.saturating_sub(from);
+        while left > 0 {
+            let count = left.min(2_000);
+            let txs = (0..count).map(|n| self.payment(10_000 + n as u64)).collect();
+            self.mine(txs);
+            left -= count;
+        }
+        self.analyze();
+    }
+
+    /// What a server does by itself from time to time.
+    fn analyze(&self) {
+        let door = Door::open(&self.url.parse().unwrap(), &SCHEMA, Options::default()).unwrap();
+        door.write(|tx| tx.script("ANALYZE")).unwrap();
+    }
+}
+
+fn new_wallet(room: &Room, name: &str, seed: u8) -> WalletId {
+    let account = NewAccount { name: "main".into(), receive: descriptor(seed), change: None };
+    let new = NewWallet {
+        name: name.into(),
+        accounts: vec![account],
+        birthday: 1_000_000_000,
+        gap_limit: 20,
+    };
+    room.create_wallet(&new, 1).unwrap()
+}
+
+fn timed(times: usize, mut work: impl FnMut()) -> Vec<Duration> {
+    let once = |_| {
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    };
+    let mut taken: Vec<Duration> = (0..times).map(once).collect();
+    taken.sort();
+    taken
+}
+
+fn median(taken: &[Duration]) -> f64 {
+    taken[taken.len() / 2].as_secs_f64() * 1e3
+}
+
+fn say(what: &str, size: impl std::fmt::Display, value: f64, unit: &str) {
+    println!("{what:<42} {size:>12} {value:>12.3} {unit}");
+}
+
+/// Recording one transaction, beside more and more history.
+fn recording() {
+    let sizes: &[usize] =
+        if is_full() { &[1_000, 30_000, 1_000_000] } else { &[1_000, 10_000, 50_000] };
+    World::all("record a transaction", |world, name| {
+        let mut size = 0;
+        for target in sizes {
+            world.grow(size, *target);
+            size = *target;
+            let taken = timed(200, || {
+                let pay = world.payment(777);
+                world.room.record(&Batch::one(pay, How::Mempool), 5).unwrap();
+            });
+            size += 200;
+            say(name, *target, median(&taken), "ms");
+        }
+    });
+}
+
+/// The balance of a wallet, alone and beside a larger one.
+fn balances() {
+    let (mine, other) = if is_full() { (100_000, 1_000_000) } else { (100_000, 200_000) };
+    World::all("balance", |world, name| {
+        let per_tx = 1_000;
+        let wide = |world: &mut World, scripts: &[ScriptBuf], coins: usize| {
+            for _ in 0..coins / per_tx {
+                let n = world.fresh();
+                let outputs: Vec<_> =
+                    (0..per_tx).map(|at| (scripts[at % scripts.len()].clone(), 1_000)).collect();
+                let pay = tx(&[foreign(n)], &outputs);
+                world.mine(vec![pay]);
+            }
+        };
+        let scripts = world.scripts.clone();
+        wide(world, &scripts, mine);
+        world.analyze();
+        let measure = |world: &World, label: &str| {
+            let kept = timed(50, || {
+                std::hint::black_box(world.room.balance(world.wallet, 1, 9).unwrap());
+            });
+            let plain = timed(15, || {
+                std::hint::black_box(world.room.plain_sum(world.wallet).unwrap());
+            });
+            let page = timed(30, || drop(world.room.coins(world.wallet, None, 100, 9).unwrap()));
+            say(&format!("{name}, {label}"), mine, median(&kept), "ms");
+            say(&format!("{name} by plain SUM, {label}"), mine, median(&plain), "ms");
+            say(&format!("{name}: page of 100 coins, {label}"), mine, median(&page), "ms");
+            say(&format!("{name}: SUM / kept, {label}"), mine, median(&plain) / median(&kept), "x");
+        };
+        measure(world, "alone");
+        new_wallet(&world.room, "second", 2);
+        let keys = Keychain::parse(&descriptor(2), bitcoin::Network::Regtest).unwrap();
+        let theirs: Vec<_> = (0..20).map(|n| keys[0].script(n).unwrap()).collect();
+        wide(world, &theirs, other);
+        world.analyze();
+        measure(world, &format!("beside {other}"));
+    });
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        target: 25_000,
+        base_weight: 200,
+        rate: Rate { sat_per_kwu: 250 },
+        min_fee: 0,
+        change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
+    }
+}
+
+/// Runs in a process of its own: selects and leases, and prints how long each took.
+fn select_worker(url: &str, id: u8, times: usize) {
+    let url: Url = url.parse().unwrap();
+    let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
+    for n in 0..times {
+        let mut lock = [id + 1; 32];
+        lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
+        let terms = LeaseTerms {
+            lock: LockId::new(&lock).unwrap(),
+            duration: SECOND,
+            hold_confirmations: None,
+        };
+        let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
+        let now = (n as i64 + 1) * 10 * SECOND;
+        let start = Instant::now();
+        let done = room.select_and_lease(WalletId(1), wanted(), &policy, terms, now);
+        println!("TOOK {} {}", start.elapsed().as_micros(), done.is_ok());
+    }
+}
+
+fn selecting() {
+    World::all("select and lease", |world, name| {
+        world.grow(0, 5_000);
+        let times = 150;
+        for processes in [1_usize, 8] {
+            let start = Instant::now();
+            let spawn = |id: usize| {
+                Command::new(std::env::current_exe().unwrap())
+                    .env("UNSPENT_BENCH_SELECT", &world.url)
+                    .env("UNSPENT_BENCH_ID", id.to_string())
+                    .env("UNSPENT_BENCH_TIMES", times.to_string())
+                    .stdout(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            };
+            let children: Vec<_> = (0..processes).map(spawn).collect();
+            let mut taken: Vec<u64> = Vec::new();
+            for child in children {
+                let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+                let lines = text.lines().filter_map(|line| line.strip_prefix("TOOK "));
+                taken.extend(lines.map(|l| l.split(' ').next().unwrap().parse::<u64>().unwrap()));
+            }
+            let all = start.elapsed().as_secs_f64();
+            taken.sort_unstable();
+            let p99 = taken[taken.len() * 99 / 100] as f64 / 1e3;
+            let label = format!("{processes} process(es)");
+            say(&format!("{name} per second"), &label, taken.len() as f64 / all, "/s");
+            say(&format!("{name} p99"), &label, p99, "ms");
+        }
+    });
+}
+
+/// A block of 4,000 transactions against many watched scripts.
+fn block() {
+    let sizes: &[usize] = if is_full() { &[1_000, 100_000, 1_000_000] } else { &[1_000, 100_000] };
+    const INSERT: Set = Set {
+        sqlite: "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index,
+            script_hash, script_pub_key) VALUES (1, 2, FALSE, $1, $2, $3, $3)",
+        postgres: "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index,
+            script_hash, script_pub_key)
+            SELECT 1, 2, FALSE, k.id, k.n, k.h, k.h
+            FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[]) k (id, n, h)",
+    };
+    World::all("block of 4,000 transactions", |world, name| {
+        let mut watched: usize = 0;
+        for target in sizes {
+            let door =
+                Door::open(&world.url.parse().unwrap(), &SCHEMA, Options::default()).unwrap();
+            while watched < *target {
+                let (from, to) = (watched, (watched + 20_000).min(*target));
+                door.write(move |tx| -> Result<u64, SqlError> {
+                    let ids = Column::ints((from..to).map(|n| 1_000_000_000 + n as i64));
+                    let places = Column::ints((from..to).map(|n| 1_000_000 + n as i64));
+                    let hashes = (from..to).map(|n| script_hash(&theirs(1_000_000_000 + n as u64)));
+                    tx.execute_set(INSERT, &[], &[ids, places, Column::blobs(hashes)])
+                })
+                .unwrap();
+                watched = to;
+            }
+            drop(door);
+            world.analyze();
+            let mut taken = Vec::new();
+            for _ in 0..5 {
+                let mut txs: Vec<_> = (0..3_990)
+                    .map(|_| {
+                        let n = world.fresh();
+                        let outputs = [(theirs(n), 5), (theirs(n + 1), 6)];
+                        tx(&[foreign(n), foreign(n + 500_000_000)], &outputs)
+                    })
+                    .collect();
+                txs.extend((0..10).map(|n| world.payment(n)));
+                taken.push(world.mine(txs));
+            }
+            taken.sort();
+            say(name, format!("{target} scripts"), median(&taken), "ms");
+        }
+    });
+}
+
+/// A chain of unconfirmed transactions whose first one loses.
+fn invalidation() {
+    World::all("invalidate a chain", |world, name| {
+        for depth in [100_usize, 1_000, 10_000] {
+            let funding = world.payment(100_000_000);
+            world.mine(vec![funding.clone()]);
+            let script = world.scripts[1].clone();
+            let mut last = OutPoint::new(funding.compute_txid(), 0);
+            let mut txs = Vec::with_capacity(depth);
+            for n in 0..depth {
+                let next = tx(&[last], &[(script.clone(), 99_999_999 - n as u64)]);
+                last = OutPoint::new(next.compute_txid(), 0);
+                txs.push(Observed::new(next, How::Mempool));
+            }
+            for part in txs.chunks(2_000) {
+                let batch = Batch { txs: part.to_vec(), ..Batch::default() };
+                world.room.record(&batch, 3).unwrap();
+            }
+            world.analyze();
+            let coin = OutPoint::new(funding.compute_txid(), 0);
+            let rival = Batch::one(tx(&[coin], &[(theirs(3), 1)]), How::Mempool);
+            let start = Instant::now();
+            let done = world.room.record(&rival, 4).unwrap();
+            assert_eq!(done.changed_txs, depth);
+            say(name, format!("{depth} deep"), start.elapsed().as_secs_f64() * 1e3, "ms");
+        }
+    });
+}
+
+/// Disconnecting many blocks, each with transactions of ours.
+fn disconnect() {
+    World::all("disconnect blocks", |world, name| {
+        for count in [10_u64, 100, 1_000] {
+            let keep = world.height;
+            for _ in 0..=count {
+                let txs = (0..5).map(|n| world.payment(n + 1)).collect();
+                world.mine(txs);
+            }
+            world.analyze();
+            let start = Instant::now();
+            let done = world.room.disconnect_above(Some(keep), 5).unwrap();
+            assert_eq!(done.blocks, count);
+            let taken = start.elapsed().as_secs_f64() * 1e3;
+            say(name, format!("{count} blocks"), taken, "ms");
+            // The chain goes on from where it was cut.
+            world.height = keep + 1;
+            let tip = world.room.tip().unwrap().unwrap().1;
+            world.tip = BlockHash::from_byte_array(tip.0);
+        }
+    });
+}
+
+/// The history that the peers' benchmark runs too: blocks of payments, balance, reopening.
+fn beside_peers() {
+    let (blocks, per_block) = (200_u32, 50_u64);
+    World::all("peers' history", |world, name| {
+        let start = Instant::now();
+        for _ in 0..blocks {
+            let txs = (0..per_block).map(|n| world.payment(1_000 + n)).collect();
+            world.mine(txs);
+        }
+        let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(blocks);
+        world.analyze();
+        say(&format!("{name}: block of {per_block}, persisted"), blocks, each, "ms");
+        let taken = timed(20, || {
+            std::hint::black_box(world.room.balance(world.wallet, 1, 5).unwrap());
+        });
+        say(&format!("{name}: balance"), u64::from(blocks) * per_block, median(&taken), "ms");
+        let url: Url = world.url.parse().unwrap();
+        let taken = timed(5, || {
+            let room = Room::open_existing(&url, Options::default()).unwrap();
+            room.balance(world.wallet, 1, 5).unwrap();
+        });
+        say(&format!("{name}: open and balance"), blocks, median(&taken), "ms");
+    });
+}
+
+fn main() {
+    if let Ok(url) = std::env::var("UNSPENT_BENCH_SELECT") {
+        let number = |name: &str| std::env::var(name).unwrap().parse::<usize>().unwrap();
+        return select_worker(
+            &url,
+            number("UNSPENT_BENCH_ID") as u8,
+            number("UNSPENT_BENCH_TIMES"),
+        );
+    }
+    println!("{:<42} {:>12} {:>12}", "what", "size", "median");
+    let only = std::env::var("UNSPENT_BENCH_ONLY").unwrap_or_default();
+    let all: [(&str, fn()); 7] = [
+        ("recording", recording),
+        ("balances", balances),
+        ("selecting", selecting),
+        ("block", block),
+        ("invalidation", invalidation),
+        ("disconnect", disconnect),
+        ("peers", beside_peers),
+    ];
+    for (name, run) in all {
+        if only.is_empty() || only == name {
+            run();
+        }
+    }
+}

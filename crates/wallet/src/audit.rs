@@ -1,0 +1,183 @@
+//! Recomputing what is stored from the facts it rests on, and naming every difference.
+//!
+//! The facts are the transactions with their inputs and blocks; what is recomputed are the spenders
+//! of coins, the liveness of families, the credits against the raw transactions, and the confirmed
+//! totals.
+
+use std::collections::HashMap;
+
+use bitcoin::{Transaction, consensus::encode};
+use unspent_model::{
+    Outpoint, TxId,
+    wallet::{Status, StoredTx, facts::Needs},
+};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    error::WalletError,
+    load::{Loaded, inputs_of},
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid},
+};
+
+const HASHES: &str = "SELECT tx_hash, id, raw_tx FROM transactions
+    WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+const STRAY_LEASES: &str = "SELECT COUNT(*) FROM utxo_leases l WHERE l.wallet_id = $1
+    AND NOT EXISTS (SELECT 1 FROM utxos u WHERE u.wallet_id = l.wallet_id AND u.id = l.utxo_id)";
+const TX_BLOCKS: &str = "SELECT COUNT(*) FROM transactions t WHERE t.wallet_id = $1
+    AND t.block_height IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.block_height = t.block_height)";
+
+/// Transactions read at once.
+const PAGE: i64 = 1_000;
+
+impl Room {
+    /// Checks one wallet; an empty list means that everything agrees.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn audit(&self, wallet: WalletId) -> Result<Vec<String>, WalletError> {
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            let mut audit = Audit { found: Vec::new(), loaded: Loaded::default() };
+            audit.read(tx, wallet)?;
+            audit.spenders();
+            audit.families();
+            audit.totals(&row);
+            audit.strays(tx, wallet)?;
+            Ok(audit.found)
+        })
+    }
+}
+
+struct Audit {
+    found: Vec<String>,
+    loaded: Loaded,
+}
+
+impl Audit {
+    /// Reads everything, page by page, and checks raw bytes against names, inputs and credits.
+    fn read(&mut self, tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
+        let mut after = 0;
+        loop {
+            let args = [Arg::Int(wallet.0), Arg::Int(after), Arg::Int(PAGE)];
+            let rows = tx.query(HASHES, &args)?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = last.int(1)?;
+            let mut needs = Needs::default();
+            for row in &rows {
+                needs.txs.insert(TxId(row.hash(0)?));
+                needs.credits.insert(TxId(row.hash(0)?));
+            }
+            self.loaded.load(tx, wallet.0, &needs, i64::MIN)?;
+            let ids = rows.iter().map(|row| row.int(1)).collect::<Result<Vec<_>, _>>()?;
+            let mut inputs = inputs_of(tx, wallet.0, ids)?;
+            for row in &rows {
+                let stored = inputs.remove(&row.int(1)?).unwrap_or_default();
+                self.check_raw(TxId(row.hash(0)?), &row.blob(2)?, &stored);
+            }
+        }
+    }
+
+    fn check_raw(&mut self, txid: TxId, raw: &[u8], inputs: &[Outpoint]) {
+        let name = bitcoin_txid(txid);
+        let Ok(tx) = encode::deserialize::<Transaction>(raw) else {
+            return self.found.push(format!("{name}: its raw bytes can't be read"));
+        };
+        if model_txid(tx.compute_txid()) != txid {
+            self.found.push(format!("{name}: its raw bytes are another transaction's"));
+        }
+        let spent = tx.input.iter().map(|input| crate::room::model_outpoint(input.previous_output));
+        let spent: Vec<Outpoint> = if tx.is_coinbase() { Vec::new() } else { spent.collect() };
+        if spent != inputs {
+            self.found.push(format!("{name}: its stored inputs differ from its raw bytes"));
+        }
+        for index in self.loaded.facts.credits.get(&txid).into_iter().flatten() {
+            let outpoint = Outpoint::new(txid, *index);
+            let stored = self.loaded.facts.coins.get(&outpoint).copied().flatten();
+            let place = usize::try_from(*index).unwrap_or(usize::MAX);
+            let real = tx.output.get(place).map(|output| output.value.to_sat());
+            if real != stored.map(|coin| coin.amount) {
+                let coin = bitcoin_outpoint(outpoint);
+                self.found.push(format!("{coin}: its amount differs from the raw transaction"));
+            }
+        }
+    }
+
+    fn txs(&self) -> impl Iterator<Item = &StoredTx> {
+        self.loaded.facts.txs.values().flatten()
+    }
+
+    /// A coin's spender must be the one live transaction that spends it.
+    fn spenders(&mut self) {
+        let mut live: HashMap<Outpoint, (TxId, u32)> = HashMap::new();
+        let mut twice = Vec::new();
+        for tx in self.txs().filter(|tx| tx.is_live()) {
+            for (at, input) in (0_u32..).zip(&tx.inputs) {
+                if live.insert(*input, (tx.txid, at)).is_some() {
+                    twice.push(format!(
+                        "{}: two live transactions spend it",
+                        bitcoin_outpoint(*input)
+                    ));
+                }
+            }
+        }
+        self.found.extend(twice);
+        let mut wrong = Vec::new();
+        for (outpoint, coin) in &self.loaded.facts.coins {
+            let Some(coin) = coin else { continue };
+            if coin.spent_by != live.get(outpoint).copied() {
+                let name = bitcoin_outpoint(*outpoint);
+                wrong.push(format!(
+                    "{name}: its spender is not the live transaction that spends it"
+                ));
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    /// A live, unconfirmed transaction has no dead parent.
+    fn families(&mut self) {
+        let mut wrong = Vec::new();
+        for tx in self.txs().filter(|tx| tx.is_live() && tx.confirmed.is_none()) {
+            let parents = tx.inputs.iter().filter_map(|input| self.loaded.facts.txs.get(&input.tx));
+            if parents.flatten().any(|parent| !parent.is_live()) {
+                wrong.push(format!("{}: it is live and a parent is not", bitcoin_txid(tx.txid)));
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    fn totals(&mut self, row: &WalletRow) {
+        let (mut sats, mut coins) = (0_i128, 0_i64);
+        for (outpoint, coin) in &self.loaded.facts.coins {
+            let Some(coin) = coin.filter(|coin| coin.spent_by.is_none()) else { continue };
+            let maker = self.loaded.facts.txs.get(&outpoint.tx).and_then(Option::as_ref);
+            let counts =
+                maker.is_some_and(|tx| tx.confirmed.is_some() && tx.status == Status::Published);
+            if counts {
+                sats += i128::from(coin.amount);
+                coins += 1;
+            }
+        }
+        if (sats, coins) != (i128::from(row.confirmed_amount), row.confirmed_coins) {
+            self.found.push(format!(
+                "the confirmed total is kept as {} sats in {} coins, the coins come to {sats} in \
+                 {coins}",
+                row.confirmed_amount, row.confirmed_coins
+            ));
+        }
+    }
+
+    fn strays(&mut self, tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
+        let checks =
+            [(STRAY_LEASES, "leases without a coin"), (TX_BLOCKS, "confirmations without a block")];
+        for (sql, what) in checks {
+            let count = tx.one(sql, &[Arg::Int(wallet.0)])?.natural(0)?;
+            if count > 0 {
+                self.found.push(format!("{count} {what}"));
+            }
+        }
+        Ok(())
+    }
+}

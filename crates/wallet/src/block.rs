@@ -1,0 +1,202 @@
+//! Blocks for all wallets at once.
+//!
+//! A block is applied to every wallet that stands at its parent, and to those that were never
+//! scanned and are born no earlier. So the tip moves all wallets together, and feeding old blocks
+//! again brings a new or rewound wallet up to the others without touching them.
+
+use std::collections::BTreeSet;
+
+use bitcoin::{Block, hashes::Hash as _};
+use unspent_model::BlockHash;
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    error::WalletError,
+    record::{BlockRef, How, Recorded, Sighted, record_in, store_block, stored_block},
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    route::{Parsed, route},
+};
+
+/// Blocks kept below the tip even when no transaction of ours is in them, so that a reorganisation
+/// can be recognised.
+pub const BLOCKS_KEPT: u64 = 2_016;
+
+/// Blocks applied in one database transaction at most.
+pub const MAX_BLOCKS_AT_ONCE: usize = 1_000;
+
+/// A block with its place in the chain.
+#[derive(Clone, Debug)]
+pub struct PlacedBlock {
+    /// Its height.
+    pub height: u64,
+    /// The block.
+    pub block: Block,
+}
+
+impl PlacedBlock {
+    /// What a wallet keeps of it.
+    pub fn reference(&self) -> BlockRef {
+        let hash = BlockHash(self.block.block_hash().to_byte_array());
+        BlockRef { height: self.height, hash, time: self.block.header.time }
+    }
+
+    fn parent(&self) -> BlockHash {
+        BlockHash(self.block.header.prev_blockhash.to_byte_array())
+    }
+}
+
+/// What applying blocks did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Wallets that moved.
+    pub moved: BTreeSet<WalletId>,
+    /// What was recorded.
+    pub recorded: Recorded,
+}
+
+const TIP: &str = "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1";
+const FOLLOWERS: &str = "SELECT id FROM wallets
+    WHERE scanned_height = $1 AND scanned_hash = $2 ORDER BY id FOR UPDATE";
+const NEWBORN: &str = "SELECT id FROM wallets
+    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
+    ORDER BY id FOR UPDATE";
+const MOVE_FOLLOWERS: &str = "UPDATE wallets SET scanned_height = $3, scanned_hash = $4
+    WHERE scanned_height = $1 AND scanned_hash = $2";
+const MOVE_NEWBORN: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3
+    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1";
+const FORGET_BLOCK: &str = "DELETE FROM blocks WHERE block_height <= $1 AND block_height > $2
+    AND NOT EXISTS (
+        SELECT 1 FROM transactions t WHERE t.block_height = blocks.block_height
+            AND t.block_height IS NOT NULL)";
+
+impl Room {
+    /// Applies blocks in order, each to the wallets that stand at its parent, all in one
+    /// transaction. A block that nobody waits for changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::BlockMismatch`], [`WalletError::WrongParent`] or [`WalletError::Gap`] when
+    /// the source has gone another way; nothing is changed then.
+    pub fn apply_blocks(&self, blocks: Vec<PlacedBlock>, now: i64) -> Result<Applied, WalletError> {
+        if blocks.len() > MAX_BLOCKS_AT_ONCE {
+            return Err(WalletError::Argument("more than 1,000 blocks at once".into()));
+        }
+        self.door.write(move |tx| {
+            lock_room(tx)?;
+            let mut applied = Applied::default();
+            for block in &blocks {
+                apply(tx, block, &mut applied, now)?;
+            }
+            Ok(applied)
+        })
+    }
+
+    /// The highest stored block.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn tip(&self) -> Result<Option<(u64, BlockHash)>, WalletError> {
+        self.door.read(tip)
+    }
+}
+
+/// The highest stored block.
+pub(crate) fn tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletError> {
+    let Some(row) = tx.maybe(TIP, &[])? else { return Ok(None) };
+    Ok(Some((row.natural(0)?, BlockHash(row.hash(1)?))))
+}
+
+fn apply(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+    applied: &mut Applied,
+    now: i64,
+) -> Result<(), WalletError> {
+    let block = placed.reference();
+    let is_stored = admit(tx, placed, &block)?;
+    let waiting = waiting(tx, placed)?;
+    if waiting.is_empty() && is_stored {
+        return Ok(());
+    }
+    if !is_stored {
+        store_block(tx, &block)?;
+    }
+    record_block(tx, placed, &block, &waiting, applied, now)?;
+    let (height, hash) = (Arg::Int(sql_int(block.height)?), Arg::Blob(&block.hash.0));
+    if let Some(before) = block.height.checked_sub(1) {
+        let parent = placed.parent();
+        let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0), height, hash];
+        tx.execute(MOVE_FOLLOWERS, &from)?;
+    }
+    tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
+    applied.moved.extend(waiting);
+    if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
+        // A few heights at a time: the rest went when their own turn came.
+        let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
+        tx.execute(FORGET_BLOCK, &args)?;
+    }
+    Ok(())
+}
+
+/// Whether the block is already stored; an error when it can't stand where it says.
+fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool, WalletError> {
+    let height = block.height;
+    if let Some(stored) = stored_block(tx, height)? {
+        return if stored.hash == block.hash {
+            Ok(true)
+        } else {
+            Err(WalletError::BlockMismatch { height })
+        };
+    }
+    if let Some(below) = height.checked_sub(1)
+        && let Some(parent) = stored_block(tx, below)?
+        && parent.hash != placed.parent()
+    {
+        return Err(WalletError::WrongParent { height });
+    }
+    match tip(tx)? {
+        Some((tip, _)) if height > tip + 1 => Err(WalletError::Gap { tip, got: height }),
+        Some(_) | None => Ok(false),
+    }
+}
+
+fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeSet<WalletId>, WalletError> {
+    let mut found = BTreeSet::new();
+    if let Some(before) = placed.height.checked_sub(1) {
+        let parent = placed.parent();
+        for row in tx.query(FOLLOWERS, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])? {
+            found.insert(WalletId(row.int(0)?));
+        }
+    }
+    for row in tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])? {
+        found.insert(WalletId(row.int(0)?));
+    }
+    Ok(found)
+}
+
+fn record_block(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+    block: &BlockRef,
+    waiting: &BTreeSet<WalletId>,
+    applied: &mut Applied,
+    now: i64,
+) -> Result<(), WalletError> {
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let parsed: Vec<Parsed<'_>> = placed.block.txdata.iter().map(Parsed::new).collect();
+    let mut routes = route(tx, &parsed, &|wallet| waiting.contains(&wallet))?;
+    let sightings: Vec<Sighted<'_>> = (0_u64..)
+        .zip(&parsed)
+        .map(|(place, parsed)| Sighted { parsed, how: How::Block(*block, place), fee: None })
+        .collect();
+    let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
+    for wallet in concerned {
+        let mut row = WalletRow::lock(tx, wallet)?;
+        record_in(tx, &mut row, &sightings, &mut routes, &mut applied.recorded, now)?;
+        row.save(tx)?;
+    }
+    Ok(())
+}

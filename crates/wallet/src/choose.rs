@@ -1,0 +1,416 @@
+//! Selecting coins and leasing them, in one database transaction.
+//!
+//! The wallet's row is locked while coins are read, chosen and leased, so two callers, be they two
+//! processes, can never choose the same coin. Immature and leased coins are never candidates; own
+//! unconfirmed change is one unless it stands in a replacement; pending parents only on request.
+
+use std::collections::{HashMap, HashSet};
+
+use bitcoin::OutPoint;
+use unspent_model::{
+    Outpoint, TxId,
+    wallet::{
+        LockId, Status, maturity,
+        select::{
+            Candidate, ChangePolicy, Rate, Request, SelectError, Selection, Strategy, select,
+        },
+    },
+};
+use unspent_sql::{Arg, Column, Row, Set, Tx};
+
+use crate::{
+    error::WalletError,
+    lease::{LeaseTerms, height_arg, take},
+    load::lock_id,
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, narrow},
+};
+
+/// Coins looked at first; more are read when these don't suffice.
+const FIRST_POOL: i64 = 200;
+
+/// Which coins may be chosen, and how.
+#[derive(Clone, Debug)]
+pub struct CoinPolicy {
+    /// Confirmations that somebody else's coin needs; at least 1.
+    pub minconf: u32,
+    /// Whether own change may be spent before that.
+    pub own_change: bool,
+    /// Whether outputs of transactions that were never sent may be spent.
+    pub pending_chaining: bool,
+    /// Only coins of this account.
+    pub account: Option<String>,
+    /// Coins that must not be chosen.
+    pub exclude: Vec<OutPoint>,
+    /// Coins that must be chosen.
+    pub require: Vec<OutPoint>,
+    /// Whether coins of one address are spent together.
+    pub by_address: bool,
+    /// The heaviest transaction allowed.
+    pub max_weight: u64,
+    /// Which methods to try.
+    pub strategy: Strategy,
+    /// The rate expected in the long run.
+    pub long_term_rate: Rate,
+    /// For the random draw.
+    pub seed: u64,
+}
+
+impl Default for CoinPolicy {
+    fn default() -> Self {
+        Self {
+            minconf: 1,
+            own_change: true,
+            pending_chaining: false,
+            account: None,
+            exclude: Vec::new(),
+            require: Vec::new(),
+            by_address: false,
+            max_weight: unspent_model::wallet::select::MAX_STANDARD_WEIGHT,
+            strategy: Strategy::Best,
+            long_term_rate: Rate { sat_per_kwu: 2_500 },
+            seed: 0,
+        }
+    }
+}
+
+/// What the chosen coins are to pay.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// What the outputs hold together.
+    pub target: u64,
+    /// Weight of everything but inputs and change.
+    pub base_weight: u64,
+    /// The fee rate.
+    pub rate: Rate,
+    /// A fee that must be reached whatever the rate says.
+    pub min_fee: u64,
+    /// What change would look like.
+    pub change: ChangePolicy,
+}
+
+/// A chosen coin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenCoin {
+    /// Its row.
+    pub(crate) row: i64,
+    /// Its name.
+    pub outpoint: OutPoint,
+    /// Its satoshis.
+    pub amount: u64,
+    address: i64,
+    weight: u64,
+    age: u64,
+    required: bool,
+}
+
+/// Chosen coins and the reason.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The coins.
+    pub coins: Vec<ChosenCoin>,
+    /// How they were found, and what they come to.
+    pub selection: Selection,
+}
+
+const BY_AMOUNT: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+        k.input_weight, t.block_height
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
+    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
+            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
+        AND (
+            (t.block_height IS NOT NULL AND t.block_height <= $3
+                AND (NOT t.is_coinbase OR t.block_height <= $4))
+            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
+                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
+            OR ($7 AND t.status = $8))
+        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
+    ORDER BY u.amount DESC, u.id DESC LIMIT $10";
+const BY_AGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+        k.input_weight, t.block_height
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
+    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
+            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
+        AND (
+            (t.block_height IS NOT NULL AND t.block_height <= $3
+                AND (NOT t.is_coinbase OR t.block_height <= $4))
+            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
+                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
+            OR ($7 AND t.status = $8))
+        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
+    ORDER BY u.id LIMIT $10";
+const NAMED: Set = Set {
+    sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
+            t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at
+        FROM transactions t
+        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
+        JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+        JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+            AND l.expires_at > $2
+        WHERE t.wallet_id = $1 AND t.tx_hash = $3",
+    postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
+            t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at
+        FROM UNNEST($3::bytea[], $4::bigint[]) q (h, n)
+        JOIN transactions t ON t.tx_hash = q.h AND t.wallet_id = $1
+        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = q.n
+        JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+        JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+            AND l.expires_at > $2",
+};
+const LEASED_NOW: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+        k.input_weight, t.block_height
+    FROM utxo_leases l
+    JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id AND u.spent_by_tx_id IS NULL
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+    WHERE l.wallet_id = $1 AND l.external_lock_id = $2 AND l.leased_at = $3 AND l.expires_at = $4
+    ORDER BY u.id";
+
+impl Room {
+    /// Chooses coins and leases them to `terms.lock`, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Select`] when the coins don't suffice; then nothing is leased.
+    pub fn select_and_lease(
+        &self,
+        wallet: WalletId,
+        wanted: Wanted,
+        policy: &CoinPolicy,
+        terms: LeaseTerms,
+        now: i64,
+    ) -> Result<Chosen, WalletError> {
+        terms.expires_at(now)?;
+        let policy = policy.clone();
+        self.door.write(move |tx| {
+            let row = WalletRow::lock(tx, wallet)?;
+            choose_and_lease(tx, &row, &wanted, &policy, &terms, None, now)
+        })
+    }
+
+    /// Chooses coins without leasing them: a look, not a promise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::select_and_lease`].
+    pub fn preview_selection(
+        &self,
+        wallet: WalletId,
+        wanted: Wanted,
+        policy: &CoinPolicy,
+        now: i64,
+    ) -> Result<Chosen, WalletError> {
+        let policy = policy.clone();
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            choose(tx, &row, &wanted, &policy, None, None, now)
+        })
+    }
+}
+
+/// Chooses and leases inside an open transaction that holds the wallet's row.
+///
+/// `replaces` is a transaction whose own inputs count as unspent, because it is to be replaced.
+pub(crate) fn choose_and_lease(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    wanted: &Wanted,
+    policy: &CoinPolicy,
+    terms: &LeaseTerms,
+    replaces: Option<TxId>,
+    now: i64,
+) -> Result<Chosen, WalletError> {
+    if tx.after_unclear_commit()
+        && let Some(done) = already_done(tx, wallet, wanted, policy, terms, now)?
+    {
+        return Ok(done);
+    }
+    let chosen = choose(tx, wallet, wanted, policy, Some(terms.lock), replaces, now)?;
+    let mut rows: Vec<(OutPoint, i64)> =
+        chosen.coins.iter().map(|coin| (coin.outpoint, coin.row)).collect();
+    rows.sort_by_key(|(_, id)| *id);
+    take(tx, WalletId(wallet.id), &rows, terms, now)?;
+    Ok(chosen)
+}
+
+/// After a commit whose outcome is unknown: coins leased by this very request, if it got through.
+fn already_done(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    wanted: &Wanted,
+    policy: &CoinPolicy,
+    terms: &LeaseTerms,
+    now: i64,
+) -> Result<Option<Chosen>, WalletError> {
+    let args = [
+        Arg::Int(wallet.id),
+        Arg::Blob(terms.lock.as_bytes()),
+        Arg::Int(now),
+        Arg::Int(terms.expires_at(now)?),
+    ];
+    let rows = tx.query(LEASED_NOW, &args)?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let coins = rows.iter().map(|row| candidate(row, true)).collect::<Result<Vec<_>, _>>()?;
+    decide(coins, wanted, policy).map(Some)
+}
+
+fn choose(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    wanted: &Wanted,
+    policy: &CoinPolicy,
+    lock: Option<LockId>,
+    replaces: Option<TxId>,
+    now: i64,
+) -> Result<Chosen, WalletError> {
+    let required = required(tx, wallet, policy, lock, replaces, now)?;
+    let excluded: HashSet<OutPoint> =
+        policy.exclude.iter().chain(&policy.require).copied().collect();
+    let mut pool = FIRST_POOL;
+    loop {
+        let rows = candidates(tx, wallet, policy, pool, now)?;
+        let is_all = (rows.len() as i64) < pool;
+        let mut coins = required.clone();
+        for row in &rows {
+            let coin = candidate(row, false)?;
+            let from_replaced = replaces == Some(model_outpoint(coin.outpoint).tx);
+            if !excluded.contains(&coin.outpoint) && !from_replaced {
+                coins.push(coin);
+            }
+        }
+        match decide(coins, wanted, policy) {
+            Err(WalletError::Select(SelectError::Insufficient { .. })) if !is_all => pool *= 8,
+            result => return result,
+        }
+    }
+}
+
+fn decide(
+    coins: Vec<ChosenCoin>,
+    wanted: &Wanted,
+    policy: &CoinPolicy,
+) -> Result<Chosen, WalletError> {
+    let candidates: Vec<Candidate> = coins
+        .iter()
+        .map(|coin| Candidate {
+            amount: coin.amount,
+            weight: coin.weight,
+            age: coin.age,
+            group: coin.address,
+            required: coin.required,
+        })
+        .collect();
+    let request = Request {
+        target: wanted.target,
+        base_weight: wanted.base_weight,
+        rate: wanted.rate,
+        long_term_rate: policy.long_term_rate,
+        min_fee: wanted.min_fee,
+        change: wanted.change,
+        strategy: policy.strategy,
+        by_address: policy.by_address,
+        max_weight: policy.max_weight,
+        seed: policy.seed,
+    };
+    let selection = select(&candidates, &request)?;
+    let chosen = selection.chosen.iter().filter_map(|at| coins.get(*at).copied()).collect();
+    Ok(Chosen { coins: chosen, selection })
+}
+
+fn candidates(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    policy: &CoinPolicy,
+    pool: i64,
+    now: i64,
+) -> Result<Vec<Row>, WalletError> {
+    use unspent_model::wallet::select::Method;
+    let tip = wallet.tip();
+    let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
+    let args = [
+        Arg::Int(wallet.id),
+        Arg::Int(now),
+        height_arg(deep)?,
+        height_arg(maturity::mature_up_to(tip))?,
+        Arg::Flag(policy.own_change),
+        Arg::Text(Status::Published.name()),
+        Arg::Flag(policy.pending_chaining),
+        Arg::Text(Status::Pending.name()),
+        Arg::OptText(policy.account.as_deref()),
+        Arg::Int(pool),
+    ];
+    let by_age = policy.strategy == Strategy::Only(Method::OldestFirst);
+    Ok(tx.query(if by_age { BY_AGE } else { BY_AMOUNT }, &args)?)
+}
+
+fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
+    let outpoint = Outpoint::new(TxId(row.hash(1)?), narrow(row.natural(2)?)?);
+    let height = row.opt_int(6)?.map(|_| row.natural(6)).transpose()?;
+    Ok(ChosenCoin {
+        row: row.int(0)?,
+        outpoint: bitcoin_outpoint(outpoint),
+        amount: row.natural(3)?,
+        address: row.int(4)?,
+        weight: row.natural(5)?,
+        age: height.unwrap_or(u64::MAX),
+        required,
+    })
+}
+
+/// Coins asked for by name. They must be live, mature, unspent and not held by somebody else.
+fn required(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    policy: &CoinPolicy,
+    lock: Option<LockId>,
+    replaces: Option<TxId>,
+    now: i64,
+) -> Result<Vec<ChosenCoin>, WalletError> {
+    let names: Vec<Outpoint> = policy.require.iter().map(|coin| model_outpoint(*coin)).collect();
+    let keys = [
+        Column::blobs(names.iter().map(|coin| coin.tx.0)),
+        Column::ints(names.iter().map(|coin| i64::from(coin.index))),
+    ];
+    let rows = tx.query_set(NAMED, &[Arg::Int(wallet.id), Arg::Int(now)], &keys)?;
+    let mut found = HashMap::new();
+    for row in rows {
+        let coin = candidate(&row, true)?;
+        if let Some(holder) = row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?
+            && Some(holder) != lock
+        {
+            let expires_at = row.int(11)?;
+            return Err(WalletError::AlreadyLeased { coin: coin.outpoint, holder, expires_at });
+        }
+        let is_live = crate::load::status(&row.text(7)?)?.is_live();
+        let spender = row.opt_hash(9)?.map(TxId);
+        let is_unspent = spender.is_none() || spender == replaces;
+        let height = row.opt_int(6)?.map(|_| row.natural(6)).transpose()?;
+        let is_ripe = !row.flag(8)? || maturity::wallet_may_spend(height, wallet.tip());
+        if is_live && is_unspent && is_ripe {
+            found.insert(coin.outpoint, coin);
+        }
+    }
+    let mut coins = Vec::new();
+    for name in policy.require.iter().collect::<std::collections::BTreeSet<_>>() {
+        coins.push(found.get(name).copied().ok_or(WalletError::CoinNotFound(*name))?);
+    }
+    Ok(coins)
+}

@@ -1,0 +1,175 @@
+//! Coins with their derived states, by page.
+//!
+//! A unary plus in a join keeps SQLite from turning it round: coins come first, in the order
+//! asked for.
+
+use bitcoin::{OutPoint, ScriptBuf};
+use unspent_model::{
+    Outpoint, TxId,
+    wallet::{CoinFacts, CoinState, LockId},
+};
+use unspent_sql::{Arg, Row};
+
+use crate::{
+    error::WalletError,
+    load::{lock_id, status},
+    room::{
+        Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, narrow, sql_int,
+    },
+    wallets::MAX_PAGE,
+};
+
+/// A coin as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoinInfo {
+    /// Its row, which is also the second half of a cursor.
+    pub id: i64,
+    /// Its name.
+    pub outpoint: OutPoint,
+    /// Its satoshis.
+    pub amount: u64,
+    /// Its script.
+    pub script: ScriptBuf,
+    /// Height of its block.
+    pub height: Option<u64>,
+    /// Its state.
+    pub state: CoinState,
+    /// Whether a transaction of our own made it.
+    pub is_own: bool,
+    /// The live transaction that spends it.
+    pub spent_by: Option<bitcoin::Txid>,
+    /// Who holds it.
+    pub lock: Option<LockId>,
+}
+
+/// Where a page of coins ended: the next one starts after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoinCursor {
+    /// Satoshis of the last coin.
+    pub amount: u64,
+    /// Row of the last coin.
+    pub id: i64,
+}
+
+const PAGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($5, $6)
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
+    ORDER BY u.amount, u.id LIMIT $7";
+const ONE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+    FROM transactions t
+    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
+    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
+    WHERE t.wallet_id = $1 AND t.tx_hash = $3";
+const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
+    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
+    WHERE u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4";
+
+impl Room {
+    /// A page of live, unspent coins, smallest first.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn coins(
+        &self,
+        wallet: WalletId,
+        after: Option<CoinCursor>,
+        limit: u32,
+        now: i64,
+    ) -> Result<Vec<CoinInfo>, WalletError> {
+        use unspent_model::wallet::Status;
+        let amount = after.map(|cursor| sql_int(cursor.amount)).transpose()?.unwrap_or(-1);
+        self.door.read(move |tx| {
+            let tip = WalletRow::read(tx, wallet)?.tip();
+            let args = [
+                Arg::Int(wallet.0),
+                Arg::Int(now),
+                Arg::Int(amount),
+                Arg::Int(after.map_or(-1, |cursor| cursor.id)),
+                Arg::Text(Status::Published.name()),
+                Arg::Text(Status::Pending.name()),
+                Arg::Int(limit.min(MAX_PAGE).into()),
+            ];
+            tx.query(PAGE, &args)?.iter().map(|row| info(row, tip)).collect()
+        })
+    }
+
+    /// A page of all coins there ever were, in order of their rows.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn all_coins(
+        &self,
+        wallet: WalletId,
+        after: i64,
+        limit: u32,
+        now: i64,
+    ) -> Result<Vec<CoinInfo>, WalletError> {
+        self.door.read(move |tx| {
+            let tip = WalletRow::read(tx, wallet)?.tip();
+            let limit = Arg::Int(limit.min(MAX_PAGE).into());
+            let args = [Arg::Int(wallet.0), Arg::Int(now), Arg::Int(after), limit];
+            tx.query(EVERY, &args)?.iter().map(|row| info(row, tip)).collect()
+        })
+    }
+
+    /// One coin, spent, dead or alive.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::CoinNotFound`] when it isn't one of this wallet's.
+    pub fn coin(
+        &self,
+        wallet: WalletId,
+        coin: OutPoint,
+        now: i64,
+    ) -> Result<CoinInfo, WalletError> {
+        self.door.read(move |tx| {
+            let tip = WalletRow::read(tx, wallet)?.tip();
+            let txid = model_txid(coin.txid);
+            let args =
+                [Arg::Int(wallet.0), Arg::Int(now), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
+            let row = tx.maybe(ONE, &args)?.ok_or(WalletError::CoinNotFound(coin))?;
+            info(&row, tip)
+        })
+    }
+}
+
+fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
+    let outpoint = Outpoint::new(TxId(row.hash(1)?), narrow(row.natural(2)?)?);
+    let height = row.opt_int(5)?.map(|_| row.natural(5)).transpose()?;
+    let spent_by = row.opt_hash(9)?.map(|hash| bitcoin_txid(TxId(hash)));
+    let lock = row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?;
+    let facts = CoinFacts {
+        parent: status(&row.text(6)?)?,
+        height,
+        is_coinbase: row.flag(7)?,
+        is_spent: spent_by.is_some(),
+        is_leased: lock.is_some(),
+    };
+    Ok(CoinInfo {
+        id: row.int(0)?,
+        outpoint: bitcoin_outpoint(outpoint),
+        amount: row.natural(3)?,
+        script: ScriptBuf::from_bytes(row.blob(4)?),
+        height,
+        state: CoinState::of(facts, tip),
+        is_own: row.flag(8)?,
+        spent_by,
+        lock,
+    })
+}

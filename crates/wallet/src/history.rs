@@ -1,0 +1,376 @@
+//! Transactions, their details, and the journal.
+//!
+//! What a transaction took from the wallet is derived from its inputs, not from who spends a coin
+//! now: a replaced attempt still shows what it tried to spend.
+
+use std::collections::HashMap;
+
+use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
+use unspent_model::{
+    Outpoint, TxId,
+    wallet::{Cause, EdgeCause, LockId, Status},
+};
+use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+
+use crate::{
+    error::WalletError,
+    load::{lock_id, status},
+    room::{Room, WalletId, bitcoin_outpoint, bitcoin_txid, model_txid, narrow, sql_int},
+    wallets::MAX_PAGE,
+};
+
+/// A transaction in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxSummary {
+    /// Its row, which is also part of a cursor.
+    pub id: i64,
+    /// Its name.
+    pub txid: Txid,
+    /// Validity.
+    pub status: Status,
+    /// Height of its block.
+    pub height: Option<u64>,
+    /// When we first heard of it, in microseconds.
+    pub received: i64,
+    /// Whether it makes new money.
+    pub is_coinbase: bool,
+    /// Whether every input is ours.
+    pub is_own: bool,
+    /// What it pays to miners, where known.
+    pub fee: Option<u64>,
+    /// What it brought to the wallet, in satoshis.
+    pub credit: u64,
+    /// What it took from the wallet, in satoshis.
+    pub debit: u64,
+    /// Its label.
+    pub label: Option<String>,
+    /// When the mempool was found without it.
+    pub evicted_at: Option<i64>,
+}
+
+impl TxSummary {
+    /// What it changed for the wallet.
+    pub fn net(&self) -> i128 {
+        i128::from(self.credit) - i128::from(self.debit)
+    }
+}
+
+/// An input as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputInfo {
+    /// What it spends.
+    pub outpoint: OutPoint,
+    /// Satoshis, where the coin is ours.
+    pub amount: Option<u64>,
+}
+
+/// An output as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputInfo {
+    /// Its index.
+    pub index: u32,
+    /// Satoshis.
+    pub amount: u64,
+    /// Its script.
+    pub script: ScriptBuf,
+    /// Whether it is ours.
+    pub is_ours: bool,
+}
+
+/// One transaction standing in another's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeInfo {
+    /// The other one.
+    pub txid: Txid,
+    /// Why.
+    pub cause: EdgeCause,
+    /// When, in microseconds.
+    pub at: i64,
+}
+
+/// A transaction in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxDetail {
+    /// As in a list.
+    pub summary: TxSummary,
+    /// Its inputs.
+    pub inputs: Vec<InputInfo>,
+    /// Its outputs.
+    pub outputs: Vec<OutputInfo>,
+    /// Transactions that took its place.
+    pub replaced_by: Vec<EdgeInfo>,
+    /// Transactions whose place it took.
+    pub replaces: Vec<EdgeInfo>,
+    /// The transaction itself.
+    pub tx: Transaction,
+}
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalLine {
+    /// Its number in the wallet.
+    pub id: i64,
+    /// When, in microseconds.
+    pub at: i64,
+    /// Why.
+    pub cause: Cause,
+    /// The transaction it is about.
+    pub txid: Txid,
+    /// The coin, where it is about one.
+    pub output: Option<OutPoint>,
+    /// Status before.
+    pub from: Option<Status>,
+    /// Status after.
+    pub to: Option<Status>,
+    /// The other transaction involved.
+    pub other: Option<Txid>,
+    /// The block involved.
+    pub height: Option<u64>,
+    /// The lease involved.
+    pub lock: Option<LockId>,
+}
+
+/// Which transactions a list shows, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// All, latest heard of first, after a cursor of received time and row.
+    Latest(Option<(i64, i64)>),
+    /// Those in blocks from one height to another, in the order of the chain.
+    Blocks(u64, u64),
+    /// Those in no block, live or dead, after a row.
+    Unconfirmed(i64),
+}
+
+const LATEST: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
+        fee, evicted_at FROM transactions
+    WHERE wallet_id = $1 AND (received_time, id) < ($2, $3)
+    ORDER BY received_time DESC, id DESC LIMIT $4";
+const BLOCKS: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
+        fee, evicted_at FROM transactions
+    WHERE wallet_id = $1 AND block_height IS NOT NULL AND block_height BETWEEN $2 AND $3
+    ORDER BY block_height, block_position LIMIT $4";
+const UNCONFIRMED: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase,
+        is_own, fee, evicted_at FROM transactions
+    WHERE wallet_id = $1 AND block_height IS NULL AND id > $2 ORDER BY id LIMIT $3";
+const ONE: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
+        fee, evicted_at, raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
+const CREDITS: Set = Set {
+    sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) FROM utxos
+        WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
+    postgres: "SELECT u.tx_id, CAST(SUM(u.amount) AS BIGINT) FROM UNNEST($2::bigint[]) k (id)
+        JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id GROUP BY u.tx_id",
+};
+const DEBITS: Set = Set {
+    sqlite: "SELECT i.tx_id, i.input_index, u.amount FROM tx_inputs i
+        JOIN transactions p ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
+        JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
+            AND u.output_index = i.prev_output_index
+        WHERE i.wallet_id = $1 AND i.tx_id = $2",
+    postgres: "SELECT i.tx_id, i.input_index, u.amount FROM UNNEST($2::bigint[]) k (id)
+        JOIN tx_inputs i ON i.wallet_id = $1 AND i.tx_id = k.id
+        JOIN transactions p ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
+        JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
+            AND u.output_index = i.prev_output_index",
+};
+const OURS: &str = "SELECT output_index FROM utxos WHERE wallet_id = $1 AND tx_id = $2";
+const REPLACED_BY: &str = "SELECT t.tx_hash, r.cause, r.created_at FROM tx_replacements r
+    JOIN transactions t ON t.wallet_id = r.wallet_id AND t.id = r.replacement_tx_id
+    WHERE r.wallet_id = $1 AND r.replaced_tx_id = $2 ORDER BY r.created_at, t.id";
+const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at FROM tx_replacements r
+    JOIN transactions t ON t.wallet_id = r.wallet_id AND t.id = r.replaced_tx_id
+    WHERE r.wallet_id = $1 AND r.replacement_tx_id = $2 ORDER BY r.created_at, t.id";
+const LABELS: Set = Set {
+    sqlite: "SELECT ref, label FROM labels WHERE wallet_id = $1 AND kind = 'tx' AND ref = $2",
+    postgres: "SELECT b.ref, b.label FROM UNNEST($2::text[]) k (r)
+        JOIN labels b ON b.wallet_id = $1 AND b.kind = 'tx' AND b.ref = k.r",
+};
+const JOURNAL: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
+        to_status, other_tx_hash, block_height, lock_id FROM journal
+    WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+const JOURNAL_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
+        to_status, other_tx_hash, block_height, lock_id FROM journal
+    WHERE wallet_id = $1 AND tx_hash = $4 AND id > $2 ORDER BY id LIMIT $3";
+
+impl Room {
+    /// A page of transactions.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn txs(
+        &self,
+        wallet: WalletId,
+        listing: Listing,
+        limit: u32,
+    ) -> Result<Vec<TxSummary>, WalletError> {
+        self.door.read(move |tx| {
+            let id = Arg::Int(wallet.0);
+            let limit = Arg::Int(limit.min(MAX_PAGE).into());
+            let rows = match listing {
+                Listing::Latest(after) => {
+                    let (time, row) = after.unwrap_or((i64::MAX, i64::MAX));
+                    tx.query(LATEST, &[id, Arg::Int(time), Arg::Int(row), limit])?
+                }
+                Listing::Blocks(from, to) => {
+                    let range = [Arg::Int(sql_int(from)?), Arg::Int(sql_int(to)?)];
+                    tx.query(BLOCKS, &[id, range[0], range[1], limit])?
+                }
+                Listing::Unconfirmed(after) => {
+                    tx.query(UNCONFIRMED, &[id, Arg::Int(after), limit])?
+                }
+            };
+            summaries(tx, wallet, &rows)
+        })
+    }
+
+    /// One transaction in full.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::NoTransaction`] when the wallet doesn't know it.
+    pub fn tx(&self, wallet: WalletId, txid: Txid) -> Result<TxDetail, WalletError> {
+        self.door.read(move |tx| {
+            let name = model_txid(txid);
+            let key = [Arg::Int(wallet.0), Arg::Blob(&name.0)];
+            let row = tx.maybe(ONE, &key)?.ok_or(WalletError::NoTransaction(txid))?;
+            detail(tx, wallet, &row)
+        })
+    }
+
+    /// A page of the journal, of the wallet or of one transaction, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn journal(
+        &self,
+        wallet: WalletId,
+        of: Option<Txid>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalLine>, WalletError> {
+        self.door.read(move |tx| {
+            let limit = Arg::Int(limit.min(MAX_PAGE).into());
+            let page = [Arg::Int(wallet.0), Arg::Int(after), limit];
+            let rows = match of.map(model_txid) {
+                Some(txid) => tx.query(JOURNAL_OF, &[&page[..], &[Arg::Blob(&txid.0)]].concat())?,
+                None => tx.query(JOURNAL, &page)?,
+            };
+            rows.iter().map(journal_line).collect()
+        })
+    }
+}
+
+fn summaries(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    rows: &[Row],
+) -> Result<Vec<TxSummary>, WalletError> {
+    let ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+    let scope = [Arg::Int(wallet.0)];
+    let mut credits: HashMap<i64, u64> = HashMap::new();
+    for row in tx.query_set(CREDITS, &scope, &[Column::ints(ids.iter().copied())])? {
+        credits.insert(row.int(0)?, row.natural(1)?);
+    }
+    let mut debits: HashMap<i64, u64> = HashMap::new();
+    for row in tx.query_set(DEBITS, &scope, &[Column::ints(ids.iter().copied())])? {
+        *debits.entry(row.int(0)?).or_default() += row.natural(2)?;
+    }
+    let names = rows.iter().map(|row| Ok(bitcoin_txid(TxId(row.hash(1)?)).to_string()));
+    let names = names.collect::<Result<Vec<String>, SqlError>>()?;
+    let mut labels: HashMap<String, String> = HashMap::new();
+    for row in tx.query_set(LABELS, &scope, &[Column::texts(names)])? {
+        labels.insert(row.text(0)?, row.text(1)?);
+    }
+    let summary = |row: &Row| {
+        let id = row.int(0)?;
+        let txid = bitcoin_txid(TxId(row.hash(1)?));
+        Ok(TxSummary {
+            id,
+            txid,
+            status: status(&row.text(2)?)?,
+            height: row.opt_int(3)?.map(|_| row.natural(3)).transpose()?,
+            received: row.int(4)?,
+            is_coinbase: row.flag(5)?,
+            is_own: row.flag(6)?,
+            fee: row.opt_int(7)?.map(|_| row.natural(7)).transpose()?,
+            credit: credits.get(&id).copied().unwrap_or(0),
+            debit: debits.get(&id).copied().unwrap_or(0),
+            label: labels.get(&txid.to_string()).cloned(),
+            evicted_at: row.opt_int(8)?,
+        })
+    };
+    rows.iter().map(summary).collect()
+}
+
+fn detail(tx: &mut Tx<'_>, wallet: WalletId, row: &Row) -> Result<TxDetail, WalletError> {
+    let id = row.int(0)?;
+    let parsed: Transaction = encode::deserialize(&row.blob(9)?)
+        .map_err(|error| WalletError::Corrupt(format!("a raw transaction: {error}")))?;
+    let summary = summaries(tx, wallet, std::slice::from_ref(row))?.into_iter().next();
+    let key = [Arg::Int(wallet.0), Arg::Int(id)];
+    let mut amounts: HashMap<u64, u64> = HashMap::new();
+    for row in tx.query_set(DEBITS, &key[..1], &[Column::ints([id])])? {
+        amounts.insert(row.natural(1)?, row.natural(2)?);
+    }
+    let ours = tx.query(OURS, &key)?;
+    let ours = ours.iter().map(|row| narrow(row.natural(0)?)).collect::<Result<Vec<_>, _>>()?;
+    let inputs = (0_u64..).zip(&parsed.input).map(|(at, input)| InputInfo {
+        outpoint: input.previous_output,
+        amount: amounts.get(&at).copied(),
+    });
+    let outputs = (0_u32..).zip(&parsed.output).map(|(index, output)| OutputInfo {
+        index,
+        amount: output.value.to_sat(),
+        script: output.script_pubkey.clone(),
+        is_ours: ours.contains(&index),
+    });
+    Ok(TxDetail {
+        summary: summary.ok_or(WalletError::Bug("a transaction has no summary"))?,
+        inputs: if parsed.is_coinbase() { Vec::new() } else { inputs.collect() },
+        outputs: outputs.collect(),
+        replaced_by: edges(tx, REPLACED_BY, &key)?,
+        replaces: edges(tx, REPLACES, &key)?,
+        tx: parsed,
+    })
+}
+
+fn edges(
+    tx: &mut Tx<'_>,
+    sql: &'static str,
+    key: &[Arg<'_>],
+) -> Result<Vec<EdgeInfo>, WalletError> {
+    let edge = |row: &Row| {
+        let text = row.text(1)?;
+        let cause = text.parse();
+        Ok(EdgeInfo {
+            txid: bitcoin_txid(TxId(row.hash(0)?)),
+            cause: cause.map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?,
+            at: row.int(2)?,
+        })
+    };
+    tx.query(sql, key)?.iter().map(edge).collect()
+}
+
+fn journal_line(row: &Row) -> Result<JournalLine, WalletError> {
+    let text = row.text(2)?;
+    let cause =
+        text.parse().map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?;
+    let output = match row.opt_hash(4)? {
+        Some(hash) => Some(bitcoin_outpoint(Outpoint::new(TxId(hash), narrow(row.natural(5)?)?))),
+        None => None,
+    };
+    let stored = |column| row.opt_text(column)?.map(|text| status(&text)).transpose();
+    Ok(JournalLine {
+        id: row.int(0)?,
+        at: row.int(1)?,
+        cause,
+        txid: bitcoin_txid(TxId(row.hash(3)?)),
+        output,
+        from: stored(6)?,
+        to: stored(7)?,
+        other: row.opt_hash(8)?.map(|hash| bitcoin_txid(TxId(hash))),
+        height: row.opt_int(9)?.map(|_| row.natural(9)).transpose()?,
+        lock: row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?,
+    })
+}

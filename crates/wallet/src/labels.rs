@@ -1,0 +1,180 @@
+//! Labels on transactions, addresses and coins, and their exchange as BIP-329.
+
+use serde::{Deserialize, Serialize};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    error::WalletError,
+    record::Observed,
+    room::{Room, WalletId, WalletRow},
+    wallets::MAX_PAGE,
+};
+
+/// The longest label, in characters.
+pub const MAX_LABEL: usize = 500;
+
+/// The longest file of labels taken in at once, in lines.
+pub const MAX_IMPORT_LINES: usize = 100_000;
+
+/// What a label may stand on, as BIP-329 names it.
+pub const LABEL_KINDS: [&str; 6] = ["tx", "addr", "pubkey", "input", "output", "xpub"];
+
+/// One line of a BIP-329 file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// What it stands on.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Which one.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// The text.
+    #[serde(default)]
+    pub label: String,
+}
+
+const FIND: &str = "SELECT label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3";
+const SET: &str = "INSERT INTO labels (wallet_id, kind, ref, label) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (wallet_id, kind, ref) DO UPDATE SET label = excluded.label";
+const CLEAR: &str = "DELETE FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3";
+const LIST: &str = "SELECT kind, ref, label FROM labels
+    WHERE wallet_id = $1 AND (kind, ref) > ($2, $3) ORDER BY kind, ref LIMIT $4";
+
+impl Room {
+    /// Sets a label; an empty one clears.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::LabelTooLong`] beyond 500 characters.
+    pub fn set_label(&self, wallet: WalletId, label: &Label) -> Result<(), WalletError> {
+        check(label)?;
+        let label = label.clone();
+        self.door.write(move |tx| {
+            WalletRow::lock(tx, wallet)?;
+            set(tx, wallet.0, &label)
+        })
+    }
+
+    /// A page of labels after a given one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn labels(
+        &self,
+        wallet: WalletId,
+        after: Option<&Label>,
+    ) -> Result<Vec<Label>, WalletError> {
+        let after = after.cloned();
+        self.door.read(move |tx| {
+            let (kind, reference) =
+                after.as_ref().map_or(("", ""), |label| (&label.kind, &label.reference));
+            let args = [
+                Arg::Int(wallet.0),
+                Arg::Text(kind),
+                Arg::Text(reference),
+                Arg::Int(MAX_PAGE.into()),
+            ];
+            let rows = tx.query(LIST, &args)?;
+            let label = |row: &unspent_sql::Row| {
+                Ok(Label { kind: row.text(0)?, reference: row.text(1)?, label: row.text(2)? })
+            };
+            rows.iter().map(label).collect()
+        })
+    }
+
+    /// All labels as BIP-329 lines.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn export_labels(&self, wallet: WalletId) -> Result<String, WalletError> {
+        let mut out = String::new();
+        let mut last: Option<Label> = None;
+        loop {
+            let page = self.labels(wallet, last.as_ref())?;
+            for label in &page {
+                let line = serde_json::to_string(label);
+                out.push_str(&line.map_err(|_| WalletError::Bug("a label can't be written"))?);
+                out.push('\n');
+            }
+            match page.into_iter().last() {
+                Some(label) => last = Some(label),
+                None => return Ok(out),
+            }
+        }
+    }
+
+    /// Takes in BIP-329 lines: all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Argument`] names the first line that is no label.
+    pub fn import_labels(&self, wallet: WalletId, text: &str) -> Result<usize, WalletError> {
+        let mut labels = Vec::new();
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        for (at, line) in lines {
+            if labels.len() >= MAX_IMPORT_LINES {
+                return Err(WalletError::Argument("more than 100,000 labels at once".into()));
+            }
+            let read = serde_json::from_str::<Label>(line);
+            let bad = |why: String| WalletError::Argument(format!("line {}: {why}", at + 1));
+            let label = read.map_err(|error| bad(error.to_string()))?;
+            check(&label).map_err(|error| bad(error.to_string()))?;
+            labels.push(label);
+        }
+        self.door.write(move |tx| {
+            WalletRow::lock(tx, wallet)?;
+            labels.iter().try_for_each(|label| set(tx, wallet.0, label))?;
+            Ok(labels.len())
+        })
+    }
+}
+
+fn check(label: &Label) -> Result<(), WalletError> {
+    let length = label.label.chars().count();
+    if length > MAX_LABEL {
+        return Err(WalletError::LabelTooLong(length));
+    }
+    if !LABEL_KINDS.contains(&label.kind.as_str()) {
+        let known = LABEL_KINDS.join(", ");
+        let why = format!("`{}` can't be labelled; known: {known}", label.kind);
+        return Err(WalletError::Argument(why));
+    }
+    let size = label.reference.chars().count();
+    if size == 0 || size > 1_000 || label.reference.contains('\0') || label.label.contains('\0') {
+        return Err(WalletError::Argument("a label needs a plain reference".into()));
+    }
+    Ok(())
+}
+
+fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), WalletError> {
+    let key = [Arg::Int(wallet), Arg::Text(&label.kind), Arg::Text(&label.reference)];
+    if label.label.is_empty() {
+        tx.execute(CLEAR, &key)?;
+    } else {
+        tx.execute(SET, &[&key[..], &[Arg::Text(&label.label)]].concat())?;
+    }
+    Ok(())
+}
+
+/// Labels a transaction of a batch; another label than the one that is there refuses the batch.
+pub(crate) fn label_new(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    observed: &Observed,
+) -> Result<(), WalletError> {
+    let Some(text) = observed.label.as_ref().filter(|text| !text.is_empty()) else {
+        return Ok(());
+    };
+    let txid = observed.tx.compute_txid();
+    let label = Label { kind: "tx".into(), reference: txid.to_string(), label: text.clone() };
+    check(&label)?;
+    let key = [Arg::Int(wallet.id), Arg::Text(&label.kind), Arg::Text(&label.reference)];
+    let before = tx.maybe(FIND, &key)?.map(|row| row.text(0)).transpose()?;
+    match before {
+        Some(before) if before == label.label => Ok(()),
+        Some(_) => Err(WalletError::LabelDiffers(txid)),
+        None => set(tx, wallet.id, &label),
+    }
+}

@@ -1,0 +1,82 @@
+//! Bitcoin wallets: transactions, coins, leases and replacements.
+//!
+//! A [`Room`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL schema.
+//! It is told of transactions and blocks, in any order and as often as the teller likes, and
+//! answers what belongs to whom. History is never lost: what loses is marked, never deleted.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | [`room`] | the open database, its network, its wallets |
+//! | [`descriptor`] | watch-only output descriptors and the scripts they stand for |
+//! | [`wallets`] | wallets, accounts, addresses, the gap limit |
+//! | [`record`] | the one entry for transactions seen anywhere |
+//! | [`block`] | blocks for all wallets at once |
+//! | [`reorg`] | disconnecting blocks, rewinding one wallet, comparing with a source |
+//! | [`lease`] | leases on coins |
+//! | [`choose`] | selecting coins and leasing them in one step |
+//! | [`pay`] | from amounts and addresses to a PSBT, and back as a pending transaction |
+//! | [`balance`] | balances by class, at a minconf, as of a height |
+//! | [`coins`] | coins and their derived states, by page |
+//! | [`history`] | transactions, their details, the journal, labels |
+//! | [`prune`] | removing history by hand, with the audit line kept |
+//! | [`audit`] | recomputing everything from the facts and naming differences |
+//!
+//! Invariant: every change is planned by [`unspent_model::wallet::plan`] under the lock on the
+//! wallet's own row and carried out in the same database transaction. Rules live in the model;
+//! here are only statements and their order.
+//!
+//! ```
+//! use unspent_model::Network;
+//! use unspent_sql::Options;
+//! use unspent_wallet::{NewAccount, NewWallet, Room};
+//!
+//! # let folder = std::env::temp_dir().join(format!("unspent-wallet-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # let url = format!("sqlite:{}", folder.join("wallet.db").display());
+//! let room = Room::open(&url.parse()?, Network::Bitcoin, Options::default())?;
+//! let xpub = "xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqs\
+//!             efD265TMg7usUDFdp6W1EGMcet8";
+//! let receive = format!("wpkh({xpub}/<0;1>/*)");
+//! let wallet = room.create_wallet(
+//!     &NewWallet {
+//!         name: "savings".into(),
+//!         accounts: vec![NewAccount { name: "main".into(), receive, change: None }],
+//!         birthday: 0,
+//!         gap_limit: 20,
+//!     },
+//!     1_700_000_000_000_000,
+//! )?;
+//! assert_eq!(room.balance(wallet, 1, 1_700_000_000_000_001)?.total(), 0);
+//! # drop(room);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Deliberately absent: private keys, a network connection, a clock (time is an argument), threads.
+
+pub mod audit;
+pub mod balance;
+pub mod block;
+mod carry;
+pub mod choose;
+pub mod coins;
+pub mod descriptor;
+pub mod error;
+pub mod history;
+pub mod labels;
+pub mod lease;
+mod load;
+pub mod metrics;
+pub mod pay;
+pub mod prune;
+pub mod record;
+pub mod reorg;
+pub mod room;
+mod route;
+pub mod schema;
+pub mod wallets;
+
+pub use error::{Kind, WalletError};
+pub use record::{Batch, BlockRef, How, Observed};
+pub use room::{Room, WalletId};
+pub use wallets::{NewAccount, NewWallet};

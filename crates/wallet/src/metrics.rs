@@ -1,0 +1,78 @@
+//! Figures for monitoring: rows and bytes per table, active leases.
+
+use unspent_sql::{Arg, Backend};
+
+use crate::{error::WalletError, room::Room};
+
+/// Rows of a table and the space it takes with its indexes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSize {
+    /// Its name.
+    pub name: &'static str,
+    /// Its rows.
+    pub rows: u64,
+    /// Its bytes, indexes included.
+    pub bytes: u64,
+}
+
+/// What a monitor wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// The tables.
+    pub tables: Vec<TableSize>,
+    /// Leases that have not run out.
+    pub active_leases: u64,
+    /// Leases that have run out and wait for a purge.
+    pub expired_leases: u64,
+    /// How long the oldest of those has been waiting, in microseconds.
+    pub purge_latency: i64,
+}
+
+/// Each table with the statement that counts it.
+const COUNTS: [(&str, &str); 11] = [
+    ("wallets", "SELECT COUNT(*) FROM wallets"),
+    ("blocks", "SELECT COUNT(*) FROM blocks"),
+    ("accounts", "SELECT COUNT(*) FROM accounts"),
+    ("addresses", "SELECT COUNT(*) FROM addresses"),
+    ("transactions", "SELECT COUNT(*) FROM transactions"),
+    ("tx_inputs", "SELECT COUNT(*) FROM tx_inputs"),
+    ("utxos", "SELECT COUNT(*) FROM utxos"),
+    ("tx_replacements", "SELECT COUNT(*) FROM tx_replacements"),
+    ("utxo_leases", "SELECT COUNT(*) FROM utxo_leases"),
+    ("labels", "SELECT COUNT(*) FROM labels"),
+    ("journal", "SELECT COUNT(*) FROM journal"),
+];
+const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size(to_regclass($1))";
+const SQLITE_BYTES: &str = "SELECT COALESCE(SUM(s.pgsize), 0) FROM sqlite_master m
+    JOIN dbstat s ON s.name = m.name AND s.aggregate = TRUE WHERE m.tbl_name = $1";
+const LEASES: &str = "SELECT COUNT(*) FROM utxo_leases WHERE expires_at > $1";
+const EXPIRED: &str = "SELECT COUNT(*), MIN(expires_at) FROM utxo_leases WHERE expires_at <= $1";
+
+impl Room {
+    /// The figures now.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn metrics(&self, now: i64) -> Result<Metrics, WalletError> {
+        self.door.read(move |tx| {
+            let mut tables = Vec::with_capacity(COUNTS.len());
+            for (name, sql) in COUNTS {
+                let rows = tx.one(sql, &[])?.natural(0)?;
+                let sql = match tx.backend() {
+                    Backend::Postgres => POSTGRES_BYTES,
+                    Backend::Sqlite => SQLITE_BYTES,
+                };
+                let bytes = tx.one(sql, &[Arg::Text(name)])?.natural(0)?;
+                tables.push(TableSize { name, rows, bytes });
+            }
+            let expired = tx.one(EXPIRED, &[Arg::Int(now)])?;
+            Ok(Metrics {
+                tables,
+                active_leases: tx.one(LEASES, &[Arg::Int(now)])?.natural(0)?,
+                expired_leases: expired.natural(0)?,
+                purge_latency: expired.opt_int(1)?.map_or(0, |oldest| now - oldest),
+            })
+        })
+    }
+}

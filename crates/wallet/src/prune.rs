@@ -1,0 +1,240 @@
+//! Removing history by hand. Nothing else is ever deleted.
+//!
+//! What may go is decided by [`unspent_model::wallet::prune`]; each removed transaction and each
+//! removed edge leaves a line in the journal.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bitcoin::Txid;
+use unspent_model::{
+    TxId,
+    wallet::{
+        Cause, Status,
+        plan::Line,
+        prune::{PruneFacts, PruneRule, as_many_as_possible, exactly},
+    },
+};
+use unspent_sql::{Arg, Column, Row, Set, Tx};
+
+use crate::{
+    carry::write_lines,
+    error::WalletError,
+    load::status,
+    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, narrow, sql_int},
+};
+
+/// Confirmations needed unless said otherwise.
+pub const DEFAULT_DEPTH: u64 = 288;
+
+/// What is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PruneRequest {
+    /// Exactly these, or nothing.
+    Exactly(Vec<Txid>),
+    /// As much as may go among what was confirmed up to this height.
+    UpTo(u64),
+}
+
+const CONFIRMED_TO: &str = "SELECT tx_hash FROM transactions
+    WHERE wallet_id = $1 AND block_height IS NOT NULL AND block_height <= $2";
+const TXS: Set = Set {
+    sqlite: "SELECT tx_hash, block_height, id, status FROM transactions
+        WHERE wallet_id = $1 AND tx_hash = $2",
+    postgres: "SELECT t.tx_hash, t.block_height, t.id, t.status FROM UNNEST($2::bytea[]) k (h)
+        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1",
+};
+const COINS: Set = Set {
+    sqlite: "SELECT u.tx_id, u.output_index, s.block_height FROM utxos u
+        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+        WHERE u.wallet_id = $1 AND u.tx_id = $2",
+    postgres: "SELECT u.tx_id, u.output_index, s.block_height FROM UNNEST($2::bigint[]) k (id)
+        JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id
+        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id",
+};
+const PARENTS: Set = Set {
+    sqlite: "SELECT u.spent_by_tx_id, t.tx_hash FROM utxos u
+        JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+        WHERE u.wallet_id = $1 AND u.spent_by_tx_id = $2",
+    postgres: "SELECT u.spent_by_tx_id, t.tx_hash FROM UNNEST($2::bigint[]) k (id)
+        JOIN utxos u ON u.wallet_id = $1 AND u.spent_by_tx_id = k.id
+        JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+};
+/// Dead transactions that share an input, with all their descendants.
+const LOSERS: &str = "WITH RECURSIVE lost (id, tx_hash) AS (
+        SELECT r.id, r.tx_hash FROM tx_inputs i
+        JOIN tx_inputs o ON o.prev_tx_hash = i.prev_tx_hash
+            AND o.prev_output_index = i.prev_output_index AND o.wallet_id = i.wallet_id
+            AND o.tx_id <> i.tx_id
+        JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
+        WHERE i.wallet_id = $1 AND i.tx_id = $2
+        UNION
+        SELECT c.id, c.tx_hash FROM lost l
+        JOIN tx_inputs i ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
+        JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
+    ) SELECT tx_hash FROM lost";
+const EDGES: Set = Set {
+    sqlite: "SELECT a.tx_hash, b.tx_hash FROM tx_replacements r
+        JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
+        JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id
+        WHERE r.wallet_id = $1 AND (r.replaced_tx_id = $2 OR r.replacement_tx_id = $2)",
+    postgres: "SELECT DISTINCT a.tx_hash, b.tx_hash FROM UNNEST($2::bigint[]) k (id)
+        JOIN tx_replacements r ON r.wallet_id = $1
+            AND (r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)
+        JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
+        JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id",
+};
+const DELETE_EDGES: Set = Set {
+    sqlite: "DELETE FROM tx_replacements
+        WHERE wallet_id = $1 AND (replaced_tx_id = $2 OR replacement_tx_id = $2)",
+    postgres: "DELETE FROM tx_replacements r USING UNNEST($2::bigint[]) k (id)
+        WHERE r.wallet_id = $1 AND (r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)",
+};
+const DELETE_LEASES: Set = Set {
+    sqlite: "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id IN (
+        SELECT id FROM utxos WHERE wallet_id = $1 AND tx_id = $2)",
+    postgres: "DELETE FROM utxo_leases l USING UNNEST($2::bigint[]) k (id), utxos u
+        WHERE u.wallet_id = $1 AND u.tx_id = k.id AND l.wallet_id = $1 AND l.utxo_id = u.id",
+};
+const DELETE_COINS: Set = Set {
+    sqlite: "DELETE FROM utxos WHERE wallet_id = $1 AND tx_id = $2",
+    postgres: "DELETE FROM utxos u USING UNNEST($2::bigint[]) k (id)
+        WHERE u.wallet_id = $1 AND u.tx_id = k.id",
+};
+const DELETE_INPUTS: Set = Set {
+    sqlite: "DELETE FROM tx_inputs WHERE wallet_id = $1 AND tx_id = $2",
+    postgres: "DELETE FROM tx_inputs i USING UNNEST($2::bigint[]) k (id)
+        WHERE i.wallet_id = $1 AND i.tx_id = k.id",
+};
+const DELETE_TXS: Set = Set {
+    sqlite: "DELETE FROM transactions WHERE wallet_id = $1 AND id = $2",
+    postgres: "DELETE FROM transactions t USING UNNEST($2::bigint[]) k (id)
+        WHERE t.wallet_id = $1 AND t.id = k.id",
+};
+
+impl Room {
+    /// Removes history, and names what went.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Prune`] when something asked for has to stay; then everything stays.
+    pub fn prune(
+        &self,
+        wallet: WalletId,
+        request: &PruneRequest,
+        depth: u64,
+        now: i64,
+    ) -> Result<Vec<Txid>, WalletError> {
+        if depth == 0 {
+            return Err(WalletError::Argument("a prune needs a depth of at least 1".into()));
+        }
+        let request = request.clone();
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            let rule = PruneRule { tip: row.tip().unwrap_or(0), depth };
+            let asked = asked(tx, wallet, &request)?;
+            let known = facts(tx, wallet, &asked)?;
+            let going = match request {
+                PruneRequest::Exactly(_) => exactly(&known, &asked, rule)?,
+                PruneRequest::UpTo(_) => as_many_as_possible(&known, rule),
+            };
+            remove(tx, &mut row, &going, now)?;
+            row.save(tx)?;
+            Ok(going.into_iter().map(bitcoin_txid).collect())
+        })
+    }
+}
+
+fn asked(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    request: &PruneRequest,
+) -> Result<Vec<TxId>, WalletError> {
+    match request {
+        PruneRequest::Exactly(txids) => Ok(txids.iter().map(|txid| model_txid(*txid)).collect()),
+        PruneRequest::UpTo(height) => {
+            let args = [Arg::Int(wallet.0), Arg::Int(sql_int(*height)?)];
+            let rows = tx.query(CONFIRMED_TO, &args)?;
+            rows.iter().map(|row| Ok(TxId(row.hash(0)?))).collect()
+        }
+    }
+}
+
+fn facts(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    asked: &[TxId],
+) -> Result<HashMap<TxId, PruneFacts>, WalletError> {
+    let scope = [Arg::Int(wallet.0)];
+    let mut by_row: HashMap<i64, PruneFacts> = HashMap::new();
+    for row in tx.query_set(TXS, &scope, &[Column::blobs(asked.iter().map(|txid| txid.0))])? {
+        let txid = TxId(row.hash(0)?);
+        let height = row.opt_int(1)?.map(|_| row.natural(1)).transpose()?;
+        let facts =
+            PruneFacts { txid, height, coins: Vec::new(), parents: Vec::new(), losers: Vec::new() };
+        by_row.insert(row.int(2)?, facts);
+    }
+    let ids: Vec<i64> = by_row.keys().copied().collect();
+    let keys = [Column::ints(ids.iter().copied())];
+    for row in tx.query_set(COINS, &scope, &keys)? {
+        let spent = row.opt_int(2)?.map(|_| row.natural(2)).transpose()?;
+        let coin = (narrow(row.natural(1)?)?, spent);
+        by_row.entry(row.int(0)?).and_modify(|facts| facts.coins.push(coin));
+    }
+    for row in tx.query_set(PARENTS, &scope, &keys)? {
+        let parent = TxId(row.hash(1)?);
+        by_row.entry(row.int(0)?).and_modify(|facts| facts.parents.push(parent));
+    }
+    for id in ids {
+        let rows = tx.query(LOSERS, &[Arg::Int(wallet.0), Arg::Int(id)])?;
+        let losers = rows.iter().map(|row| Ok(TxId(row.hash(0)?)));
+        let losers = losers.collect::<Result<Vec<_>, WalletError>>()?;
+        by_row.entry(id).and_modify(|facts| facts.losers = losers);
+    }
+    Ok(by_row.into_values().map(|facts| (facts.txid, facts)).collect())
+}
+
+fn remove(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    going: &[TxId],
+    now: i64,
+) -> Result<(), WalletError> {
+    let scope = [Arg::Int(wallet.id)];
+    let rows = tx.query_set(TXS, &scope, &[Column::blobs(going.iter().map(|txid| txid.0))])?;
+    let ids = rows.iter().map(|row| row.int(2)).collect::<Result<Vec<_>, _>>()?;
+    let keys = [Column::ints(ids)];
+    let mut lines = rows.iter().map(pruned).collect::<Result<Vec<_>, _>>()?;
+    let mut edges = BTreeSet::new();
+    for row in tx.query_set(EDGES, &scope, &keys)? {
+        edges.insert((TxId(row.hash(0)?), TxId(row.hash(1)?)));
+    }
+    lines.extend(edges.into_iter().map(|(replaced, by)| Line {
+        other: Some(by),
+        cause: Cause::PrunedEdge,
+        ..blank(replaced)
+    }));
+    write_lines(tx, wallet, &lines, now)?;
+    for set in [DELETE_EDGES, DELETE_LEASES, DELETE_COINS, DELETE_INPUTS, DELETE_TXS] {
+        tx.execute_set(set, &scope, &keys)?;
+    }
+    Ok(())
+}
+
+fn blank(txid: TxId) -> Line {
+    Line {
+        txid,
+        output: None,
+        from: None,
+        to: None,
+        cause: Cause::Pruned,
+        other: None,
+        height: None,
+        lock: None,
+    }
+}
+
+fn pruned(row: &Row) -> Result<Line, WalletError> {
+    let was: Status = status(&row.text(3)?)?;
+    let height = row.opt_int(1)?.map(|_| row.natural(1)).transpose()?;
+    Ok(Line { from: Some(was), height, ..blank(TxId(row.hash(0)?)) })
+}

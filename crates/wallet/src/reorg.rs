@@ -1,0 +1,275 @@
+//! Blocks that leave the best chain, for all wallets or for one.
+//!
+//! One UPDATE clears the height and orphans coinbases in the same statement; then the planner fails
+//! what hung on those coinbases; then the block rows go. Deep disconnects run in bounded steps,
+//! each its own transaction with the cursors moved in it, so that a crash leaves a shorter disconnect to
+//! repeat and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unspent_model::{
+    BlockHash, TxId,
+    wallet::{Cause, Event, Status, plan::Line},
+};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    block::tip,
+    carry::{Raws, carry, write_lines},
+    error::WalletError,
+    load::status,
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+};
+
+/// Blocks undone in one transaction.
+pub const BLOCKS_PER_STEP: u64 = 100;
+
+/// What a disconnect did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disconnected {
+    /// Blocks that went.
+    pub blocks: u64,
+    /// Transactions that lost their block, over all wallets.
+    pub txs: u64,
+    /// Steps it took.
+    pub steps: u64,
+}
+
+/// How the stored blocks compare with a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The stored tip is on the source's chain, or nothing is stored.
+    Agrees,
+    /// The source left after this height (`None`: no stored block is on its chain).
+    Differs {
+        /// The highest stored block that the source has too.
+        last_common: Option<u64>,
+    },
+}
+
+const CONFIRMED: &str = "SELECT wallet_id, tx_hash, block_height, is_coinbase, status
+    FROM transactions WHERE block_height >= $1 ORDER BY wallet_id, block_height DESC, id DESC";
+const CONFIRMED_ONE: &str = "SELECT wallet_id, tx_hash, block_height, is_coinbase, status
+    FROM transactions WHERE wallet_id = $2 AND block_height >= $1
+    ORDER BY block_height DESC, id DESC";
+const UNSPENT_ONE: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)
+    FROM transactions t JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id
+    WHERE t.wallet_id = $2 AND t.block_height >= $1 AND u.spent_by_tx_id IS NULL";
+const CLEAR_ONE: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL,
+    status = CASE WHEN is_coinbase THEN $3 ELSE status END
+    WHERE wallet_id = $2 AND block_height >= $1";
+const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE block_height >= $1";
+const COUNT_BLOCKS: &str = "SELECT COUNT(*) FROM blocks WHERE block_height >= $1";
+const BELOW: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
+    ORDER BY block_height DESC LIMIT 1";
+const AHEAD: &str = "SELECT id FROM wallets WHERE scanned_height >= $1 ORDER BY id";
+const STORED: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
+    ORDER BY block_height DESC LIMIT $2";
+
+impl Room {
+    /// Disconnects every block above `keep` for all wallets (`None`: every block there is).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says; what was undone in earlier steps stays undone, and calling again
+    /// goes on from there.
+    pub fn disconnect_above(
+        &self,
+        keep: Option<u64>,
+        now: i64,
+    ) -> Result<Disconnected, WalletError> {
+        let mut done = Disconnected::default();
+        loop {
+            let step = self.door.write(move |tx| disconnect_step(tx, keep, now))?;
+            if step.steps == 0 {
+                return Ok(done);
+            }
+            done.blocks += step.blocks;
+            done.txs += step.txs;
+            done.steps += 1;
+        }
+    }
+
+    /// Takes one wallet back to `keep`, leaving blocks and other wallets alone. It is brought up
+    /// again by applying the blocks once more.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::disconnect_above`].
+    pub fn rewind(
+        &self,
+        wallet: WalletId,
+        keep: Option<u64>,
+        now: i64,
+    ) -> Result<Disconnected, WalletError> {
+        let mut done = Disconnected::default();
+        loop {
+            let step = self.door.write(move |tx| rewind_step(tx, wallet, keep, now))?;
+            done.txs += step.txs;
+            if step.steps == 0 {
+                return Ok(done);
+            }
+            done.steps += 1;
+        }
+    }
+
+    /// Compares the stored blocks with a source, from the tip down. To be done at every start: a
+    /// block that left while nobody watched would otherwise stay.
+    ///
+    /// # Errors
+    ///
+    /// What the database or the source says.
+    pub fn compare(
+        &self,
+        mut source: impl FnMut(u64) -> Result<Option<BlockHash>, WalletError>,
+    ) -> Result<Comparison, WalletError> {
+        let mut below = i64::MAX;
+        let mut is_first = true;
+        loop {
+            let page: Vec<(u64, BlockHash)> = self.door.read(move |tx| stored(tx, below))?;
+            let Some((lowest, _)) = page.last().copied() else {
+                let differs = Comparison::Differs { last_common: None };
+                return Ok(if is_first { Comparison::Agrees } else { differs });
+            };
+            for (height, hash) in page {
+                if source(height)? == Some(hash) {
+                    let differs = Comparison::Differs { last_common: Some(height) };
+                    return Ok(if is_first { Comparison::Agrees } else { differs });
+                }
+                is_first = false;
+            }
+            below = sql_int(lowest)?;
+        }
+    }
+}
+
+fn stored(tx: &mut Tx<'_>, below: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+    let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(100)])?;
+    rows.iter().map(|row| Ok((row.natural(0)?, BlockHash(row.hash(1)?)))).collect()
+}
+
+fn disconnect_step(
+    tx: &mut Tx<'_>,
+    keep: Option<u64>,
+    now: i64,
+) -> Result<Disconnected, WalletError> {
+    lock_room(tx)?;
+    let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
+    let Some((top, _)) = tip(tx)?.filter(|(top, _)| *top >= lowest) else {
+        return Ok(Disconnected::default());
+    };
+    let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
+    let from_arg = Arg::Int(sql_int(from)?);
+    let blocks = tx.one(COUNT_BLOCKS, &[from_arg])?.natural(0)?;
+    let txs = confirmed(tx, CONFIRMED, &[from_arg])?;
+    let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
+    for row in tx.query(AHEAD, &[from_arg])? {
+        wallets.insert(WalletId(row.int(0)?));
+    }
+    let below = below(tx, from)?;
+    let count = txs.values().map(|list| list.len() as u64).sum();
+    for wallet in wallets {
+        let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
+        detach(tx, wallet, from, list, below, now)?;
+    }
+    tx.execute(DELETE_BLOCKS, &[from_arg])?;
+    Ok(Disconnected { blocks, txs: count, steps: 1 })
+}
+
+fn rewind_step(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    keep: Option<u64>,
+    now: i64,
+) -> Result<Disconnected, WalletError> {
+    lock_room(tx)?;
+    let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
+    let row = WalletRow::lock(tx, wallet)?;
+    let Some(top) = row.tip().filter(|top| *top >= lowest) else {
+        return Ok(Disconnected::default());
+    };
+    let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
+    let args = [Arg::Int(sql_int(from)?), Arg::Int(wallet.0)];
+    let txs = confirmed(tx, CONFIRMED_ONE, &args)?;
+    let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
+    let below = below(tx, from)?;
+    detach(tx, wallet, from, list, below, now)?;
+    Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
+}
+
+fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<(u64, BlockHash)>, WalletError> {
+    let Some(row) = tx.maybe(BELOW, &[Arg::Int(sql_int(height)?)])? else { return Ok(None) };
+    Ok(Some((row.natural(0)?, BlockHash(row.hash(1)?))))
+}
+
+struct Detached {
+    txid: TxId,
+    height: u64,
+    is_coinbase: bool,
+    was: Status,
+}
+
+fn confirmed(
+    tx: &mut Tx<'_>,
+    sql: &'static str,
+    args: &[Arg<'_>],
+) -> Result<BTreeMap<WalletId, Vec<Detached>>, WalletError> {
+    let mut found: BTreeMap<WalletId, Vec<Detached>> = BTreeMap::new();
+    for row in tx.query(sql, args)? {
+        found.entry(WalletId(row.int(0)?)).or_default().push(Detached {
+            txid: TxId(row.hash(1)?),
+            height: row.natural(2)?,
+            is_coinbase: row.flag(3)?,
+            was: status(&row.text(4)?)?,
+        });
+    }
+    Ok(found)
+}
+
+/// Takes one wallet's transactions off the chain from a height on, and moves its cursor.
+fn detach(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    from: u64,
+    txs: &[Detached],
+    below: Option<(u64, BlockHash)>,
+    now: i64,
+) -> Result<(), WalletError> {
+    let mut row = WalletRow::lock(tx, wallet)?;
+    let scope = [Arg::Int(sql_int(from)?), Arg::Int(wallet.0)];
+    if !txs.is_empty() {
+        let unspent = tx.one(UNSPENT_ONE, &scope)?;
+        row.confirmed_amount -= unspent.int(0)?;
+        row.confirmed_coins -= unspent.int(1)?;
+        let clear = [scope[0], scope[1], Arg::Text(Status::Orphaned.name())];
+        tx.execute(CLEAR_ONE, &clear)?;
+    }
+    let lines: Vec<Line> = txs.iter().map(line).collect();
+    write_lines(tx, &mut row, &lines, now)?;
+    let (orphans, others): (Vec<&Detached>, Vec<&Detached>) =
+        txs.iter().partition(|detached| detached.is_coinbase);
+    let gone = orphans.iter().map(|detached| Event::Gone(detached.txid));
+    let loose = others.iter().map(|detached| Event::Detached(detached.txid));
+    let events: Vec<Event> = gone.chain(loose).collect();
+    if !events.is_empty() {
+        carry(tx, &mut row, &events, &Raws::new(), now)?;
+    }
+    if row.tip().is_some_and(|tip| tip >= from) {
+        row.scanned = below;
+    }
+    row.save(tx)
+}
+
+fn line(detached: &Detached) -> Line {
+    let after = if detached.is_coinbase { Status::Orphaned } else { detached.was };
+    Line {
+        txid: detached.txid,
+        output: None,
+        from: Some(detached.was),
+        to: Some(after),
+        cause: Cause::Disconnected,
+        other: None,
+        height: Some(detached.height),
+        lock: None,
+    }
+}

@@ -1,0 +1,206 @@
+//! Lists, details, labels, past balances, pruning and the audit.
+
+use unspent_model::wallet::{Cause, Status, prune::PruneRefusal};
+use unspent_wallet::{
+    WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
+};
+
+use crate::ledger::*;
+
+/// Case 52.
+#[test]
+fn lists_by_block_leave_out_the_unmined_and_the_other_way_round() {
+    on_both(|l| {
+        let mined = l.fund(1, 500);
+        let loser = tx(&[foreign(2)], &[(&l.ours(1), 600)]);
+        let winner = tx(&[foreign(2)], &[(&l.ours(2), 500)]);
+        l.mempool(&loser);
+        l.mempool(&winner);
+        let names = |listing| -> Vec<_> {
+            l.room.txs(l.wallet, listing, 10).unwrap().iter().map(|tx| tx.txid).collect()
+        };
+        assert_eq!(names(Listing::Blocks(0, u64::MAX >> 1)), [mined.compute_txid()]);
+        let unmined = [loser.compute_txid(), winner.compute_txid()];
+        assert_eq!(names(Listing::Unconfirmed(0)), unmined, "the dead ones are listed too");
+    });
+}
+
+#[test]
+fn pages_by_cursor_show_each_thing_once() {
+    on_both(|l| {
+        for n in 0..25_u32 {
+            l.mempool(&tx(&[foreign(n)], &[(&l.ours(n % 20), 1_000 + u64::from(n % 3))]));
+        }
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = l.room.txs(l.wallet, Listing::Latest(after), 7).unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some((last.received, last.id));
+            seen.extend(page.iter().map(|tx| tx.txid));
+        }
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!((count, seen.len()), (25, 25));
+        let (mut coins, mut after) = (Vec::new(), None);
+        loop {
+            let page = l.room.coins(l.wallet, after, 4, 0).unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(CoinCursor { amount: last.amount, id: last.id });
+            coins.extend(page.iter().map(|coin| (coin.amount, coin.id)));
+        }
+        assert_eq!(coins.len(), 25);
+        assert!(coins.windows(2).all(|pair| pair[0] < pair[1]));
+    });
+}
+
+/// Case 51.
+#[test]
+fn labels_have_500_characters_at_most_and_an_empty_one_clears() {
+    on_both(|l| {
+        let pay = l.fund(1, 500);
+        let label = |text: &str| Label {
+            kind: "tx".into(),
+            reference: pay.compute_txid().to_string(),
+            label: text.into(),
+        };
+        let shown = || l.room.tx(l.wallet, pay.compute_txid()).unwrap().summary.label;
+        let long = "é".repeat(500);
+        l.room.set_label(l.wallet, &label(&long)).unwrap();
+        assert_eq!(shown(), Some(long.clone()));
+        let longer = l.room.set_label(l.wallet, &label(&format!("{long}x"))).unwrap_err();
+        assert!(matches!(longer, WalletError::LabelTooLong(501)));
+        assert_eq!(shown(), Some(long));
+        l.room.set_label(l.wallet, &label("")).unwrap();
+        assert_eq!(shown(), None);
+        let odd = Label { kind: "coin".into(), ..label("x") };
+        assert!(matches!(l.room.set_label(l.wallet, &odd), Err(WalletError::Argument(_))));
+    });
+}
+
+#[test]
+fn labels_leave_and_enter_as_bip_329() {
+    on_both(|l| {
+        let lines = "{\"type\":\"tx\",\"ref\":\"aa\",\"label\":\"rent \\\"\\u00e9\\\"\"}\n\
+            {\"type\":\"addr\",\"ref\":\"bb\",\"label\":\"shop\",\"origin\":\"x\"}\n\n";
+        assert_eq!(l.room.import_labels(l.wallet, lines).unwrap(), 2);
+        let out = l.room.export_labels(l.wallet).unwrap();
+        assert_eq!(out.lines().count(), 2);
+        let other = l.other_wallet("other", 2);
+        assert_eq!(l.room.import_labels(other, &out).unwrap(), 2);
+        assert_eq!(l.room.export_labels(other).unwrap(), out);
+        let bad = format!("{out}not json\n");
+        let refused = l.room.import_labels(l.wallet, &bad).unwrap_err();
+        assert!(refused.to_string().contains("line 3"), "{refused}");
+    });
+}
+
+#[test]
+fn balances_of_the_past_come_from_the_coins_own_heights() {
+    on_both(|l| {
+        let first = l.fund(1, 5_000);
+        let second = l.fund(2, 7_000);
+        let spend = tx(&[out(&first, 0)], &[(&l.ours(3), 4_000)]);
+        l.mine(&[&spend]);
+        let leaving = tx(&[out(&second, 0)], &[(&theirs(1), 6_000)]);
+        l.mempool(&leaving);
+        let at = |height| l.room.balance_as_of(l.wallet, height).unwrap().sats;
+        assert_eq!([at(FIRST), at(FIRST + 1), at(FIRST + 2)], [5_000, 12_000, 11_000]);
+        assert_eq!(at(FIRST - 1), 0);
+        assert!(l.room.balance_as_of(l.wallet, FIRST + 3).is_err());
+    });
+}
+
+#[test]
+fn pruning_takes_what_is_finished_keeps_the_audit_and_makes_no_coin_unspent() {
+    on_both(|l| {
+        let funding = l.fund(1, 9_000);
+        let loser = tx(&[out(&funding, 0)], &[(&l.ours(1), 8_900)]);
+        let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 4_000), (&l.change(0), 4_900)]);
+        l.mempool(&loser);
+        l.mempool(&spend);
+        l.mine(&[&spend]);
+        let last = tx(&[out(&spend, 1)], &[(&theirs(2), 4_800)]);
+        l.mine(&[&last]);
+        let prune = |txs: &[&bitcoin::Transaction]| {
+            let names = txs.iter().map(|tx| tx.compute_txid()).collect();
+            l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick())
+        };
+        let shallow = prune(&[&funding]).unwrap_err();
+        let why = matches!(shallow, WalletError::Prune(PruneRefusal::Shallow { .. }));
+        assert!(why, "{shallow}");
+        let open = tx(&[foreign(7)], &[(&l.ours(4), 100)]);
+        l.mempool(&open);
+        let unconfirmed = prune(&[&open]).unwrap_err();
+        assert!(matches!(unconfirmed, WalletError::Prune(PruneRefusal::Unconfirmed(_))));
+        let held = l.fund(8, 300);
+        l.mine_empty(20);
+        let unspent = prune(&[&held]).unwrap_err();
+        assert!(matches!(unspent, WalletError::Prune(PruneRefusal::CoinUnspent(_))));
+        let parent_stays = prune(&[&spend]).unwrap_err();
+        assert!(matches!(parent_stays, WalletError::Prune(PruneRefusal::ParentStays { .. })));
+        assert!(matches!(prune(&[&l.block(&[]).block.txdata[0]]), Err(WalletError::Prune(_))));
+        let gone = prune(&[&funding, &spend]).unwrap();
+        assert_eq!(gone.len(), 3, "the dead rival goes with the winner");
+        l.check();
+        assert!(!l.is_known(&funding) && !l.is_known(&spend) && !l.is_known(&loser));
+        assert!(l.is_known(&last), "a later spender may stay");
+        let lines = l.room.journal(l.wallet, Some(loser.compute_txid()), 0, 20).unwrap();
+        assert!(lines.iter().any(
+            |line| line.cause == Cause::PrunedEdge && line.other == Some(spend.compute_txid())
+        ));
+        let kept = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 20).unwrap();
+        let pruned = kept.iter().find(|line| line.cause == Cause::Pruned).unwrap();
+        assert_eq!(pruned.from, Some(Status::Published));
+        assert_eq!(l.balance().confirmed.sats, 300);
+        let rest = l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, l.tick()).unwrap();
+        assert_eq!(rest, [last.compute_txid()]);
+        l.check();
+        assert_eq!(l.balance().total(), 400);
+    });
+}
+
+#[test]
+fn the_audit_names_what_was_tampered_with() {
+    let l = Ledger::sqlite();
+    let funding = l.fund(1, 9_000);
+    let spend = tx(&[out(&funding, 0)], &[(&l.ours(1), 8_900)]);
+    l.mempool(&spend);
+    let unspent_sql::Url::Sqlite(path) = &l.url else { panic!("a file") };
+    let tamper = |sql: &'static str| {
+        let door = unspent_sql::Door::open(
+            &l.url,
+            &unspent_wallet::schema::SCHEMA,
+            unspent_sql::Options::default(),
+        );
+        door.unwrap().write(move |tx| tx.execute(sql, &[])).unwrap();
+    };
+    assert!(path.exists());
+    let wrongs = [
+        ("UPDATE utxos SET spent_by_tx_id = NULL, spent_input_index = NULL", "its spender"),
+        ("UPDATE wallets SET confirmed_amount = 17", "the confirmed total"),
+        ("UPDATE utxos SET amount = amount + 1", "its amount"),
+        ("UPDATE tx_inputs SET prev_output_index = 9", "its stored inputs"),
+        ("UPDATE transactions SET raw_tx = x'00'", "its raw bytes"),
+    ];
+    for (sql, told) in wrongs {
+        tamper(sql);
+        let found = l.room.audit(l.wallet).unwrap();
+        assert!(found.iter().any(|line| line.contains(told)), "{sql}: {found:?}");
+    }
+}
+
+#[test]
+fn metrics_tell_rows_bytes_and_leases() {
+    on_both(|l| {
+        let pay = l.fund(1, 9_000);
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        let found = l.room.metrics(l.now.get()).unwrap();
+        let table = |name| found.tables.iter().find(|table| table.name == name).unwrap();
+        assert_eq!((table("utxos").rows, table("transactions").rows), (1, 1));
+        assert!(found.tables.iter().all(|table| table.rows == 0 || table.bytes > 0), "{found:?}");
+        assert_eq!((found.active_leases, found.expired_leases, found.purge_latency), (1, 0, 0));
+        let late = l.room.metrics(l.now.get() + 700 * SECOND).unwrap();
+        assert_eq!((late.expired_leases, late.purge_latency), (1, 100 * SECOND));
+    });
+}

@@ -1,0 +1,224 @@
+//! Leases: taken, renewed, stolen, released, kept through everything that happens to a coin.
+
+use unspent_model::wallet::{Cause, CoinState, Refusal, Status};
+use unspent_wallet::{How, WalletError, lease::LeaseTerms};
+
+use crate::ledger::*;
+
+const MINUTE: i64 = 60 * SECOND;
+
+/// Case 33.
+#[test]
+fn a_leased_coin_is_its_own_class_and_still_listed() {
+    on_both(|l| {
+        let pay = tx(&[foreign(1)], &[(&l.ours(0), 24_000), (&l.ours(1), 26_000)]);
+        l.mine(&[&pay]);
+        let end = l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        assert_eq!(end, l.now.get() + 10 * MINUTE);
+        let balance = l.balance();
+        assert_eq!((balance.total(), balance.leased.sats), (50_000, 24_000));
+        assert_eq!(balance.confirmed.sats, 26_000);
+        assert_eq!(l.unspent().len(), 2);
+        assert_eq!((l.coin(&pay, 0), l.coin(&pay, 1)), (CoinState::Leased, CoinState::Confirmed));
+        let listed = l.room.leases(l.wallet, l.now.get()).unwrap();
+        assert_eq!((listed.len(), listed[0].amount), (1, 24_000));
+        assert_eq!((listed[0].script.clone(), listed[0].lock), (l.ours(0), lock(1)));
+    });
+}
+
+/// Case 34.
+#[test]
+fn only_the_holder_renews_and_releases() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        let (coin, now) = ([out(&pay, 0)], l.now.get());
+        let first = l.room.lease(l.wallet, &coin, l.terms(1), now).unwrap();
+        let refused = l.room.lease(l.wallet, &coin, l.terms(2), now + SECOND).unwrap_err();
+        let told = matches!(refused, WalletError::AlreadyLeased { holder, expires_at, .. }
+            if holder == lock(1) && expires_at == first);
+        assert!(told, "{refused}");
+        let later = l.room.lease(l.wallet, &coin, l.terms(1), now + SECOND).unwrap();
+        assert_eq!(later, first + SECOND);
+        let shorter = LeaseTerms { duration: SECOND, ..l.terms(1) };
+        let sooner = l.room.lease(l.wallet, &coin, shorter, now + SECOND).unwrap();
+        assert_eq!(sooner, now + 2 * SECOND);
+        let wrong = l.room.release(l.wallet, &coin, lock(2), now + SECOND).unwrap_err();
+        assert!(matches!(wrong, WalletError::NotYourLease(_)));
+        l.room.release(l.wallet, &coin, lock(1), now + SECOND).unwrap();
+        l.room.release(l.wallet, &coin, lock(1), now + SECOND).unwrap();
+        let missing = l.room.lease(l.wallet, &[foreign(5)], l.terms(1), now).unwrap_err();
+        assert!(matches!(missing, WalletError::CoinNotFound(_)));
+        for duration in [0, -5, i64::MAX] {
+            let terms = LeaseTerms { duration, ..l.terms(1) };
+            let refused = l.room.lease(l.wallet, &coin, terms, now).unwrap_err();
+            assert!(matches!(refused, WalletError::BadDuration));
+        }
+    });
+}
+
+/// Cases 35 and 36, hard cases 33 and 35.
+#[test]
+fn at_the_moment_of_expiry_the_coin_is_free_and_may_be_taken() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        let (coin, now) = ([out(&pay, 0)], l.now.get());
+        let end = l.room.lease(l.wallet, &coin, l.terms(1), now).unwrap();
+        let leased = |at| l.room.balance(l.wallet, 1, at).unwrap().leased.sats;
+        assert_eq!((leased(end - 1), leased(end)), (5_000, 0));
+        assert!(l.room.leases(l.wallet, end).unwrap().is_empty());
+        let metrics = l.room.metrics(end).unwrap();
+        assert_eq!((metrics.active_leases, metrics.expired_leases), (0, 1), "the row remains");
+        let refused = l.room.lease(l.wallet, &coin, l.terms(2), end - 1);
+        assert!(refused.is_err());
+        l.room.lease(l.wallet, &coin, l.terms(2), end).unwrap();
+        let late = l.room.lease(l.wallet, &coin, l.terms(1), end);
+        assert!(late.is_err(), "stolen is stolen");
+        assert_eq!(l.room.purge_leases(None, end).unwrap(), 0);
+        assert_eq!(l.room.purge_leases(None, end + 10 * MINUTE).unwrap(), 1);
+        assert_eq!(leased(now), 0, "a clock that jumps back revives no purged lease");
+    });
+}
+
+/// Case 37.
+#[test]
+fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        l.mine(&[&spend]);
+        assert!(l.room.leases(l.wallet, l.now.get()).unwrap().is_empty());
+        assert_eq!(l.balance().leased.sats, 0);
+        let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
+        let forced = lines.iter().find(|line| line.cause == Cause::ForcedSpend).unwrap();
+        assert_eq!((forced.lock, forced.output), (Some(lock(1)), Some(out(&pay, 0))));
+    });
+}
+
+/// Case 38.
+#[test]
+fn a_purge_of_one_wallet_leaves_the_others_and_the_active_ones() {
+    on_both(|l| {
+        let other = l.other_wallet("other", 2);
+        let to = l.room.next_address(other, None, unspent_wallet::wallets::Purpose::Receive);
+        let pay =
+            tx(&[foreign(1)], &[(&l.ours(0), 500), (&l.ours(1), 600), (&to.unwrap().script, 700)]);
+        l.mine(&[&pay]);
+        let now = l.now.get();
+        let short = LeaseTerms { duration: SECOND, ..l.terms(1) };
+        l.room.lease(l.wallet, &[out(&pay, 0)], short, now).unwrap();
+        l.room.lease(l.wallet, &[out(&pay, 1)], l.terms(1), now).unwrap();
+        l.room.lease(other, &[out(&pay, 2)], short, now).unwrap();
+        assert_eq!(l.room.purge_leases(Some(l.wallet), now + SECOND).unwrap(), 1);
+        let left: u64 = l.room.metrics(now).unwrap().active_leases;
+        assert_eq!(left, 2);
+    });
+}
+
+/// Hard case 31.
+#[test]
+fn a_coin_that_dies_and_comes_back_keeps_its_lease() {
+    on_both(|l| {
+        let funding = l.fund(1, 5_000);
+        let made = tx(&[out(&funding, 0)], &[(&l.ours(1), 4_000)]);
+        let rival = tx(&[out(&funding, 0)], &[(&l.ours(2), 3_000)]);
+        l.mempool(&made);
+        l.room.lease(l.wallet, &[out(&made, 0)], l.terms(1), l.now.get()).unwrap();
+        l.mempool(&rival);
+        assert!(l.room.leases(l.wallet, l.now.get()).unwrap().is_empty());
+        assert_eq!(l.balance().leased.sats, 0);
+        let dead = l.room.lease(l.wallet, &[out(&made, 0)], l.terms(2), l.now.get());
+        assert!(matches!(dead, Err(WalletError::CoinNotFound(_))));
+        l.mempool(&made);
+        assert_eq!(l.coin(&made, 0), CoinState::Leased);
+        assert_eq!(l.room.leases(l.wallet, l.now.get()).unwrap().len(), 1);
+    });
+}
+
+/// Hard case 32.
+#[test]
+fn a_lease_reappears_when_the_spend_is_replaced_without_the_coin() {
+    on_both(|l| {
+        let (x, y) = (l.fund(1, 5_000), l.fund(2, 6_000));
+        l.room.lease(l.wallet, &[out(&x, 0)], l.terms(1), l.now.get()).unwrap();
+        let spend = tx(&[out(&x, 0), out(&y, 0)], &[(&theirs(1), 10_000)]);
+        let how = How::Created { lock: Some(lock(1)), force: false };
+        l.see(&spend, how).unwrap();
+        l.mempool(&spend);
+        assert_eq!(l.coin(&x, 0), CoinState::Spent);
+        let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
+        assert!(lines.iter().all(|line| line.cause != Cause::ForcedSpend), "the holder spent it");
+        let without = tx(&[out(&y, 0)], &[(&theirs(1), 5_000)]);
+        l.mempool(&without);
+        assert_eq!(l.coin(&x, 0), CoinState::Leased);
+    });
+}
+
+#[test]
+fn a_created_transaction_needs_the_lease_or_force() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
+        let other = How::Created { lock: Some(lock(2)), force: false };
+        let refused = l.see(&spend, other).unwrap_err();
+        assert!(matches!(refused, WalletError::Refused(Refusal::Leased { .. })), "{refused}");
+        assert!(!l.is_known(&spend));
+        l.see(&spend, How::Created { lock: Some(lock(2)), force: true }).unwrap();
+        assert_eq!(l.status(&spend), (Status::Pending, None));
+        let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
+        assert!(lines.iter().any(|line| line.cause == Cause::ForcedSpend));
+    });
+}
+
+/// Hard case 34.
+#[test]
+fn a_set_is_leased_whole_or_not_at_all() {
+    on_both(|l| {
+        let pay = tx(&[foreign(1)], &[(&l.ours(0), 1), (&l.ours(1), 2), (&l.ours(2), 3)]);
+        l.mine(&[&pay]);
+        let now = l.now.get();
+        l.room.lease(l.wallet, &[out(&pay, 1)], l.terms(1), now).unwrap();
+        let all = [out(&pay, 2), out(&pay, 1), out(&pay, 0)];
+        let refused = l.room.lease(l.wallet, &all, l.terms(2), now).unwrap_err();
+        assert!(matches!(refused, WalletError::AlreadyLeased { .. }));
+        assert_eq!(l.balance().leased.coins, 1);
+        let partly = [out(&pay, 0), foreign(9)];
+        assert!(l.room.lease(l.wallet, &partly, l.terms(2), now).is_err());
+        assert_eq!(l.balance().leased.coins, 1);
+        l.room.lease(l.wallet, &all, l.terms(1), now).unwrap();
+        assert_eq!(l.balance().leased.coins, 3);
+    });
+}
+
+#[test]
+fn a_held_lease_outlasts_the_clock_until_its_spend_is_deep_enough() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        let terms = LeaseTerms { hold_confirmations: Some(2), duration: SECOND, ..l.terms(1) };
+        l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.now.get()).unwrap();
+        let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
+        l.see(&spend, How::Created { lock: Some(lock(1)), force: false }).unwrap();
+        let held = || l.room.leases(l.wallet, l.now.get() + MINUTE).unwrap().len();
+        let purge = || l.room.purge_leases(None, l.now.get() + MINUTE).unwrap();
+        assert_eq!((held(), purge()), (1, 0));
+        l.mine(&[&spend]);
+        assert_eq!((held(), purge()), (1, 0));
+        l.undo(1);
+        assert_eq!((held(), purge()), (1, 0), "a shallow reorganisation does not end it");
+        l.mine(&[&spend]);
+        l.mine(&[]);
+        assert_eq!((held(), purge()), (0, 1));
+    });
+}
+
+#[test]
+fn leases_survive_a_restart() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+        let again = l.another_room();
+        assert_eq!(again.leases(l.wallet, l.now.get()).unwrap().len(), 1);
+        assert!(again.lease(l.wallet, &[out(&pay, 0)], l.terms(2), l.now.get()).is_err());
+    });
+}
