@@ -50,8 +50,9 @@ test: ## Lint, then run every test and doctest
 	$(RUN) cargo test --workspace --doc
 
 .PHONY: bench
-bench: deps ## Measure the chain room (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
+bench: deps ## Measure chain and wallet (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
+	$(RUN) cargo bench -p unspent-wallet
 
 .PHONY: soak
 soak: ## The long runs of the chain room's property, crash and damage tests (hours)
