@@ -16,7 +16,7 @@ use unspent_model::{
         },
     },
 };
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, Backend, Column, Row, Set, Tx};
 
 use crate::{
     error::WalletError,
@@ -112,7 +112,10 @@ pub struct Chosen {
     pub selection: Selection,
 }
 
-const BY_AMOUNT: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+/// Two texts: a unary plus keeps SQLite from turning the joins round, and keeps PostgreSQL from
+/// guessing their sizes.
+const BY_AMOUNT: Set = Set {
+    sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
         k.input_weight, t.block_height
     FROM utxos u
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
@@ -130,8 +133,29 @@ const BY_AMOUNT: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.add
                     WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
             OR ($7 AND t.status = $8))
         AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.amount DESC, u.id DESC LIMIT $10";
-const BY_AGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+    ORDER BY u.amount DESC, u.id DESC LIMIT $10",
+    postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+        k.input_weight, t.block_height
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
+            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
+        AND (
+            (t.block_height IS NOT NULL AND t.block_height <= $3
+                AND (NOT t.is_coinbase OR t.block_height <= $4))
+            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
+                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
+            OR ($7 AND t.status = $8))
+        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
+    ORDER BY u.amount DESC, u.id DESC LIMIT $10",
+};
+const BY_AGE: Set = Set {
+    sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
         k.input_weight, t.block_height
     FROM utxos u
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
@@ -149,7 +173,27 @@ const BY_AGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.addres
                     WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
             OR ($7 AND t.status = $8))
         AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.id LIMIT $10";
+    ORDER BY u.id LIMIT $10",
+    postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+        k.input_weight, t.block_height
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
+            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
+        AND (
+            (t.block_height IS NOT NULL AND t.block_height <= $3
+                AND (NOT t.is_coinbase OR t.block_height <= $4))
+            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
+                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
+            OR ($7 AND t.status = $8))
+        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
+    ORDER BY u.id LIMIT $10",
+};
 const NAMED: Set = Set {
     sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
             t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at
@@ -358,7 +402,12 @@ fn candidates(
         Arg::Int(pool),
     ];
     let by_age = policy.strategy == Strategy::Only(Method::OldestFirst);
-    Ok(tx.query(if by_age { BY_AGE } else { BY_AMOUNT }, &args)?)
+    let both = if by_age { BY_AGE } else { BY_AMOUNT };
+    let sql = match tx.backend() {
+        Backend::Sqlite => both.sqlite,
+        Backend::Postgres => both.postgres,
+    };
+    Ok(tx.query(sql, &args)?)
 }
 
 fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
