@@ -2,8 +2,8 @@
 //!
 //! One UPDATE clears the height and orphans coinbases in the same statement; then the planner fails
 //! what hung on those coinbases; then the block rows go. Deep disconnects run in bounded steps,
-//! each its own transaction with the cursors moved in it, so that a crash leaves a shorter disconnect to
-//! repeat and nothing else.
+//! each its own transaction with the cursors moved in it, so that a crash leaves a shorter
+//! disconnect to repeat and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 

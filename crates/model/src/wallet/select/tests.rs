@@ -1,3 +1,5 @@
+//! Selection on coins made up for the purpose.
+
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
