@@ -24,8 +24,8 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_BLOOM_RATIO: f64 = 0.1;
 /// Threads for flushing and compaction.
 const BACKGROUND_JOBS: i32 = 4;
-/// Compaction starts late: bulk flushes are few and large.
-const LEVEL_ZERO_TRIGGER: i32 = 8;
+/// Bulk flushes are few and large: merging them early keeps the files that a read looks into few.
+const LEVEL_ZERO_TRIGGER: i32 = 3;
 /// Size of the first sorted level.
 const LEVEL_BASE: u64 = 512 << 20;
 /// RocksDB's own log files kept.
