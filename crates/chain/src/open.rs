@@ -121,8 +121,8 @@ fn layout(
         }
         return create(wanted, genesis, digest, batch);
     };
-    let Layout { address_hash, payment_credential, .. } = found;
-    if wanted != (Indexes { address_hash, payment_credential }) {
+    if wanted != found.indexes() {
+        let Layout { address_hash, payment_credential, .. } = found;
         return Err(OpenError::OtherIndexes { address_hash, payment_credential });
     }
     match digest {

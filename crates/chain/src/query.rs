@@ -274,10 +274,7 @@ impl Reader {
             cursor: state.cursor,
             horizon: state.horizon,
             holes: state.holes,
-            indexes: layout.map(|layout| Indexes {
-                address_hash: layout.address_hash,
-                payment_credential: layout.payment_credential,
-            }),
+            indexes: layout.map(|layout| layout.indexes()),
             choices: if self.enabled { open::stored_choices(&self.db)? } else { None },
             sizes: sizes.collect::<Result<_, StoreError>>()?,
         })

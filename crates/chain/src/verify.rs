@@ -79,10 +79,7 @@ impl Reader {
         let state = open::state(&self.db, true)?;
         let layout = open::stored_layout(&self.db)?;
         open::redeem_coins(&self.db)?;
-        let indexes = layout.map(|layout| Indexes {
-            address_hash: layout.address_hash,
-            payment_credential: layout.payment_credential,
-        });
+        let indexes = layout.map(|layout| layout.indexes());
         let mut check = Check {
             view: self.db.view(),
             cursor: state.cursor,

@@ -295,7 +295,7 @@ fn small_heights_are_read_from_their_opcode() {
 
 /// Not a check: prints how long a modern block takes. `cargo test --release -- --ignored --nocapture`
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement, no check: `cargo test --release -p unspent-networks -- --ignored`"]
 #[allow(clippy::print_stdout)]
 fn measure_decoding_of_a_modern_block() {
     let Some(raw) = data::bytes("bitcoin/mainnet-866342.blk.zst") else { return };

@@ -358,7 +358,7 @@ fn one_byte_more_or_less_is_refused() {
 
 /// Not a check: prints how long the preview run takes. `cargo test --release -- --ignored --nocapture`
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement, no check: `cargo test --release -p unspent-networks -- --ignored`"]
 #[allow(clippy::print_stdout)]
 fn measure_decoding_of_the_preview_run() {
     let Some(files) = preview_files() else { return };

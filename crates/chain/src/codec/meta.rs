@@ -6,6 +6,7 @@ use unspent_model::{
 };
 
 use super::{CodecError, Strict, value, whole};
+use crate::options::Indexes;
 
 /// Format of the whole data folder; another one is refused on open.
 pub const SCHEMA_VERSION: u64 = 1;
@@ -201,6 +202,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// The lists that are kept.
+    pub(crate) fn indexes(&self) -> Indexes {
+        Indexes { address_hash: self.address_hash, payment_credential: self.payment_credential }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(48, |to| {
             to.map(2 + u64::from(self.genesis.is_some()))?;
