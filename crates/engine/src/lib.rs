@@ -1,0 +1,9 @@
+//! What runs and when: block sources, following, events, jobs, recovery.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | [`source`] | the port behind which nodes, files and the simulated network stand |
+//!
+//! Deliberately absent: an HTTP server, a terminal, rules about coins.
+
+pub mod source;

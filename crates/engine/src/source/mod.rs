@@ -1,0 +1,180 @@
+//! The port: where blocks come from.
+//!
+//! A [`Source`] is one reader's place on a chain. It is set with [`Source::intersect`] and then
+//! tells, one step at a time, what leads from there to the best chain: forward by a block, or
+//! backward to a point when the chain has left the reader's place. Each room has a `Source` of its
+//! own, made by an [`Origin`]; so none waits for another. A [`Node`] is asked about transactions
+//! that are in no block yet.
+//!
+//! Invariant: the blocks that a `Source` gives form one chain: each is the child of the reader's
+//! place, which moves with every step.
+
+use std::{sync::Arc, time::Duration};
+
+use bitcoin::{Transaction, Txid};
+use unspent_model::{BlockHash, Network, Point};
+
+/// A block as its source gives it.
+#[derive(Clone, Debug)]
+pub struct RawBlock {
+    /// Its place.
+    pub point: Point,
+    /// The block it builds on.
+    pub parent: Option<BlockHash>,
+    /// The block itself.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What leads from the reader's place towards the best chain.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// The next block.
+    Forward(RawBlock),
+    /// The chain has left the reader's place: this point is still on it; `None` is the origin.
+    Backward(Option<Point>),
+    /// The reader stands at the tip; nothing came while it waited.
+    Nothing,
+}
+
+/// One reader's place on a chain.
+pub trait Source: Send {
+    /// Goes to the first of `points`, newest first, that is on the best chain. `None` means that
+    /// none is and the reader stands at the origin, before the first block.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`]; the place is then unknown until the next call succeeds.
+    fn intersect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError>;
+
+    /// The next step. At the tip it waits for news, at most for `patience`.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`]; after one that can be tried again the caller intersects anew.
+    fn next(&mut self, patience: Duration) -> Result<Step, SourceError>;
+
+    /// The best chain's tip as last heard of.
+    fn tip(&self) -> Option<Point>;
+}
+
+/// What makes sources: one node, one folder, one simulated network.
+pub trait Origin: Send + Sync {
+    /// The chain it serves.
+    fn network(&self) -> Network;
+
+    /// What to call it in status and logs; holds no secret.
+    fn name(&self) -> String;
+
+    /// A new reader.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when it can't be reached.
+    fn open(&self) -> Result<Box<dyn Source>, SourceError>;
+
+    /// The node behind it, where there is one that has a mempool.
+    fn node(&self) -> Option<Arc<dyn Node>>;
+}
+
+/// What a node says to a transaction that is handed to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has taken the transaction, or had it already.
+    Accepted,
+    /// It won't have it, and says why.
+    Rejected {
+        /// The node's words.
+        reason: String,
+    },
+}
+
+/// A node's mempool, by name, with the tip it was read at.
+#[derive(Clone, Debug)]
+pub struct MempoolView {
+    /// The node's tip before and after the reading, when they are the same.
+    pub tip: Option<BlockHash>,
+    /// What is in it.
+    pub txids: Vec<Txid>,
+}
+
+/// A node that has a mempool and can pass on transactions.
+pub trait Node: Send + Sync {
+    /// What is in the mempool.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked.
+    fn mempool(&self) -> Result<MempoolView, SourceError>;
+
+    /// Transactions of the mempool; those that have left it meanwhile are missing from the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked.
+    fn transactions(&self, txids: &[Txid]) -> Result<Vec<Transaction>, SourceError>;
+
+    /// Hands a transaction over.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked; a refusal is an [`Answer`].
+    fn broadcast(&self, tx: &Transaction) -> Result<Answer, SourceError>;
+}
+
+/// Why a source gave nothing. The rooms are unchanged in every case.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It can't be reached, or hung up.
+    #[error("{name} can't be reached: {reason}; it is tried again")]
+    Unreachable {
+        /// Its name.
+        name: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It refuses us.
+    #[error("{name} refuses access: {reason}; look at the cookie file or the password")]
+    Denied {
+        /// Its name.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// It serves another chain.
+    #[error("{name} serves {found}, not {wanted}; point the daemon at the right node")]
+    WrongNetwork {
+        /// Its name.
+        name: String,
+        /// The chain it serves.
+        found: String,
+        /// The chain wanted.
+        wanted: Network,
+    },
+    /// It has no such block any more: a pruned node.
+    #[error(
+        "{name} no longer has block {height}; use a node that keeps it, or start the room at a \
+         later point"
+    )]
+    Missing {
+        /// Its name.
+        name: String,
+        /// The height it can't serve.
+        height: u64,
+    },
+    /// What it gave can't be right.
+    #[error("{name} gave what can't be right: {reason}")]
+    Malformed {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl SourceError {
+    /// Trying again may help.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
+    }
+}
