@@ -36,21 +36,27 @@ pub(crate) fn send(
         room.mark_broadcast(wallet, txid, clock::now())?;
     }
     shared.news.wake();
-    tell(shared, wallet, txid, &answer)?;
+    tell(shared, room, wallet, txid, &answer)?;
     Ok(answer)
 }
 
 fn tell(
     shared: &Shared,
+    room: &Room,
     wallet: WalletId,
     txid: Txid,
     answer: &Answer,
 ) -> Result<(), BroadcastError> {
     let (kind, body) = match answer {
-        Answer::Accepted => (kind::BROADCAST_ACCEPTED, json!({ "wallet_id": wallet.0 })),
-        Answer::Rejected { reason } => {
-            (kind::BROADCAST_REJECTED, json!({ "wallet_id": wallet.0, "reason": reason }))
-        }
+        Answer::Accepted => (kind::BROADCAST_ACCEPTED, json!({})),
+        Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
     };
-    Ok(shared.log.tell(vec![NewEvent::engine(kind, Some(txid.to_string()), body)])?)
+    let event = NewEvent::engine(kind, Some(txid.to_string()), body);
+    let wallet = name(room, wallet)?;
+    Ok(shared.log.tell(vec![NewEvent { wallet, ..event }])?)
+}
+
+fn name(room: &Room, wallet: WalletId) -> Result<Option<String>, BroadcastError> {
+    let page = room.wallets(Some(WalletId(wallet.0 - 1)))?;
+    Ok(page.into_iter().find(|info| info.id == wallet).map(|info| info.name))
 }

@@ -106,7 +106,7 @@ impl Default for Jobs {
             mempool_fetch: 5_000,
             rebroadcast_every: Duration::from_secs(300),
             rebroadcast_limit: 1_000,
-            measure_every: Duration::from_secs(60),
+            measure_every: Duration::from_secs(300),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`status`] | what it says of itself |
 //! | [`events`] | what happened, numbered |
 //! | [`requests`] | requests that move value, by the caller's key |
+//! | [`story`] | a random but seeded course of events, for demonstrations and tests |
 //! | [`error`] | why it didn't start, send or resume |
 //! | `follow` | one worker per room: forward, backward, waiting, stopping |
 //! | `mempool`, `broadcast` | transactions in no block yet |
@@ -18,6 +19,32 @@
 //! What a room is given derives from block bytes. Nothing that a crash destroys is needed again:
 //! rooms find their place from their own records, and events from comparing what was told with
 //! where the rooms stand.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//!
+//! use unspent_engine::{Config, Engine, source::sim::SimNetwork};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let network = SimNetwork::in_memory(7);
+//! network.mine(5)?;
+//!
+//! let engine = Engine::start(Config::new(folder.path().into(), Arc::new(network.clone())))?;
+//! let told = |kind: &str| -> Result<bool, Box<dyn std::error::Error>> {
+//!     let page = engine.events().after(0, 100)?;
+//!     Ok(page.events.iter().any(|event| event.kind == kind))
+//! };
+//! while !told("block_applied")? {
+//!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
+//! }
+//! network.fork(2)?; // two blocks go, three come
+//! while !told("reorganisation")? {
+//!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
+//! }
+//! engine.shutdown();
+//! # Ok(()) }
+//! ```
 //!
 //! Deliberately absent: an HTTP server, a terminal, rules about coins.
 
@@ -38,6 +65,7 @@ mod shared;
 pub mod source;
 pub mod status;
 pub mod store;
+pub mod story;
 
 pub use config::Config;
 pub use engine::Engine;

@@ -71,7 +71,7 @@ impl Mempool {
     pub(crate) fn read(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
         let Some(room) = ready_room(shared)? else { return Ok(not_at_tip()) };
         if !self.has_sent {
-            return Ok(Outcome::Later("own transactions are sent first".into()));
+            self.send(shared, most)?;
         }
         let (waiting, wallets) = unconfirmed(&room).map_err(|e| wallet_failed(shared, e))?;
         if std::mem::replace(&mut self.wallets, wallets) != wallets {

@@ -102,7 +102,7 @@ fn news(reader: &Reader, common: Option<Point>, tip: Point) -> Result<Vec<Point>
         points.extend(reader.block_at(height)?.map(|stored| stored.point));
     }
     // A Cardano boundary block shares its predecessor's height and takes its place.
-    if points.is_empty() {
+    if points.is_empty() && common != Some(tip) {
         points.push(tip);
     }
     Ok(points)

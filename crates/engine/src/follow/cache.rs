@@ -51,6 +51,14 @@ struct Kept {
     bytes: usize,
 }
 
+impl Kept {
+    #[allow(clippy::cast_precision_loss)]
+    fn measure(&self) {
+        metrics::gauge!("unspent_engine_cache_blocks").set(self.blocks.len() as f64);
+        metrics::gauge!("unspent_engine_cache_bytes").set(self.bytes as f64);
+    }
+}
+
 /// The blocks last read by anybody.
 pub(crate) struct BlockCache {
     most_blocks: usize,
@@ -64,7 +72,6 @@ impl BlockCache {
     }
 
     /// The shared form of a block that was just read.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn share(&self, raw: RawBlock) -> Arc<SharedBlock> {
         let mut kept = hold(&self.kept);
         if let Some(found) = kept.blocks.iter().find(|block| block.point == raw.point) {
@@ -80,9 +87,16 @@ impl BlockCache {
             let Some(gone) = kept.blocks.pop_front() else { break };
             kept.bytes = kept.bytes.saturating_sub(gone.bytes.len());
         }
-        metrics::gauge!("unspent_engine_cache_blocks").set(kept.blocks.len() as f64);
-        metrics::gauge!("unspent_engine_cache_bytes").set(kept.bytes as f64);
+        kept.measure();
         block
+    }
+
+    /// Drops a block that turned out to be damaged, so that the next reader brings its own bytes.
+    pub(crate) fn forget(&self, point: Point) {
+        let mut kept = hold(&self.kept);
+        kept.blocks.retain(|block| block.point != point);
+        kept.bytes = kept.blocks.iter().map(|block| block.bytes.len()).sum();
+        kept.measure();
     }
 }
 

@@ -183,13 +183,6 @@ impl Follower for ChainFollower {
     }
 }
 
-impl Drop for ChainFollower {
-    /// The folder is free once the room's thread has ended.
-    fn drop(&mut self) {
-        self.shared.set_reader(None);
-    }
-}
-
 fn closed() -> Trouble {
     Trouble::Stop {
         reason: "the chain room could not be opened again: its folder is still held open".into(),

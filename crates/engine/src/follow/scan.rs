@@ -96,10 +96,11 @@ pub(super) fn turn(
         *scan = begin(room, shared, last, wanted)?;
     }
     let Some(under_way) = scan else { return Ok(true) };
-    if !under_way.go_on(room, shared, tip)? {
+    let goes_on = under_way.go_on(room, shared, tip)?;
+    if !goes_on {
         *scan = None;
     }
-    Ok(true)
+    Ok(goes_on)
 }
 
 fn begin(

@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use metrics::histogram;
 use serde_json::json;
 use unspent_model::Point;
 
@@ -158,17 +159,18 @@ impl<F: Follower> Worker<F> {
     /// One stay at the source: from finding the place to the first trouble.
     fn session(&mut self) -> Result<(), Trouble> {
         let mut source = self.shared.origin.open()?;
-        let is_placed = self.find_place(&mut *source)?;
+        let mut is_placed = self.find_place(&mut *source)?;
         self.source_is_here(&*source);
         let room = self.follower.room();
         if matches!(self.shared.board.state(room), RoomState::Waiting { .. }) {
             self.shared.board.set_state(room, RoomState::Starting);
         }
-        if !is_placed {
+        while !is_placed && !self.shared.is_stopping() {
             self.arrived();
             self.follower.upkeep()?;
             self.shared.pulse.wait(self.shared.pulse.count(), self.follow.poll);
-            return Ok(());
+            is_placed = self.find_place(&mut *source)?;
+            self.source_is_here(&*source);
         }
         let mut held = None;
         while !self.shared.is_stopping() {
@@ -183,20 +185,15 @@ impl<F: Follower> Worker<F> {
                 None => source.next(patience)?,
             };
             self.source_is_here(&*source);
-            self.step(step)?;
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, step: Step) -> Result<(), Trouble> {
-        match step {
-            Step::Forward(raw) => self.forward(raw),
-            Step::Backward(to) => self.backward(to),
-            Step::Nothing => {
-                self.arrived();
-                Ok(())
+            match step {
+                Step::Forward(raw) => self.forward(raw)?,
+                Step::Backward(to) => self.backward(to)?,
+                // A node may know of blocks that it doesn't have yet.
+                Step::Nothing if self.is_far(&*source)? => {}
+                Step::Nothing => self.arrived(),
             }
         }
+        Ok(())
     }
 
     /// Sets the source where the room stands, undoing what the source's chain doesn't have.
@@ -208,17 +205,27 @@ impl<F: Follower> Worker<F> {
             return Ok(self.follower.start(source)? == Start::Ready);
         };
         let place = place::fork_point(&self.follower, source, tip)?;
-        if place != Some(tip) {
-            self.backward(place)?;
+        if place == Some(tip) {
+            return Ok(true);
         }
+        let behind = place.map_or(tip.height, |place| tip.height.saturating_sub(place.height));
+        if place.is_some() && place == source.tip() && behind > LAST_BLOCKS {
+            // It has no other branch to offer: undoing blocks would only mean reading them again.
+            let reason = format!("the source is {behind} blocks behind this room");
+            return Err(Trouble::Busy(reason));
+        }
+        self.backward(place)?;
         Ok(true)
     }
 
     fn forward(&mut self, raw: RawBlock) -> Result<(), Trouble> {
         let block = self.shared.cache.share(raw);
         let name = self.shared.origin.name();
-        let ready = ahead::ready::<F>(self.shared.network, &name, &block)?;
+        let ready = ahead::ready::<F>(self.shared.network, &name, &block)
+            .inspect_err(|_| self.shared.cache.forget(block.point))?;
+        let started = Instant::now();
         self.follower.apply(ready)?;
+        histogram!("unspent_engine_apply_seconds", "room" => self.name()).record(started.elapsed());
         self.progressed(self.follower.tip()?, 1);
         Ok(())
     }

@@ -28,13 +28,15 @@ pub(crate) enum Outcome {
     Later(String),
 }
 
+/// What a job does. It is told whether somebody asked for this very run.
+type Run = Box<dyn FnMut(&Shared, bool) -> Result<Outcome, String> + Send>;
+
 /// One job.
 pub(crate) struct Job {
     pub(crate) kind: JobKind,
     pub(crate) every: Duration,
     pub(crate) line: Line,
-    /// `true` when somebody asked for this very run.
-    pub(crate) run: Box<dyn FnMut(&Shared, bool) -> Result<Outcome, String> + Send>,
+    pub(crate) run: Run,
 }
 
 /// What the jobs work with.
@@ -53,7 +55,7 @@ pub(crate) fn table(jobs: Jobs, tools: Tools) -> Vec<Job> {
             kind: JobKind::PruneChain,
             every: jobs.prune_every,
             line: Line::Upkeep,
-            run: Box::new(move |_, _| upkeep::prune(&orders, jobs.prune_passes)),
+            run: Box::new(move |shared, _| upkeep::prune(shared, &orders, jobs.prune_passes)),
         });
     }
     if tools.has_wallets {

@@ -10,14 +10,21 @@ use crate::{
     clock,
     follow::{chain::Order, wallet::trouble},
     shared::Shared,
-    status::RoomName,
+    status::{RoomName, RoomState},
 };
 
 /// How long a room's thread may take to come round to an order.
 const ORDER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Has the chain room forget what is due. Only its own thread may do that.
-pub(super) fn prune(orders: &Sender<Order>, passes: u32) -> Result<Outcome, String> {
+pub(super) fn prune(
+    shared: &Shared,
+    orders: &Sender<Order>,
+    passes: u32,
+) -> Result<Outcome, String> {
+    if shared.board.state(RoomName::Chain) == RoomState::CatchingUp {
+        return Ok(Outcome::Later("the chain room is catching up, and prunes by itself".into()));
+    }
     let (reply, answer) = bounded(1);
     if orders.try_send(Order::Prune { passes, reply }).is_err() {
         return Err("the chain room is busy or has ended".into());

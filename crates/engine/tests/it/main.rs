@@ -12,5 +12,11 @@
     missing_docs
 )]
 
+mod faulty;
 mod following;
+mod kill;
+mod mempool;
 mod rig;
+mod running;
+mod stopping;
+mod telling;
