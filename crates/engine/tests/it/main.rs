@@ -16,6 +16,7 @@ mod faulty;
 mod following;
 mod kill;
 mod mempool;
+mod others;
 mod rig;
 mod running;
 mod stopping;
