@@ -97,7 +97,7 @@ impl<F: Follower> Worker<F> {
     fn settle_source(&mut self, error: SourceError) {
         let reason = error.to_string();
         let is_here = matches!(error, SourceError::Missing { .. });
-        if !is_here && self.shared.board.source_is_away(reason.clone()) {
+        if !is_here && self.shared.board.source_is_away(self.follower.room(), reason.clone()) {
             self.shared.tell(kind::SOURCE_LOST, None, json!({ "reason": reason }));
         }
         match error {
@@ -293,7 +293,7 @@ impl<F: Follower> Worker<F> {
     }
 
     fn source_is_here(&self, source: &dyn Source) {
-        if self.shared.board.source_is_here(source.tip()) {
+        if self.shared.board.source_is_here(self.follower.room(), source.tip()) {
             self.shared.tell(kind::SOURCE_FOUND, None, json!({}));
         }
     }
