@@ -20,7 +20,6 @@ use crate::{
 };
 
 const WORKER: &str = "kill::does_nothing_unless_another_test_started_it";
-const SEED: u64 = 40;
 /// Phases of a worker, as its note tells them.
 const STARTING: u64 = 1;
 const RUNNING: u64 = 2;
@@ -29,12 +28,17 @@ fn count(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// The seed of the network and of every choice; a soak run takes another one each time.
+fn seed() -> u64 {
+    count("UNSPENT_ENGINE_SEED", 40)
+}
+
 fn note(folder: &Path) -> Note {
     Note::open(&folder.join("note")).unwrap()
 }
 
 fn network(folder: &Path) -> SimNetwork {
-    SimNetwork::open(&folder.join("network"), SEED).unwrap()
+    SimNetwork::open(&folder.join("network"), seed()).unwrap()
 }
 
 fn start(folder: &Path, sim: &SimNetwork) -> Engine {
@@ -60,7 +64,7 @@ fn does_nothing_unless_another_test_started_it() {
     if done > 300 {
         wallet(&room, "carol", 3, 50);
     }
-    let story = Story::new(engine, sim, SEED).with_deepest(8);
+    let story = Story::new(engine, sim, seed()).with_deepest(8);
     note.write(done, RUNNING).unwrap();
     // Nothing stays behind when the test itself is ended.
     let parent = std::os::unix::process::parent_id();
@@ -92,7 +96,7 @@ fn killed_engines_find_their_place_again() {
     let kills = count("UNSPENT_ENGINE_KILLS", 40);
     let steps = count("UNSPENT_ENGINE_STEPS", 2_000);
     let folder = tempfile::tempdir().unwrap();
-    let mut rng = Rng::new(SEED);
+    let mut rng = Rng::new(seed());
     let (mut landed, mut last) = ([0_u64; 3], 0);
     let mut round = 0;
     while round < kills || note(folder.path()).read().unwrap().0 < steps {
