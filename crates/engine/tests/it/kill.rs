@@ -15,7 +15,7 @@ use unspent_engine::{Engine, source::sim::SimNetwork, story::Story};
 use unspent_testkit::crash::{self, Note, Rng};
 
 use crate::{
-    rig::{PATIENCE, Rig, quick, unconfirmed, wait_for, wallet},
+    rig::{PATIENCE, Rig, quick, wallet},
     telling::check_events,
 };
 
@@ -81,12 +81,7 @@ fn check(folder: &Path) {
     let engine = start(folder, &sim);
     let rig = Rig { sim, engine, folder: tempfile::tempdir().unwrap() };
     rig.settle_and_check();
-    for wallet in rig.room().wallets(None).unwrap() {
-        wait_for("the mempool to be known", || {
-            let [truth, known] = unconfirmed(&rig.sim, &rig.room(), wallet.id);
-            truth == known
-        });
-    }
+    rig.settle_mempool();
     check_events(&rig);
     rig.engine.shutdown();
 }
