@@ -1,9 +1,9 @@
 //! `kill -9` at random moments: what is left is a prefix of the history, and it goes on (R4).
 
 use std::{
-    io::{BufRead as _, BufReader},
-    process::{Command, Stdio},
-    time::Duration,
+    io::{BufRead as _, BufReader, Lines},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use bitcoin::{OutPoint, Transaction};
@@ -20,8 +20,9 @@ enum Step {
     Lease(Vec<OutPoint>, u8),
 }
 
+/// Kills on each database; `make soak` raises it.
 fn kills() -> u32 {
-    std::env::var("UNSPENT_WALLET_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12)
+    std::env::var("UNSPENT_WALLET_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
 }
 
 /// A history with payments, replacements, leases and reorganisations; always the same.
@@ -89,83 +90,144 @@ fn snapshot(l: &Ledger) -> Vec<String> {
 fn worker_that_is_killed_does_nothing_unless_asked() {
     let Ok(url) = std::env::var("UNSPENT_KILL_URL") else { return };
     let from: usize = std::env::var("UNSPENT_KILL_FROM").unwrap().parse().unwrap();
+    println!("START");
     let l = Ledger::attach(&url);
+    println!("OPEN");
     for (at, step) in history(&l).iter().enumerate().skip(from) {
         perform(&l, at, step);
         println!("DONE {at}");
     }
 }
 
+/// A worker and what it has said so far.
+struct Worker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    born: Instant,
+    started: bool,
+    opened: Option<Duration>,
+    /// Steps of the history that are certainly done.
+    reported: usize,
+}
+
+impl Worker {
+    fn start(url: &str, from: usize) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["crashes::worker_that_is_killed_does_nothing_unless_asked", "--exact"])
+            .args(["--nocapture", "--test-threads=1"])
+            .env("UNSPENT_KILL_URL", url)
+            .env("UNSPENT_KILL_FROM", from.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (started, opened) = (false, None);
+        Self { child, lines, born: Instant::now(), started, opened, reported: from }
+    }
+
+    /// Hears one line; `false` at the end.
+    fn hear(&mut self) -> bool {
+        let Some(Ok(line)) = self.lines.next() else { return false };
+        self.started |= line.contains("START");
+        if line.contains("OPEN") {
+            self.opened = Some(self.born.elapsed());
+        }
+        if let Some(at) = line.split("DONE ").nth(1) {
+            self.reported = at.trim().parse::<usize>().unwrap() + 1;
+        }
+        true
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        while self.hear() {}
+    }
+}
+
+/// What the kills have hit.
+#[derive(Default, Debug)]
+struct Hits {
+    opening: u32,
+    midway: u32,
+    histories: u32,
+}
+
 #[test]
 fn a_killed_process_leaves_a_prefix_and_loses_nothing_it_reported() {
-    on_both(|l| {
-        let clean = Ledger::sqlite();
-        let steps = history(&clean);
-        let mut known = vec![snapshot(&clean)];
-        for (at, step) in steps.iter().enumerate() {
-            perform(&clean, at, step);
-            known.push(snapshot(&clean));
-        }
-        let url = match &l.url {
-            unspent_sql::Url::Sqlite(path) => format!("sqlite:{}", path.display()),
-            unspent_sql::Url::Postgres(text) => text.clone(),
-        };
-        let mut rng = StdRng::seed_from_u64(9);
-        let (mut from, mut midway, mut killed) = (0, 0, 0);
-        while from < steps.len() && killed < kills() {
-            let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["crashes::worker_that_is_killed_does_nothing_unless_asked", "--exact"])
-                .args(["--nocapture", "--test-threads=1"])
-                .env("UNSPENT_KILL_URL", &url)
-                .env("UNSPENT_KILL_FROM", from.to_string())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-            let mut reported = from;
-            let wanted = rng.random_range(1..8);
-            for _ in 0..wanted + 6 {
-                let Some(Ok(line)) = lines.next() else { break };
-                if let Some(at) = line.split("DONE ").nth(1) {
-                    reported = at.trim().parse::<usize>().unwrap() + 1;
-                }
-                if reported >= from + wanted {
-                    break;
-                }
-            }
+    let clean = Ledger::sqlite();
+    let steps = history(&clean);
+    let mut known = vec![snapshot(&clean)];
+    for (at, step) in steps.iter().enumerate() {
+        perform(&clean, at, step);
+        known.push(snapshot(&clean));
+    }
+    on_both(|l| kill_often(l, &steps, &known));
+}
+
+fn kill_often(mut l: Ledger, steps: &[Step], known: &[Vec<String>]) {
+    let url = text_of(&l.url);
+    let is_server = !url.starts_with("sqlite");
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut hits = Hits::default();
+    let (mut from, mut l_url, mut opening) = (0, url, Duration::from_millis(50));
+    for kill in 0..kills() {
+        let mut worker = Worker::start(&l_url, from);
+        if kill % 3 == 0 {
+            // Aimed at the opening, which is the recovery from the kill before.
+            while !worker.started && worker.hear() {}
+            std::thread::sleep(opening.mul_f64(rng.random_range(0.0..1.1)));
+        } else {
+            let wanted = from + rng.random_range(1..8);
+            while worker.reported < wanted && worker.hear() {}
             // Somewhere inside the next step.
             std::thread::sleep(Duration::from_micros(rng.random_range(0..4_000)));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            killed += 1;
-            for line in lines.map_while(Result::ok) {
-                if let Some(at) = line.split("DONE ").nth(1) {
-                    reported = at.trim().parse::<usize>().unwrap() + 1;
-                }
-            }
-            let left = settled(&l, &known[reported..], &url);
-            let at = reported + left.expect("what is left is a prefix of the history");
-            assert!(at <= reported + 1, "at most the step under way is done and not reported");
-            midway += u32::from(at < steps.len());
-            from = at;
-            l.check();
         }
-        assert!(midway > 0, "some kill must hit the history");
-        for (at, step) in steps.iter().enumerate().skip(from) {
-            perform(&l, at, step);
+        let early = worker.opened.is_none();
+        worker.kill();
+        match worker.opened {
+            None if worker.started => hits.opening += 1,
+            None => {}
+            Some(taken) if !early => opening = taken.min(Duration::from_millis(200)),
+            Some(_) => {}
         }
-        assert_eq!(snapshot(&l), known[steps.len()]);
+        let reported = worker.reported;
+        let at = settled(&l, &known[reported..], is_server);
+        let at = reported + at.expect("what is left is a prefix of the history");
+        assert!(at <= reported + 1, "at most the step under way is done and not reported");
+        hits.midway += u32::from(at > from && at < steps.len());
+        from = at;
         l.check();
-    });
+        if from == steps.len() {
+            hits.histories += 1;
+            l = if is_server { l.emptied() } else { Ledger::sqlite() };
+            (from, l_url) = (0, text_of(&l.url));
+        }
+    }
+    eprintln!("{} kills on {}: {hits:?}", kills(), l.url);
+    assert!(hits.midway > 0, "some kill must hit the history");
+    assert!(hits.opening > 0, "some kill must hit a worker that is opening what another left");
+    for (at, step) in steps.iter().enumerate().skip(from) {
+        perform(&l, at, step);
+    }
+    assert_eq!(snapshot(&l), known[steps.len()]);
+    l.check();
+}
+
+fn text_of(url: &unspent_sql::Url) -> String {
+    match url {
+        unspent_sql::Url::Sqlite(path) => format!("sqlite:{}", path.display()),
+        unspent_sql::Url::Postgres(text) => text.clone(),
+    }
 }
 
 /// The place of what is stored among the known states; a server may take a moment to notice that
 /// its client is gone.
-fn settled(l: &Ledger, known: &[Vec<String>], url: &str) -> Option<usize> {
+fn settled(l: &Ledger, known: &[Vec<String>], is_server: bool) -> Option<usize> {
     for _ in 0..50 {
         let found = snapshot(l);
         if let Some(at) = known.iter().position(|state| *state == found) {
-            if url.starts_with("sqlite") {
+            if !is_server {
                 return Some(at);
             }
             // The dead client's last statement may still be under way on the server.
