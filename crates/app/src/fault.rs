@@ -205,7 +205,9 @@ fn advice(kind: Kind) -> Option<String> {
         Kind::Refused => return None,
         Kind::Busy => "wait for the other command to end; queries may run beside it",
         Kind::Unavailable => "look at the disk (space, permissions), then run the command again",
-        Kind::Corrupt => "keep a copy for analysis; restore a backup, or import again into a new folder",
+        Kind::Corrupt => {
+            "keep a copy for analysis; restore a backup, or import again into a new folder"
+        }
         Kind::Bug => "this is a defect of the program; please report it",
     };
     Some(advice.into())

@@ -46,7 +46,7 @@ fn world_tx(tx: &Transaction, l: &Ledger) -> WorldTx {
 }
 
 /// A tangle of transactions: few foreign coins and much reuse, so that conflicts abound.
-fn tangle(rng: &mut StdRng, l: &Ledger, coinbases: &[Transaction]) -> Vec<Transaction> {
+pub fn tangle(rng: &mut StdRng, l: &Ledger, coinbases: &[Transaction]) -> Vec<Transaction> {
     let mut made: Vec<Transaction> = Vec::new();
     while made.len() < WORLD {
         let mut inputs: Vec<OutPoint> = Vec::new();
