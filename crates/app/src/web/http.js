@@ -31,6 +31,20 @@ export async function signInFromAddress() {
   await signIn(given[1]).catch(() => {});
 }
 
+const RENEWED_KEY = "unspent.renewed";
+const RENEW_PAUSE_MS = 10000;
+
+// A restarted server has forgotten our session. Where it lets guests read, loading the first page
+// brings a new one; says whether it did, at most once in a while.
+export async function renewSession() {
+  const last = Number(sessionStorage.getItem(RENEWED_KEY) ?? 0);
+  if (Date.now() - last < RENEW_PAUSE_MS) return false;
+  sessionStorage.setItem(RENEWED_KEY, String(Date.now()));
+  await fetch("/");
+  const { scope } = await get("/session");
+  return scope !== null;
+}
+
 export async function signIn(token) {
   const headers = { accept: "application/json", "content-type": "application/json" };
   const body = JSON.stringify({ token });

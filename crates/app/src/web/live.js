@@ -6,6 +6,7 @@ import { listen } from "./http.js";
 
 const STATUS_EVERY_MS = 2000;
 const BLOCKS_WAIT_MS = 150;
+const STATUS_WAIT_MS = 400;
 const NOTIFY_WAIT_MS = 40;
 const MAX_EVENTS = 200;
 const HISTORY_EVENTS = 100;
@@ -57,6 +58,8 @@ function setLink(state) {
 // ---- status and samples
 
 async function readStatus() {
+  clearTimeout(statusTimer);
+  statusTimer = null;
   try {
     live.status = await api.status();
     live.statusAt = Date.now();
@@ -66,6 +69,12 @@ async function readStatus() {
   } catch (error) {
     if (error.status === undefined) setLink("away");
   }
+}
+
+let statusTimer = null;
+
+function statusSoon() {
+  statusTimer ??= setTimeout(readStatus, STATUS_WAIT_MS);
 }
 
 function takeSample(status) {
@@ -94,19 +103,29 @@ async function readSamples() {
 // ---- blocks
 
 let blocksTimer = null;
+let isReading = false;
 
 function blocksSoon() {
   blocksTimer ??= setTimeout(readBlocks, BLOCKS_WAIT_MS);
 }
 
+// One reading at a time, so that an older answer never follows a newer one.
 async function readBlocks() {
   blocksTimer = null;
+  if (isReading) {
+    blocksSoon();
+    return;
+  }
+  isReading = true;
   try {
     takeBlocks(await api.blocks(MAX_BLOCKS));
+    addStale(leftByEvents());
     notify("blocks");
     await countCoins();
   } catch {
     // The next event or status asks again.
+  } finally {
+    isReading = false;
   }
 }
 
@@ -115,8 +134,9 @@ const counted = new Map();
 
 async function countCoins() {
   const wanted = live.blocks.slice(0, MAX_COUNTED).filter((block) => !counted.has(block.hash));
-  const found = await Promise.all(wanted.map((block) => api.blockBy(block.hash).catch(() => null)));
-  for (const block of found) if (block) counted.set(block.hash, block);
+  const found = await Promise.all(wanted.map(({ height }) =>
+    api.blockBy(height).catch(() => null)));
+  for (const block of found.filter(Boolean)) counted.set(block.hash, block);
   for (const hash of counted.keys()) {
     if (counted.size <= 4 * MAX_BLOCKS) break;
     counted.delete(hash);
@@ -144,19 +164,27 @@ function addStale(blocks) {
   const known = new Set(live.stale.map((block) => block.hash));
   const found = blocks.filter((block) => !known.has(block.hash));
   const now = Date.now();
-  live.stale = live.stale.concat(found.map((block) => ({ ...block, left: now })));
+  live.stale = live.stale.concat(found.map((block) => ({ ...block, left: block.left ?? now })));
   live.stale = live.stale.slice(-MAX_STALE);
 }
 
-// Blocks that were applied before this page was opened, and have left the chain since.
-function staleFromHistory() {
-  const hashes = new Set(live.blocks.map((block) => block.hash));
-  const lowest = live.blocks.at(-1)?.height ?? 0;
+// Blocks that events tell of and another one has taken the place of: some came and left before
+// this page was opened, or between two readings.
+function leftByEvents() {
+  const byHeight = new Map(live.blocks.map((block) => [block.height, block.hash]));
   const applied = live.events.filter((event) => event.kind === "block_applied");
-  const left = applied
-    .map((event) => ({ height: event.body.height, hash: event.subject, time: event.at }))
-    .filter((block) => block.height > lowest && block.hash && !hashes.has(block.hash));
-  addStale(left);
+  const reorganisations = live.events.filter((event) => event.kind === "reorganisation");
+  return applied
+    .filter(({ body, subject }) => byHeight.has(body.height)
+      && byHeight.get(body.height) !== subject)
+    .map(({ id, body, subject }) => ({
+      height: body.height,
+      hash: subject,
+      time: null,
+      created: null,
+      spent: null,
+      left: reorganisations.findLast((event) => event.id > id)?.at,
+    }));
 }
 
 // ---- events
@@ -188,18 +216,22 @@ function onMessage(name, value) {
   const event = api.readEvent(value);
   takeEvents([event]);
   blocksSoon();
-  if (event.kind.startsWith("room_") || event.kind.startsWith("source_")) readStatus();
+  statusSoon();
 }
 
-// Starts everything, once.
+// Starts everything, once; returns as soon as the status is known, the rest follows.
 export async function startLive() {
   await readStatus();
-  if (live.status === null && live.link !== "away") return;
+  flush();
   setInterval(() => document.hidden || readStatus(), STATUS_EVERY_MS);
   document.addEventListener("visibilitychange", () => document.hidden || readStatus());
+  follow();
+}
+
+async function follow() {
   const last = live.status?.lastEvent ?? 0;
   await Promise.allSettled([readBlocks(), readSamples(), readHistory(last)]);
-  staleFromHistory();
+  addStale(leftByEvents());
   notify("blocks");
   listen("/events/stream", {
     after: () => live.lastEvent,

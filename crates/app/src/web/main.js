@@ -114,8 +114,9 @@ subscribe("status", () => {
   const banner = document.getElementById("banner");
   banner.hidden = stopped.length === 0;
   if (stopped.length === 0) return;
-  const names = stopped.map((room) => room.name).join(" and ");
-  const text = `The ${names} room has stopped: ${stopped[0].reason ?? "no reason was given"}`;
+  const [first, ...others] = stopped;
+  const more = others.length ? ` (and ${others.length} more)` : "";
+  const text = `The ${first.name} room${more} has stopped: ${first.reason ?? "no reason given"}.`;
   if (banner.dataset.text === text) return;
   banner.dataset.text = text;
   show(banner, h("strong", {}, text), " ", h("a", { href: "#/rooms" }, "What to do"));
@@ -132,7 +133,15 @@ subscribe("events", () => {
 
 // ---- start
 
-function locked() {
+let isLocked = false;
+
+async function locked() {
+  if (isLocked) return;
+  isLocked = true;
+  if (await http.renewSession().catch(() => false)) {
+    location.reload();
+    return;
+  }
   leave();
   show(main, signIn(async (token) => {
     await http.signIn(token);
@@ -143,7 +152,7 @@ function locked() {
 buildTabs();
 http.start(locked);
 await http.signInFromAddress();
-addEventListener("hashchange", onRoute);
+addEventListener("hashchange", () => isLocked || onRoute());
 await startLive();
-announced = live.lastEvent;
-if (!main.querySelector(".sign-in")) await route();
+announced = live.status?.lastEvent ?? 0;
+if (!isLocked) await route();

@@ -37,13 +37,7 @@ export async function showBlock(place, { name }, context) {
 
 // A block that left the chain is known to this page alone.
 async function findBlock(name) {
-  try {
-    return await api.blockBy(name);
-  } catch (error) {
-    const stale = live.stale.find((block) => block.hash === name);
-    if (error.status === 404 && stale) return stale;
-    throw error;
-  }
+  return live.stale.find((block) => block.hash === name) ?? api.blockBy(name);
 }
 
 function factsOf(block) {

@@ -12,10 +12,9 @@ import { state } from "../parts/state.js";
 
 export async function showCoin(place, { txid, index }, context) {
   show(place, waiting(5));
-  const [life, coin] = await Promise.all([
-    api.coinLife(txid, index),
-    api.coinAt(txid, index).catch(() => null),
-  ]);
+  const life = await api.coinLife(txid, index);
+  const isKept = life.steps.some((step) => step.room === "chain" && step.kind !== "pruned");
+  const coin = isKept ? await api.coinAt(txid, index).catch(() => null) : null;
   if (!context.isCurrent()) return;
   context.title(`Coin ${shortHash(txid, 6)}:${index}`);
   const title = life.amount === null ? "A coin" : amount(life.amount);

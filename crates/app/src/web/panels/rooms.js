@@ -26,12 +26,12 @@ function pace(room) {
 
 export function roomTrouble(room) {
   if (room.state === "waiting" && room.reason) {
-    return h("p", { class: "trouble", "data-tone": "warm" }, room.reason);
+    return h("p", { class: "trouble", "data-tone": "warm" }, capital(room.reason));
   }
   if (room.state !== "stopped") return null;
   return h("div", { class: "trouble", "data-tone": "alarm" },
-    h("p", {}, h("strong", {}, "Stopped. "), room.reason ?? "No reason was given."),
-    room.remedy && h("p", {}, h("strong", {}, "What to do: "), room.remedy));
+    h("p", {}, h("strong", {}, "Stopped. "), capital(room.reason ?? "no reason was given")),
+    room.remedy && h("p", {}, h("strong", {}, "What to do. "), capital(room.remedy)));
 }
 
 export function roomLine(room) {

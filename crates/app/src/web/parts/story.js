@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 import { capital, count, hash, plural, words } from "../format.js";
 import { to } from "../links.js";
 
-const txLink = (event) => hash(event.subject, { href: to.tx(event.subject), keep: 6 });
+const nameOf = (event) => event.body.txid ?? event.subject;
+const txLink = (event) => hash(nameOf(event), { href: to.tx(nameOf(event)), keep: 6 });
 const blockLink = (event) => hash(event.subject, { href: to.block(event.subject), keep: 6 });
 const walletLink = (event) => event.wallet
   && [" in ", h("a", { href: to.wallet(event.wallet) }, event.wallet)];
@@ -17,22 +18,23 @@ function aboutTx(text) {
 const TELLERS = {
   block_applied: (event) => [`Block ${count(event.body.height)} applied `, blockLink(event)],
   reorganisation: (event) => [
-    h("strong", {}, `Reorganisation, ${plural(event.body.depth, "block")} deep`),
-    event.subject && [" to ", blockLink(event)]],
-  catching_up: (event) => ["Catching up",
-    event.body.height !== undefined && `, now at ${count(event.body.height)}`],
-  caught_up: (event) => ["Caught up",
-    event.body.height !== undefined && ` at ${count(event.body.height)}`],
-  room_stopped: (event) => [h("strong", {}, `The ${event.room} room stopped`),
+    h("strong", {}, `Reorganisation: ${plural(event.body.depth, "block")} left the chain`),
+    event.body.to && [", back to ",
+      h("a", { href: to.block(event.body.to.hash) }, count(event.body.to.height))]],
+  catching_up: (event) => [`${plural(event.body.blocks, "block")} applied at once, up to `,
+    h("a", { href: to.block(event.subject) }, count(event.body.height))],
+  caught_up: (event) => [`The ${event.body.room} room has caught up`,
+    event.body.height !== null && ` at ${count(event.body.height)}`],
+  room_stopped: (event) => [h("strong", {}, `The ${event.body.room} room stopped`),
     event.body.reason && `: ${event.body.reason}`],
-  room_resumed: (event) => [`The ${event.room} room goes on`],
-  source_lost: (event) => ["The source went away", event.body.error && `: ${event.body.error}`],
+  room_resumed: (event) => [`The ${event.body.room} room goes on`],
+  source_lost: (event) => ["The source went away", event.body.reason && `: ${event.body.reason}`],
   source_found: () => ["The source is back"],
   broadcast_accepted: aboutTx("The node took"),
   broadcast_rejected: (event) => ["The node refused ", txLink(event),
     event.body.reason && `: ${event.body.reason}`],
-  job_done: (event) => [`${capital(words(event.body.job ?? event.subject ?? "a job"))} ran`,
-    event.body.outcome && `: ${event.body.outcome}`],
+  job_done: (event) => [`${capital(words(event.body.job))} `,
+    event.body.failed ? `failed: ${event.body.failed}` : `ran: ${event.body.outcome}`],
   created: aboutTx("Made"),
   relayed: aboutTx("Heard of"),
   mempool: aboutTx("In the mempool:"),

@@ -61,15 +61,18 @@ export function strip() {
   let width = 0;
   let blocks = [];
   let stale = [];
+  let isDrawn = false;
 
   function place(block, y, isStale, x) {
     let group = shown.get(block.hash);
     if (!group) {
       group = tile(block);
-      setStyle(group, { transform: `translate(${x + ENTER_FROM}px, ${y}px)`, opacity: "0" });
+      // What comes later slides in; what is there at first simply is.
+      const away = { transform: `translate(${x + ENTER_FROM}px, ${y}px)`, opacity: "0" };
+      if (isDrawn) setStyle(group, away);
       tiles.append(group);
       shown.set(block.hash, group);
-      group.getBoundingClientRect();
+      if (isDrawn) group.getBoundingClientRect();
     }
     group.classList.toggle("is-stale", isStale);
     setStyle(group, { transform: `translate(${x}px, ${y}px)`, opacity: "1" });
@@ -98,6 +101,7 @@ export function strip() {
     shown.get(blocks[0].hash)?.classList.add("is-tip");
     forget(seen);
     connect(main, side);
+    isDrawn = true;
   }
 
   function forget(seen) {
