@@ -109,9 +109,16 @@ function blocksSoon() {
   blocksTimer ??= setTimeout(readBlocks, BLOCKS_WAIT_MS);
 }
 
+// Whether a room is there to be asked.
+export function isOn(room) {
+  const found = live.status?.rooms.find((one) => one.name === room);
+  return found !== undefined && found.state !== "off";
+}
+
 // One reading at a time, so that an older answer never follows a newer one.
 async function readBlocks() {
   blocksTimer = null;
+  if (!isOn("chain")) return;
   if (isReading) {
     blocksSoon();
     return;

@@ -1,15 +1,9 @@
 // The overview: every panel whose room is on.
 
 import { h, show } from "../dom.js";
-import { live } from "../live.js";
+import { isOn, live } from "../live.js";
 import { PANELS } from "../panels.js";
 import { empty } from "../parts/notes.js";
-
-function isOn(panel) {
-  if (panel.room === null) return true;
-  const room = live.status.rooms.find((one) => one.name === panel.room);
-  return room !== undefined && room.state !== "off";
-}
 
 export function showOverview(place, _args, context) {
   if (!live.status) {
@@ -17,7 +11,8 @@ export function showOverview(place, _args, context) {
     context.on("status", () => showOverview(place, _args, context));
     return;
   }
-  const panels = PANELS.filter(isOn).map((panel) => {
+  const shown = PANELS.filter((panel) => panel.room === null || isOn(panel.room));
+  const panels = shown.map((panel) => {
     const body = h("div", { class: "panel-body" });
     const title = `panel-${panel.id}`;
     const frame = h("section", { class: `panel size-${panel.size}`, "aria-labelledby": title },

@@ -7,6 +7,7 @@ import * as api from "../api.js";
 import { bar } from "../parts/balance.js";
 
 const REFRESH_MS = 5000;
+const SHOWN = 6;
 
 function line(wallet) {
   return h("li", {},
@@ -28,7 +29,8 @@ export const walletTotals = {
         if (!context.isCurrent()) return;
         show(body, items.length === 0
           ? h("p", { class: "soft" }, "No wallet yet.")
-          : h("ul", { class: "wallet-lines" }, items.map(line)));
+          : h("ul", { class: "wallet-lines" }, items.slice(0, SHOWN).map(line)),
+        items.length > SHOWN && h("p", {}, h("a", { href: "#/wallets" }, "All wallets")));
       } catch {
         // Asked again soon; what is shown stays.
       }
