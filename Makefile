@@ -46,7 +46,7 @@ lint: deps ## Check formatting and run clippy with warnings as errors
 
 .PHONY: test
 test: ## Lint, then run every test and doctest
-	@scripts/deps nextest postgresql
+	@scripts/deps nextest postgresql chromium
 	$(RUN) cargo fmt --all --check
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 	$(RUN) cargo nextest run --workspace $(ARGS)
