@@ -147,7 +147,8 @@ impl Room {
         let mut below = i64::MAX;
         let mut is_first = true;
         loop {
-            let page: Vec<(u64, BlockHash)> = self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
+            let page: Vec<(u64, BlockHash)> =
+                self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
             let Some((lowest, _)) = page.last().copied() else {
                 let differs = Comparison::Differs { last_common: None };
                 return Ok(if is_first { Comparison::Agrees } else { differs });
@@ -164,11 +165,7 @@ impl Room {
     }
 }
 
-fn stored(
-    tx: &mut Tx<'_>,
-    below: i64,
-    limit: i64,
-) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
     let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit)])?;
     rows.iter().map(|row| Ok((row.natural(0)?, BlockHash(row.hash(1)?)))).collect()
 }

@@ -16,6 +16,7 @@ mod faulty;
 mod following;
 mod kill;
 mod mempool;
+mod node;
 mod rig;
 mod running;
 mod stopping;
