@@ -5,9 +5,11 @@
 //! | [`chain`] | the reference model of the chain room, random histories |
 //! | [`crash`] | workers that are killed at a bad moment, repeatable choices |
 //! | [`data`] | real chains and vectors that lie outside the repository |
+//! | [`peers`] | real nodes, fetched and started for a test |
 //! | [`wallet`] | PostgreSQL for tests, and what the SQL rooms share |
 
 pub mod chain;
 pub mod crash;
 pub mod data;
+pub mod peers;
 pub mod wallet;

@@ -18,6 +18,7 @@ use crate::{
     carry::{Raws, carry, write_lines},
     error::WalletError,
     load::status,
+    prune::unsettle,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     wallets::MAX_PAGE,
 };
@@ -275,6 +276,7 @@ fn detach(
     if !events.is_empty() {
         carry(tx, &mut row, &events, &Raws::new(), now)?;
     }
+    unsettle(tx, wallet, from)?;
     if row.tip().is_some_and(|tip| tip >= from) {
         row.scanned = below;
     }

@@ -9,6 +9,8 @@
 //! Invariant: the blocks that a `Source` gives form one chain: each is the child of the reader's
 //! place, which moves with every step.
 
+pub mod cardano;
+pub mod core;
 pub mod sim;
 
 use std::{sync::Arc, time::Duration};

@@ -16,6 +16,7 @@ mod faulty;
 mod following;
 mod kill;
 mod mempool;
+mod node;
 mod others;
 mod rig;
 mod running;

@@ -1,0 +1,183 @@
+//! Bitcoin Core compatible nodes, by JSON-RPC.
+//!
+//! | module | does |
+//! |---|---|
+//! | `rpc` | one call or a batch of one method, with deadlines, size limits and the password |
+//! | `shapes` | the answers, as far as we read them |
+//! | `fetch` | some blocks from a place on, and a thread that fetches ahead of the reader |
+//! | `reader` | the reader's place: where the chain has left it, what follows |
+//! | `bell` | wakes a waiting reader when the node publishes a block (ZMQ) |
+//! | `pool` | the mempool and broadcasting |
+//!
+//! Invariant: a password is in no error, no `Debug` and no log line.
+//!
+//! What a node says is checked as far as its headers go: a block has the hash that was asked for
+//! and is the child of the reader's place. Whoever decodes a block checks its body.
+
+mod bell;
+mod fetch;
+mod pool;
+mod reader;
+mod rpc;
+mod shapes;
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::json;
+use unspent_model::{Network, Point};
+use unspent_networks::genesis_hash;
+
+use self::{bell::Bell, reader::CoreSource, rpc::Rpc, shapes::ChainInfo, shapes::WireHash};
+use super::{Node, Origin, Source, SourceError};
+
+/// How a node lets us in.
+#[derive(Clone)]
+pub enum Auth {
+    /// The file that a node writes at each start.
+    Cookie(PathBuf),
+    /// `rpcauth` or `rpcuser` and `rpcpassword`.
+    Password {
+        /// Who we are.
+        user: String,
+        /// How we show it.
+        password: String,
+    },
+    /// Nothing is asked for, as behind a proxy.
+    None,
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cookie(path) => f.debug_tuple("Cookie").field(path).finish(),
+            Self::Password { .. } => f.write_str("Password"),
+            Self::None => f.write_str("None"),
+        }
+    }
+}
+
+/// Which node, and how to talk with it.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// `http://host:port`, also with `/wallet/…`, without user and password.
+    pub url: String,
+    /// How it lets us in.
+    pub auth: Auth,
+    /// The chain it has to serve.
+    pub network: Network,
+    /// Where it publishes blocks (`tcp://host:port`); without it the node is asked.
+    pub zmq: Option<String>,
+    /// How often a reader at the tip asks for news.
+    pub poll: Duration,
+}
+
+/// A node. Cheap to clone: all clones share connections.
+#[derive(Clone)]
+pub struct CoreNode {
+    shared: Arc<Shared>,
+}
+
+/// What readers of one node share.
+struct Shared {
+    rpc: Rpc,
+    network: Network,
+    zmq: Option<String>,
+    poll: Duration,
+    bell: Mutex<Option<Arc<Bell>>>,
+}
+
+impl CoreNode {
+    /// A node that is not spoken to yet.
+    pub fn new(config: CoreConfig) -> Self {
+        let CoreConfig { url, auth, network, zmq, poll } = config;
+        let bell = Mutex::new(None);
+        Self { shared: Arc::new(Shared { rpc: Rpc::new(&url, auth), network, zmq, poll, bell }) }
+    }
+}
+
+impl fmt::Debug for CoreNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { network, poll, .. } = &*self.shared;
+        let name = self.name();
+        f.debug_struct("CoreNode")
+            .field("name", &name)
+            .field("network", network)
+            .field("poll", poll)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Origin for CoreNode {
+    fn network(&self) -> Network {
+        self.shared.network
+    }
+
+    fn name(&self) -> String {
+        self.shared.rpc.name().to_owned()
+    }
+
+    fn open(&self) -> Result<Box<dyn Source>, SourceError> {
+        let tip = self.shared.check_chain()?;
+        Ok(Box::new(CoreSource::new(self.shared.clone(), tip)))
+    }
+
+    fn node(&self) -> Option<Arc<dyn Node>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+impl Shared {
+    /// Makes sure that the node serves our chain; says where its tip is.
+    fn check_chain(&self) -> Result<Point, SourceError> {
+        self.hang_bell();
+        let info: ChainInfo = self.rpc.call("getblockchaininfo", json!([]))?;
+        let wrong = |found: String| SourceError::WrongNetwork {
+            name: self.rpc.name().to_owned(),
+            found,
+            wanted: self.network,
+        };
+        if Some(info.chain.as_str()) != chain_name(self.network) {
+            return Err(wrong(rpc::short(&info.chain)));
+        }
+        let first: WireHash = self.rpc.call("getblockhash", json!([0]))?;
+        if Some(first.0) != genesis_hash(self.network) {
+            return Err(wrong(format!("{} with another first block", rpc::short(&info.chain))));
+        }
+        Ok(info.tip())
+    }
+
+    /// Where the tip is now.
+    fn tip(&self) -> Result<Point, SourceError> {
+        Ok(self.rpc.call::<ChainInfo>("getblockchaininfo", json!([]))?.tip())
+    }
+
+    /// What rings when the node publishes a block, where it does.
+    fn bell(&self) -> Option<Arc<Bell>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks for the bell unless there is one. Done whenever a reader sets its place, since a node
+    /// that was away couldn't say where it publishes.
+    fn hang_bell(&self) {
+        let mut bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
+        if bell.is_none() {
+            *bell = Bell::hang(&self.rpc, self.zmq.as_deref()).map(Arc::new);
+        }
+    }
+}
+
+/// A network as nodes name it.
+fn chain_name(network: Network) -> Option<&'static str> {
+    match network {
+        Network::Bitcoin => Some("main"),
+        Network::BitcoinTestnet4 => Some("testnet4"),
+        Network::BitcoinSignet => Some("signet"),
+        Network::BitcoinRegtest => Some("regtest"),
+        Network::CardanoMainnet | Network::CardanoPreprod | Network::CardanoPreview => None,
+    }
+}

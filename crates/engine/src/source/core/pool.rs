@@ -1,0 +1,95 @@
+//! The mempool, and handing transactions over.
+
+use bitcoin::{Transaction, Txid, consensus::encode::serialize_hex};
+use serde_json::{Value, json};
+
+use super::{
+    CoreNode, Shared,
+    rpc::{Fault, Refusal, short},
+    shapes::{HexTx, TxName, WireHash},
+};
+use crate::source::{Answer, MempoolView, Node, SourceError};
+
+/// Transactions asked for at once; fewer when their answer is too large.
+const TXS_AT_ONCE: usize = 50;
+/// The transaction is not in the mempool.
+const UNKNOWN_TX: i64 = -5;
+/// The transaction is in a block and has coins left.
+const ALREADY_IN_CHAIN: i64 = -27;
+/// Codes with which a node refuses a transaction, and not the call.
+const REJECTIONS: [i64; 4] = [-8, -22, -25, -26];
+/// Reasons of a refusal that mean that the node has the transaction.
+const KNOWN: [&str; 4] = [
+    "txn-already-in-mempool",
+    "txn-already-known",
+    "txn-same-nonwitness-data-in-mempool",
+    "already in block chain",
+];
+
+impl Shared {
+    fn best_hash(&self) -> Result<WireHash, SourceError> {
+        self.rpc.call("getbestblockhash", json!([]))
+    }
+
+    /// Adds the transactions to `found`, halving the question while the answer is too large.
+    fn read(&self, txids: &[Txid], found: &mut Vec<Transaction>) -> Result<(), SourceError> {
+        let params: Vec<Value> = txids.iter().map(|txid| json!([txid.to_string()])).collect();
+        let method = "getrawtransaction";
+        let answers = match self.rpc.batch::<HexTx>(method, &params) {
+            Ok(answers) => answers,
+            Err(Fault::TooLarge) if txids.len() > 1 => {
+                let (some, others) = txids.split_at(txids.len() / 2);
+                self.read(some, found)?;
+                return self.read(others, found);
+            }
+            Err(fault) => return Err(self.rpc.explain(method, fault)),
+        };
+        for (txid, answer) in txids.iter().zip(answers) {
+            match answer {
+                Ok(HexTx(tx)) if tx.compute_txid() == *txid => found.push(tx),
+                Ok(_) => {
+                    let name = self.rpc.name().to_owned();
+                    let reason = format!("{method}: another transaction than {txid}");
+                    return Err(SourceError::Malformed { name, reason });
+                }
+                Err(refusal) if refusal.code == UNKNOWN_TX => {}
+                Err(refusal) => return Err(self.rpc.explain(method, Fault::Refused(refusal))),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Node for CoreNode {
+    fn mempool(&self) -> Result<MempoolView, SourceError> {
+        let before = self.shared.best_hash()?;
+        let names: Vec<TxName> = self.shared.rpc.call("getrawmempool", json!([]))?;
+        let after = self.shared.best_hash()?;
+        let txids = names.into_iter().map(|TxName(txid)| txid).collect();
+        Ok(MempoolView { tip: (before == after).then_some(after.0), txids })
+    }
+
+    fn transactions(&self, txids: &[Txid]) -> Result<Vec<Transaction>, SourceError> {
+        let mut found = Vec::new();
+        for txids in txids.chunks(TXS_AT_ONCE) {
+            self.shared.read(txids, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn broadcast(&self, tx: &Transaction) -> Result<Answer, SourceError> {
+        let rpc = &self.shared.rpc;
+        match rpc.ask::<TxName>("sendrawtransaction", json!([serialize_hex(tx)])) {
+            Ok(_) => Ok(Answer::Accepted),
+            Err(Fault::Refused(refusal)) if is_known(&refusal) => Ok(Answer::Accepted),
+            Err(Fault::Refused(refusal)) if REJECTIONS.contains(&refusal.code) => {
+                Ok(Answer::Rejected { reason: short(&refusal.message) })
+            }
+            Err(fault) => Err(rpc.explain("sendrawtransaction", fault)),
+        }
+    }
+}
+
+fn is_known(refusal: &Refusal) -> bool {
+    refusal.code == ALREADY_IN_CHAIN || KNOWN.iter().any(|known| refusal.message.contains(known))
+}

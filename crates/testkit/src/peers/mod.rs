@@ -1,0 +1,13 @@
+//! Real nodes that tests start.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`fetch`] | Bitcoin Knots out of Debian's archive, unpacked into a cache folder, nothing installed |
+//! | [`knots`] | a node on a private chain, and its JSON-RPC |
+//!
+//! Where the node can't be had a test says SKIPPED, unless `UNSPENT_REQUIRE_PEERS=1`.
+
+pub mod fetch;
+pub mod knots;
+
+pub use knots::Knots;
