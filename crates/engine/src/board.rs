@@ -1,6 +1,7 @@
 //! Where every thread writes what it is doing, and where status is read: short locks, no waiting.
 
 use std::{
+    collections::BTreeMap,
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -57,6 +58,8 @@ impl Rate {
 struct Inner {
     source: SourceStatus,
     source_tip: Option<Point>,
+    /// The rooms that the source last failed, with what it said.
+    away: BTreeMap<RoomName, String>,
     rooms: Vec<RoomEntry>,
     jobs: Vec<JobStatus>,
 }
@@ -81,6 +84,7 @@ impl Board {
         let inner = Inner {
             source: SourceStatus { name: source, ..SourceStatus::default() },
             source_tip: None,
+            away: BTreeMap::new(),
             rooms: ROOMS.into_iter().map(entry).collect(),
             jobs: Vec::new(),
         };
@@ -105,7 +109,11 @@ impl Board {
         };
         Status {
             network: self.network,
-            source: SourceStatus { tip: inner.source_tip.map(view), ..inner.source.clone() },
+            source: SourceStatus {
+                tip: inner.source_tip.map(view),
+                error: inner.away.values().next().cloned(),
+                ..inner.source.clone()
+            },
             rooms: inner.rooms.iter().map(room).collect(),
             jobs: inner.jobs.clone(),
             started_at: self.started_at,
@@ -168,23 +176,25 @@ impl Board {
         histogram!("unspent_engine_reorg_depth", "room" => room.name()).record(depth as f64);
     }
 
-    /// The source answered; says whether it was away before.
-    pub(crate) fn source_is_here(&self, tip: Option<Point>) -> bool {
+    /// The source answered a room; says whether it is back for all of them.
+    pub(crate) fn source_is_here(&self, room: RoomName, tip: Option<Point>) -> bool {
         let mut inner = hold(&self.inner);
         if tip.is_some() {
             inner.source_tip = tip;
         }
-        let was_away = inner.source.error.take().is_some();
-        inner.source.connected = true;
-        was_away
+        let was_away = inner.away.remove(&room).is_some();
+        inner.source.connected = inner.away.is_empty();
+        was_away && inner.away.is_empty()
     }
 
-    /// The source failed; says whether it answered before.
-    pub(crate) fn source_is_away(&self, error: String) -> bool {
-        counter!("unspent_engine_source_errors_total").increment(1);
+    /// The source failed a room; says whether it is the first.
+    pub(crate) fn source_is_away(&self, room: RoomName, error: String) -> bool {
+        counter!("unspent_engine_source_errors_total", "room" => room.name()).increment(1);
         let mut inner = hold(&self.inner);
         inner.source.connected = false;
-        inner.source.error.replace(error).is_none()
+        let is_first = inner.away.is_empty();
+        inner.away.insert(room, error);
+        is_first
     }
 
     pub(crate) fn add_job(&self, job: JobKind, every: Duration) {

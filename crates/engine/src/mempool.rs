@@ -12,7 +12,7 @@ use std::{
 };
 
 use bitcoin::{Transaction, Txid};
-use unspent_model::wallet::Status;
+use unspent_model::{BlockHash, wallet::Status};
 use unspent_wallet::{
     Batch, How, Kind, Observed, Room, WalletError, WalletId,
     history::{Listing, TxSummary},
@@ -22,7 +22,7 @@ use unspent_wallet::{
 use crate::{
     broadcast, clock,
     error::BroadcastError,
-    follow::{scan, wallet::trouble},
+    follow::wallet::trouble,
     jobs::Outcome,
     shared::Shared,
     source::{Answer, Node},
@@ -39,7 +39,7 @@ pub(crate) struct Mempool {
     node: Arc<dyn Node>,
     /// Transactions of the last reading that have been recorded.
     recorded: HashSet<Txid>,
-    /// How many wallets there were at the last reading.
+    /// How many wallets were at the tip at the last reading.
     wallets: usize,
     /// Own transactions have been sent since the start.
     has_sent: bool,
@@ -69,16 +69,20 @@ impl Mempool {
     /// One reading. `most` bounds what is fetched; the rest comes with the next one.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn read(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
-        let Some(room) = ready_room(shared)? else { return Ok(not_at_tip()) };
+        let Some(room) = ready_room(shared) else { return Ok(not_at_tip()) };
         if !self.has_sent {
             self.send(shared, most)?;
         }
-        let (waiting, wallets) = unconfirmed(&room).map_err(|e| wallet_failed(shared, e))?;
+        let before = room.tip().map_err(|e| wallet_failed(shared, e))?;
+        let (waiting, wallets) =
+            unconfirmed(&room, before).map_err(|e| wallet_failed(shared, e))?;
+        if wallets == 0 {
+            return Ok(Outcome::Done("there are no wallets at the tip".into()));
+        }
         if std::mem::replace(&mut self.wallets, wallets) != wallets {
-            // A new wallet may own what the others passed over.
+            // A wallet that has come may own what was passed over before.
             self.recorded.clear();
         }
-        let before = room.tip().map_err(|e| wallet_failed(shared, e))?;
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
         metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
@@ -116,8 +120,10 @@ impl Mempool {
 
     /// Sends own transactions that the node doesn't have: pending ones, and those it dropped.
     pub(crate) fn send(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
-        let Some(room) = ready_room(shared)? else { return Ok(not_at_tip()) };
-        let (waiting, _) = unconfirmed(&room).map_err(|error| wallet_failed(shared, error))?;
+        let Some(room) = ready_room(shared) else { return Ok(not_at_tip()) };
+        let failed = |error| wallet_failed(shared, error);
+        let tip = room.tip().map_err(failed)?;
+        let (waiting, _) = unconfirmed(&room, tip).map_err(failed)?;
         let ours = waiting.iter().filter(|(_, tx)| {
             tx.status == Status::Pending
                 || (tx.status == Status::Published && tx.is_own && tx.evicted_at.is_some())
@@ -169,14 +175,13 @@ impl Mempool {
     }
 }
 
-/// The room, if it is at the tip with all its wallets.
-fn ready_room(shared: &Shared) -> Result<Option<Arc<Room>>, String> {
-    let Some(room) = shared.wallets() else { return Ok(None) };
+/// The room, if it is at the tip.
+fn ready_room(shared: &Shared) -> Option<Arc<Room>> {
+    let room = shared.wallets()?;
     if shared.board.state(RoomName::Wallet) != RoomState::Following {
-        return Ok(None);
+        return None;
     }
-    let is_ready = scan::all_at_tip(&room).map_err(|trouble| format!("{trouble:?}"))?;
-    Ok(is_ready.then_some(room))
+    Some(room)
 }
 
 fn not_at_tip() -> Outcome {
@@ -192,15 +197,19 @@ fn wallet_failed(shared: &Shared, error: WalletError) -> String {
     reason
 }
 
-/// Every transaction in no block, and how many wallets there are.
-fn unconfirmed(room: &Room) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
+/// Every live transaction in no block, of the wallets at the tip, and how many those are. A wallet
+/// that is behind doesn't know yet what is confirmed.
+fn unconfirmed(
+    room: &Room,
+    tip: Option<(u64, BlockHash)>,
+) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
     let (mut found, mut count, mut after) = (Vec::new(), 0, None);
     loop {
         let page = room.wallets(after)?;
         let Some(last) = page.last() else { return Ok((found, count)) };
         after = Some(last.id);
-        count += page.len();
-        for wallet in &page {
+        for wallet in page.iter().filter(|wallet| wallet.scanned == tip) {
+            count += 1;
             unconfirmed_of(room, wallet.id, &mut found)?;
         }
     }
@@ -242,7 +251,7 @@ fn flag(
     room: &Room,
     waiting: &[Unconfirmed],
     held: &HashSet<Txid>,
-    before: Option<(u64, unspent_model::BlockHash)>,
+    before: Option<(u64, BlockHash)>,
 ) -> Result<usize, String> {
     let failed = |error| wallet_failed(shared, error);
     if room.tip().map_err(failed)? != before {

@@ -2,8 +2,8 @@
 //! double spends, reorganisations, leases and payments by wallets.
 //!
 //! Each step is chosen from the seed and from what has happened so far, so a story that is started
-//! again goes on and doesn't repeat itself. Wallets here need no keys: the simulated network takes signatures of
-//! scripts that aren't its own on trust.
+//! again goes on and doesn't repeat itself. Wallets here need no keys: the simulated network takes
+//! signatures of scripts that aren't its own on trust.
 
 use std::{
     fmt,

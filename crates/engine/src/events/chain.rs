@@ -150,7 +150,7 @@ fn many(network: Network, start: u64, tip: Point) -> NewEvent {
 fn reorganisation(network: Network, from: Point, to: Option<Point>) -> NewEvent {
     let to_height = to.map_or(0, |point| point.height + 1);
     let body = json!({
-        "depth": (from.height + 1).saturating_sub(to_height),
+        "depth": (from.height + 1).saturating_sub(to_height).max(1),
         "from": TipView::new(network, from),
         "to": to.map(|point| TipView::new(network, point)),
     });

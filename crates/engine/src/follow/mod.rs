@@ -16,7 +16,7 @@ mod ahead;
 pub(crate) mod cache;
 pub(crate) mod chain;
 mod place;
-pub(crate) mod scan;
+mod scan;
 pub(crate) mod wallet;
 pub(crate) mod worker;
 

@@ -154,9 +154,3 @@ impl Scan {
         Ok(stays)
     }
 }
-
-/// Whether every wallet stands at the room's tip or beyond.
-pub(crate) fn all_at_tip(room: &Room) -> Result<bool, Trouble> {
-    let Some((tip, _)) = room.tip().map_err(trouble)? else { return Ok(true) };
-    Ok(wallets(room)?.iter().all(|wallet| next_of(wallet) > tip))
-}

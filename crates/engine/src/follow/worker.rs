@@ -97,7 +97,7 @@ impl<F: Follower> Worker<F> {
     fn settle_source(&mut self, error: SourceError) {
         let reason = error.to_string();
         let is_here = matches!(error, SourceError::Missing { .. });
-        if !is_here && self.shared.board.source_is_away(reason.clone()) {
+        if !is_here && self.shared.board.source_is_away(self.follower.room(), reason.clone()) {
             self.shared.tell(kind::SOURCE_LOST, None, json!({ "reason": reason }));
         }
         match error {
@@ -211,6 +211,7 @@ impl<F: Follower> Worker<F> {
         let behind = place.map_or(tip.height, |place| tip.height.saturating_sub(place.height));
         if place.is_some() && place == source.tip() && behind > LAST_BLOCKS {
             // It has no other branch to offer: undoing blocks would only mean reading them again.
+            self.source_is_here(source);
             let reason = format!("the source is {behind} blocks behind this room");
             return Err(Trouble::Busy(reason));
         }
@@ -232,11 +233,12 @@ impl<F: Follower> Worker<F> {
 
     fn backward(&mut self, to: Option<Point>) -> Result<(), Trouble> {
         let Some(from) = self.follower.tip()? else { return Ok(()) };
-        let target = to.map_or(0, |point| point.height + 1);
-        let depth = (from.height + 1).saturating_sub(target);
-        if to == Some(from) || depth == 0 {
+        if to == Some(from) {
             return Ok(());
         }
+        let target = to.map_or(0, |point| point.height + 1);
+        // A Cardano boundary block shares the height of the block below it.
+        let depth = (from.height + 1).saturating_sub(target).max(1);
         self.follower.roll_back(to)?;
         self.shared.board.reorganised(self.follower.room(), from, to, depth);
         self.progressed(self.follower.tip()?, 0);
@@ -291,7 +293,7 @@ impl<F: Follower> Worker<F> {
     }
 
     fn source_is_here(&self, source: &dyn Source) {
-        if self.shared.board.source_is_here(source.tip()) {
+        if self.shared.board.source_is_here(self.follower.room(), source.tip()) {
             self.shared.tell(kind::SOURCE_FOUND, None, json!({}));
         }
     }

@@ -17,6 +17,7 @@ mod following;
 mod kill;
 mod mempool;
 mod node;
+mod others;
 mod rig;
 mod running;
 mod stopping;
