@@ -1,9 +1,12 @@
 //! How long a block takes from the node to each room, and what the engine costs in catching up.
 //!
-//! Two questions, each on the simulated network with a fixed seed:
-//! 1. From the moment a block is mined, how long until each room has it on disk?
-//! 2. How fast does the whole engine catch up, against the chain room alone on the same blocks,
-//!    read and decoded ahead in the same way? Both in one run, so that the ratio means something.
+//! Two questions, each with a fixed seed:
+//! 1. From the moment the simulated network has a block, how long until each room has it on disk?
+//! 2. How fast does the whole engine catch up with blocks of modern Bitcoin's shape, against the
+//!    chain room alone, fed by a thread that reads and decodes ahead as well? All in one run, so
+//!    that the ratios mean something.
+//!
+//! `UNSPENT_BENCH_TIMED`, `UNSPENT_BENCH_BLOCKS` and `UNSPENT_BENCH_COINS` change how much is done.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,31 +20,42 @@
 )]
 
 use std::{
+    collections::HashMap,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use bitcoin::consensus::encode;
+use bitcoin::hashes::Hash as _;
 use crossbeam_channel::bounded;
 use unspent_chain::{ChainIndex, Options, prepare};
-use unspent_engine::{Config, Engine, RoomName, source::sim::SimNetwork};
-use unspent_model::Network;
+use unspent_engine::{
+    Config, Engine, RoomName,
+    source::{Node, Origin, RawBlock, Source, SourceError, Step, sim::SimNetwork},
+};
+use unspent_model::{BlockHash, Network, Point};
 use unspent_networks::decode_block;
-use unspent_wallet::{NewAccount, NewWallet};
+use unspent_sim::shape::{ModernChain, Shape};
+use unspent_wallet::{NewAccount, NewWallet, WalletId};
 
 const SEED: u64 = 1;
 const NETWORK: Network = Network::BitcoinRegtest;
-/// Blocks whose way is timed.
-const TIMED: usize = 300;
-/// Blocks and payments per block to catch up with.
-const BLOCKS: u32 = 3_000;
-const PAYMENTS: u32 = 60;
+/// Random payments in each timed block.
+const PAYMENTS: u32 = 40;
+/// Transactions in each block of the mixture.
+const TRANSACTIONS: u32 = 1_000;
 const RUNS: usize = 3;
+/// Decoded blocks that may wait for the chain room alone.
+const AHEAD: usize = 16;
 /// A well-known test key; nothing of worth is on it.
 const DESCRIPTOR: &str = "wpkh(tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp/<0;1>/*)";
 
-fn config(folder: &std::path::Path, network: &SimNetwork) -> Config {
-    let mut config = Config::new(folder.to_owned(), Arc::new(network.clone()));
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+fn config(folder: &Path, origin: Arc<dyn Origin>) -> Config {
+    let mut config = Config::new(folder.to_owned(), origin);
     // Nothing but following.
     let never = Duration::from_secs(86_400);
     config.jobs.prune_every = never;
@@ -50,19 +64,19 @@ fn config(folder: &std::path::Path, network: &SimNetwork) -> Config {
     config
 }
 
-fn start(folder: &std::path::Path, network: &SimNetwork) -> Engine {
-    let engine = Engine::start(config(folder, network)).unwrap();
+/// The wallet that follows; made before the engine starts, so that its room has work at once.
+fn wallet(folder: &Path) -> WalletId {
+    let url = unspent_sql::Url::Sqlite(folder.join("wallet.db"));
+    let options = unspent_sql::Options::default();
+    let room = unspent_wallet::Room::open(&url, NETWORK, options).unwrap();
     let account = NewAccount { name: "main".into(), receive: DESCRIPTOR.into(), change: None };
-    let new =
-        NewWallet { name: "bench".into(), accounts: vec![account], birthday: 0, gap_limit: 20 };
-    engine.wallets().unwrap().create_wallet(&new, 1).unwrap();
-    engine.wake();
-    engine
+    let accounts = vec![account];
+    let new = NewWallet { name: "bench".into(), accounts, birthday: 0, gap_limit: 20 };
+    room.create_wallet(&new, 1).unwrap()
 }
 
-/// Waits until a room stands at the network's tip.
-fn wait(engine: &Engine, network: &SimNetwork, room: RoomName) {
-    let tip = network.look(|sim| sim.tip()).to_string();
+/// Waits until a room stands at a block.
+fn wait(engine: &Engine, tip: &str, room: RoomName) {
     loop {
         let status = engine.status();
         let found = status.rooms.iter().find(|status| status.room == room).unwrap();
@@ -76,11 +90,12 @@ fn wait(engine: &Engine, network: &SimNetwork, room: RoomName) {
 fn shown(name: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
         "{name}: p50 {:.2} ms, p99 {:.2} ms, worst {:.2} ms over {} blocks",
-        at(0.5).as_secs_f64() * 1e3,
-        at(0.99).as_secs_f64() * 1e3,
-        at(1.0).as_secs_f64() * 1e3,
+        millis(at(0.5)),
+        millis(at(0.99)),
+        millis(at(1.0)),
         times.len()
     );
 }
@@ -90,28 +105,25 @@ fn node_to_rooms() {
     let network = SimNetwork::in_memory(SEED);
     network.mine(120).unwrap();
     network.mine_busy(20, PAYMENTS).unwrap();
-    let engine = start(folder.path(), &network);
-    let script = engine.wallets().unwrap().addresses(
-        engine.wallets().unwrap().wallet("bench").unwrap(),
-        0,
-        1,
-    );
-    let script = script.unwrap().remove(0).script;
+    let ours = wallet(folder.path());
+    let engine = Engine::start(config(folder.path(), Arc::new(network.clone()))).unwrap();
+    let script = engine.wallets().unwrap().addresses(ours, 0, 1).unwrap().remove(0).script;
+    let tip = || network.look(|sim| sim.tip()).to_string();
     for room in [RoomName::Chain, RoomName::Wallet] {
-        wait(&engine, &network, room);
+        wait(&engine, &tip(), room);
     }
     let (mut chain, mut wallet) = (Vec::new(), Vec::new());
-    for _ in 0..TIMED {
+    for _ in 0..setting("UNSPENT_BENCH_TIMED", 300) {
         network.pay(&script, 10_000, 300).unwrap();
         network.mine_busy(1, PAYMENTS).unwrap();
         // The clock starts when the node has the block.
-        let mined = Instant::now();
+        let (mined, tip) = (Instant::now(), tip());
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
-                wait(&engine, &network, RoomName::Wallet);
+                wait(&engine, &tip, RoomName::Wallet);
                 mined.elapsed()
             });
-            wait(&engine, &network, RoomName::Chain);
+            wait(&engine, &tip, RoomName::Chain);
             chain.push(mined.elapsed());
             wallet.push(waits.join().unwrap());
         });
@@ -121,24 +133,103 @@ fn node_to_rooms() {
     shown("  wallet", wallet);
 }
 
-/// The chain room alone, fed by a thread that reads and decodes ahead.
-fn chain_alone(network: &SimNetwork) -> Duration {
+/// Blocks in memory, as a source that costs next to nothing.
+#[derive(Clone)]
+struct Blocks {
+    blocks: Arc<Vec<RawBlock>>,
+    places: Arc<HashMap<Point, usize>>,
+}
+
+impl Blocks {
+    fn make() -> Self {
+        let shape = Shape {
+            start_coins: setting("UNSPENT_BENCH_COINS", 300_000) as u32,
+            transactions: TRANSACTIONS,
+        };
+        let mut left = setting("UNSPENT_BENCH_BLOCKS", 300);
+        let mut blocks: Vec<RawBlock> = Vec::new();
+        for block in ModernChain::new(SEED, shape) {
+            let height = u64::from(block.height);
+            let hash = BlockHash(block.hash.to_byte_array());
+            let parent = blocks.last().map(|last| last.point.hash);
+            let point = Point { height, slot: height, hash };
+            blocks.push(RawBlock { point, parent, bytes: block.bytes.into() });
+            left -= usize::from(block.stats.is_modern());
+            if left == 0 {
+                break;
+            }
+        }
+        let places = blocks.iter().enumerate().map(|(at, block)| (block.point, at)).collect();
+        Self { blocks: Arc::new(blocks), places: Arc::new(places) }
+    }
+
+    fn tip(&self) -> String {
+        NETWORK.show_hash(&self.blocks.last().unwrap().point.hash.0)
+    }
+}
+
+impl Origin for Blocks {
+    fn network(&self) -> Network {
+        NETWORK
+    }
+
+    fn name(&self) -> String {
+        "blocks in memory".into()
+    }
+
+    fn open(&self) -> Result<Box<dyn Source>, SourceError> {
+        Ok(Box::new(Reader { origin: self.clone(), next: 0 }))
+    }
+
+    fn node(&self) -> Option<Arc<dyn Node>> {
+        None
+    }
+}
+
+struct Reader {
+    origin: Blocks,
+    next: usize,
+}
+
+impl Source for Reader {
+    fn intersect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError> {
+        let place = |point: &Point| self.origin.places.get(point).copied();
+        let found = points.iter().find_map(|point| Some((*point, place(point)?)));
+        self.next = found.map_or(0, |(_, at)| at + 1);
+        Ok(found.map(|(point, _)| point))
+    }
+
+    fn next(&mut self, patience: Duration) -> Result<Step, SourceError> {
+        let Some(block) = self.origin.blocks.get(self.next).cloned() else {
+            std::thread::sleep(patience);
+            return Ok(Step::Nothing);
+        };
+        self.next += 1;
+        Ok(Step::Forward(block))
+    }
+
+    fn tip(&self) -> Option<Point> {
+        self.origin.blocks.last().map(|block| block.point)
+    }
+}
+
+/// The chain room alone, fed by a thread that decodes ahead.
+fn chain_alone(blocks: &Blocks) -> Duration {
     let folder = tempfile::tempdir().unwrap();
     let options = Options::for_network(NETWORK);
-    let (mut index, _) = ChainIndex::open(folder.path(), NETWORK, options, &[]).unwrap();
     let started = Instant::now();
-    let height = u32::try_from(network.height()).unwrap();
+    let (mut index, _) = ChainIndex::open(folder.path(), NETWORK, options, &[]).unwrap();
+    let list = blocks.blocks.clone();
     std::thread::scope(|scope| {
-        let (to, from) = bounded(256);
+        let (to, from) = bounded(AHEAD);
+        let coming = list.len() as u64;
         scope.spawn(move || {
-            for height in 0..=height {
-                let raw =
-                    network.look(|sim| encode::serialize(&sim.block_at(height).unwrap().block));
-                let block = decode_block(NETWORK, &raw, Some(height.into())).unwrap();
+            for raw in list.iter() {
+                let block = decode_block(NETWORK, &raw.bytes, Some(raw.point.height)).unwrap();
                 to.send(prepare(block)).unwrap();
             }
         });
-        let mut bulk = index.bulk(u64::from(height) + 1);
+        let mut bulk = index.bulk(coming);
         for block in from {
             bulk.apply(block).unwrap();
         }
@@ -147,19 +238,19 @@ fn chain_alone(network: &SimNetwork) -> Duration {
     started.elapsed()
 }
 
-fn whole_engine(network: &SimNetwork, with_wallet: bool) -> Duration {
+fn whole_engine(blocks: &Blocks, with_wallet: bool) -> Duration {
     let folder = tempfile::tempdir().unwrap();
-    let started = Instant::now();
-    let engine = if with_wallet {
-        start(folder.path(), network)
-    } else {
-        let mut config = config(folder.path(), network);
-        config.wallet = None;
-        Engine::start(config).unwrap()
-    };
-    wait(&engine, network, RoomName::Chain);
+    let mut config = config(folder.path(), Arc::new(blocks.clone()));
     if with_wallet {
-        wait(&engine, network, RoomName::Wallet);
+        wallet(folder.path());
+    } else {
+        config.wallet = None;
+    }
+    let started = Instant::now();
+    let engine = Engine::start(config).unwrap();
+    wait(&engine, &blocks.tip(), RoomName::Chain);
+    if with_wallet {
+        wait(&engine, &blocks.tip(), RoomName::Wallet);
     }
     let took = started.elapsed();
     engine.shutdown();
@@ -167,26 +258,23 @@ fn whole_engine(network: &SimNetwork, with_wallet: bool) -> Duration {
 }
 
 fn catching_up() {
-    let network = SimNetwork::in_memory(SEED);
-    network.mine(120).unwrap();
-    network.mine_busy(BLOCKS, PAYMENTS).unwrap();
-    let blocks = network.height() as f64 + 1.0;
+    let blocks = Blocks::make();
+    let count = blocks.blocks.len() as f64;
+    let bytes: usize = blocks.blocks.iter().map(|block| block.bytes.len()).sum();
     let median = |run: &dyn Fn() -> Duration| {
         let mut times: Vec<Duration> = (0..RUNS).map(|_| run()).collect();
         times.sort_unstable();
         times[RUNS / 2].as_secs_f64()
     };
-    let alone = median(&|| chain_alone(&network));
-    let chain_only = median(&|| whole_engine(&network, false));
-    let both = median(&|| whole_engine(&network, true));
-    println!("Catching up over {blocks} blocks ({PAYMENTS} payments each), median of {RUNS}:");
-    println!("  chain room alone:          {:.0} blocks/s", blocks / alone);
-    println!(
-        "  engine, chain room only:   {:.0} blocks/s, {:.2} x",
-        blocks / chain_only,
-        alone / chain_only
-    );
-    println!("  engine, chain and wallet:  {:.0} blocks/s, {:.2} x", blocks / both, alone / both);
+    let alone = median(&|| chain_alone(&blocks));
+    let chain_only = median(&|| whole_engine(&blocks, false));
+    let both = median(&|| whole_engine(&blocks, true));
+    println!("Catching up with {count} blocks, {} MiB, median of {RUNS}:", bytes >> 20);
+    println!("  chain room alone:          {:.1} blocks/s", count / alone);
+    for (name, time) in [("chain room only: ", chain_only), ("chain and wallet:", both)] {
+        let speed = count / time;
+        println!("  engine, {name}  {speed:.1} blocks/s, {:.2} of the speed", alone / time);
+    }
 }
 
 fn main() {

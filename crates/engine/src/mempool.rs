@@ -158,6 +158,9 @@ impl Mempool {
             Ok(answer) => answer,
             // It was settled between the listing and now.
             Err(BroadcastError::NotLive(why)) => Answer::Rejected { reason: why.into() },
+            Err(BroadcastError::Wallet(error)) if error.kind() == Kind::Refused => {
+                Answer::Rejected { reason: error.to_string() }
+            }
             Err(error) => return Err(error.to_string()),
         };
         match &answer {

@@ -1,6 +1,7 @@
 //! The thread that compares what was told with where the rooms stand.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -45,11 +46,18 @@ impl Teller {
 
     /// Says whether there may be more to tell.
     fn compare(&mut self, is_over: bool) -> bool {
-        let told = self.chain(is_over).and_then(|()| self.wallet());
-        told.unwrap_or_else(|error| {
-            tracing::warn!(%error, "events could not be told; they are tried again");
-            false
-        })
+        let told = AssertUnwindSafe(|| self.chain(is_over).and_then(|()| self.wallet()));
+        match catch_unwind(told) {
+            Ok(Ok(more)) => more,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "events could not be told; they are tried again");
+                false
+            }
+            Err(_) => {
+                tracing::error!("a fault in the program kept events from being told");
+                false
+            }
+        }
     }
 
     fn chain(&mut self, is_over: bool) -> Result<(), LogError> {

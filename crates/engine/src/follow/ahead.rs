@@ -16,10 +16,10 @@ use crate::{
 
 /// Blocks handed over together at most.
 const BATCH_BLOCKS: usize = 64;
-/// A batch is full with this many raw bytes.
-const BATCH_BYTES: usize = 4 << 20;
+/// A batch is full with this many raw bytes. Made ready, they take up to about ten times as much.
+const BATCH_BYTES: usize = 1 << 20;
 /// Batches that wait to be applied at most.
-const BATCHES_AHEAD: usize = 4;
+const BATCHES_AHEAD: usize = 6;
 
 /// Why the reading ended.
 pub(super) enum End {

@@ -41,6 +41,19 @@ impl WalletFollower {
         feed(&self.room, blocks)
     }
 
+    fn feed_all(
+        &self,
+        blocks: Vec<Sized>,
+        moved: &mut dyn FnMut(Option<Point>, u64),
+    ) -> Result<(), Trouble> {
+        for piece in pieces(blocks) {
+            let count = piece.len() as u64;
+            self.feed(piece)?;
+            moved(self.tip()?, count);
+        }
+        Ok(())
+    }
+
     /// Blocks that the room wants: all once it has one, before that only from the first on.
     fn wanted(&self, mut blocks: Vec<Sized>) -> Result<Vec<Sized>, Trouble> {
         if self.tip()?.is_none() {
@@ -132,14 +145,16 @@ impl Follower for WalletFollower {
         _: u64,
         moved: &mut dyn FnMut(Option<Point>, u64),
     ) -> Result<(), Trouble> {
+        // Few large transactions: what arrives in small batches is gathered first.
+        let mut gathered: Vec<Sized> = Vec::new();
         for batch in blocks {
-            for piece in pieces(self.wanted(batch)?) {
-                let count = piece.len() as u64;
-                self.feed(piece)?;
-                moved(self.tip()?, count);
+            gathered.extend(self.wanted(batch)?);
+            let bytes: usize = gathered.iter().map(|block| block.bytes).sum();
+            if gathered.len() >= BLOCKS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                self.feed_all(std::mem::take(&mut gathered), moved)?;
             }
         }
-        Ok(())
+        self.feed_all(gathered, moved)
     }
 
     fn roll_back(&mut self, to: Option<Point>) -> Result<(), Trouble> {

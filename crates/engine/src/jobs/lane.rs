@@ -1,6 +1,7 @@
 //! A thread that runs its jobs one after the other, when they are due or asked for.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -105,7 +106,10 @@ impl Planned {
     fn go(&mut self, shared: &Shared, is_asked_for: bool) -> Result<String, String> {
         let (kind, started) = (self.job.kind, Instant::now());
         shared.board.job_starts(kind);
-        let outcome = (self.job.run)(shared, is_asked_for);
+        // A fault in one job must not end the others.
+        let run = AssertUnwindSafe(|| (self.job.run)(shared, is_asked_for));
+        let outcome =
+            catch_unwind(run).unwrap_or_else(|_| Err("a fault in the program".to_owned()));
         let (pause, said, result) = match outcome {
             Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
             Ok(Outcome::Later(said)) => (RETRY.min(self.job.every), said.clone(), Err(said)),

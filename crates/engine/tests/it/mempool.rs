@@ -8,7 +8,7 @@ use unspent_engine::{
 use unspent_model::wallet::Status::{Failed, Pending, Published, Replaced};
 use unspent_wallet::{Batch, How, WalletId, wallets::Purpose};
 
-use crate::rig::{Rig, unconfirmed, wait_for};
+use crate::rig::{Rig, wait_for};
 
 /// An engine whose wallet has one confirmed coin of 100,000 sats.
 fn with_coin(seed: u64) -> (Rig, WalletId, OutPoint) {
@@ -167,10 +167,7 @@ fn after_a_reorganisation_the_wallets_know_what_waits_again() {
         rig.settle();
         rig.sim.fork(2).unwrap();
         rig.settle_and_check();
-        wait_for("the mempool to be known", || {
-            let [truth, known] = unconfirmed(&rig.sim, &rig.room(), ours);
-            truth == known
-        });
+        rig.settle_mempool();
     }
 }
 

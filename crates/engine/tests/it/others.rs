@@ -19,7 +19,7 @@ use unspent_networks::{cardano::framing::split_cbor_items, decode_block};
 use unspent_testkit::{crash::copy_folder, data, wallet::postgres};
 
 use crate::{
-    rig::{Rig, quick, unconfirmed, wait_for},
+    rig::{Rig, quick, wait_for},
     telling::check_events,
 };
 
@@ -27,7 +27,7 @@ use crate::{
 fn wallets_on_postgresql_follow_too() {
     let Some(url) = postgres::database() else { return };
     let rig = Rig::with(50, |config| config.wallet.as_mut().unwrap().url = url.parse().unwrap());
-    let ours = rig.wallet("ours", 1);
+    rig.wallet("ours", 1);
     rig.sim.mine(110).unwrap();
     let story = Story::new(rig.engine.clone(), rig.sim.clone(), 50);
     for round in 0..60 {
@@ -39,10 +39,7 @@ fn wallets_on_postgresql_follow_too() {
         }
     }
     rig.settle_and_check();
-    wait_for("the mempool to be known", || {
-        let [truth, known] = unconfirmed(&rig.sim, &rig.room(), ours);
-        truth == known
-    });
+    rig.settle_mempool();
 }
 
 #[test]
@@ -69,12 +66,7 @@ fn a_restored_folder_catches_up_and_every_unconfirmed_payment_is_judged_again() 
     copy_folder(backup.path(), rig.folder.path()).unwrap();
     rig.restart();
     rig.settle_and_check();
-    for wallet in rig.room().wallets(None).unwrap() {
-        wait_for("the mempool to be known", || {
-            let [truth, known] = unconfirmed(&rig.sim, &rig.room(), wallet.id);
-            truth == known
-        });
-    }
+    rig.settle_mempool();
     check_events(&rig);
 }
 

@@ -151,6 +151,42 @@ impl Rig {
         self.check();
     }
 
+    /// Waits until every wallet knows what the mempool holds of it, and believes nothing to be in
+    /// there that isn't. It may know more: rivals of its own payments that pay somebody else.
+    pub fn settle_mempool(&self) {
+        let started = Instant::now();
+        for wallet in self.room().wallets(None).unwrap() {
+            loop {
+                let [ours, known] = unconfirmed(&self.sim, &self.room(), wallet.id);
+                let held: BTreeSet<Txid> =
+                    self.sim.look(|sim| sim.mempool().iter().map(|entry| entry.txid).collect());
+                let wrong: Vec<&Txid> =
+                    ours.difference(&known).chain(known.difference(&held)).collect();
+                if wrong.is_empty() {
+                    break;
+                }
+                if started.elapsed() > PATIENCE {
+                    self.explain(wallet.id, wrong.into_iter());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// Fails with all that is known of some transactions.
+    fn explain<'a>(&self, wallet: WalletId, txids: impl Iterator<Item = &'a Txid>) -> ! {
+        for txid in txids {
+            let held = self.sim.look(|sim| sim.mempool().get(txid).is_some());
+            eprintln!("{txid}: in the mempool {held}");
+            let Ok(detail) = self.room().tx(wallet, *txid) else { continue };
+            eprintln!("  {:?} {:?} {:?}", detail.summary, detail.inputs, detail.replaced_by);
+            for line in self.room().journal(wallet, Some(*txid), 0, 100).unwrap() {
+                eprintln!("  {line:?}");
+            }
+        }
+        panic!("wallet {wallet:?} doesn't know the mempool: {:?}", self.engine.status().jobs);
+    }
+
     /// A script of the wallet, by its place.
     pub fn script(&self, wallet: WalletId, at: usize) -> ScriptBuf {
         self.room().addresses(wallet, 0, 100).unwrap()[at].script.clone()
@@ -218,7 +254,7 @@ fn scripts(room: &Room, wallet: WalletId) -> HashSet<ScriptBuf> {
 }
 
 /// Transactions of the mempool that concern a wallet, by the simulator and by the room.
-pub fn unconfirmed(sim: &SimNetwork, room: &Room, wallet: WalletId) -> [BTreeSet<Txid>; 2] {
+fn unconfirmed(sim: &SimNetwork, room: &Room, wallet: WalletId) -> [BTreeSet<Txid>; 2] {
     let scripts = scripts(room, wallet);
     let own: HashSet<OutPoint> =
         room.all_coins(wallet, 0, 1_000, 0).unwrap().iter().map(|coin| coin.outpoint).collect();
