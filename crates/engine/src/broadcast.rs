@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitcoin::Txid;
 use serde_json::json;
 use unspent_model::wallet::Status;
-use unspent_wallet::{Room, WalletId};
+use unspent_wallet::{Batch, How, Room, WalletId};
 
 use crate::{
     clock,
@@ -15,7 +15,8 @@ use crate::{
     source::{Answer, Node},
 };
 
-/// Hands one transaction over. Taken: it is published. Refused: its status stays.
+/// Hands one transaction over. Taken: the node's mempool holds it, and it is published, whatever an
+/// earlier reading of that mempool made of it. Refused: its status stays.
 pub(crate) fn send(
     shared: &Shared,
     node: &Arc<dyn Node>,
@@ -28,12 +29,14 @@ pub(crate) fn send(
     if detail.summary.height.is_some() {
         return Err(BroadcastError::NotLive("confirmed"));
     }
-    if !status.is_live() {
+    // What lost to another may win now, if the node says so: our own replacement that a reading of
+    // the mempool overtook, say. What was taken back by hand stays back.
+    if status == Status::Orphaned || detail.withdrawn {
         return Err(BroadcastError::NotLive(status.name()));
     }
     let answer = node.broadcast(&detail.tx)?;
-    if answer == Answer::Accepted && status == Status::Pending {
-        room.mark_broadcast(wallet, txid, clock::now())?;
+    if answer == Answer::Accepted && status != Status::Published {
+        room.record_for(wallet, &Batch::one(detail.tx, How::Mempool), clock::now())?;
     }
     shared.news.wake();
     tell(shared, room, wallet, txid, &answer)?;

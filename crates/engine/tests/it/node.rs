@@ -184,7 +184,11 @@ fn paid_and_paying(with_zmq: bool) {
     let fork = pair.node.call("getblockhash", json!([height - 1]));
     pair.node.invalidate(fork.as_str().unwrap());
     pair.wait_tx(better, (Status::Published, false));
+    // Ours names the height it was made at, so the node dropped it and won't have it on the shorter
+    // chain; when the chain has grown again it is sent again.
     pair.mine_and_settle(3);
+    wait_for("the node to have our payment again", || pair.knows(better));
+    pair.mine_and_settle(1);
     assert_eq!(pair.tx(better), Some((Status::Published, true)));
     let balance = pair.room().balance(pair.wallet, 1, now()).unwrap();
     let fee = pair.room().tx(pair.wallet, better).unwrap().summary.fee.unwrap();
@@ -221,14 +225,24 @@ fn node_and_daemon_may_be_restarted_in_the_middle() {
         pair.tx(waiting).is_some_and(|(status, _)| status == Status::Published)
     });
     // While the daemon is away, the chain it knows is replaced.
+    let address = pair.our_address(1);
     pair.engine.shutdown();
     let height = pair.node.call("getblockcount", json!([])).as_u64().unwrap();
     let fork = pair.node.call("getblockhash", json!([height - 4]));
     pair.node.invalidate(fork.as_str().unwrap());
-    let second = parse(&pair.node.send(&pair.our_address(1), 300_000));
+    let second = parse(&pair.node.send(&address, 300_000));
     pair.node.mine(8);
     pair.engine = Pair::engine(&pair.node, &pair.folder);
     pair.settle();
+    // The node's own payment names a height too, and its wallet takes its time to send it again.
+    let theirs = pair.node.call("gettransaction", json!([paid.to_string()]));
+    pair.node.call("sendrawtransaction", json!([theirs["hex"]]));
+    for txid in [paid, waiting, second] {
+        wait_for("the node to have it, or to have mined it", || {
+            pair.knows(txid) || pair.tx(txid) == Some((Status::Published, true))
+        });
+    }
+    pair.mine_and_settle(1);
     for txid in [paid, waiting, second] {
         assert_eq!(pair.tx(txid), Some((Status::Published, true)), "{txid}");
     }
