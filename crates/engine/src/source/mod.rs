@@ -11,6 +11,7 @@
 
 pub mod cardano;
 pub mod core;
+pub mod folder;
 
 use std::{sync::Arc, time::Duration};
 

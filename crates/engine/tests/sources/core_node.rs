@@ -10,8 +10,9 @@ use bitcoin::{Transaction, Txid, consensus::encode::deserialize_hex};
 use serde_json::json;
 use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::source::{
-    Answer, Node, Origin, SourceError, Step,
+    Answer, Node, Origin, Source, SourceError, Step,
     core::{Auth, CoreConfig, CoreNode},
+    folder::{Folder, FolderConfig},
 };
 use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
@@ -362,4 +363,47 @@ fn catching_up_reads_ahead() {
     println!("2501 blocks in {took:?}");
     // One round trip per block takes several times as long.
     assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn its_block_files_are_followed_while_it_writes_them() {
+    let Some(node) = start(&[]) else { return };
+    assert!(node.blocks_folder().join("xor.dat").exists(), "the files are obfuscated");
+    node.mine(110);
+    let room = tempfile::tempdir().unwrap();
+    let files = Folder::new(FolderConfig {
+        paths: vec![node.blocks_folder()],
+        network: NETWORK,
+        unpack_in: room.path().to_owned(),
+        poll: Duration::from_millis(20),
+    });
+    let mut source = files.open().unwrap();
+    source.intersect(&[]).unwrap();
+    let mut chain = Chain::default();
+    chain.catch_up(&mut *source);
+    assert_eq!(shown(chain.tip()), node.best_hash());
+    let until_tip = |chain: &mut Chain, source: &mut dyn Source| {
+        let until = Instant::now() + SOON;
+        while shown(chain.tip()) != node.best_hash() {
+            assert!(Instant::now() < until, "it doesn't get there");
+            chain.step(source, Duration::from_millis(50)).unwrap();
+        }
+    };
+    for _ in 0..20 {
+        node.send(&node.new_address(), 1_000_000);
+        node.mine(1);
+        until_tip(&mut chain, &mut *source);
+    }
+    // A branch that gets more work than the one it leaves.
+    node.invalidate(&shown(Some(chain.blocks[126].point)));
+    node.mine(8);
+    until_tip(&mut chain, &mut *source);
+    assert_eq!((chain.rollbacks.as_slice(), chain.blocks.len()), ([5].as_slice(), 134));
+    // The node itself tells the same.
+    let mut told = Chain::default();
+    let mut source = core(&node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    told.catch_up(&mut *source);
+    let bytes = |chain: &Chain| chain.blocks.iter().map(|b| b.bytes.clone()).collect::<Vec<_>>();
+    assert_eq!(bytes(&told), bytes(&chain));
 }
