@@ -59,6 +59,16 @@ pub trait Source: Send {
 
     /// The best chain's tip as last heard of.
     fn tip(&self) -> Option<Point>;
+
+    /// The block of the best chain at a height, where the source can tell without reading all
+    /// blocks below. `None` when it can't or has no such block. The place stays.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when it can't be asked.
+    fn point_at(&mut self, _height: u64) -> Result<Option<Point>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// What makes sources: one node, one folder, one simulated network.

@@ -77,6 +77,8 @@ fn the_chain_is_read_and_a_reorganisation_goes_back_to_the_fork() {
     assert_eq!((chain.rollbacks.as_slice(), chain.blocks.len()), ([3].as_slice(), 153));
     assert_eq!(chain.blocks[147].point, fork);
     assert_eq!(shown(chain.tip()), node.best_hash());
+    assert_eq!(source.point_at(147).unwrap(), Some(fork));
+    assert_eq!(source.point_at(153).unwrap(), None);
     // Another reader finds its way back by points alone.
     let mut other = core.open().unwrap();
     let points = chain.points();

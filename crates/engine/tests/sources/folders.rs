@@ -244,7 +244,8 @@ fn files_that_begin_in_the_middle_serve_a_reader_that_stands_there() {
     let blocks: Vec<&Block> = sim.active_blocks().map(|block| &block.block).collect();
     append(&room.file("blk00003.dat"), blocks[30..].iter().copied());
     let mut source = room.source(REGTEST).open().unwrap();
-    let error = source.intersect(&[]).unwrap_err();
+    assert_eq!(source.intersect(&[]).unwrap(), None);
+    let error = source.next(Duration::ZERO).map(drop).unwrap_err();
     assert!(matches!(error, SourceError::Missing { height: 0, .. }), "{error}");
     let place = |height: u64| {
         let hash = bitcoin::hashes::Hash::to_byte_array(blocks[height as usize].block_hash());
@@ -258,7 +259,17 @@ fn files_that_begin_in_the_middle_serve_a_reader_that_stands_there() {
             assert_eq!(block.parent, Some(place(next - 1).hash));
         }
         assert!(matches!(source.next(Duration::ZERO).unwrap(), Step::Nothing));
+        assert_eq!(source.point_at(35).unwrap(), Some(place(35)));
+        assert_eq!((source.point_at(29).unwrap(), source.point_at(51).unwrap()), (None, None));
     }
+    // The files below come later: the same blocks are now part of the whole chain.
+    append(&room.file("blk00000.dat"), blocks[..30].iter().copied());
+    std::thread::sleep(Duration::from_millis(15));
+    assert!(matches!(source.next(Duration::ZERO).unwrap(), Step::Nothing));
+    assert_eq!(source.point_at(3).unwrap(), Some(place(3)));
+    assert_eq!(source.intersect(&[]).unwrap(), None);
+    let Step::Forward(block) = source.next(Duration::ZERO).unwrap() else { panic!() };
+    assert_eq!(block.point, place(0));
 }
 
 fn preview_blocks(file: &str) -> Option<Vec<Vec<u8>>> {

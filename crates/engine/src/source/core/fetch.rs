@@ -23,7 +23,7 @@ const BATCHES_AHEAD: usize = 3;
 /// Bytes that a batch should have.
 const BATCH_BYTES: usize = 4 << 20;
 /// The node has no block at that height.
-const OUT_OF_RANGE: i64 = -8;
+pub(super) const OUT_OF_RANGE: i64 = -8;
 
 /// What one look at the node brought.
 pub(super) struct Batch {

@@ -13,7 +13,7 @@ use unspent_model::{BlockHash, Point};
 use super::{
     Shared,
     bell::Bell,
-    fetch::{Ahead, Batch, BatchSize, fetch},
+    fetch::{Ahead, Batch, BatchSize, OUT_OF_RANGE, fetch},
     rpc::{BATCH, Fault},
     shapes::{HeaderInfo, WireHash, point},
 };
@@ -27,6 +27,8 @@ const POINTS_KEPT: usize = 512;
 const LONGEST_BRANCH: usize = 20_000;
 /// Looks in one step without getting anywhere; a node whose chain changes that often is broken.
 const FRUITLESS_LOOKS: usize = 20;
+/// Between such looks: a node in the middle of a reorganisation needs a moment.
+const FRUITLESS_PAUSE: Duration = Duration::from_millis(50);
 /// The node doesn't know the block.
 const UNKNOWN_BLOCK: i64 = -5;
 
@@ -179,6 +181,9 @@ impl CoreSource {
                     return Ok(Step::Backward(point));
                 }
                 View::Behind(blocks) => {
+                    if fruitless > 0 {
+                        thread::sleep(FRUITLESS_PAUSE);
+                    }
                     fruitless += 1;
                     if fruitless > FRUITLESS_LOOKS {
                         return Err(self.contradiction());
@@ -247,5 +252,13 @@ impl Source for CoreSource {
 
     fn tip(&self) -> Option<Point> {
         self.tip
+    }
+
+    fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
+        match self.shared.rpc.ask("getblockhash", json!([height])) {
+            Ok(WireHash(hash)) => Ok(Some(point(height, hash))),
+            Err(Fault::Refused(refusal)) if refusal.code == OUT_OF_RANGE => Ok(None),
+            Err(fault) => Err(self.shared.rpc.explain("getblockhash", fault)),
+        }
     }
 }

@@ -110,7 +110,6 @@ pub(super) struct BlocksSource {
 impl BlocksSource {
     pub(super) fn open(shared: Arc<Shared>) -> Result<Self, SourceError> {
         let branches = shared.branches()?;
-        let nothing = || Arc::new(Branch { base: BlockHash::default(), blocks: Vec::new() });
         let branch = whole(&branches).unwrap_or_else(nothing);
         Ok(Self { shared, place: None, branch, start: 0 })
     }
@@ -180,6 +179,11 @@ impl BlocksSource {
     }
 }
 
+/// Where not even the first block is known.
+fn nothing() -> Arc<Branch> {
+    Arc::new(Branch { base: BlockHash::default(), blocks: Vec::new() })
+}
+
 /// The branch that starts with the network's first block.
 fn whole(branches: &[Arc<Branch>]) -> Option<Arc<Branch>> {
     branches.iter().find(|branch| branch.base == BlockHash::default()).cloned()
@@ -220,7 +224,8 @@ impl Source for BlocksSource {
             (known, _) => match (loose(), known) {
                 (Some((branch, (point, start))), _) => (branch.clone(), start, Some(point)),
                 (None, Some(branch)) => (branch, 0, None),
-                (None, None) => return Err(self.shared.missing(0)),
+                // The first step tells that the first block is missing.
+                (None, None) => (nothing(), 0, None),
             },
         };
         Ok(self.place)
@@ -245,5 +250,10 @@ impl Source for BlocksSource {
 
     fn tip(&self) -> Option<Point> {
         self.point(&self.branch, self.branch.blocks.len().checked_sub(1)?)
+    }
+
+    fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
+        let at = height.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        Ok(at.and_then(|at| self.point(&self.branch, at)))
     }
 }
