@@ -16,6 +16,7 @@ use unspent_engine::source::{
 };
 use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
+use unspent_sim::shape::{ModernChain, Shape};
 use unspent_testkit::peers::Knots;
 
 use crate::follow::Chain;
@@ -408,4 +409,31 @@ fn its_block_files_are_followed_while_it_writes_them() {
     told.catch_up(&mut *source);
     let bytes = |chain: &Chain| chain.blocks.iter().map(|b| b.bytes.clone()).collect::<Vec<_>>();
     assert_eq!(bytes(&told), bytes(&chain));
+}
+
+#[test]
+fn large_blocks_come_through_whole() {
+    let Some(node) = Knots::start(&[]) else { return };
+    let shape = Shape { start_coins: 100_000, ..Shape::default() };
+    let (mut blocks, mut large) = (Vec::new(), 0);
+    for block in ModernChain::new(3, shape) {
+        large += usize::from(block.stats.is_modern());
+        if !blocks.is_empty() {
+            let refused = node.call("submitblock", json!([hex::encode(&block.bytes)]));
+            assert!(refused.is_null(), "{refused}");
+        }
+        blocks.push(block.bytes);
+        if large == 50 {
+            break;
+        }
+    }
+    let mut source = core(&node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    let (mut chain, started) = (Chain::default(), Instant::now());
+    chain.catch_up(&mut *source);
+    let took = started.elapsed();
+    let bytes: usize = blocks.iter().map(Vec::len).sum();
+    println!("{} blocks, {} MB in {took:?}", blocks.len(), bytes / 1_000_000);
+    assert_eq!(chain.blocks.len(), blocks.len());
+    assert!(chain.blocks.iter().zip(&blocks).all(|(block, raw)| *block.bytes == **raw));
 }

@@ -12,8 +12,9 @@ use unspent_model::{BlockHash, Point};
 
 use super::{
     Shared,
+    ahead::Ahead,
     bell::Bell,
-    fetch::{Ahead, Batch, BatchSize, OUT_OF_RANGE, fetch},
+    fetch::{Batch, BatchSize, OUT_OF_RANGE, fetch},
     rpc::{BATCH, Fault},
     shapes::{HeaderInfo, WireHash, point},
 };
@@ -42,7 +43,6 @@ pub(super) struct CoreSource {
     passed: VecDeque<Point>,
     ready: VecDeque<RawBlock>,
     ahead: Option<Ahead>,
-    size: BatchSize,
 }
 
 /// Where the place stands.
@@ -64,7 +64,6 @@ impl CoreSource {
             passed: VecDeque::new(),
             ready: VecDeque::new(),
             ahead: None,
-            size: BatchSize::default(),
         }
     }
 
@@ -90,7 +89,7 @@ impl CoreSource {
     /// The next fetched block, waiting for the thread ahead where there is one.
     fn fetched(&mut self) -> Result<Option<RawBlock>, SourceError> {
         while self.ready.is_empty() {
-            let Some(ahead) = &self.ahead else { return Ok(None) };
+            let Some(ahead) = &mut self.ahead else { return Ok(None) };
             match ahead.next() {
                 Some(batch) => self.take(batch?),
                 None => self.ahead = None,
@@ -111,8 +110,7 @@ impl CoreSource {
                 return Ok(());
             }
         }
-        let mut size = self.size.at_most(behind);
-        let batch = fetch(&self.shared, self.place, &mut size)?;
+        let batch = fetch(&self.shared, self.place, BatchSize::default().at_most(behind))?;
         self.take(batch);
         Ok(())
     }
