@@ -8,7 +8,7 @@ use unspent_model::{
     BlockHash, Network, Outpoint, TxId,
     chain::{Asset, Block, Output, Tx},
 };
-use unspent_networks::{DecodeError, decode_block};
+use unspent_networks::{DecodeError, cardano::head::block_head, decode_block};
 use unspent_testkit::data;
 
 const NETWORK: Network = Network::CardanoPreview;
@@ -322,6 +322,8 @@ fn a_boundary_block_has_no_transactions_and_the_number_of_its_predecessor() {
     assert_eq!((point.height, point.slot), (2_000_000, 2_160_000));
     assert_eq!(point.hash.0, *Hasher::<256>::hash(&[&[0x82, 0x00], &header[..]].concat()));
     assert_eq!(block.header.parent, BlockHash([1; 32]));
+    let head = block_head(Network::CardanoMainnet, &raw).unwrap();
+    assert_eq!((head.point, head.parent), (point, block.header.parent));
     assert_eq!((block.header.epoch, block.header.time), (Some(100), 1_549_403_091));
     for epoch in [u64::MAX, u64::MAX / 21_600] {
         let answer = decode_block(Network::CardanoMainnet, &boundary(epoch, 0).1, None);

@@ -9,7 +9,9 @@
 //! Invariant: the blocks that a `Source` gives form one chain: each is the child of the reader's
 //! place, which moves with every step.
 
+pub mod cardano;
 pub mod core;
+pub mod sim;
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,6 +59,16 @@ pub trait Source: Send {
 
     /// The best chain's tip as last heard of.
     fn tip(&self) -> Option<Point>;
+
+    /// The block of the best chain at a height, where the source can tell without reading all
+    /// blocks below. `None` when it can't or has no such block. The place stays.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when it can't be asked.
+    fn point_at(&mut self, _height: u64) -> Result<Option<Point>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// What makes sources: one node, one folder, one simulated network.

@@ -9,6 +9,8 @@
     missing_docs
 )]
 
+mod cardano;
+mod cardano_server;
 mod core_hostile;
 mod core_node;
 mod follow;

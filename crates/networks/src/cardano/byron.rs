@@ -25,25 +25,39 @@ pub(super) fn boundary(
     d: &mut Decoder<'_>,
 ) -> Result<Block<Output>, DecodeError> {
     let header = boundary_head(d).map_err(in_block)?;
-    let place = Place {
+    let place = boundary_place(network, &header)?;
+    Ok(Block { header: place.header(network, Era::Byron, true)?, txs: Vec::new() })
+}
+
+pub(super) fn boundary_place(
+    network: Network,
+    header: &KeepRaw<'_, EbbHead>,
+) -> Result<Place, DecodeError> {
+    Ok(Place {
         height: number(&header.consensus_data.difficulty)?,
         slot: slot(network, header.consensus_data.epoch_id, 0)?,
         parent: BlockHash(*header.prev_block),
         hash: BlockHash(*header.original_hash()),
-    };
-    Ok(Block { header: place.header(network, Era::Byron, true)?, txs: Vec::new() })
+    })
 }
 
 pub(super) fn main(network: Network, d: &mut Decoder<'_>) -> Result<Block<Output>, DecodeError> {
     let (header, payload) = main_parts(d).map_err(in_block)?;
-    let place = Place {
+    let place = main_place(network, &header)?;
+    let txs = payload.iter().map(to_model).collect::<Result<_, _>>()?;
+    Ok(Block { header: place.header(network, Era::Byron, false)?, txs })
+}
+
+pub(super) fn main_place(
+    network: Network,
+    header: &KeepRaw<'_, BlockHead>,
+) -> Result<Place, DecodeError> {
+    Ok(Place {
         height: number(&header.consensus_data.2)?,
         slot: slot(network, header.consensus_data.0.epoch, header.consensus_data.0.slot)?,
         parent: BlockHash(*header.prev_block),
         hash: BlockHash(*header.original_hash()),
-    };
-    let txs = payload.iter().map(to_model).collect::<Result<_, _>>()?;
-    Ok(Block { header: place.header(network, Era::Byron, false)?, txs })
+    })
 }
 
 fn boundary_head<'b>(d: &mut Decoder<'b>) -> Result<KeepRaw<'b, EbbHead>, CborError> {

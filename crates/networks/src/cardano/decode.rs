@@ -54,7 +54,7 @@ pub(super) fn in_block(reason: CborError) -> DecodeError {
     DecodeError::malformed("block", reason)
 }
 
-fn era_tag(d: &mut Decoder<'_>) -> Result<u64, CborError> {
+pub(super) fn era_tag(d: &mut Decoder<'_>) -> Result<u64, CborError> {
     match d.array()? {
         Some(2) => d.u64(),
         Some(_) | None => Err(CborError::message("expected [era, block]")),
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> (Place, [u8; 32]) {
+pub(super) fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> (Place, [u8; 32]) {
     let body = &header.header_body;
     let place = Place {
         height: body.block_number,
@@ -97,7 +97,7 @@ fn alonzo_place(header: &KeepRaw<'_, alonzo::Header>) -> (Place, [u8; 32]) {
     (place, *body.block_body_hash)
 }
 
-fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> (Place, [u8; 32]) {
+pub(super) fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> (Place, [u8; 32]) {
     let body = &header.header_body;
     let place = Place {
         height: body.block_number,

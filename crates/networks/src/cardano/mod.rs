@@ -10,6 +10,7 @@ pub mod clock;
 pub(crate) mod decode;
 pub mod framing;
 pub mod genesis;
+pub mod head;
 mod output;
 
 /// A block has at most this many bytes. Today's limit on the main network is under 100,000; Byron
