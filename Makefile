@@ -19,6 +19,9 @@ SOAK_KILLS ?= 5000
 SOAK_CRASH_HISTORIES ?= 10
 SOAK_FLIPS ?= 5000
 SOAK_FULL_POINTS ?= 1000000
+SOAK_WALLET_HISTORIES ?= 10000
+SOAK_WALLET_KILLS ?= 5000
+SOAK_RACE_ROUNDS ?= 20000
 
 .PHONY: help
 help: ## Show this list
@@ -43,7 +46,7 @@ lint: deps ## Check formatting and run clippy with warnings as errors
 
 .PHONY: test
 test: ## Lint, then run every test and doctest
-	@scripts/deps nextest postgresql
+	@scripts/deps nextest postgresql chromium
 	$(RUN) cargo fmt --all --check
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 	$(RUN) cargo nextest run --workspace $(ARGS)
@@ -55,12 +58,14 @@ bench: deps ## Measure chain and wallet (minutes; UNSPENT_BENCH_COINS and _BLOCK
 	$(RUN) cargo bench -p unspent-wallet
 
 .PHONY: soak
-soak: ## The long runs of the chain room's property, crash and damage tests (hours)
-	@scripts/deps nextest
+soak: ## The long runs of the property, crash, race and damage tests (hours)
+	@scripts/deps nextest postgresql
 	UNSPENT_REQUIRE_PEERS=1 UNSPENT_HISTORIES=$(SOAK_HISTORIES) UNSPENT_DEPTHS=$(SOAK_DEPTHS) \
 	UNSPENT_KILLS=$(SOAK_KILLS) UNSPENT_CRASH_HISTORIES=$(SOAK_CRASH_HISTORIES) \
 	UNSPENT_FLIPS=$(SOAK_FLIPS) UNSPENT_FULL_POINTS=$(SOAK_FULL_POINTS) \
-	$(RUN) cargo nextest run --profile soak --release -p unspent-chain $(ARGS)
+	UNSPENT_WALLET_HISTORIES=$(SOAK_WALLET_HISTORIES) UNSPENT_WALLET_KILLS=$(SOAK_WALLET_KILLS) \
+	UNSPENT_WALLET_RACE_ROUNDS=$(SOAK_RACE_ROUNDS) \
+	$(RUN) cargo nextest run --profile soak --release -p unspent-chain -p unspent-wallet $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZ_SECONDS (60) each

@@ -3,11 +3,11 @@
 use std::{error::Error, fmt, io, process::ExitCode};
 
 use serde::Serialize;
-use unspent_chain::{
-    ApplyError, Kind, OpenError, OptionsError, QueryError, RollbackError, StoreError,
-};
+use unspent_chain::{ApplyError, OpenError, OptionsError, QueryError, RollbackError, StoreError};
 use unspent_engine::files::FilesError;
+use unspent_model::Kind;
 use unspent_networks::address::AddressError;
+use unspent_wallet::WalletError;
 
 use crate::{interrupt, output::Output};
 
@@ -175,7 +175,7 @@ fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
             return (code, None);
         }
         if let Some(kind) = kind(cause) {
-            return (name(kind), advice(kind));
+            return (kind.name(), advice(kind));
         }
     }
     ("failed", None)
@@ -228,16 +228,7 @@ fn kind(cause: &(dyn Error + 'static)) -> Option<Kind> {
         .or_else(|| cause.downcast_ref::<QueryError>().map(QueryError::kind))
         .or_else(|| cause.downcast_ref::<ApplyError>().map(ApplyError::kind))
         .or_else(|| cause.downcast_ref::<RollbackError>().map(RollbackError::kind))
-}
-
-fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Refused => "refused",
-        Kind::Busy => "busy",
-        Kind::Unavailable => "unavailable",
-        Kind::Corrupt => "corrupt",
-        Kind::Bug => "bug",
-    }
+        .or_else(|| cause.downcast_ref::<WalletError>().map(WalletError::kind))
 }
 
 fn advice(kind: Kind) -> Option<String> {
@@ -245,7 +236,9 @@ fn advice(kind: Kind) -> Option<String> {
         Kind::Refused => return None,
         Kind::Busy => "wait for the other command to end; queries may run beside it",
         Kind::Unavailable => "look at the disk (space, permissions), then run the command again",
-        Kind::Corrupt => "keep the folder for analysis and import again into a new one",
+        Kind::Corrupt => {
+            "keep a copy for analysis; restore a backup, or import again into a new folder"
+        }
         Kind::Bug => "this is a defect of the program; please report it",
     };
     Some(advice.into())

@@ -4,20 +4,7 @@ use unspent_model::{Network, Point, chain::Refusal};
 
 use crate::{codec::CodecError, schema::KeyError};
 
-/// What a caller should do about an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The request can't be served as it is; nothing changed.
-    Refused,
-    /// Somebody else holds the store; try again later.
-    Busy,
-    /// The disk or the database failed; nothing was acknowledged. Try again after mending it.
-    Unavailable,
-    /// Stored bytes are damaged. Restore a backup or build the store anew.
-    Corrupt,
-    /// We broke our own rule. Please report it.
-    Bug,
-}
+pub use unspent_model::Kind;
 
 /// The database underneath failed. What was acknowledged before still holds.
 #[derive(Debug, thiserror::Error)]

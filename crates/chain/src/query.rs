@@ -128,6 +128,18 @@ impl Reader {
         self.network
     }
 
+    /// Where the index stands on disk; `None` at the origin.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn tip(&self) -> Result<Option<Point>, QueryError> {
+        if self.enabled {
+            return Ok(tip(&self.db.view())?);
+        }
+        Ok(points::last(&self.db)?.map(|(_, stored)| stored.point))
+    }
+
     /// What is known of a coin.
     ///
     /// # Errors

@@ -4,8 +4,76 @@
 //! |---|---|
 //! | [`files`] | files of blocks: finding, cataloguing, reading |
 //! | [`source`] | the port behind which nodes, files and the simulated network stand |
+//! | [`config`] | what an engine is told at its start |
+//! | [`engine`] | the running engine and its handle |
+//! | [`status`] | what it says of itself |
+//! | [`events`] | what happened, numbered |
+//! | [`requests`] | requests that move value, by the caller's key |
+//! | [`story`] | a random but seeded course of events, for demonstrations and tests |
+//! | [`error`] | why it didn't start, send or resume |
+//! | `follow` | one worker per room: forward, backward, waiting, stopping |
+//! | `mempool`, `broadcast` | transactions in no block yet |
+//! | `jobs` | what is done from time to time |
+//! | `store` | the engine's own database |
+//!
+//! Invariants: each room has its own source, place and thread, and a room that fails stops alone.
+//! What a room is given derives from block bytes. Nothing that a crash destroys is needed again:
+//! rooms find their place from their own records, and events from comparing what was told with
+//! where the rooms stand.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//!
+//! use unspent_engine::{Config, Engine, source::sim::SimNetwork};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let network = SimNetwork::in_memory(7);
+//! network.mine(5)?;
+//!
+//! let engine = Engine::start(Config::new(folder.path().into(), Arc::new(network.clone())))?;
+//! let told = |kind: &str| -> Result<bool, Box<dyn std::error::Error>> {
+//!     let page = engine.events().after(0, 100)?;
+//!     Ok(page.events.iter().any(|event| event.kind == kind))
+//! };
+//! while !told("block_applied")? {
+//!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
+//! }
+//! network.fork(2)?; // two blocks go, three come
+//! while !told("reorganisation")? {
+//!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
+//! }
+//! engine.shutdown();
+//! # Ok(()) }
+//! ```
 //!
 //! Deliberately absent: an HTTP server, a terminal, rules about coins.
 
+mod board;
+mod broadcast;
+pub mod clock;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod events;
 pub mod files;
+mod follow;
+mod jobs;
+pub mod lock;
+mod mempool;
+mod pulse;
+pub mod requests;
+mod shared;
 pub mod source;
+pub mod status;
+pub mod store;
+pub mod story;
+
+pub use config::Config;
+pub use engine::Engine;
+pub use error::{BroadcastError, JobError, ResumeError, StartError};
+pub use events::{Event, EventLog, EventPage, LogError};
+pub use requests::{Begun, RequestLog};
+pub use status::{
+    JobKind, JobStatus, ReorgView, RoomName, RoomState, RoomStatus, SourceStatus, Status, TipView,
+};

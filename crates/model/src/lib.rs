@@ -8,6 +8,7 @@
 //! | [`chain`] | what a block does to the set of unspent outputs, and how that is undone |
 //! | [`headers`] | which of several competing branches carries the most work |
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
+//! | [`kind`] | what to do about an error |
 //! | [`network`] | the networks we know and their default windows |
 //! | [`wallet`] | what may happen to a wallet's transactions and coins |
 //!
@@ -16,8 +17,10 @@
 pub mod chain;
 pub mod headers;
 pub mod ids;
+pub mod kind;
 pub mod network;
 pub mod wallet;
 
 pub use ids::{BlockHash, Outpoint, Point, TxId};
+pub use kind::Kind;
 pub use network::{Family, Network};

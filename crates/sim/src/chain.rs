@@ -295,6 +295,16 @@ impl ChainSim {
         Ok(Accepted { txid, replaced: losers })
     }
 
+    /// Drops a waiting transaction and all that descends from it, as a full node may; returns what
+    /// went, in order of arrival. It may be submitted again.
+    pub fn evict(&mut self, txid: &Txid) -> Vec<Unconfirmed> {
+        let family: Vec<_> = self.mempool.family(txid).into_iter().cloned().collect();
+        for entry in &family {
+            self.mempool.remove(&entry.txid);
+        }
+        family
+    }
+
     /// Like [`ChainSim::submit`], but first come, first served; says whether it went in.
     pub(crate) fn offer(&mut self, tx: Transaction) -> bool {
         self.mempool.conflicts(&tx).is_empty() && self.submit(tx).is_ok()

@@ -80,6 +80,13 @@ impl Mempool {
         doomed.iter().filter_map(|arrival| self.entries.get(arrival)).collect()
     }
 
+    /// An entry with its descendants, in order of arrival; nothing when it isn't there.
+    pub(crate) fn family(&self, txid: &Txid) -> Vec<&Unconfirmed> {
+        let mut family = BTreeSet::new();
+        self.collect_family(*txid, &mut family);
+        family.iter().filter_map(|arrival| self.entries.get(arrival)).collect()
+    }
+
     fn collect_family(&self, ancestor: Txid, family: &mut BTreeSet<u64>) {
         let mut waiting = vec![ancestor];
         while let Some(txid) = waiting.pop() {

@@ -3,7 +3,12 @@
 //! `$n` becomes `?n`, since SQLite numbers `$n` by appearance; a trailing `FOR UPDATE` goes, since
 //! `BEGIN IMMEDIATE` already keeps other writers out.
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use rusqlite::{
     ErrorCode, ToSql,
@@ -23,14 +28,39 @@ pub(crate) struct SqliteSide {
     rewritten: HashMap<&'static str, String>,
 }
 
+/// How long a waiting writer sleeps before it looks again. SQLite's own handler sleeps longer the
+/// longer it has waited, so that among many processes the first to come is the last to be served.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// How long this thread's connection waits for another writer, and since when.
+    static PATIENCE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static WAITING: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Waits for another writer; `false` when that has lasted long enough.
+fn wait_a_moment(attempts: i32) -> bool {
+    let now = Instant::now();
+    if attempts == 0 {
+        WAITING.set(Some(now));
+    }
+    let since = WAITING.get().unwrap_or(now);
+    if now.duration_since(since) >= PATIENCE.get() {
+        return false;
+    }
+    std::thread::sleep(LOOK_AGAIN);
+    true
+}
+
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
     PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -65536; \
     PRAGMA temp_store = MEMORY;";
 
 impl SqliteSide {
     pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, SqlError> {
-        let connection = rusqlite::Connection::open(path).map_err(explain)?;
-        connection.busy_timeout(busy).map_err(explain)?;
+        let mut connection = rusqlite::Connection::open(path).map_err(explain)?;
+        PATIENCE.set(busy);
+        connection.busy_handler(Some(wait_a_moment)).map_err(explain)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         connection.execute_batch(SETTINGS).map_err(explain)?;
         Ok(Self { connection, rewritten: HashMap::new() })

@@ -13,6 +13,7 @@ use unspent_sql::{Arg, Column, Set, Tx};
 
 use crate::{
     error::WalletError,
+    labels,
     load::Loaded,
     room::{WalletRow, sql_int},
 };
@@ -38,6 +39,7 @@ pub(crate) fn carry(
             Outcome::NeedMore(needs) => loaded.load(tx, wallet.id, &needs, now)?,
             Outcome::Ready(plan) => {
                 Writer { tx, wallet, loaded: &mut loaded, now }.write(&plan, raws)?;
+                labels::follow_clones(tx, wallet, &plan.edges, raws)?;
                 return Ok(plan);
             }
         }

@@ -112,88 +112,58 @@ pub struct Chosen {
     pub selection: Selection,
 }
 
-/// Two texts: a unary plus keeps SQLite from turning the joins round, and keeps PostgreSQL from
-/// guessing their sizes.
+/// Coins that may be chosen, in an order. `$plus` is a unary plus on SQLite, which keeps it from
+/// turning the joins round, and nothing on PostgreSQL, where it would hide the joins' sizes.
+macro_rules! candidates_by {
+    ($plus:literal, $order:literal) => {
+        concat!(
+            "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
+                k.input_weight, t.block_height
+            FROM utxos u
+            JOIN transactions t ON t.wallet_id = ",
+            $plus,
+            "u.wallet_id AND t.id = ",
+            $plus,
+            "u.tx_id
+            JOIN addresses d ON d.wallet_id = ",
+            $plus,
+            "u.wallet_id AND d.id = ",
+            $plus,
+            "u.address_id
+            JOIN keychains k ON k.wallet_id = ",
+            $plus,
+            "d.wallet_id AND k.id = ",
+            $plus,
+            "d.keychain_id
+            JOIN accounts a ON a.wallet_id = ",
+            $plus,
+            "k.wallet_id AND a.id = ",
+            $plus,
+            "k.account_id
+            WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
+                AND NOT EXISTS (SELECT 1 FROM utxo_leases l
+                    WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
+                AND (
+                    (t.block_height IS NOT NULL AND t.block_height <= $3
+                        AND (NOT t.is_coinbase OR t.block_height <= $4))
+                    OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
+                        AND NOT EXISTS (SELECT 1 FROM tx_replacements r
+                            WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
+                    OR ($7 AND t.status = $8))
+                AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
+            ORDER BY ",
+            $order,
+            " LIMIT $10"
+        )
+    };
+}
+
 const BY_AMOUNT: Set = Set {
-    sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
-        k.input_weight, t.block_height
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
-    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
-    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
-    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
-        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
-            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
-        AND (
-            (t.block_height IS NOT NULL AND t.block_height <= $3
-                AND (NOT t.is_coinbase OR t.block_height <= $4))
-            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
-            OR ($7 AND t.status = $8))
-        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.amount DESC, u.id DESC LIMIT $10",
-    postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
-        k.input_weight, t.block_height
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
-    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
-        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
-            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
-        AND (
-            (t.block_height IS NOT NULL AND t.block_height <= $3
-                AND (NOT t.is_coinbase OR t.block_height <= $4))
-            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
-            OR ($7 AND t.status = $8))
-        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.amount DESC, u.id DESC LIMIT $10",
+    sqlite: candidates_by!("+", "u.amount DESC, u.id DESC"),
+    postgres: candidates_by!("", "u.amount DESC, u.id DESC"),
 };
-const BY_AGE: Set = Set {
-    sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
-        k.input_weight, t.block_height
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
-    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
-    JOIN keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
-    JOIN accounts a ON a.wallet_id = +k.wallet_id AND a.id = +k.account_id
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
-        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
-            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
-        AND (
-            (t.block_height IS NOT NULL AND t.block_height <= $3
-                AND (NOT t.is_coinbase OR t.block_height <= $4))
-            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
-            OR ($7 AND t.status = $8))
-        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.id LIMIT $10",
-    postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id,
-        k.input_weight, t.block_height
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
-    JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.amount > 0
-        AND NOT EXISTS (SELECT 1 FROM utxo_leases l
-            WHERE l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2)
-        AND (
-            (t.block_height IS NOT NULL AND t.block_height <= $3
-                AND (NOT t.is_coinbase OR t.block_height <= $4))
-            OR ($5 AND t.status = $6 AND t.is_own AND t.evicted_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-                    WHERE r.wallet_id = t.wallet_id AND r.replacement_tx_id = t.id))
-            OR ($7 AND t.status = $8))
-        AND (CAST($9 AS TEXT) IS NULL OR a.name = $9)
-    ORDER BY u.id LIMIT $10",
-};
+const BY_AGE: Set =
+    Set { sqlite: candidates_by!("+", "u.id"), postgres: candidates_by!("", "u.id") };
 const NAMED: Set = Set {
     sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
             t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at

@@ -7,20 +7,7 @@ use unspent_model::{
 };
 use unspent_sql::{Failure, OpenError, SqlError};
 
-/// Decides between telling the caller, trying again, stopping and alarm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// The request can't be met as it stands; nothing was changed.
-    Refused,
-    /// Others are at work; try again.
-    Busy,
-    /// The database can't be reached.
-    Unavailable,
-    /// Stored data isn't what it must be.
-    Corrupt,
-    /// A fault of ours.
-    Bug,
-}
+pub use unspent_model::Kind;
 
 /// Why the room did not do what was asked. Nothing was changed in every case.
 #[derive(Debug, thiserror::Error)]

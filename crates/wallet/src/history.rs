@@ -101,6 +101,8 @@ pub struct TxDetail {
     pub replaced_by: Vec<EdgeInfo>,
     /// Transactions whose place it took.
     pub replaces: Vec<EdgeInfo>,
+    /// It was taken back by hand before it was ever sent.
+    pub withdrawn: bool,
     /// The transaction itself.
     pub tx: Transaction,
 }
@@ -153,7 +155,7 @@ const UNCONFIRMED: &str = "SELECT id, tx_hash, status, block_height, received_ti
         is_own, fee, evicted_at FROM transactions
     WHERE wallet_id = $1 AND block_height IS NULL AND id > $2 ORDER BY id LIMIT $3";
 const ONE: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
-        fee, evicted_at, raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
+        fee, evicted_at, raw_tx, withdrawn FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
 const CREDITS: Set = Set {
     sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) FROM utxos
         WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
@@ -331,6 +333,7 @@ fn detail(tx: &mut Tx<'_>, wallet: WalletId, row: &Row) -> Result<TxDetail, Wall
         outputs: outputs.collect(),
         replaced_by: edges(tx, REPLACED_BY, &key)?,
         replaces: edges(tx, REPLACES, &key)?,
+        withdrawn: row.flag(10)?,
         tx: parsed,
     })
 }

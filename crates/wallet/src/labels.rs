@@ -1,12 +1,15 @@
 //! Labels on transactions, addresses and coins, and their exchange as BIP-329.
 
+use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
+use unspent_model::{TxId, wallet::plan::Edge};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
+    carry::Raws,
     error::WalletError,
     record::Observed,
-    room::{Room, WalletId, WalletRow},
+    room::{Room, WalletId, WalletRow, bitcoin_txid},
     wallets::MAX_PAGE,
 };
 
@@ -39,6 +42,8 @@ const SET: &str = "INSERT INTO labels (wallet_id, kind, ref, label) VALUES ($1, 
 const CLEAR: &str = "DELETE FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3";
 const LIST: &str = "SELECT kind, ref, label FROM labels
     WHERE wallet_id = $1 AND (kind, ref) > ($2, $3) ORDER BY kind, ref LIMIT $4";
+const ANY: &str = "SELECT 1 FROM labels WHERE wallet_id = $1 LIMIT 1";
+const RAW: &str = "SELECT raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
 
 impl Room {
     /// Sets a label; an empty one clears.
@@ -154,6 +159,67 @@ fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), WalletError> {
         tx.execute(CLEAR, &key)?;
     } else {
         tx.execute(SET, &[&key[..], &[Arg::Text(&label.label)]].concat())?;
+    }
+    Ok(())
+}
+
+/// A clone of a labelled transaction, made by somebody who changed a signature's form, takes over
+/// the labels where it has none of its own.
+pub(crate) fn follow_clones(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    edges: &[Edge],
+    raws: &Raws,
+) -> Result<(), WalletError> {
+    if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id)])?.is_none() {
+        return Ok(());
+    }
+    for edge in edges {
+        let loser = unsigned(tx, wallet.id, edge.replaced, raws)?;
+        let winner = unsigned(tx, wallet.id, edge.replacement, raws)?;
+        if let Some(said) = loser.filter(|loser| Some(loser) == winner.as_ref()) {
+            hand_over(tx, wallet.id, edge, said.output.len())?;
+        }
+    }
+    Ok(())
+}
+
+/// What a transaction says, without what proves that it may.
+fn unsigned(
+    tx: &mut Tx<'_>,
+    wallet: i64,
+    txid: TxId,
+    raws: &Raws,
+) -> Result<Option<Transaction>, WalletError> {
+    let stored = match raws.get(&txid) {
+        Some(raw) => Some(raw.clone()),
+        None => {
+            let row = tx.maybe(RAW, &[Arg::Int(wallet), Arg::Blob(&txid.0)])?;
+            row.map(|row| row.blob(0)).transpose()?
+        }
+    };
+    let Some(raw) = stored else { return Ok(None) };
+    let damaged = |_| WalletError::Corrupt("a stored transaction can't be read".into());
+    let mut said: Transaction = encode::deserialize(&raw).map_err(damaged)?;
+    for input in &mut said.input {
+        input.script_sig = ScriptBuf::new();
+        input.witness.clear();
+    }
+    Ok(Some(said))
+}
+
+/// Gives the labels of a transaction and of its outputs to another of the same form.
+fn hand_over(tx: &mut Tx<'_>, wallet: i64, edge: &Edge, outputs: usize) -> Result<(), WalletError> {
+    let (loser, winner) = (bitcoin_txid(edge.replaced), bitcoin_txid(edge.replacement));
+    let whole = ("tx", loser.to_string(), winner.to_string());
+    let parts = (0..outputs).map(|n| ("output", format!("{loser}:{n}"), format!("{winner}:{n}")));
+    for (kind, from, reference) in std::iter::once(whole).chain(parts) {
+        let mut find =
+            |name: &str| tx.maybe(FIND, &[Arg::Int(wallet), Arg::Text(kind), Arg::Text(name)]);
+        let (before, taken) = (find(&from)?, find(&reference)?);
+        if let (Some(row), None) = (before, taken) {
+            set(tx, wallet, &Label { kind: kind.into(), reference, label: row.text(0)? })?;
+        }
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub struct Metrics {
 }
 
 /// Each table with the statement that counts it.
-const COUNTS: [(&str, &str); 11] = [
+const COUNTS: [(&str, &str); 12] = [
     ("wallets", "SELECT COUNT(*) FROM wallets"),
     ("blocks", "SELECT COUNT(*) FROM blocks"),
     ("accounts", "SELECT COUNT(*) FROM accounts"),
@@ -38,6 +38,7 @@ const COUNTS: [(&str, &str); 11] = [
     ("tx_inputs", "SELECT COUNT(*) FROM tx_inputs"),
     ("utxos", "SELECT COUNT(*) FROM utxos"),
     ("tx_replacements", "SELECT COUNT(*) FROM tx_replacements"),
+    ("pruned_txs", "SELECT COUNT(*) FROM pruned_txs"),
     ("utxo_leases", "SELECT COUNT(*) FROM utxo_leases"),
     ("labels", "SELECT COUNT(*) FROM labels"),
     ("journal", "SELECT COUNT(*) FROM journal"),

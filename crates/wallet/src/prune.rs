@@ -1,9 +1,10 @@
 //! Removing history by hand. Nothing else is ever deleted.
 //!
 //! What may go is decided by [`unspent_model::wallet::prune`]; each removed transaction and each
-//! removed edge leaves a line in the journal.
+//! removed edge leaves a line in the journal. What is gone stays settled: seen again, it changes
+//! nothing, until its block is disconnected.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::Txid;
 use unspent_model::{
@@ -111,6 +112,19 @@ const DELETE_TXS: Set = Set {
         WHERE t.wallet_id = $1 AND t.id = k.id",
 };
 
+const REMEMBER: Set = Set {
+    sqlite: "INSERT INTO pruned_txs (wallet_id, tx_hash, settled_height) VALUES ($1, $2, $3)
+        ON CONFLICT DO NOTHING",
+    postgres: "INSERT INTO pruned_txs (wallet_id, tx_hash, settled_height)
+        SELECT $1, k.* FROM UNNEST($2::bytea[], $3::bigint[]) k ON CONFLICT DO NOTHING",
+};
+const REMEMBERED: Set = Set {
+    sqlite: "SELECT tx_hash FROM pruned_txs WHERE wallet_id = $1 AND tx_hash = $2",
+    postgres: "SELECT p.tx_hash FROM UNNEST($2::bytea[]) k (h)
+        JOIN pruned_txs p ON p.wallet_id = $1 AND p.tx_hash = k.h",
+};
+const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
+
 impl Room {
     /// Removes history, and names what went.
     ///
@@ -137,6 +151,7 @@ impl Room {
                 PruneRequest::Exactly(_) => exactly(&known, &asked, rule)?,
                 PruneRequest::UpTo(_) => as_many_as_possible(&known, rule),
             };
+            remember(tx, wallet, &known, &going)?;
             remove(tx, &mut row, &going, now)?;
             row.save(tx)?;
             Ok(going.into_iter().map(bitcoin_txid).collect())
@@ -191,6 +206,49 @@ fn facts(
         by_row.entry(id).and_modify(|facts| facts.losers = losers);
     }
     Ok(by_row.into_values().map(|facts| (facts.txid, facts)).collect())
+}
+
+/// Notes for each transaction that goes the height that settled it: its own, or for one that lost,
+/// the lowest at which it lost.
+fn remember(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    known: &HashMap<TxId, PruneFacts>,
+    going: &[TxId],
+) -> Result<(), WalletError> {
+    let mut settled: BTreeMap<TxId, u64> = BTreeMap::new();
+    for facts in going.iter().filter_map(|txid| known.get(txid)) {
+        let Some(height) = facts.height else { continue };
+        settled.insert(facts.txid, height);
+        for loser in &facts.losers {
+            let lowest = settled.entry(*loser).or_insert(height);
+            *lowest = height.min(*lowest);
+        }
+    }
+    let heights = settled.values().map(|height| sql_int(*height));
+    let columns = [
+        Column::blobs(settled.keys().map(|txid| txid.0)),
+        Column::ints(heights.collect::<Result<Vec<_>, _>>()?),
+    ];
+    tx.execute_set(REMEMBER, &[Arg::Int(wallet.0)], &columns)?;
+    Ok(())
+}
+
+/// Which of these were pruned and are settled.
+pub(crate) fn settled(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    txids: impl Iterator<Item = TxId>,
+) -> Result<HashSet<TxId>, WalletError> {
+    let keys = [Column::blobs(txids.map(|txid| txid.0))];
+    let rows = tx.query_set(REMEMBERED, &[Arg::Int(wallet.0)], &keys)?;
+    rows.iter().map(|row| Ok(TxId(row.hash(0)?))).collect()
+}
+
+/// Blocks from a height on are gone for this wallet: what they settled is open again.
+pub(crate) fn unsettle(tx: &mut Tx<'_>, wallet: WalletId, from: u64) -> Result<(), WalletError> {
+    tx.execute(FORGET, &[Arg::Int(sql_int(from)?), Arg::Int(wallet.0)])?;
+    Ok(())
 }
 
 fn remove(

@@ -16,6 +16,7 @@ use crate::{
     carry::{Raws, carry},
     error::WalletError,
     labels,
+    prune::settled,
     room::{Room, WalletId, WalletRow, lock_room, model_txid, sql_int},
     route::{Owner, Parsed, Routes, route},
     wallets::{Fresh, extend, mark_used},
@@ -234,7 +235,10 @@ pub(crate) fn record_in(
     let id = WalletId(wallet.id);
     widen(tx, wallet, sightings, routes)?;
     let Some(places) = routes.concerned.get(&id) else { return Ok(()) };
-    let concerned: Vec<&Sighted<'_>> = places.iter().filter_map(|at| sightings.get(*at)).collect();
+    let concerned = places.iter().filter_map(|at| sightings.get(*at));
+    let settled = settled(tx, id, concerned.clone().map(|sighted| sighted.parsed.txid))?;
+    let concerned: Vec<&Sighted<'_>> =
+        concerned.filter(|sighted| !settled.contains(&sighted.parsed.txid)).collect();
     let mut raws = Raws::new();
     let mut events = Vec::with_capacity(concerned.len());
     for sighted in concerned {

@@ -18,8 +18,13 @@ use crate::{
     carry::{Raws, carry, write_lines},
     error::WalletError,
     load::status,
+    prune::unsettle,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    wallets::MAX_PAGE,
 };
+
+/// Stored blocks that a comparison reads at once.
+const COMPARED_AT_ONCE: i64 = 100;
 
 /// Blocks undone in one transaction.
 pub const BLOCKS_PER_STEP: u64 = 100;
@@ -113,6 +118,22 @@ impl Room {
         }
     }
 
+    /// Stored blocks below a height, highest first: where a follower looks for the place at which
+    /// its source left.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn blocks_below(
+        &self,
+        height: u64,
+        limit: u32,
+    ) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+        let below = i64::try_from(height).unwrap_or(i64::MAX);
+        let limit = i64::from(limit.min(MAX_PAGE));
+        self.door.read(move |tx| stored(tx, below, limit))
+    }
+
     /// Compares the stored blocks with a source, from the tip down. To be done at every start: a
     /// block that left while nobody watched would otherwise stay.
     ///
@@ -126,7 +147,8 @@ impl Room {
         let mut below = i64::MAX;
         let mut is_first = true;
         loop {
-            let page: Vec<(u64, BlockHash)> = self.door.read(move |tx| stored(tx, below))?;
+            let page: Vec<(u64, BlockHash)> =
+                self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
             let Some((lowest, _)) = page.last().copied() else {
                 let differs = Comparison::Differs { last_common: None };
                 return Ok(if is_first { Comparison::Agrees } else { differs });
@@ -143,8 +165,8 @@ impl Room {
     }
 }
 
-fn stored(tx: &mut Tx<'_>, below: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
-    let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(100)])?;
+fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+    let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit)])?;
     rows.iter().map(|row| Ok((row.natural(0)?, BlockHash(row.hash(1)?)))).collect()
 }
 
@@ -254,6 +276,7 @@ fn detach(
     if !events.is_empty() {
         carry(tx, &mut row, &events, &Raws::new(), now)?;
     }
+    unsettle(tx, wallet, from)?;
     if row.tip().is_some_and(|tip| tip >= from) {
         row.scanned = below;
     }

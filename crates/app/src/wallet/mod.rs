@@ -31,7 +31,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use unspent_model::wallet::LockId;
 use unspent_sql::{Options, Url};
-use unspent_wallet::{Kind, Room, WalletError, WalletId};
+use unspent_wallet::{Room, WalletId};
 
 pub(crate) use args::WalletArgs;
 
@@ -48,15 +48,6 @@ pub(crate) fn run(
     args: &WalletArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    dispatch(cli, args, output).map_err(|error| match error.downcast_ref::<WalletError>() {
-        Some(refused) if refused.kind() == Kind::Refused => {
-            Fault::refused(refused.to_string()).into()
-        }
-        _ => error,
-    })
-}
-
-fn dispatch(cli: &Cli, args: &WalletArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let url = url(cli, args)?;
     if let WalletCommand::Create(create) = &args.command {
         return manage::create(cli, &url, create, output);

@@ -62,8 +62,12 @@ fn programs() -> Option<PathBuf> {
     named.or_else(|| found.pop()).filter(|bin| bin.join("initdb").exists())
 }
 
+/// In memory where the machine offers that: making and emptying many databases is mostly the
+/// making of files.
 fn folder() -> PathBuf {
-    std::env::temp_dir().join(format!("unspent-postgres-{}", parent_id()))
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    place.join(format!("unspent-postgres-{}", parent_id()))
 }
 
 struct Cluster {

@@ -11,12 +11,20 @@ use unspent_sql::{Migration, Schema};
 /// The wallet room's schema.
 pub const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS wallet; SET search_path TO wallet",
-    migrations: &[Migration {
-        version: 1,
-        name: "wallets",
-        sqlite: include_str!("sqlite_1.sql"),
-        postgres: include_str!("postgres_1.sql"),
-    }],
+    migrations: &[
+        Migration {
+            version: 1,
+            name: "wallets",
+            sqlite: include_str!("sqlite_1.sql"),
+            postgres: include_str!("postgres_1.sql"),
+        },
+        Migration {
+            version: 2,
+            name: "pruned transactions are remembered",
+            sqlite: include_str!("sqlite_2.sql"),
+            postgres: include_str!("postgres_2.sql"),
+        },
+    ],
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Replacement, double spends, recursive invalidation and revival.
 
 use unspent_model::wallet::{Cause, CoinState, Refusal, Status};
-use unspent_wallet::{Batch, How, WalletError};
+use unspent_wallet::{Batch, How, WalletError, labels::Label};
 
 use crate::ledger::*;
 
@@ -422,10 +422,38 @@ fn a_clone_with_another_name_that_confirms_takes_the_place() {
         let mut clone = pay.clone();
         clone.input[0].script_sig = bitcoin::ScriptBuf::from_bytes(vec![1, 7]);
         l.mempool(&pay);
+        let label = |kind: &str, reference: String, text: &str| {
+            let label = Label { kind: kind.into(), reference, label: text.into() };
+            l.room.set_label(l.wallet, &label).unwrap();
+        };
+        label("tx", pay.compute_txid().to_string(), "rent");
+        label("output", out(&pay, 1).to_string(), "change");
         l.mine(&[&clone]);
         assert_eq!(l.status(&pay), FAILED);
         assert_eq!(l.replaced_by(&pay), [clone.compute_txid()]);
         assert_eq!(l.balance().confirmed.sats, 4_900);
+        let labels = l.room.export_labels(l.wallet).unwrap();
+        for named in [clone.compute_txid().to_string(), out(&clone, 1).to_string()] {
+            assert!(labels.contains(&named), "{labels}");
+        }
+        let shown = l.room.tx(l.wallet, clone.compute_txid()).unwrap().summary.label;
+        assert_eq!(shown.as_deref(), Some("rent"));
+    });
+}
+
+/// A rival that says something else is another payment: what was written about the first stays.
+#[test]
+fn a_label_does_not_follow_a_rival_that_pays_somebody_else() {
+    on_both(|l| {
+        let coin = l.fund(1, 9_000);
+        let pay = tx(&[out(&coin, 0)], &[(&theirs(1), 4_000), (&l.change(0), 4_900)]);
+        let rival = tx(&[out(&coin, 0)], &[(&theirs(2), 4_000), (&l.change(0), 4_900)]);
+        l.mempool(&pay);
+        let reference = pay.compute_txid().to_string();
+        let label = Label { kind: "tx".into(), reference, label: "rent".into() };
+        l.room.set_label(l.wallet, &label).unwrap();
+        l.mine(&[&rival]);
+        assert_eq!(l.room.tx(l.wallet, rival.compute_txid()).unwrap().summary.label, None);
     });
 }
 

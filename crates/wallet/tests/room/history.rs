@@ -2,7 +2,7 @@
 
 use unspent_model::wallet::{Cause, Status, prune::PruneRefusal};
 use unspent_wallet::{
-    WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
+    How, WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
 };
 
 use crate::ledger::*;
@@ -157,6 +157,40 @@ fn pruning_takes_what_is_finished_keeps_the_audit_and_makes_no_coin_unspent() {
         assert_eq!(rest, [last.compute_txid()]);
         l.check();
         assert_eq!(l.balance().total(), 400);
+    });
+}
+
+/// A teller that comes late, or twice, must not make a spent coin of the past spendable.
+#[test]
+fn what_was_pruned_stays_settled_until_its_block_goes() {
+    on_both(|l| {
+        let funding = l.fund(1, 9_000);
+        let loser = tx(&[foreign(2)], &[(&l.ours(1), 700)]);
+        let spend = tx(&[out(&funding, 0), foreign(2)], &[(&theirs(1), 8_000)]);
+        l.mempool(&loser);
+        let block = l.block(&[&spend]);
+        l.try_apply(block.clone()).unwrap();
+        l.mine_empty(10);
+        let names = [&funding, &spend].map(|tx| tx.compute_txid()).to_vec();
+        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick()).unwrap();
+        for again in [&funding, &spend, &loser] {
+            for how in [How::Mempool, How::Relayed, How::Created { lock: None, force: false }] {
+                assert_eq!(l.see(again, how).unwrap().new_txs, 0);
+            }
+        }
+        assert_eq!(l.see(&spend, in_block(&block, 1)).unwrap().new_txs, 0);
+        assert_eq!((l.count_txs(), l.balance().total()), (0, 0));
+        l.check();
+        // A reorganisation as deep as that opens the matter again.
+        let gone = l.undo(11);
+        l.mempool(&loser);
+        assert_eq!(l.balance().total(), 700);
+        for block in gone {
+            l.try_apply(block).unwrap();
+        }
+        assert!(l.is_known(&spend) && !l.is_known(&funding));
+        assert_eq!(l.balance().total(), 0, "the loser lost again");
+        l.check();
     });
 }
 

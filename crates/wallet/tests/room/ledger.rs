@@ -1,6 +1,9 @@
 //! A wallet in a fresh database, with short words for what happens to it.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    collections::HashMap,
+};
 
 use bitcoin::{
     Amount, Block, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode,
@@ -14,10 +17,10 @@ use bitcoin::{
     transaction::Version,
 };
 use unspent_model::{
-    Network,
+    Network, TxId,
     wallet::{Balance, CoinState, LockId, Status},
 };
-use unspent_sql::{Options, Url};
+use unspent_sql::{Door, Options, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 use unspent_wallet::{
     Batch, BlockRef, How, NewAccount, NewWallet, Observed, Room, WalletError, WalletId,
@@ -25,6 +28,7 @@ use unspent_wallet::{
     descriptor::Keychain,
     lease::LeaseTerms,
     record::Recorded,
+    schema::SCHEMA,
 };
 
 pub const SECOND: i64 = 1_000_000;
@@ -98,6 +102,9 @@ pub struct Ledger {
     pub chain: RefCell<Vec<PlacedBlock>>,
     salt: Cell<u64>,
     keychains: Vec<Keychain>,
+    /// Deriving one takes longer than a statement.
+    scripts: RefCell<HashMap<u32, ScriptBuf>>,
+    door: OnceCell<Door>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -120,6 +127,17 @@ impl Ledger {
         Some(Self::open(postgres::database()?.parse().unwrap(), None))
     }
 
+    /// The same database, emptied: quicker than making another one.
+    pub fn emptied(mut self) -> Self {
+        const EMPTY: &str = "TRUNCATE blocks, wallets CASCADE; UPDATE room SET next_wallet_id = 1";
+        self.own_door().write(|tx| tx.script(EMPTY)).unwrap();
+        self.wallet = self.room.create_wallet(&new_wallet("ours", 1), 1).unwrap();
+        self.now.set(1_000 * SECOND);
+        self.salt.set(0);
+        self.chain.borrow_mut().clear();
+        self
+    }
+
     /// A database that another process made.
     pub fn attach(url: &str) -> Self {
         Self::open(url.parse().unwrap(), None)
@@ -140,6 +158,8 @@ impl Ledger {
             chain: RefCell::default(),
             salt: Cell::new(0),
             keychains: Keychain::parse(&descriptor(1), network).unwrap(),
+            scripts: RefCell::default(),
+            door: OnceCell::new(),
             _folder: folder,
         }
     }
@@ -155,7 +175,8 @@ impl Ledger {
     }
 
     pub fn ours(&self, n: u32) -> ScriptBuf {
-        self.keychains[0].script(n).unwrap()
+        let mut known = self.scripts.borrow_mut();
+        known.entry(n).or_insert_with(|| self.keychains[0].script(n).unwrap()).clone()
     }
 
     pub fn change(&self, n: u32) -> ScriptBuf {
@@ -301,6 +322,21 @@ impl Ledger {
     pub fn replaced_by(&self, tx: &Transaction) -> Vec<Txid> {
         let found = self.room.tx(self.wallet, tx.compute_txid()).unwrap();
         found.replaced_by.iter().map(|edge| edge.txid).collect()
+    }
+
+    fn own_door(&self) -> &Door {
+        let options = Options { readers: 1, ..Options::default() };
+        self.door.get_or_init(|| Door::open(&self.url, &SCHEMA, options).unwrap())
+    }
+
+    /// Every edge in the database at one read: who was replaced by whom.
+    pub fn edges(&self) -> Vec<(TxId, TxId)> {
+        const EDGES: &str = "SELECT a.tx_hash, b.tx_hash FROM tx_replacements r
+            JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
+            JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id";
+        let rows =
+            self.own_door().read(|tx| -> Result<_, SqlError> { tx.query(EDGES, &[]) }).unwrap();
+        rows.iter().map(|row| (TxId(row.hash(0).unwrap()), TxId(row.hash(1).unwrap()))).collect()
     }
 
     pub fn terms(&self, byte: u8) -> LeaseTerms {

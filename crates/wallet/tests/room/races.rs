@@ -25,8 +25,9 @@ use crate::ledger::*;
 const PROCESSES: usize = 32;
 const COINS: usize = 40;
 
+/// Requests of each process; `make soak` raises it.
 fn rounds() -> u32 {
-    std::env::var("UNSPENT_WALLET_RACE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(15)
+    std::env::var("UNSPENT_WALLET_RACE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(500)
 }
 
 fn clock() -> i64 {

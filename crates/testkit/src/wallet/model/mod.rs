@@ -49,6 +49,8 @@ pub struct Model {
     leases: BTreeMap<Outpoint, ([u8; 32], i64)>,
     freed: Vec<Outpoint>,
     risen: Vec<TxId>,
+    /// What was pruned, with the height that settled it.
+    pruned: BTreeMap<TxId, u64>,
     /// Height of the tip.
     pub tip: Option<u64>,
 }
@@ -133,6 +135,9 @@ impl Model {
     ///
     /// [`Refused`] as the room would refuse.
     pub fn see_relevant(&mut self, tx: &WorldTx, how: SeenHow, now: i64) -> Result<(), Refused> {
+        if self.pruned.contains_key(&tx.txid) {
+            return Ok(());
+        }
         match how {
             SeenHow::Block(height) => self.in_block(tx, height, now)?,
             SeenHow::Mempool => self.in_mempool(tx, now)?,
@@ -532,6 +537,7 @@ impl Model {
 
     /// Disconnects every block from a height on.
     pub fn disconnect_from(&mut self, from: u64) {
+        self.pruned.retain(|_, settled| *settled < from);
         let mut lost = Vec::new();
         for (at, kept) in self.txs.iter_mut().enumerate() {
             if let Some(height) = kept.height.filter(|height| *height >= from) {

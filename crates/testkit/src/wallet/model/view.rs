@@ -36,6 +36,8 @@ impl Model {
         }
         let mut all = going.clone();
         for txid in going {
+            let Some(height) = self.kept(txid).and_then(|kept| kept.height) else { continue };
+            self.pruned.insert(txid, height);
             let inputs = self.kept(txid).map(|kept| kept.tx.inputs.clone()).unwrap_or_default();
             let mut lost: Vec<TxId> = inputs
                 .iter()
@@ -43,7 +45,10 @@ impl Model {
                 .filter(|other| *other != txid)
                 .collect();
             while let Some(loser) = lost.pop() {
-                if all.insert(loser) {
+                let settled = self.pruned.entry(loser).or_insert(height);
+                let is_new = all.insert(loser);
+                if is_new || height < *settled {
+                    *settled = height.min(*settled);
                     lost.extend(self.children(loser));
                 }
             }

@@ -1,0 +1,12 @@
+// Where each kind of thing is shown.
+
+const piece = encodeURIComponent;
+
+export const to = {
+  address: (address) => `#/address/${piece(address)}`,
+  coin: (txid, index) => `#/coin/${piece(txid)}/${piece(index)}`,
+  tx: (txid) => `#/tx/${piece(txid)}`,
+  block: (name) => `#/block/${piece(name)}`,
+  wallet: (name, list = null) => `#/wallets/${piece(name)}${list ? `/${piece(list)}` : ""}`,
+  lookup: (query) => `#/lookup/${piece(query)}`,
+};

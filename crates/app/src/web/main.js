@@ -1,0 +1,158 @@
+// Starts the dashboard: routes, search, keys, and the lines around the page.
+
+import { h, setText, show } from "./dom.js";
+import { useFamily, words } from "./format.js";
+import * as http from "./http.js";
+import { live, startLive, subscribe } from "./live.js";
+import { PAGES, pageFor } from "./pages.js";
+import { routeOfQuery } from "./pages/lookup.js";
+import { problem, signIn } from "./parts/notes.js";
+
+const main = document.getElementById("main");
+const field = document.getElementById("find-field");
+
+let leave = () => {};
+let shown = 0;
+
+// ---- routes
+
+async function route() {
+  const [path] = location.hash.slice(1).split("?");
+  const { page, args } = pageFor(path || "/");
+  leave();
+  shown += 1;
+  const mine = shown;
+  const frame = h("div", { class: "page" });
+  const endings = [];
+  leave = () => endings.forEach((end) => end());
+  show(main, frame);
+  markTab(page);
+  document.title = page.title === "Overview" ? "Unspent" : `${page.title} · Unspent`;
+  const context = {
+    // Ends with the page.
+    on: (topic, callback) => endings.push(subscribe(topic, callback)),
+    every: (ms, callback) => {
+      const timer = setInterval(callback, ms);
+      endings.push(() => clearInterval(timer));
+    },
+    atEnd: (callback) => endings.push(callback),
+    isCurrent: () => mine === shown,
+    title: (text) => { document.title = `${text} · Unspent`; },
+  };
+  try {
+    await page.show(frame, args, context);
+  } catch (error) {
+    if (context.isCurrent()) show(frame, problem(error));
+  }
+}
+
+function markTab(page) {
+  for (const link of document.querySelectorAll("#tabs a")) {
+    if (link.dataset.tab === page.tab) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function buildTabs() {
+  const links = PAGES.filter((page) => page.inTabs).map((page) =>
+    h("a", { href: `#${page.path}`, "data-tab": page.tab }, page.title));
+  show(document.getElementById("tabs"), links);
+}
+
+function onRoute() {
+  if (location.hash === "#main") return;
+  window.scrollTo(0, 0);
+  route().then(() => main.focus({ preventScroll: true }));
+}
+
+// ---- search and keys
+
+document.getElementById("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const query = field.value.trim();
+  if (!query) return;
+  location.hash = routeOfQuery(query);
+  field.value = "";
+  field.blur();
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    field.focus();
+    field.select();
+  }
+  if (event.key === "Escape" && event.target === field) field.blur();
+});
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
+// ---- the lines around the page
+
+const LINK_STATES = {
+  connecting: "Connecting…",
+  live: "Live",
+  away: "The server doesn’t answer; trying again",
+};
+
+subscribe("link", () => {
+  const state = document.getElementById("link-state");
+  state.dataset.state = live.link;
+  setText(state, LINK_STATES[live.link]);
+});
+
+subscribe("status", () => {
+  useFamily(live.status.family);
+  const chip = document.getElementById("network");
+  chip.hidden = false;
+  setText(chip, words(live.status.network));
+  const stopped = live.status.rooms.filter((room) => room.state === "stopped");
+  const banner = document.getElementById("banner");
+  banner.hidden = stopped.length === 0;
+  if (stopped.length === 0) return;
+  const [first, ...others] = stopped;
+  const more = others.length ? ` (and ${others.length} more)` : "";
+  const text = `The ${first.name} room${more} has stopped: ${first.reason ?? "no reason given"}.`;
+  if (banner.dataset.text === text) return;
+  banner.dataset.text = text;
+  show(banner, h("strong", {}, text), " ", h("a", { href: "#/rooms" }, "What to do"));
+});
+
+// Only what a listener must know is read out: a feed of every block would drown them.
+let announced = 0;
+subscribe("events", () => {
+  const telling = { reorganisation: "The chain was reorganised", room_stopped: "A room stopped" };
+  const event = live.events.find((one) => one.id > announced && telling[one.kind]);
+  announced = live.lastEvent;
+  if (event) setText(document.getElementById("announcer"), telling[event.kind]);
+});
+
+// ---- start
+
+let isLocked = false;
+
+async function locked() {
+  if (isLocked) return;
+  isLocked = true;
+  if (await http.renewSession().catch(() => false)) {
+    location.reload();
+    return;
+  }
+  leave();
+  show(main, signIn(async (token) => {
+    await http.signIn(token);
+    location.reload();
+  }));
+}
+
+buildTabs();
+http.start(locked);
+await http.signInFromAddress();
+addEventListener("hashchange", () => isLocked || onRoute());
+await startLive();
+announced = live.status?.lastEvent ?? 0;
+if (!isLocked) await route();

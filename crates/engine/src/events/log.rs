@@ -1,0 +1,199 @@
+//! The numbered rows and those who wait for them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use metrics::counter;
+use serde_json::Value;
+use tokio::sync::watch;
+use unspent_sql::{Arg, Column, Door, Row, Set, SqlError, Tx};
+
+use super::{
+    Event, EventPage, LogError,
+    kind::{ENGINE, known_kind, known_room},
+};
+use crate::{clock, pulse::Pulse};
+
+/// Events on one page at most.
+pub const MAX_EVENTS: usize = 1_000;
+
+const LAST: &str = "SELECT last_event FROM counter WHERE one = 1";
+const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
+const FIRST: &str = "SELECT MIN(id) FROM events";
+const PAGE: &str = "SELECT id, at, room, kind, wallet, subject, body FROM events
+    WHERE id > $1 ORDER BY id LIMIT $2";
+const FORGET: &str = "DELETE FROM events WHERE id <= $1";
+const INSERT: Set = Set {
+    sqlite: "INSERT INTO events (id, at, room, kind, wallet, subject, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    postgres: "INSERT INTO events (id, at, room, kind, wallet, subject, body)
+        SELECT k.* FROM UNNEST($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
+            $6::text[], $7::text[]) k",
+};
+
+/// An event before it has a number.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEvent {
+    pub(crate) room: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) wallet: Option<String>,
+    pub(crate) subject: Option<String>,
+    pub(crate) body: Value,
+}
+
+impl NewEvent {
+    /// An event of the engine itself.
+    pub(crate) fn engine(kind: &'static str, subject: Option<String>, body: Value) -> Self {
+        Self { room: ENGINE, kind, wallet: None, subject, body }
+    }
+}
+
+/// All events that are still kept.
+pub struct EventLog {
+    door: Arc<Door>,
+    kept: u64,
+    last: AtomicU64,
+    arrived: Pulse,
+    newest: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventLog").field("last", &self.last_id()).finish_non_exhaustive()
+    }
+}
+
+impl EventLog {
+    pub(crate) fn open(door: Arc<Door>, kept: u64) -> Result<Self, LogError> {
+        let last =
+            door.read(|tx| -> Result<u64, LogError> { Ok(tx.one(LAST, &[])?.natural(0)?) })?;
+        let (newest, _) = watch::channel(last);
+        Ok(Self { door, kept, last: AtomicU64::new(last), arrived: Pulse::default(), newest })
+    }
+
+    /// Events after the one numbered `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] when the database can't be read.
+    pub fn after(&self, id: u64, limit: usize) -> Result<EventPage, LogError> {
+        let after = i64::try_from(id).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit.min(MAX_EVENTS)).unwrap_or(0);
+        self.door.read(move |tx| {
+            let last = tx.one(LAST, &[])?.natural(0)?;
+            let first_kept = tx.one(FIRST, &[])?.opt_int(0)?.unwrap_or(0);
+            let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit)])?;
+            let events = rows.iter().map(event).collect::<Result<_, LogError>>()?;
+            let first_kept = u64::try_from(first_kept).unwrap_or(0);
+            Ok(EventPage { events, first_kept, last })
+        })
+    }
+
+    /// The newest event's number; 0 when there is none.
+    pub fn last_id(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is an event after `id`; says whether there is.
+    pub fn wait(&self, after: u64, timeout: Duration) -> bool {
+        let deadline = std::time::Instant::now() + timeout;
+        loop {
+            let known = self.arrived.count();
+            if self.last_id() > after {
+                return true;
+            }
+            let rest = deadline.saturating_duration_since(std::time::Instant::now());
+            if rest.is_zero() || self.arrived.is_stopping() {
+                return false;
+            }
+            self.arrived.wait(known, rest);
+        }
+    }
+
+    /// A receiver that always shows the newest event's number.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// Lets everybody who waits go.
+    pub(crate) fn close(&self) {
+        self.arrived.stop();
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Writes events of the engine itself.
+    pub(crate) fn tell(&self, events: Vec<NewEvent>) -> Result<(), LogError> {
+        self.tell_with(events, |_| Ok(()))
+    }
+
+    /// Writes events together with the mark of how far their room has been told.
+    pub(crate) fn tell_with(
+        &self,
+        events: Vec<NewEvent>,
+        mark: impl Fn(&mut Tx<'_>) -> Result<(), LogError> + Send + 'static,
+    ) -> Result<(), LogError> {
+        let (now, kept, count) = (clock::now(), self.kept, events.len() as u64);
+        let last = self.door.write(move |tx| -> Result<u64, LogError> {
+            mark(tx)?;
+            append(tx, &events, now, kept)
+        })?;
+        counter!("unspent_engine_events_total").increment(count);
+        self.last.fetch_max(last, Ordering::AcqRel);
+        self.newest.send_if_modified(|newest| {
+            let is_newer = last > *newest;
+            *newest = last.max(*newest);
+            is_newer
+        });
+        self.arrived.wake();
+        Ok(())
+    }
+}
+
+fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u64, LogError> {
+    let before = tx.one(LAST, &[])?.int(0)?;
+    if events.is_empty() {
+        return Ok(u64::try_from(before).unwrap_or(0));
+    }
+    let last = before + i64::try_from(events.len()).unwrap_or(0);
+    let optional = |value: fn(&NewEvent) -> &Option<String>| {
+        Column::Texts(events.iter().map(|event| value(event).clone()).collect())
+    };
+    let columns = [
+        Column::ints(before + 1..=last),
+        Column::ints(events.iter().map(|_| at)),
+        Column::texts(events.iter().map(|event| event.room)),
+        Column::texts(events.iter().map(|event| event.kind)),
+        optional(|event| &event.wallet),
+        optional(|event| &event.subject),
+        Column::texts(events.iter().map(|event| event.body.to_string())),
+    ];
+    tx.execute_set(INSERT, &[], &columns)?;
+    tx.execute(MOVE_LAST, &[Arg::Int(last)])?;
+    let forget = last.saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX));
+    if forget > 0 {
+        tx.execute(FORGET, &[Arg::Int(forget)])?;
+    }
+    Ok(u64::try_from(last).unwrap_or(0))
+}
+
+fn event(row: &Row) -> Result<Event, LogError> {
+    let body = row.text(6)?;
+    let damaged = |_| SqlError::Damaged { what: "an event's body is no JSON".into() };
+    Ok(Event {
+        id: row.natural(0)?,
+        at: row.int(1)?,
+        room: known_room(&row.text(2)?),
+        kind: known_kind(&row.text(3)?),
+        wallet: row.opt_text(4)?,
+        subject: row.opt_text(5)?,
+        body: serde_json::from_str(&body).map_err(damaged)?,
+    })
+}

@@ -1,0 +1,127 @@
+//! A thread that runs its jobs one after the other, when they are due or asked for.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use metrics::{counter, histogram};
+use serde_json::json;
+
+use super::{Job, Outcome};
+use crate::{events::kind, shared::Shared, status::JobKind};
+
+/// A job that couldn't run is tried again after this, unless its own pause is shorter.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often the thread looks whether all should end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which thread a job runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Line {
+    /// Jobs on our own data.
+    Upkeep,
+    /// Jobs that wait for the node.
+    Node,
+}
+
+/// Somebody wants a job to run now.
+pub(crate) struct Ask {
+    pub(crate) job: JobKind,
+    pub(crate) reply: Sender<Result<(), String>>,
+}
+
+struct Planned {
+    job: Job,
+    due: Instant,
+}
+
+/// One thread's jobs.
+pub(crate) struct Lane {
+    jobs: Vec<Planned>,
+    asks: Receiver<Ask>,
+    shared: Arc<Shared>,
+    /// Beats of the engine's pulse that have been answered.
+    answered: u64,
+}
+
+impl Lane {
+    pub(crate) fn new(jobs: Vec<Job>, asks: Receiver<Ask>, shared: Arc<Shared>) -> Self {
+        let due = Instant::now();
+        let jobs = jobs.into_iter().map(|job| Planned { job, due }).collect();
+        Self { jobs, asks, shared, answered: 0 }
+    }
+
+    pub(crate) fn run(mut self) {
+        while !self.shared.is_stopping() {
+            self.answer_pulse();
+            let next = self.jobs.iter().map(|planned| planned.due).min();
+            let rest = next.map_or(LOOK_EVERY, |due| due.saturating_duration_since(Instant::now()));
+            match self.asks.recv_timeout(rest.min(LOOK_EVERY)) {
+                Ok(ask) => self.asked(&ask),
+                Err(RecvTimeoutError::Timeout) => self.due(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// News wake the reading of the mempool.
+    fn answer_pulse(&mut self) {
+        let count = self.shared.pulse.count();
+        if std::mem::replace(&mut self.answered, count) == count {
+            return;
+        }
+        let reading = |planned: &&mut Planned| planned.job.kind == JobKind::ReadMempool;
+        if let Some(planned) = self.jobs.iter_mut().find(reading) {
+            planned.due = Instant::now();
+        }
+    }
+
+    fn asked(&mut self, ask: &Ask) {
+        let Some(planned) = self.jobs.iter_mut().find(|p| p.job.kind == ask.job) else { return };
+        let outcome = planned.go(&self.shared, true);
+        let body = match &outcome {
+            Ok(said) => json!({ "job": ask.job.name(), "outcome": said }),
+            Err(reason) => json!({ "job": ask.job.name(), "failed": reason }),
+        };
+        self.shared.tell(kind::JOB_DONE, None, body);
+        // Whoever asked may have gone.
+        let _ = ask.reply.send(outcome.map(|_| ()));
+    }
+
+    fn due(&mut self) {
+        let now = Instant::now();
+        for planned in &mut self.jobs {
+            if planned.due <= now && !self.shared.is_stopping() {
+                // A failure is in the status and the log; the next run tries again.
+                let _ = planned.go(&self.shared, false);
+            }
+        }
+    }
+}
+
+impl Planned {
+    fn go(&mut self, shared: &Shared, is_asked_for: bool) -> Result<String, String> {
+        let (kind, started) = (self.job.kind, Instant::now());
+        shared.board.job_starts(kind);
+        // A fault in one job must not end the others.
+        let run = AssertUnwindSafe(|| (self.job.run)(shared, is_asked_for));
+        let outcome =
+            catch_unwind(run).unwrap_or_else(|_| Err("a fault in the program".to_owned()));
+        let (pause, said, result) = match outcome {
+            Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
+            Ok(Outcome::Later(said)) => (RETRY.min(self.job.every), said.clone(), Err(said)),
+            Err(reason) => {
+                tracing::warn!(job = kind.name(), reason, "a job failed");
+                (self.job.every, format!("failed: {reason}"), Err(reason))
+            }
+        };
+        shared.board.job_ended(kind, &said);
+        counter!("unspent_engine_job_runs_total", "job" => kind.name()).increment(1);
+        histogram!("unspent_engine_job_seconds", "job" => kind.name()).record(started.elapsed());
+        self.due = Instant::now() + pause;
+        result
+    }
+}

@@ -1,0 +1,275 @@
+//! The node's mempool in the wallets: what it holds is recorded, what it lost is flagged, and own
+//! transactions that it doesn't have are sent.
+//!
+//! Invariant: a transaction counts as missing only when the node's tip equals ours before and after
+//! the reading; missing flags it as evicted and never changes its status. One that reappears is
+//! recorded again, which clears the flag. After a start, own pending transactions are sent before
+//! the mempool is read for the first time, so that an older rival in there can't beat them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use bitcoin::{Transaction, Txid};
+use unspent_model::{BlockHash, wallet::Status};
+use unspent_wallet::{
+    Batch, How, Kind, Observed, Room, WalletError, WalletId,
+    history::{Listing, TxSummary},
+    wallets::MAX_PAGE,
+};
+
+use crate::{
+    broadcast, clock,
+    error::BroadcastError,
+    follow::wallet::trouble,
+    jobs::Outcome,
+    shared::Shared,
+    source::{Answer, Node},
+    status::{RoomName, RoomState},
+};
+
+/// Transactions asked of the node, and recorded, at once.
+const AT_ONCE: usize = 200;
+/// Refusals remembered, so that each is told once.
+const REFUSALS_KEPT: usize = 10_000;
+
+/// What the engine knows of the node's mempool.
+pub(crate) struct Mempool {
+    node: Arc<dyn Node>,
+    /// Transactions of the last reading that have been recorded.
+    recorded: HashSet<Txid>,
+    /// How many wallets were at the tip at the last reading.
+    wallets: usize,
+    /// Own transactions have been sent since the start.
+    has_sent: bool,
+    /// What the node last said against a transaction.
+    refusals: HashMap<Txid, String>,
+}
+
+/// A transaction in no block, with its wallet.
+type Unconfirmed = (WalletId, TxSummary);
+
+impl Mempool {
+    pub(crate) fn new(node: Arc<dyn Node>) -> Self {
+        Self {
+            node,
+            recorded: HashSet::new(),
+            wallets: 0,
+            has_sent: false,
+            refusals: HashMap::new(),
+        }
+    }
+
+    /// Reads everything again at the next turn, as after a start.
+    pub(crate) fn forget(&mut self) {
+        self.recorded.clear();
+    }
+
+    /// One reading. `most` bounds what is fetched; the rest comes with the next one.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn read(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
+        let Some(room) = ready_room(shared) else { return Ok(not_at_tip()) };
+        if !self.has_sent {
+            self.send(shared, most)?;
+        }
+        let before = room.tip().map_err(|e| wallet_failed(shared, e))?;
+        let (waiting, wallets) =
+            unconfirmed(&room, before).map_err(|e| wallet_failed(shared, e))?;
+        if wallets == 0 {
+            return Ok(Outcome::Done("there are no wallets at the tip".into()));
+        }
+        if std::mem::replace(&mut self.wallets, wallets) != wallets {
+            // A wallet that has come may own what was passed over before.
+            self.recorded.clear();
+        }
+        let view = self.node.mempool().map_err(|error| error.to_string())?;
+        let held: HashSet<Txid> = view.txids.iter().copied().collect();
+        metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
+        self.recorded.retain(|txid| held.contains(txid));
+        for (_, tx) in waiting.iter().filter(|(_, tx)| tx.evicted_at.is_some()) {
+            self.recorded.remove(&tx.txid);
+        }
+        let fresh = view.txids.iter().filter(|txid| !self.recorded.contains(*txid));
+        let fresh: Vec<Txid> = fresh.take(most).copied().collect();
+        let fetched = self.fetch(shared, &room, &fresh)?;
+        let mut evicted = 0;
+        if view.tip.is_some() && view.tip == before.map(|(_, hash)| hash) {
+            evicted = flag(shared, &room, &waiting, &held, before)?;
+        }
+        if fetched + evicted > 0 {
+            shared.news.wake();
+        }
+        Ok(Outcome::Done(format!(
+            "{} transactions, {fetched} read, {evicted} of ours missing",
+            held.len()
+        )))
+    }
+
+    fn fetch(&mut self, shared: &Shared, room: &Room, fresh: &[Txid]) -> Result<usize, String> {
+        let mut fetched = 0;
+        for some in fresh.chunks(AT_ONCE) {
+            let txs = self.node.transactions(some).map_err(|error| error.to_string())?;
+            let names: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
+            fetched += txs.len();
+            record(room, txs).map_err(|error| wallet_failed(shared, error))?;
+            self.recorded.extend(names);
+        }
+        Ok(fetched)
+    }
+
+    /// Sends own transactions that the node doesn't have: pending ones, and those it dropped.
+    pub(crate) fn send(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
+        let Some(room) = ready_room(shared) else { return Ok(not_at_tip()) };
+        let failed = |error| wallet_failed(shared, error);
+        let tip = room.tip().map_err(failed)?;
+        let (waiting, _) = unconfirmed(&room, tip).map_err(failed)?;
+        let ours = waiting.iter().filter(|(_, tx)| {
+            tx.status == Status::Pending
+                || (tx.status == Status::Published && tx.is_own && tx.evicted_at.is_some())
+        });
+        let (mut sent, mut refused) = (0, 0);
+        for (wallet, tx) in ours.take(most) {
+            match self.send_one(shared, &room, *wallet, tx.txid)? {
+                Answer::Accepted => sent += 1,
+                Answer::Rejected { .. } => refused += 1,
+            }
+        }
+        self.has_sent = true;
+        Ok(Outcome::Done(format!("{sent} sent, {refused} refused")))
+    }
+
+    /// Asks the node; a refusal that was told before isn't told again.
+    fn send_one(
+        &mut self,
+        shared: &Shared,
+        room: &Room,
+        wallet: WalletId,
+        txid: Txid,
+    ) -> Result<Answer, String> {
+        if let Some(said) = self.refusals.get(&txid) {
+            let tx = room.tx(wallet, txid).map_err(|error| wallet_failed(shared, error))?.tx;
+            let answer = self.node.broadcast(&tx).map_err(|error| error.to_string())?;
+            if matches!(&answer, Answer::Rejected { reason } if reason == said) {
+                return Ok(answer);
+            }
+        }
+        let answer = match broadcast::send(shared, &self.node, room, wallet, txid) {
+            Ok(answer) => answer,
+            // It was settled between the listing and now.
+            Err(BroadcastError::NotLive(why)) => Answer::Rejected { reason: why.into() },
+            Err(BroadcastError::Wallet(error)) if error.kind() == Kind::Refused => {
+                Answer::Rejected { reason: error.to_string() }
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        match &answer {
+            Answer::Accepted => {
+                self.refusals.remove(&txid);
+            }
+            Answer::Rejected { reason } => {
+                if self.refusals.len() >= REFUSALS_KEPT {
+                    self.refusals.clear();
+                }
+                self.refusals.insert(txid, reason.clone());
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// The room, if it is at the tip.
+fn ready_room(shared: &Shared) -> Option<Arc<Room>> {
+    let room = shared.wallets()?;
+    if shared.board.state(RoomName::Wallet) != RoomState::Following {
+        return None;
+    }
+    Some(room)
+}
+
+fn not_at_tip() -> Outcome {
+    Outcome::Later("the wallets are not at the tip".into())
+}
+
+/// An error of the room that a person must look at stops its worker.
+fn wallet_failed(shared: &Shared, error: WalletError) -> String {
+    let reason = error.to_string();
+    if !matches!(error.kind(), Kind::Refused) {
+        shared.report_wallet_trouble(trouble(error));
+    }
+    reason
+}
+
+/// Every live transaction in no block, of the wallets at the tip, and how many those are. A wallet
+/// that is behind doesn't know yet what is confirmed.
+fn unconfirmed(
+    room: &Room,
+    tip: Option<(u64, BlockHash)>,
+) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
+    let (mut found, mut count, mut after) = (Vec::new(), 0, None);
+    loop {
+        let page = room.wallets(after)?;
+        let Some(last) = page.last() else { return Ok((found, count)) };
+        after = Some(last.id);
+        for wallet in page.iter().filter(|wallet| wallet.scanned == tip) {
+            count += 1;
+            unconfirmed_of(room, wallet.id, &mut found)?;
+        }
+    }
+}
+
+fn unconfirmed_of(
+    room: &Room,
+    wallet: WalletId,
+    found: &mut Vec<Unconfirmed>,
+) -> Result<(), WalletError> {
+    let mut after = 0;
+    loop {
+        let page = room.txs(wallet, Listing::Unconfirmed(after), MAX_PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        found.extend(page.into_iter().filter(|tx| tx.status.is_live()).map(|tx| (wallet, tx)));
+    }
+}
+
+/// Records what the mempool holds. One that the room refuses doesn't keep out the others.
+fn record(room: &Room, txs: Vec<Transaction>) -> Result<(), WalletError> {
+    let observed = |tx: Transaction| Observed::new(tx, How::Mempool);
+    let batch = Batch { txs: txs.iter().cloned().map(observed).collect(), ..Batch::default() };
+    let refused = match room.record(&batch, clock::now()) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == Kind::Refused => error,
+        Err(error) => return Err(error),
+    };
+    if txs.len() == 1 {
+        tracing::warn!(%refused, "a transaction of the mempool is passed over");
+        return Ok(());
+    }
+    txs.into_iter().try_for_each(|tx| record(room, vec![tx]))
+}
+
+/// Flags transactions of ours that the mempool doesn't hold, if our tip is still the one it was.
+fn flag(
+    shared: &Shared,
+    room: &Room,
+    waiting: &[Unconfirmed],
+    held: &HashSet<Txid>,
+    before: Option<(u64, BlockHash)>,
+) -> Result<usize, String> {
+    let failed = |error| wallet_failed(shared, error);
+    if room.tip().map_err(failed)? != before {
+        return Ok(0);
+    }
+    let missing = waiting.iter().filter(|(_, tx)| {
+        tx.status == Status::Published && tx.evicted_at.is_none() && !held.contains(&tx.txid)
+    });
+    let mut count = 0;
+    for (wallet, tx) in missing {
+        match room.mark_evicted(*wallet, tx.txid, clock::now()) {
+            Ok(()) => count += 1,
+            Err(error) if error.kind() == Kind::Refused => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(count)
+}

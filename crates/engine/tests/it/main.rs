@@ -1,0 +1,24 @@
+//! The promises of the engine, on the simulated network.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    unreachable_pub,
+    missing_docs
+)]
+
+mod faulty;
+mod following;
+mod kill;
+mod mempool;
+mod node;
+mod others;
+mod rig;
+mod running;
+mod stopping;
+mod telling;

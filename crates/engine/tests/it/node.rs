@@ -1,0 +1,249 @@
+//! The whole engine on a real node: paid and paying, fee bumps, reorganisations, restarts of either
+//! side in the middle.
+
+use std::{sync::Arc, time::Duration};
+
+use bitcoin::{Psbt, Txid, bip32::Xpriv, secp256k1::Secp256k1};
+use serde_json::json;
+use unspent_engine::{
+    Engine, RoomName, RoomState,
+    source::{
+        Answer,
+        core::{Auth, CoreConfig, CoreNode},
+    },
+};
+use unspent_model::{
+    Network,
+    wallet::{LockId, Status, select::Rate},
+};
+use unspent_testkit::peers::Knots;
+use unspent_wallet::{
+    Room, WalletId,
+    choose::CoinPolicy,
+    descriptor::{parse_address, show_script},
+    lease::LeaseTerms,
+    pay::{Payment, Signed},
+};
+
+use crate::rig::{quick, wait_for, wallet};
+
+const NETWORK: Network = Network::BitcoinRegtest;
+const REGTEST: bitcoin::Network = bitcoin::Network::Regtest;
+const OURS: u8 = 7;
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    since.as_micros() as i64
+}
+
+/// An engine beside a node.
+struct Pair {
+    node: Knots,
+    engine: Engine,
+    folder: tempfile::TempDir,
+    wallet: WalletId,
+}
+
+impl Pair {
+    fn start(with_zmq: bool) -> Option<Self> {
+        let zmq = ["-zmqpubhashblock={zmq}", "-zmqpubsequence={zmq}"];
+        let node = Knots::start(if with_zmq { &zmq } else { &[] })?;
+        node.make_wallet();
+        node.mine(110);
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Self::engine(&node, &folder);
+        let wallet = wallet(&engine.wallets().unwrap(), "ours", OURS, 0);
+        let pair = Self { node, engine, folder, wallet };
+        pair.settle();
+        Some(pair)
+    }
+
+    fn engine(node: &Knots, folder: &tempfile::TempDir) -> Engine {
+        let origin = CoreNode::new(CoreConfig {
+            url: node.url(),
+            auth: Auth::Cookie(node.cookie()),
+            network: NETWORK,
+            zmq: None,
+            poll: Duration::from_millis(100),
+        });
+        Engine::start(quick(folder.path(), Arc::new(origin))).unwrap()
+    }
+
+    fn room(&self) -> Arc<Room> {
+        self.engine.wallets().unwrap()
+    }
+
+    fn state(&self, room: RoomName) -> RoomState {
+        let rooms = self.engine.status().rooms;
+        rooms.into_iter().find(|status| status.room == room).unwrap().state
+    }
+
+    /// Waits until both rooms are where the node is, then compares what they know.
+    fn settle(&self) {
+        let best = self.node.best_hash();
+        wait_for("both rooms at the node's tip", || {
+            let rooms = self.engine.status().rooms;
+            rooms.iter().all(|status| {
+                status.state == RoomState::Following
+                    && status.tip.as_ref().is_some_and(|tip| tip.hash == best)
+            })
+        });
+        let theirs = self.node.call("gettxoutsetinfo", json!([]));
+        let digest = self.engine.chain().unwrap().digest().unwrap();
+        assert_eq!(Some(digest.coins), theirs["txouts"].as_u64());
+        let total = (theirs["total_amount"].as_f64().unwrap() * 1e8).round();
+        assert_eq!(u64::try_from(digest.value).unwrap(), total as u64);
+        assert_eq!(self.room().audit(self.wallet).unwrap(), Vec::<String>::new());
+    }
+
+    fn mine_and_settle(&self, count: u64) {
+        self.node.mine(count);
+        self.settle();
+    }
+
+    fn our_address(&self, at: usize) -> String {
+        let found = self.room().addresses(self.wallet, 0, 100).unwrap();
+        show_script(&found[at].script, REGTEST)
+    }
+
+    fn tx(&self, txid: Txid) -> Option<(Status, bool)> {
+        let found = self.room().tx(self.wallet, txid).ok()?.summary;
+        Some((found.status, found.height.is_some()))
+    }
+
+    fn wait_tx(&self, txid: Txid, wanted: (Status, bool)) {
+        wait_for(&format!("{txid} to be {wanted:?}"), || self.tx(txid) == Some(wanted));
+    }
+
+    fn terms() -> LeaseTerms {
+        LeaseTerms::new(LockId::new(&[OURS; 32]).unwrap())
+    }
+
+    /// Signs, hands over and sends.
+    fn send(&self, mut psbt: Psbt) -> Txid {
+        let master = Xpriv::new_master(REGTEST, &[OURS; 32]).unwrap();
+        psbt.sign(&master, &Secp256k1::new()).unwrap();
+        let (lock, signed) = (Self::terms().lock, Signed::Psbt(Box::new(psbt)));
+        let done = self.room().finalize(self.wallet, signed, Some(lock), false, now());
+        let (txid, _) = done.unwrap();
+        // The engine's own rounds may have sent it already; the node then says that it has it.
+        assert_eq!(self.engine.broadcast(self.wallet, txid).unwrap(), Answer::Accepted);
+        self.wait_tx(txid, (Status::Published, false));
+        txid
+    }
+
+    fn pay(&self, to: &str, sats: u64) -> Txid {
+        let payment = Payment {
+            outputs: vec![(parse_address(to, REGTEST).unwrap(), sats)],
+            rate: Rate { sat_per_kwu: 500 },
+            policy: CoinPolicy::default(),
+            change_account: None,
+            terms: Self::terms(),
+        };
+        self.send(self.room().pay(self.wallet, &payment, now()).unwrap().psbt)
+    }
+
+    fn bump(&self, txid: Txid) -> Txid {
+        let rate = Rate { sat_per_kwu: 2_500 };
+        let policy = CoinPolicy::default();
+        let room = self.room();
+        let unsigned = room.bump(self.wallet, txid, rate, &policy, Self::terms(), now()).unwrap();
+        self.send(unsigned.psbt)
+    }
+
+    fn knows(&self, txid: Txid) -> bool {
+        let held = self.node.call("getrawmempool", json!([]));
+        held.as_array().unwrap().iter().any(|name| name == &json!(txid.to_string()))
+    }
+}
+
+fn parse(txid: &str) -> Txid {
+    txid.parse().unwrap()
+}
+
+fn paid_and_paying(with_zmq: bool) {
+    let Some(pair) = Pair::start(with_zmq) else { return };
+    let first = pair.node.send(&pair.our_address(0), 1_000_000);
+    pair.wait_tx(parse(&first), (Status::Published, false));
+    let bumped = pair.node.bump_fee(&first);
+    pair.wait_tx(parse(&bumped), (Status::Published, false));
+    assert_eq!(pair.tx(parse(&first)), Some((Status::Replaced, false)));
+    pair.mine_and_settle(1);
+    assert_eq!(pair.tx(parse(&bumped)), Some((Status::Published, true)));
+    let theirs = pair.node.new_address();
+    let payment = pair.pay(&theirs, 250_000);
+    let better = pair.bump(payment);
+    assert_eq!(pair.tx(payment), Some((Status::Replaced, false)));
+    assert!(pair.knows(better) && !pair.knows(payment), "the node replaced it too");
+    pair.mine_and_settle(1);
+    assert_eq!(pair.tx(better), Some((Status::Published, true)));
+    let received = pair.node.call("getreceivedbyaddress", json!([theirs]));
+    assert_eq!(received.as_f64(), Some(0.0025));
+    // The last two blocks go: the payments wait again, and are mined again.
+    let height = pair.node.call("getblockcount", json!([])).as_u64().unwrap();
+    let fork = pair.node.call("getblockhash", json!([height - 1]));
+    pair.node.invalidate(fork.as_str().unwrap());
+    pair.wait_tx(better, (Status::Published, false));
+    // Ours names the height it was made at, so the node dropped it and won't have it on the shorter
+    // chain; when the chain has grown again it is sent again.
+    pair.mine_and_settle(3);
+    wait_for("the node to have our payment again", || pair.knows(better));
+    pair.mine_and_settle(1);
+    assert_eq!(pair.tx(better), Some((Status::Published, true)));
+    let balance = pair.room().balance(pair.wallet, 1, now()).unwrap();
+    let fee = pair.room().tx(pair.wallet, better).unwrap().summary.fee.unwrap();
+    assert_eq!(balance.total(), u128::from(750_000 - fee));
+}
+
+#[test]
+fn a_wallet_is_paid_and_pays_through_a_node_that_publishes() {
+    paid_and_paying(true);
+}
+
+#[test]
+fn a_wallet_is_paid_and_pays_through_a_node_that_is_polled() {
+    paid_and_paying(false);
+}
+
+#[test]
+fn node_and_daemon_may_be_restarted_in_the_middle() {
+    let Some(mut pair) = Pair::start(true) else { return };
+    let paid = parse(&pair.node.send(&pair.our_address(0), 500_000));
+    pair.mine_and_settle(1);
+    let waiting = pair.pay(&pair.node.new_address(), 100_000);
+    pair.node.stop();
+    wait_for("the rooms to wait for the node", || {
+        [RoomName::Chain, RoomName::Wallet]
+            .iter()
+            .all(|room| matches!(pair.state(*room), RoomState::Waiting { .. }))
+    });
+    // It comes back with another cookie and whatever mempool it kept.
+    pair.node.start_again();
+    pair.node.call("loadwallet", json!(["tests"]));
+    pair.mine_and_settle(1);
+    wait_for("the payment to be mined or waiting", || {
+        pair.tx(waiting).is_some_and(|(status, _)| status == Status::Published)
+    });
+    // While the daemon is away, the chain it knows is replaced.
+    let address = pair.our_address(1);
+    pair.engine.shutdown();
+    let height = pair.node.call("getblockcount", json!([])).as_u64().unwrap();
+    let fork = pair.node.call("getblockhash", json!([height - 4]));
+    pair.node.invalidate(fork.as_str().unwrap());
+    let second = parse(&pair.node.send(&address, 300_000));
+    pair.node.mine(8);
+    pair.engine = Pair::engine(&pair.node, &pair.folder);
+    pair.settle();
+    // The node's own payment names a height too, and its wallet takes its time to send it again.
+    let theirs = pair.node.call("gettransaction", json!([paid.to_string()]));
+    pair.node.call("sendrawtransaction", json!([theirs["hex"]]));
+    for txid in [paid, waiting, second] {
+        wait_for("the node to have it, or to have mined it", || {
+            pair.knows(txid) || pair.tx(txid) == Some((Status::Published, true))
+        });
+    }
+    pair.mine_and_settle(1);
+    for txid in [paid, waiting, second] {
+        assert_eq!(pair.tx(txid), Some((Status::Published, true)), "{txid}");
+    }
+}
