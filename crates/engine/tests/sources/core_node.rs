@@ -437,3 +437,46 @@ fn large_blocks_come_through_whole() {
     assert_eq!(chain.blocks.len(), blocks.len());
     assert!(chain.blocks.iter().zip(&blocks).all(|(block, raw)| *block.bytes == **raw));
 }
+
+/// Reads so many blocks, then leaves the reader in the middle of its catching up.
+fn begin(node: &Knots, blocks: usize) -> (Box<dyn Source>, Chain) {
+    let mut source = core(node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    let mut chain = Chain::default();
+    for _ in 0..blocks {
+        assert!(chain.step(&mut *source, Duration::ZERO).unwrap());
+    }
+    (source, chain)
+}
+
+#[test]
+fn a_node_that_goes_away_in_the_middle_of_catching_up_is_met_again() {
+    let Some(mut node) = Knots::start(&[]) else { return };
+    node.mine_to(3000, NOBODY);
+    let (mut source, mut chain) = begin(&node, 100);
+    node.stop();
+    let error = loop {
+        match chain.step(&mut *source, Duration::ZERO) {
+            Ok(moved) => assert!(moved),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_passing(), "{error}");
+    assert!(chain.blocks.len() < 3001, "all had been fetched before: mine more blocks");
+    node.start_again();
+    assert_eq!(source.intersect(&chain.points()).unwrap(), chain.tip());
+    chain.catch_up(&mut *source);
+    assert_eq!((chain.blocks.len(), shown(chain.tip())), (3001, node.best_hash()));
+}
+
+#[test]
+fn a_reorganisation_in_the_middle_of_catching_up_is_followed() {
+    let Some(node) = start(&[]) else { return };
+    node.mine_to(3000, NOBODY);
+    let (mut source, mut chain) = begin(&node, 150);
+    node.invalidate(&shown(Some(chain.blocks[120].point)));
+    node.mine(70);
+    chain.catch_up(&mut *source);
+    assert_eq!((chain.blocks.len(), shown(chain.tip())), (190, node.best_hash()));
+    assert_eq!(chain.rollbacks.len(), 1);
+}
