@@ -4,6 +4,7 @@ use std::{error::Error, fmt, io, process::ExitCode};
 
 use serde::Serialize;
 use unspent_chain::{ApplyError, OpenError, OptionsError, QueryError, RollbackError, StoreError};
+use unspent_engine::files::FilesError;
 use unspent_model::Kind;
 use unspent_networks::address::AddressError;
 use unspent_wallet::WalletError;
@@ -163,6 +164,10 @@ fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
         if let Some(fault) = cause.downcast_ref::<Fault>() {
             return (fault.code, fault.hint.clone());
         }
+        if let Some(error) = cause.downcast_ref::<FilesError>() {
+            let (code, hint) = files(error);
+            return (code, hint.map(str::to_owned));
+        }
         if cause.is::<AddressError>() || cause.is::<OptionsError>() {
             return ("usage", None);
         }
@@ -174,6 +179,32 @@ fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
         }
     }
     ("failed", None)
+}
+
+/// Files that can't be read: what kind of error that is, and what to do about it.
+fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
+    match error {
+        FilesError::NoFiles(_) => {
+            let hint = "known names: *.chunk, *.cbor, blk*.dat, *.blk, each also with .zst; a file \
+                        named by hand is always read";
+            ("input", Some(hint))
+        }
+        FilesError::OtherNetwork { .. } => ("input", Some("give the right --network")),
+        FilesError::NoBlock { .. } => {
+            ("input", Some("check the network, and the key in xor.dat if there is one"))
+        }
+        FilesError::TooDeep(_) | FilesError::BadKey(_) | FilesError::TooLarge { .. } => {
+            ("input", None)
+        }
+        FilesError::Interrupted => ("interrupted", None),
+        FilesError::Unknown => ("bug", Some("this is a defect of the program; please report it")),
+        FilesError::Unreadable { .. }
+        | FilesError::Packed { .. }
+        | FilesError::NoRoom { .. }
+        | FilesError::Frames { .. }
+        | FilesError::Chunk { .. }
+        | FilesError::Block { .. } => ("failed", None),
+    }
 }
 
 /// Questions that are wrong in themselves, whatever the folder holds.

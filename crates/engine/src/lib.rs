@@ -2,6 +2,7 @@
 //!
 //! | module | keeps |
 //! |---|---|
+//! | [`files`] | files of blocks: finding, cataloguing, reading |
 //! | [`source`] | the port behind which nodes, files and the simulated network stand |
 //! | [`config`] | what an engine is told at its start |
 //! | [`engine`] | the running engine and its handle |
@@ -55,6 +56,7 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod events;
+pub mod files;
 mod follow;
 mod jobs;
 pub mod lock;

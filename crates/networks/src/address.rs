@@ -83,11 +83,6 @@ pub fn show_stake_address(network: Network, addr: &[u8]) -> String {
     shown.unwrap_or_else(|| hex::encode(addr))
 }
 
-/// The fixed-size name of an address in an index: its Blake2b-224.
-pub fn address_key(addr: &[u8]) -> [u8; 28] {
-    blake2b(addr)
-}
-
 /// Blake2b of `N` bytes.
 pub(crate) fn blake2b<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let hash = blake2b_simd::Params::new().hash_length(N).hash(bytes);

@@ -10,7 +10,7 @@ use unspent_model::{
 };
 use unspent_networks::{
     DecodeError,
-    address::{address_key, show_address, show_stake_address},
+    address::{show_address, show_stake_address},
     cardano::{framing::split_cbor_items, genesis::genesis_coins},
     decode_block,
 };
@@ -278,10 +278,6 @@ fn check_derived(block: &Block<Output>) {
         if let Some(stake) = &output.stake_addr {
             assert!(show_stake_address(Network::CardanoPreview, stake).starts_with("stake_test1"));
         }
-        assert_eq!(
-            address_key(&output.addr),
-            *pallas_crypto::hash::Hasher::<224>::hash(&output.addr)
-        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Block files cut into blocks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 use unspent_model::Network;
 use unspent_networks::{
@@ -38,10 +38,21 @@ fn scan(file: &[u8], key: XorKey) -> Result<Vec<Found>, FramingError> {
     let all = Scanner::new(NETWORK, file, key).unwrap().collect::<Result<Vec<_>, _>>();
     let slowly = Scanner::new(NETWORK, Trickle(file), key).unwrap();
     let slowly = slowly.collect::<Result<Vec<_>, _>>();
-    match (&all, &slowly) {
-        (Ok(all), Ok(slowly)) => assert_eq!(all, slowly),
-        (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
-        (one, other) => panic!("{one:?} or {other:?}"),
+    let seeking = Scanner::seeking(NETWORK, Cursor::new(file), key, 0).unwrap();
+    let seeking = seeking.collect::<Result<Vec<_>, _>>();
+    for other in [&slowly, &seeking] {
+        match (&all, other) {
+            (Ok(all), Ok(other)) => assert_eq!(all, other),
+            (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
+            (one, other) => panic!("{one:?} or {other:?}"),
+        }
+    }
+    // Going on after any block finds the rest.
+    for (i, found) in all.iter().flatten().enumerate() {
+        let after = found.offset + found.length as u64;
+        let rest = Scanner::seeking(NETWORK, Cursor::new(file), key, after).unwrap();
+        let rest = rest.collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(rest, all.as_ref().unwrap()[i + 1..]);
     }
     all
 }

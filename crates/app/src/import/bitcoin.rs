@@ -1,19 +1,16 @@
 //! Bitcoin: all headers first, then the blocks of the best branch in the order of the chain.
 
-use std::{path::Path, path::PathBuf, sync::Arc};
+use std::path::Path;
 
-use bitcoin::{consensus::encode::serialize, constants::genesis_block};
+use unspent_engine::files::{FileBlock, catalogue::Catalogue, find::InputFile, first_block};
 use unspent_model::{BlockHash, Network, chain::Work};
 
 use super::{
     branch::{self, Choice, Limits},
-    catalogue::Catalogue,
-    files::InputFile,
     look::Look,
-    pipeline::{self, Place, RawBlock},
+    pipeline,
     plan::{Plan, Stored},
 };
-use crate::fault::Fault;
 
 /// Finds all blocks, chooses the branch, and makes sure that a better one can be read.
 pub(crate) fn plan(
@@ -24,13 +21,13 @@ pub(crate) fn plan(
     limits: &Limits,
     look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
-    let mut catalogue = Catalogue::build(network, files, workroom, look)?;
+    let mut catalogue = Catalogue::build(network, files, workroom, &|| look.goes_on())?;
     let choice = branch::choose(network, &mut catalogue, stored, limits)?;
     if choice.fork.is_some() {
         check_readable(network, &mut catalogue, stored, &choice)?;
     }
     let Choice { blocks, fork, needs_genesis, left_out } = choice;
-    let genesis = if needs_genesis { Some(first_block(network)?) } else { None };
+    let genesis = first_block(network).filter(|_| needs_genesis);
     let coming = blocks.len() as u64 + u64::from(needs_genesis);
     let source = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
     Ok(Plan { source, coming, fork, left_out })
@@ -59,37 +56,21 @@ fn check_readable(
     Ok(())
 }
 
-/// The block that every chain of the network starts with, for files that leave it out.
-fn first_block(network: Network) -> anyhow::Result<RawBlock> {
-    let parameters = match network {
-        Network::Bitcoin => bitcoin::Network::Bitcoin,
-        Network::BitcoinTestnet4 => bitcoin::Network::Testnet4,
-        Network::BitcoinSignet => bitcoin::Network::Signet,
-        Network::BitcoinRegtest => bitcoin::Network::Regtest,
-        Network::CardanoMainnet | Network::CardanoPreprod | Network::CardanoPreview => {
-            return Err(Fault::bug("Cardano has no first block").into());
-        }
-    };
-    let file = Arc::new(PathBuf::from("the built-in first block"));
-    let place = Place { file, offset: 0, height: Some(0) };
-    Ok(RawBlock { place, bytes: serialize(&genesis_block(parameters)) })
-}
-
 /// The chosen blocks, read one after the other from wherever they lie.
 struct InChainOrder {
     catalogue: Catalogue,
-    genesis: Option<RawBlock>,
+    genesis: Option<FileBlock>,
     blocks: std::vec::IntoIter<(BlockHash, u64)>,
 }
 
 impl Iterator for InChainOrder {
-    type Item = anyhow::Result<RawBlock>;
+    type Item = anyhow::Result<FileBlock>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(genesis) = self.genesis.take() {
             return Some(Ok(genesis));
         }
         let (hash, height) = self.blocks.next()?;
-        Some(self.catalogue.read(&hash, Some(height)))
+        Some(self.catalogue.read(&hash, Some(height)).map_err(Into::into))
     }
 }

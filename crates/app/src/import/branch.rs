@@ -7,13 +7,11 @@ use std::{cmp::Ordering, collections::HashSet};
 
 use anyhow::Context;
 use unspent_chain::Target;
+use unspent_engine::files::catalogue::Catalogue;
 use unspent_model::{BlockHash, Network, chain::Work, headers::Branch};
 use unspent_networks::{DecodeError, decode_block, genesis_hash};
 
-use super::{
-    catalogue::Catalogue,
-    plan::{Fork, LeftOut, Stored},
-};
+use super::plan::{Fork, LeftOut, Stored};
 use crate::fault::Fault;
 
 /// The blocks to apply.

@@ -3,14 +3,16 @@
 use std::{io::Read, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
+use unspent_engine::files::{
+    FileBlock, FilesError, Place,
+    chunks::{self, ChunkReader},
+    find::InputFile,
+};
 use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
 
 use super::{
-    chunks::{self, ChunkReader},
-    files::InputFile,
     look::Look,
-    pipeline::{Place, RawBlock},
     plan::{LeftOut, Plan, Stored},
 };
 
@@ -64,9 +66,7 @@ fn count_between(
 ) -> anyhow::Result<u64> {
     let mut reader = ChunkReader::new(chunks::open(file)?);
     let mut count = 0;
-    while let Some((offset, item)) =
-        reader.next_item().with_context(|| chunks::in_file(&file.path))?
-    {
+    while let Some((offset, item)) = reader.next_item().map_err(FilesError::chunk(&file.path))? {
         let place = Place { file: Arc::new(file.path.clone()), offset, height: None };
         let block = decode_block(network, &item, None).with_context(|| place.name())?;
         let height = block.header.point.height;
@@ -88,13 +88,13 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn read(&mut self) -> anyhow::Result<Option<RawBlock>> {
+    fn read(&mut self) -> anyhow::Result<Option<FileBlock>> {
         loop {
             if let Some((file, reader)) = &mut self.current {
-                let item = reader.next_item().with_context(|| chunks::in_file(file))?;
+                let item = reader.next_item().map_err(FilesError::chunk(file))?;
                 if let Some((offset, bytes)) = item {
                     let place = Place { file: file.clone(), offset, height: None };
-                    return Ok(Some(RawBlock { place, bytes }));
+                    return Ok(Some(FileBlock { place, bytes }));
                 }
             }
             let Some(next) = self.files.next() else { return Ok(None) };
@@ -105,7 +105,7 @@ impl Chunks {
 }
 
 impl Iterator for Chunks {
-    type Item = anyhow::Result<RawBlock>;
+    type Item = anyhow::Result<FileBlock>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()

@@ -2,7 +2,9 @@
 
 use indicatif::ProgressBar;
 
-use crate::{fault::Fault, interrupt::Interrupt};
+use unspent_engine::files::FilesError;
+
+use crate::interrupt::Interrupt;
 
 /// Shows how many files have been looked through, and stops when asked to.
 pub(crate) struct Look<'a> {
@@ -16,14 +18,15 @@ impl<'a> Look<'a> {
         Self { bar, interrupt }
     }
 
-    /// The next file is looked at.
-    ///
-    /// # Errors
-    ///
-    /// When somebody asked to stop.
-    pub(crate) fn step(&self) -> Result<(), Fault> {
+    /// The next file is looked at, unless somebody asked to stop.
+    pub(crate) fn goes_on(&self) -> bool {
         self.bar.inc(1);
-        if self.interrupt.asked() { Err(Fault::interrupted()) } else { Ok(()) }
+        !self.interrupt.asked()
+    }
+
+    /// As [`Look::goes_on`], as an error.
+    pub(crate) fn step(&self) -> Result<(), FilesError> {
+        if self.goes_on() { Ok(()) } else { Err(FilesError::Interrupted) }
     }
 }
 

@@ -7,15 +7,11 @@ mod apply;
 mod bitcoin;
 mod branch;
 mod cardano;
-pub(crate) mod catalogue;
-mod chunks;
-pub(crate) mod files;
 pub(crate) mod look;
 mod pipeline;
 mod plan;
 mod progress;
 mod summary;
-pub(crate) mod workroom;
 
 use std::{
     io::Read,
@@ -25,6 +21,11 @@ use std::{
 
 use anyhow::Context;
 use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
+use unspent_engine::files::{
+    chunks,
+    find::{self, InputFile},
+    workroom::Workroom,
+};
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::cardano::genesis::genesis_coins;
 
@@ -33,11 +34,9 @@ pub(crate) use summary::Summary;
 
 use self::{
     branch::Limits,
-    files::InputFile,
     look::Look,
     pipeline::Blocks,
     plan::{Fork, Plan, Stored},
-    workroom::Workroom,
 };
 use crate::{cli::OptionArgs, fault::Fault, interrupt::Interrupt};
 
@@ -71,7 +70,7 @@ pub(crate) fn run(
     let network = network(request, known.as_ref())?;
     let options = request.options.resolve(network, known.as_ref())?;
     let genesis = read_genesis(network, request.genesis)?;
-    let files = files::find(request.paths)?;
+    let files = find::find(request.paths)?;
     let workroom = Workroom::new(request.data_dir);
     let look = Look::new(show.counter(files.len() as u64, "files looked through"), interrupt);
     let make_plan = |stored: Stored| make_plan(request, network, files, &workroom, &stored, &look);
@@ -129,8 +128,7 @@ pub(crate) fn read_genesis(
         return Ok(Vec::new());
     }
     let files = paths.iter().map(|path| {
-        let packed = path.extension().is_some_and(|ending| ending == "zst");
-        let file = InputFile { path: path.clone(), is_packed: packed };
+        let file = InputFile::new(path.clone());
         let mut bytes = Vec::new();
         let read = chunks::open(&file)?.take(GENESIS_LIMIT + 1).read_to_end(&mut bytes);
         let length = read.with_context(|| format!("can't read {}", path.display()))?;

@@ -6,14 +6,13 @@
 
 use std::{
     num::NonZero,
-    path::PathBuf,
-    sync::Arc,
     thread::{self, JoinHandle},
 };
 
 use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use unspent_chain::{PreparedBlock, prepare};
+use unspent_engine::files::{FileBlock, Place};
 use unspent_model::Network;
 use unspent_networks::decode_block;
 
@@ -28,33 +27,6 @@ const BATCHES_AHEAD: usize = 6;
 /// More decoders than this only wait for the thread that applies.
 const MOST_DECODERS: usize = 8;
 
-/// Where a block lies.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// The file, as the user knows it.
-    pub(crate) file: Arc<PathBuf>,
-    /// Where in the (unpacked) file.
-    pub(crate) offset: u64,
-    /// Its height, where that is known before decoding.
-    pub(crate) height: Option<u64>,
-}
-
-impl Place {
-    /// How errors name the place.
-    pub(crate) fn name(&self) -> String {
-        let height = self.height.map(|height| format!(", height {height}")).unwrap_or_default();
-        format!("block at byte {} of {}{height}", self.offset, self.file.display())
-    }
-}
-
-/// A block as it was read.
-pub(crate) struct RawBlock {
-    /// Where it lies.
-    pub(crate) place: Place,
-    /// Its bytes.
-    pub(crate) bytes: Vec<u8>,
-}
-
 /// A block ready to be applied.
 pub(crate) struct ReadyBlock {
     /// Where it lies.
@@ -64,12 +36,12 @@ pub(crate) struct ReadyBlock {
 }
 
 /// Where raw blocks come from.
-pub(crate) type Source = Box<dyn Iterator<Item = anyhow::Result<RawBlock>> + Send>;
+pub(crate) type Source = Box<dyn Iterator<Item = anyhow::Result<FileBlock>> + Send>;
 
 type Decoded = Vec<anyhow::Result<ReadyBlock>>;
 
 struct Job {
-    raw: Vec<RawBlock>,
+    raw: Vec<FileBlock>,
     reply: Sender<Decoded>,
 }
 
@@ -129,8 +101,8 @@ fn decode_all(network: Network, inbox: &Receiver<Job>) {
 }
 
 /// Decodes one block and names its place when that fails.
-pub(crate) fn decode(network: Network, raw: RawBlock) -> anyhow::Result<ReadyBlock> {
-    let RawBlock { place, bytes } = raw;
+pub(crate) fn decode(network: Network, raw: FileBlock) -> anyhow::Result<ReadyBlock> {
+    let FileBlock { place, bytes } = raw;
     let block = decode_block(network, &bytes, place.height).with_context(|| place.name())?;
     Ok(ReadyBlock { place, block: prepare(block) })
 }
@@ -163,7 +135,7 @@ fn read_all(source: Source, jobs: &Sender<Job>, outbox: &Sender<Receiver<Decoded
 }
 
 /// Queues a batch for decoding and its answer for applying; `false` when nobody wants it any more.
-fn hand_over(raw: Vec<RawBlock>, jobs: &Sender<Job>, outbox: &Sender<Receiver<Decoded>>) -> bool {
+fn hand_over(raw: Vec<FileBlock>, jobs: &Sender<Job>, outbox: &Sender<Receiver<Decoded>>) -> bool {
     let (reply, answer) = bounded(1);
     jobs.send(Job { raw, reply }).is_ok() && outbox.send(answer).is_ok()
 }

@@ -3,6 +3,7 @@
 use bitcoin::{Block, consensus::encode};
 use indicatif::ProgressBar;
 use serde_json::json;
+use unspent_engine::files::{catalogue::Catalogue, find, workroom::Workroom};
 use unspent_model::{BlockHash, headers::Branch};
 use unspent_wallet::{WalletError, block::PlacedBlock, reorg::Comparison};
 
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     cli::Cli,
     fault::{Fault, Outcome},
-    import::{catalogue::Catalogue, files, look::Look, workroom::Workroom},
+    import::look::Look,
     interrupt::Interrupt,
     output::{Output, facts},
 };
@@ -58,13 +59,13 @@ impl Source {
 
 fn open_source(cli: &Cli, desk: &Desk, args: &ScanArgs) -> anyhow::Result<Source> {
     let network = desk.room.network();
-    let found = files::find(&args.paths)?;
+    let found = find::find(&args.paths)?;
     let interrupt = Interrupt::listen();
     let workroom = Workroom::new(&cli.data_dir());
     let folder =
         if found.iter().any(|file| file.is_packed) { workroom.open()? } else { cli.data_dir() };
     let look = Look::new(ProgressBar::hidden(), &interrupt);
-    let mut catalogue = Catalogue::build(network, &found, &folder, &look)?;
+    let mut catalogue = Catalogue::build(network, &found, &folder, &|| look.goes_on())?;
     let best = catalogue.tree.best_branches().into_iter().max_by_key(|branch| branch.work);
     let branch = best.ok_or_else(|| Fault::input("there are no blocks in these files"))?;
     let start = start_height(&mut catalogue, &branch, network)?;

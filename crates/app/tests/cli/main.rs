@@ -13,5 +13,6 @@ mod bitcoin;
 mod cardano;
 mod demo;
 mod faults;
+mod node;
 mod run;
 mod simulated;

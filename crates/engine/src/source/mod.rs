@@ -11,6 +11,7 @@
 
 pub mod cardano;
 pub mod core;
+pub mod folder;
 pub mod sim;
 
 use std::{sync::Arc, time::Duration};

@@ -23,7 +23,7 @@ use unspent_networks::{
 use unspent_testkit::data;
 
 use crate::{
-    cardano_server::{CardanoServer, Mischief, NETWORK, NONE, Run},
+    cardano_server::{CardanoServer, Lie, Mischief, NETWORK, NONE, Run},
     follow::Chain,
 };
 
@@ -121,7 +121,7 @@ fn rollbacks_and_broken_connections_end_with_the_same_chain() {
     let Some(run) = first_run() else { return };
     for seed in 0..6 {
         for is_local in [false, true] {
-            let mischief = Mischief { seed, rollback_odds: 20, drop_odds: 60, depth: 12 };
+            let mischief = Mischief { seed, rollback_odds: 20, drop_odds: 60, depth: 12, ..NONE };
             let server = CardanoServer::start(run.clone(), mischief, is_local, NETWORK);
             let mut chain = Chain::default();
             follow(&node(&server.address), &mut chain, run.blocks.len());
@@ -137,7 +137,7 @@ fn the_long_run_is_read_through_rollbacks_and_broken_connections() {
     let Some(run) = run(&files) else { return };
     assert_eq!(run.blocks.len(), 26_960);
     for is_local in [false, true] {
-        let mischief = Mischief { seed: 7, rollback_odds: 300, drop_odds: 3000, depth: 40 };
+        let mischief = Mischief { seed: 7, rollback_odds: 300, drop_odds: 3000, depth: 40, ..NONE };
         let server = CardanoServer::start(run.clone(), mischief, is_local, NETWORK);
         let (mut chain, started) = (Chain::default(), Instant::now());
         let connections = follow(&node(&server.address), &mut chain, run.blocks.len());
@@ -172,7 +172,7 @@ fn a_straight_read_of_the_long_run() {
 fn a_rollback_below_what_is_remembered_asks_for_a_new_intersection() {
     let Some(run) = first_run() else { return };
     for is_local in [false, true] {
-        let mischief = Mischief { seed: 3, rollback_odds: 4, drop_odds: 0, depth: 200 };
+        let mischief = Mischief { seed: 3, rollback_odds: 4, drop_odds: 0, depth: 200, ..NONE };
         let server = CardanoServer::start(run.clone(), mischief, is_local, NETWORK);
         let mut source = node(&server.address).open().unwrap();
         let place = run.heads[120].point;
@@ -207,6 +207,35 @@ fn another_network_and_an_absent_node_are_told_apart() {
         drop(server);
         let error = node(&address).open().map(drop).unwrap_err();
         assert!(matches!(error, SourceError::Unreachable { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_lies_is_caught_and_what_came_before_is_good() {
+    let Some(run) = first_run() else { return };
+    let lies = [Lie::OtherBlock, Lie::Gap, Lie::Cut, Lie::StrangePoint, Lie::FewerBlocks];
+    for (lie, is_local) in lies.into_iter().flat_map(|lie| [(lie, false), (lie, true)]) {
+        if (lie, is_local) == (Lie::FewerBlocks, true) {
+            continue; // Whole blocks are not asked for in ranges.
+        }
+        let mischief = Mischief { lie: Some(lie), ..NONE };
+        let server = CardanoServer::start(run.clone(), mischief, is_local, NETWORK);
+        let mut source = node(&server.address).open().unwrap();
+        source.intersect(&[]).unwrap();
+        let mut chain = Chain::default();
+        let error = loop {
+            match chain.step(&mut *source, Duration::from_secs(5)) {
+                Ok(moved) => assert!(moved, "{lie:?}"),
+                Err(error) => break error,
+            }
+        };
+        let is_expected = match lie {
+            Lie::StrangePoint => error.is_passing(),
+            _ => matches!(error, SourceError::Malformed { .. }),
+        };
+        assert!(is_expected, "{lie:?} {is_local}: {error}");
+        assert!((50..=100).contains(&chain.blocks.len()), "{lie:?}: {}", chain.blocks.len());
+        check(&chain, &run, chain.blocks.len());
     }
 }
 
@@ -273,7 +302,7 @@ fn boundary_blocks_share_a_height_and_are_told_apart() {
     }
     let run = Arc::new(Run::new(blocks));
     for is_local in [false, true] {
-        let mischief = Mischief { seed: 5, rollback_odds: 10, drop_odds: 100, depth: 9 };
+        let mischief = Mischief { seed: 5, rollback_odds: 10, drop_odds: 100, depth: 9, ..NONE };
         let server = CardanoServer::start(run.clone(), mischief, is_local, NETWORK);
         let mut chain = Chain::default();
         follow(&node(&server.address), &mut chain, 120);

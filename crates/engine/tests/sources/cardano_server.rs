@@ -87,9 +87,28 @@ pub(crate) struct Mischief {
     pub(crate) drop_odds: u32,
     /// Longest rollback.
     pub(crate) depth: usize,
+    pub(crate) lie: Option<Lie>,
 }
 
-pub(crate) const NONE: Mischief = Mischief { seed: 0, rollback_odds: 0, drop_odds: 0, depth: 0 };
+/// What a server says that isn't so, from its hundredth block on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Lie {
+    /// Another block than the one announced.
+    OtherBlock,
+    /// A block is left out.
+    Gap,
+    /// A block is cut short.
+    Cut,
+    /// A rollback to a block that never was.
+    StrangePoint,
+    /// Fewer blocks than were asked for.
+    FewerBlocks,
+}
+
+pub(crate) const NONE: Mischief =
+    Mischief { seed: 0, rollback_odds: 0, drop_odds: 0, depth: 0, lie: None };
+/// Where lies begin.
+const LIES_FROM: usize = 100;
 
 /// What it did.
 #[derive(Default)]
@@ -117,6 +136,20 @@ impl World {
         }
         self.deeds.rollbacks.fetch_add(1, Ordering::Relaxed);
         self.rng.lock().unwrap().random_range(1..=self.mischief.depth.min(at - 1))
+    }
+
+    fn lies(&self, lie: Lie, at: usize) -> bool {
+        self.mischief.lie == Some(lie) && at >= LIES_FROM
+    }
+
+    /// The block with this number, or a lie.
+    fn block(&self, at: usize) -> Vec<u8> {
+        let block = &self.run.blocks[at];
+        match self.mischief.lie {
+            Some(Lie::OtherBlock) if at >= LIES_FROM => self.run.blocks[at - 7].clone(),
+            Some(Lie::Cut) if at >= LIES_FROM => block[..40].to_vec(),
+            _ => block.clone(),
+        }
     }
 
     fn drops(&self) -> bool {
@@ -222,7 +255,7 @@ async fn serve_local(world: Arc<World>, socket: PathBuf, magic: u64, tell: Tell)
         let NodeServer { plexer, chainsync, .. } = server;
         let world = world.clone();
         tokio::spawn(async move {
-            sync(chainsync, &world, |raw| BlockContent(raw.to_vec())).await;
+            sync(chainsync, &world, |world, at| BlockContent(world.block(at))).await;
             plexer.abort().await;
         });
     }
@@ -233,8 +266,8 @@ async fn answer_pings(mut keepalive: keepalive::Server) {
     std::future::pending::<()>().await;
 }
 
-fn header(raw: &[u8]) -> HeaderContent {
-    let (era, cbor) = header_bytes(raw).unwrap();
+fn header(world: &World, at: usize) -> HeaderContent {
+    let (era, cbor) = header_bytes(&world.run.blocks[at]).unwrap();
     let cbor = cbor.to_vec();
     match u8::try_from(era).unwrap() {
         era @ (0 | 1) => HeaderContent { variant: 0, byron_prefix: Some((era, 0)), cbor },
@@ -243,7 +276,7 @@ fn header(raw: &[u8]) -> HeaderContent {
 }
 
 /// Chain-sync until the client leaves or mischief ends it.
-async fn sync<C>(mut server: Server<C>, world: &World, content: impl Fn(&[u8]) -> C)
+async fn sync<C>(mut server: Server<C>, world: &World, content: impl Fn(&World, usize) -> C)
 where
     Message<C>: pallas_codec::Fragment,
 {
@@ -279,9 +312,13 @@ where
                 let back = world.rollback_from(at);
                 match (sent, back) {
                     (Err(error), _) => Err(error),
+                    (Ok(()), 0) if world.lies(Lie::StrangePoint, at) => {
+                        let point = Wire::Specific(1, vec![9; 32]);
+                        server.send_roll_backward(point, run.tip()).await
+                    }
                     (Ok(()), 0) => {
-                        at += 1;
-                        server.send_roll_forward(content(&run.blocks[at - 1]), run.tip()).await
+                        at += 1 + usize::from(world.lies(Lie::Gap, at));
+                        server.send_roll_forward(content(world, at - 1), run.tip()).await
                     }
                     (Ok(()), back) => {
                         at -= back;
@@ -299,10 +336,10 @@ where
 async fn serve_blocks(mut server: blockfetch::Server, world: &World) {
     while let Ok(Some(blockfetch::BlockRequest((from, to)))) = server.recv_while_idle().await {
         let (from, to) = (world.run.count_to(&from).unwrap(), world.run.count_to(&to).unwrap());
-        let bodies = &world.run.blocks[from - 1..to];
         server.send_start_batch().await.unwrap();
-        for body in bodies {
-            if world.drops() || server.send_block(body.clone()).await.is_err() {
+        let to = if world.lies(Lie::FewerBlocks, to) { to - 1 } else { to };
+        for at in from - 1..to {
+            if world.drops() || server.send_block(world.block(at)).await.is_err() {
                 return;
             }
         }

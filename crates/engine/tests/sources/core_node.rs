@@ -10,11 +10,13 @@ use bitcoin::{Transaction, Txid, consensus::encode::deserialize_hex};
 use serde_json::json;
 use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::source::{
-    Answer, Node, Origin, SourceError, Step,
+    Answer, Node, Origin, Source, SourceError, Step,
     core::{Auth, CoreConfig, CoreNode},
+    folder::{Folder, FolderConfig},
 };
 use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
+use unspent_sim::shape::{ModernChain, Shape};
 use unspent_testkit::peers::Knots;
 
 use crate::follow::Chain;
@@ -76,6 +78,8 @@ fn the_chain_is_read_and_a_reorganisation_goes_back_to_the_fork() {
     assert_eq!((chain.rollbacks.as_slice(), chain.blocks.len()), ([3].as_slice(), 153));
     assert_eq!(chain.blocks[147].point, fork);
     assert_eq!(shown(chain.tip()), node.best_hash());
+    assert_eq!(source.point_at(147).unwrap(), Some(fork));
+    assert_eq!(source.point_at(153).unwrap(), None);
     // Another reader finds its way back by points alone.
     let mut other = core.open().unwrap();
     let points = chain.points();
@@ -362,4 +366,117 @@ fn catching_up_reads_ahead() {
     println!("2501 blocks in {took:?}");
     // One round trip per block takes several times as long.
     assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn its_block_files_are_followed_while_it_writes_them() {
+    let Some(node) = start(&[]) else { return };
+    assert!(node.blocks_folder().join("xor.dat").exists(), "the files are obfuscated");
+    node.mine(110);
+    let room = tempfile::tempdir().unwrap();
+    let files = Folder::new(FolderConfig {
+        paths: vec![node.blocks_folder()],
+        network: NETWORK,
+        unpack_in: room.path().to_owned(),
+        poll: Duration::from_millis(20),
+    });
+    let mut source = files.open().unwrap();
+    source.intersect(&[]).unwrap();
+    let mut chain = Chain::default();
+    chain.catch_up(&mut *source);
+    assert_eq!(shown(chain.tip()), node.best_hash());
+    let until_tip = |chain: &mut Chain, source: &mut dyn Source| {
+        let until = Instant::now() + SOON;
+        while shown(chain.tip()) != node.best_hash() {
+            assert!(Instant::now() < until, "it doesn't get there");
+            chain.step(source, Duration::from_millis(50)).unwrap();
+        }
+    };
+    for _ in 0..20 {
+        node.send(&node.new_address(), 1_000_000);
+        node.mine(1);
+        until_tip(&mut chain, &mut *source);
+    }
+    // A branch that gets more work than the one it leaves.
+    node.invalidate(&shown(Some(chain.blocks[126].point)));
+    node.mine(8);
+    until_tip(&mut chain, &mut *source);
+    assert_eq!((chain.rollbacks.as_slice(), chain.blocks.len()), ([5].as_slice(), 134));
+    // The node itself tells the same.
+    let mut told = Chain::default();
+    let mut source = core(&node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    told.catch_up(&mut *source);
+    let bytes = |chain: &Chain| chain.blocks.iter().map(|b| b.bytes.clone()).collect::<Vec<_>>();
+    assert_eq!(bytes(&told), bytes(&chain));
+}
+
+#[test]
+fn large_blocks_come_through_whole() {
+    let Some(node) = Knots::start(&[]) else { return };
+    let shape = Shape { start_coins: 100_000, ..Shape::default() };
+    let (mut blocks, mut large) = (Vec::new(), 0);
+    for block in ModernChain::new(3, shape) {
+        large += usize::from(block.stats.is_modern());
+        if !blocks.is_empty() {
+            let refused = node.call("submitblock", json!([hex::encode(&block.bytes)]));
+            assert!(refused.is_null(), "{refused}");
+        }
+        blocks.push(block.bytes);
+        if large == 50 {
+            break;
+        }
+    }
+    let mut source = core(&node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    let (mut chain, started) = (Chain::default(), Instant::now());
+    chain.catch_up(&mut *source);
+    let took = started.elapsed();
+    let bytes: usize = blocks.iter().map(Vec::len).sum();
+    println!("{} blocks, {} MB in {took:?}", blocks.len(), bytes / 1_000_000);
+    assert_eq!(chain.blocks.len(), blocks.len());
+    assert!(chain.blocks.iter().zip(&blocks).all(|(block, raw)| *block.bytes == **raw));
+}
+
+/// Reads so many blocks, then leaves the reader in the middle of its catching up.
+fn begin(node: &Knots, blocks: usize) -> (Box<dyn Source>, Chain) {
+    let mut source = core(node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    let mut chain = Chain::default();
+    for _ in 0..blocks {
+        assert!(chain.step(&mut *source, Duration::ZERO).unwrap());
+    }
+    (source, chain)
+}
+
+#[test]
+fn a_node_that_goes_away_in_the_middle_of_catching_up_is_met_again() {
+    let Some(mut node) = Knots::start(&[]) else { return };
+    node.mine_to(3000, NOBODY);
+    let (mut source, mut chain) = begin(&node, 100);
+    node.stop();
+    let error = loop {
+        match chain.step(&mut *source, Duration::ZERO) {
+            Ok(moved) => assert!(moved),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_passing(), "{error}");
+    assert!(chain.blocks.len() < 3001, "all had been fetched before: mine more blocks");
+    node.start_again();
+    assert_eq!(source.intersect(&chain.points()).unwrap(), chain.tip());
+    chain.catch_up(&mut *source);
+    assert_eq!((chain.blocks.len(), shown(chain.tip())), (3001, node.best_hash()));
+}
+
+#[test]
+fn a_reorganisation_in_the_middle_of_catching_up_is_followed() {
+    let Some(node) = start(&[]) else { return };
+    node.mine_to(3000, NOBODY);
+    let (mut source, mut chain) = begin(&node, 150);
+    node.invalidate(&shown(Some(chain.blocks[120].point)));
+    node.mine(70);
+    chain.catch_up(&mut *source);
+    assert_eq!((chain.blocks.len(), shown(chain.tip())), (190, node.best_hash()));
+    assert_eq!(chain.rollbacks.len(), 1);
 }

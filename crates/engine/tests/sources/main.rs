@@ -13,4 +13,5 @@ mod cardano;
 mod cardano_server;
 mod core_hostile;
 mod core_node;
+mod folders;
 mod follow;

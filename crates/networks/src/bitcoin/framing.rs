@@ -5,7 +5,7 @@
 //! zero byte before or after the key is applied. Blocks are in the order of their arrival, not of
 //! the chain.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use unspent_model::Network;
 
@@ -21,6 +21,8 @@ const HEADER_BYTES: usize = 80;
 const PREFIX_BYTES: usize = 8;
 /// Files are read in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
+/// And in pieces of this size when bodies are stepped over: a header, and small blocks around it.
+const SEEKING_BUFFER_BYTES: usize = 32 * 1024;
 
 /// A block file that can't be read on. Blocks before the offset are fine.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +99,37 @@ pub struct Scanner<R> {
     magic: [u8; 4],
     key: XorKey,
     offset: u64,
+    stride: Option<Stride<R>>,
     is_done: bool,
+}
+
+/// How bodies are stepped over in a file whose end is known.
+struct Stride<R> {
+    end: u64,
+    step: fn(&mut BufReader<R>, i64) -> io::Result<()>,
+}
+
+impl<R: Read + Seek> Scanner<R> {
+    /// A scan from `offset` of a file on, with the key of its folder, that steps over the bodies of
+    /// blocks. A frame or padding must stand at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// When the network isn't a Bitcoin network, or the file can't be read at all.
+    pub fn seeking(
+        network: Network,
+        mut file: R,
+        key: XorKey,
+        offset: u64,
+    ) -> Result<Self, FramingError> {
+        let magic = magic(network).ok_or(FramingError::NoFraming(network))?;
+        let unreadable = |source| FramingError::Io { offset, source };
+        let end = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+        let reader = BufReader::with_capacity(SEEKING_BUFFER_BYTES, file);
+        let stride = Some(Stride { end, step: BufReader::seek_relative });
+        Ok(Self { reader, magic, key, offset, stride, is_done: false })
+    }
 }
 
 impl<R: Read> Scanner<R> {
@@ -109,7 +141,7 @@ impl<R: Read> Scanner<R> {
     pub fn new(network: Network, reader: R, key: XorKey) -> Result<Self, FramingError> {
         let magic = magic(network).ok_or(FramingError::NoFraming(network))?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
-        Ok(Self { reader, magic, key, offset: 0, is_done: false })
+        Ok(Self { reader, magic, key, offset: 0, stride: None, is_done: false })
     }
 
     fn find(&mut self) -> Result<Option<Found>, FramingError> {
@@ -134,6 +166,10 @@ impl<R: Read> Scanner<R> {
         let mut window = [0; 4];
         let mut held = 0;
         loop {
+            if window == [0; 4] {
+                // The window holds zeros and still does after more of them.
+                self.skip_zeros()?;
+            }
             held += self.read_some(window.get_mut(held..).unwrap_or_default())?;
             let start = self.offset - held as u64;
             let mut clear = window;
@@ -151,6 +187,20 @@ impl<R: Read> Scanner<R> {
             }
             window.rotate_left(1);
         }
+    }
+
+    /// Steps over a run of zeros at once, up to its last few: a frame may start with zeros.
+    fn skip_zeros(&mut self) -> Result<(), FramingError> {
+        let ready = match self.reader.fill_buf() {
+            Ok(ready) => ready,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(source) => return Err(FramingError::Io { offset: self.offset, source }),
+        };
+        let zeros = ready.iter().take_while(|byte| **byte == 0).count();
+        let count = zeros.saturating_sub(PREFIX_BYTES);
+        self.reader.consume(count);
+        self.offset += count as u64;
+        Ok(())
     }
 
     /// Reads until `into` is full or the file ends.
@@ -178,6 +228,15 @@ impl<R: Read> Scanner<R> {
     }
 
     fn skip(&mut self, mut count: usize, frame: u64) -> Result<(), FramingError> {
+        if let Some(stride) = &self.stride {
+            let after = self.offset + count as u64;
+            let step = i64::try_from(count).ok().filter(|_| after <= stride.end);
+            let step = step.ok_or(FramingError::Torn { offset: frame })?;
+            let stepped = (stride.step)(&mut self.reader, step);
+            stepped.map_err(|source| FramingError::Io { offset: self.offset, source })?;
+            self.offset = after;
+            return Ok(());
+        }
         while count > 0 {
             let ready = match self.reader.fill_buf() {
                 Ok(ready) => ready.len().min(count),

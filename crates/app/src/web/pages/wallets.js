@@ -45,7 +45,7 @@ export async function showWallets(place, _args, context) {
     if (!context.isCurrent()) return;
     more.hidden = !next;
     show(list, items.length === 0
-      ? empty("No wallet yet", "Make one with ", h("code", {}, "unspent wallet create"), ".")
+      ? empty("No wallet yet", "Make one by a POST to ", h("code", {}, "/api/v1/wallets"), ".")
       : items.map(card));
   };
   more.addEventListener("click", () => {

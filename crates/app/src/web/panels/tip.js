@@ -1,10 +1,22 @@
 // The best block, and where blocks come from.
 
 import { h, setText, show } from "../dom.js";
-import { ago, count, hash } from "../format.js";
+import { ago, count, dateTime, hash } from "../format.js";
 import { to } from "../links.js";
 import { live } from "../live.js";
 import { state } from "../parts/state.js";
+
+const LONG_AGO_MS = 2 * 86400000;
+
+// When we got it; else when its miner says it was made, which on a test network may be years ago.
+function age(block) {
+  const applied = live.events.find((event) => event.kind === "block_applied"
+    && event.subject === block.hash);
+  if (applied) return `Applied ${ago(applied.at)}`;
+  if (!block.time) return "\u00a0";
+  const isOld = Date.now() - block.time > LONG_AGO_MS;
+  return `Mined ${isOld ? dateTime(block.time) : ago(block.time)}`;
+}
 
 export const tip = {
   id: "tip",
@@ -14,9 +26,9 @@ export const tip = {
   make(body, context) {
     const height = h("p", { class: "figure", id: "tip-height" }, "–");
     const name = h("p", { class: "tip-hash" }, "\u00a0");
-    const age = h("p", { class: "soft tip-age" }, "\u00a0");
+    const since = h("p", { class: "soft tip-age" }, "\u00a0");
     const source = h("p", { class: "tip-source" }, "\u00a0");
-    show(body, height, name, age, source);
+    show(body, height, name, since, source);
     let shownHash = null;
     const draw = () => {
       const { status, blocks } = live;
@@ -29,13 +41,14 @@ export const tip = {
         show(name, hash(newest.hash, { href: to.block(newest.hash), keep: 12 }));
         shownHash = newest.hash;
       }
-      setText(age, newest.time ? `Mined ${ago(newest.time)}` : "\u00a0");
+      setText(since, age(newest));
       const { connected, error } = status.source;
       show(source, connected ? state("live", status.source.name)
         : state("away", `${status.source.name}: ${error ?? "away"}`));
     };
     context.on("status", draw);
     context.on("blocks", draw);
+    context.on("events", draw);
     draw();
   },
 };

@@ -29,7 +29,7 @@ use crate::source::SourceError;
 /// What may wait for the reader, in KiB.
 const WAITING_KIB: usize = 32 * 1024;
 /// Longer than all deadlines of opening together.
-const OPEN_DEADLINE: Duration = Duration::from_secs(180);
+const OPEN_DEADLINE: Duration = Duration::from_secs(80);
 
 type Sent = (Result<Event, Failure>, u32);
 

@@ -22,7 +22,7 @@ const POINTS_KEPT: usize = 4400;
 /// Points of one question; more would not fit into one segment.
 const POINTS_ASKED: usize = 1000;
 /// A node that is not at its tip tells of the next block earlier than this.
-const STALLED: Duration = Duration::from_secs(180);
+const STALLED: Duration = Duration::from_secs(40);
 
 /// A reader of one node.
 pub(super) struct CardanoSource {

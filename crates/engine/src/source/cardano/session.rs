@@ -23,7 +23,7 @@ use super::{
 /// A node may take this long to pick up.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// A node may take this long over an answer that it has.
-pub(super) const REPLY_DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const REPLY_DEADLINE: Duration = Duration::from_secs(30);
 /// Of a node's own words, no more than this is passed on.
 const WORDS: usize = 200;
 

@@ -110,10 +110,10 @@ async fn listen_for_ever(address: &str, topics: &[&str], heard: &Heard) {
                     heard.ring();
                 }
             }
+            // Something may have been missed.
+            heard.ring();
         }
         time::sleep(RETRY).await;
-        // Something may have been missed.
-        heard.ring();
     }
 }
 

@@ -1,12 +1,7 @@
-//! Some blocks from a place on, and a thread that fetches ahead of the reader.
+//! Some blocks from a place on.
 //!
-//! Blocks come in batches whose size follows the size of the blocks. Invariant: at most
-//! [`BATCHES_AHEAD`] batches wait, and each answer of the node is smaller than the largest allowed,
-//! so memory is bounded.
+//! Blocks come in batches whose size follows the size of the blocks.
 
-use std::{sync::Arc, thread};
-
-use crossbeam_channel::{Receiver, bounded};
 use serde_json::{Value, json};
 use unspent_model::{BlockHash, Point};
 use unspent_networks::bitcoin_header;
@@ -18,12 +13,15 @@ use super::{
 };
 use crate::source::{RawBlock, SourceError};
 
-/// Batches that wait for the reader.
-const BATCHES_AHEAD: usize = 3;
 /// Bytes that a batch should have.
 const BATCH_BYTES: usize = 4 << 20;
 /// The node has no block at that height.
-const OUT_OF_RANGE: i64 = -8;
+pub(super) const OUT_OF_RANGE: i64 = -8;
+
+/// A height and the block that the best chain has there.
+pub(super) type Wanted = (u64, BlockHash);
+/// The node's answers, in the order of the questions.
+pub(super) type Bodies = Vec<Result<HexBytes, Refusal>>;
 
 /// What one look at the node brought.
 pub(super) struct Batch {
@@ -50,11 +48,15 @@ impl BatchSize {
         Self(self.0.min(usize::try_from(blocks).unwrap_or(usize::MAX)).max(1))
     }
 
-    /// Adapts to the size of the blocks seen last, growing slowly.
-    fn learn(&mut self, blocks: &[RawBlock]) {
-        let bytes: usize = blocks.iter().map(|block| block.bytes.len()).sum();
-        let fitting = BATCH_BYTES * blocks.len().max(1) / bytes.max(1);
+    /// Adapts to the mean size of blocks, growing slowly.
+    pub(super) fn learn(&mut self, block_bytes: usize) {
+        let fitting = BATCH_BYTES / block_bytes.max(1);
         self.0 = fitting.clamp(1, BATCH).min(self.0.saturating_mul(2));
+    }
+
+    /// As a count.
+    pub(super) fn blocks(self) -> usize {
+        self.0
     }
 }
 
@@ -62,45 +64,61 @@ impl BatchSize {
 pub(super) fn fetch(
     shared: &Shared,
     place: Option<Point>,
-    size: &mut BatchSize,
+    size: BatchSize,
 ) -> Result<Batch, SourceError> {
     let tip = shared.tip()?;
-    let first = place.map_or(0, |place| place.height.saturating_add(1));
-    let wanted = hashes(shared, first, *size)?;
-    let bodies = loop {
-        let wanted = wanted.get(..size.0.min(wanted.len())).unwrap_or_default();
-        let params: Vec<Value> =
-            wanted.iter().map(|(_, hash)| json!([shared.network.show_hash(&hash.0), 0])).collect();
-        match shared.rpc.batch::<HexBytes>("getblock", &params) {
-            Err(Fault::TooLarge) if size.0 > 1 => size.0 = 1,
-            Err(fault) => return Err(shared.rpc.explain("getblock", fault)),
-            Ok(bodies) => break bodies,
-        }
+    let wanted = hashes(shared, above(place), size)?;
+    let blocks = link(shared, place, &wanted, bodies(shared, &wanted)?)?;
+    Ok(Batch { tip, blocks })
+}
+
+/// The height above a place.
+pub(super) fn above(place: Option<Point>) -> u64 {
+    place.map_or(0, |place| place.height.saturating_add(1))
+}
+
+/// Asks for blocks; only for the first when all together are too large.
+pub(super) fn bodies(shared: &Shared, wanted: &[Wanted]) -> Result<Bodies, SourceError> {
+    let question = |(_, hash): &Wanted| json!([shared.network.show_hash(&hash.0), 0]);
+    let questions: Vec<Value> = wanted.iter().map(question).collect();
+    let ask = |questions: &[Value]| shared.rpc.batch::<HexBytes>("getblock", questions);
+    let answers = match ask(&questions) {
+        Err(Fault::TooLarge) => ask(questions.get(..1).unwrap_or_default()),
+        answers => answers,
     };
+    answers.map_err(|fault| shared.rpc.explain("getblock", fault))
+}
+
+/// Makes blocks of the answers, as long as each is the child of the one before.
+pub(super) fn link(
+    shared: &Shared,
+    place: Option<Point>,
+    wanted: &[Wanted],
+    bodies: Bodies,
+) -> Result<Vec<RawBlock>, SourceError> {
     let mut blocks: Vec<RawBlock> = Vec::with_capacity(bodies.len());
-    for ((height, hash), body) in wanted.into_iter().zip(bodies) {
+    for ((height, hash), body) in wanted.iter().zip(bodies) {
         let HexBytes(bytes) = match body {
             Ok(body) => body,
             // What came before it is good; the next look begins with it.
             Err(_) if !blocks.is_empty() => break,
-            Err(refusal) => return Err(missing(shared, height, refusal)),
+            Err(refusal) => return Err(missing(shared, *height, &refusal)),
         };
         let parent = blocks.last().map(|block| block.point).or(place);
-        match check(shared, height, hash, parent, bytes)? {
+        match check(shared, *height, *hash, parent, bytes)? {
             Some(block) => blocks.push(block),
             None => break,
         }
     }
-    size.learn(&blocks);
-    Ok(Batch { tip, blocks })
+    Ok(blocks)
 }
 
 /// Heights and hashes of the best chain from `first` on.
-fn hashes(
+pub(super) fn hashes(
     shared: &Shared,
     first: u64,
     size: BatchSize,
-) -> Result<Vec<(u64, BlockHash)>, SourceError> {
+) -> Result<Vec<Wanted>, SourceError> {
     let heights = first..first.saturating_add(size.0 as u64);
     let params: Vec<Value> = heights.clone().map(|height| json!([height])).collect();
     let explain = |fault| shared.rpc.explain("getblockhash", fault);
@@ -140,41 +158,9 @@ fn check(
 }
 
 /// A pruned node says so in its words; other reasons may pass.
-fn missing(shared: &Shared, height: u64, refusal: Refusal) -> SourceError {
+fn missing(shared: &Shared, height: u64, refusal: &Refusal) -> SourceError {
     if refusal.message.contains("pruned") {
         return SourceError::Missing { name: shared.rpc.name().to_owned(), height };
     }
     shared.rpc.unreachable(&format!("it doesn't give block {height}: {}", refusal.message))
-}
-
-/// Blocks on their way to a reader that is far behind. Dropping it ends the thread after the batch
-/// under way.
-pub(super) struct Ahead {
-    batches: Receiver<Result<Batch, SourceError>>,
-}
-
-impl Ahead {
-    /// Starts fetching what follows `place`; `None` when there is no thread to be had.
-    pub(super) fn start(shared: Arc<Shared>, place: Option<Point>) -> Option<Self> {
-        let (out, batches) = bounded(BATCHES_AHEAD);
-        let fetch_all = move || {
-            let (mut place, mut size) = (place, BatchSize::default());
-            loop {
-                let batch = fetch(&shared, place, &mut size);
-                let last = batch.as_ref().ok().and_then(|batch| batch.blocks.last());
-                let goes_on = last.is_some();
-                place = last.map(|block| block.point);
-                if out.send(batch).is_err() || !goes_on {
-                    return;
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("blocks ahead".into()).spawn(fetch_all);
-        thread.ok().map(|_| Self { batches })
-    }
-
-    /// The next batch; `None` when there is nothing more ahead.
-    pub(super) fn next(&self) -> Option<Result<Batch, SourceError>> {
-        self.batches.recv().ok()
-    }
 }

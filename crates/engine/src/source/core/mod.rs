@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `rpc` | one call or a batch of one method, with deadlines, size limits and the password |
 //! | `shapes` | the answers, as far as we read them |
-//! | `fetch` | some blocks from a place on, and a thread that fetches ahead of the reader |
+//! | `fetch` | some blocks from a place on |
+//! | `ahead` | threads that fetch for a reader that is far behind |
 //! | `reader` | the reader's place: where the chain has left it, what follows |
 //! | `bell` | wakes a waiting reader when the node publishes a block (ZMQ) |
 //! | `pool` | the mempool and broadcasting |
@@ -14,6 +15,7 @@
 //! What a node says is checked as far as its headers go: a block has the hash that was asked for
 //! and is the child of the reader's place. Whoever decodes a block checks its body.
 
+mod ahead;
 mod bell;
 mod fetch;
 mod pool;

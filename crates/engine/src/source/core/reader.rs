@@ -12,8 +12,9 @@ use unspent_model::{BlockHash, Point};
 
 use super::{
     Shared,
+    ahead::Ahead,
     bell::Bell,
-    fetch::{Ahead, Batch, BatchSize, fetch},
+    fetch::{Batch, BatchSize, OUT_OF_RANGE, fetch},
     rpc::{BATCH, Fault},
     shapes::{HeaderInfo, WireHash, point},
 };
@@ -27,6 +28,8 @@ const POINTS_KEPT: usize = 512;
 const LONGEST_BRANCH: usize = 20_000;
 /// Looks in one step without getting anywhere; a node whose chain changes that often is broken.
 const FRUITLESS_LOOKS: usize = 20;
+/// Between such looks: a node in the middle of a reorganisation needs a moment.
+const FRUITLESS_PAUSE: Duration = Duration::from_millis(50);
 /// The node doesn't know the block.
 const UNKNOWN_BLOCK: i64 = -5;
 
@@ -40,7 +43,6 @@ pub(super) struct CoreSource {
     passed: VecDeque<Point>,
     ready: VecDeque<RawBlock>,
     ahead: Option<Ahead>,
-    size: BatchSize,
 }
 
 /// Where the place stands.
@@ -62,7 +64,6 @@ impl CoreSource {
             passed: VecDeque::new(),
             ready: VecDeque::new(),
             ahead: None,
-            size: BatchSize::default(),
         }
     }
 
@@ -88,7 +89,7 @@ impl CoreSource {
     /// The next fetched block, waiting for the thread ahead where there is one.
     fn fetched(&mut self) -> Result<Option<RawBlock>, SourceError> {
         while self.ready.is_empty() {
-            let Some(ahead) = &self.ahead else { return Ok(None) };
+            let Some(ahead) = &mut self.ahead else { return Ok(None) };
             match ahead.next() {
                 Some(batch) => self.take(batch?),
                 None => self.ahead = None,
@@ -109,8 +110,7 @@ impl CoreSource {
                 return Ok(());
             }
         }
-        let mut size = self.size.at_most(behind);
-        let batch = fetch(&self.shared, self.place, &mut size)?;
+        let batch = fetch(&self.shared, self.place, BatchSize::default().at_most(behind))?;
         self.take(batch);
         Ok(())
     }
@@ -179,6 +179,9 @@ impl CoreSource {
                     return Ok(Step::Backward(point));
                 }
                 View::Behind(blocks) => {
+                    if fruitless > 0 {
+                        thread::sleep(FRUITLESS_PAUSE);
+                    }
                     fruitless += 1;
                     if fruitless > FRUITLESS_LOOKS {
                         return Err(self.contradiction());
@@ -247,5 +250,13 @@ impl Source for CoreSource {
 
     fn tip(&self) -> Option<Point> {
         self.tip
+    }
+
+    fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
+        match self.shared.rpc.ask("getblockhash", json!([height])) {
+            Ok(WireHash(hash)) => Ok(Some(point(height, hash))),
+            Err(Fault::Refused(refusal)) if refusal.code == OUT_OF_RANGE => Ok(None),
+            Err(fault) => Err(self.shared.rpc.explain("getblockhash", fault)),
+        }
     }
 }

@@ -9,9 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
-
-use crate::fault::Fault;
+use super::FilesError;
 
 /// Folders nested deeper than this are a loop of links.
 const MAX_DEPTH: usize = 32;
@@ -20,35 +18,37 @@ const ENDINGS: [&str; 6] = ["chunk", "cbor", "blk", "block", "raw", "bin"];
 /// The part of a Cardano node's database that holds settled blocks.
 const IMMUTABLE: &str = "immutable";
 
-/// One file to import.
+/// One file of blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct InputFile {
+pub struct InputFile {
     /// Where it lies.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// It is packed with zstd.
-    pub(crate) is_packed: bool,
+    pub is_packed: bool,
 }
 
 impl InputFile {
-    fn new(path: PathBuf) -> Self {
+    /// A file, packed when its name says so.
+    pub fn new(path: PathBuf) -> Self {
         let is_packed = path.extension().is_some_and(|ending| ending == "zst");
         Self { path, is_packed }
     }
 }
 
 /// All files meant by `paths`, in the order in which they are to be read, each once.
-pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
+///
+/// # Errors
+///
+/// [`FilesError`] when a path can't be read or a folder holds no block files.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<InputFile>, FilesError> {
     let mut found = Vec::new();
     for path in paths {
-        let kind = fs::metadata(path).with_context(|| format!("can't read {}", path.display()))?;
+        let kind = fs::metadata(path).map_err(FilesError::unreadable(path))?;
         if kind.is_dir() {
             let before = found.len();
             walk(path, 0, &mut found)?;
             if found.len() == before {
-                let message = format!("there are no block files in {}", path.display());
-                let hint = "known names: *.chunk, *.cbor, blk*.dat, *.blk, each also with .zst; \
-                            a file named by hand is always read";
-                return Err(Fault::input(message).hint(hint).into());
+                return Err(FilesError::NoFiles(path.clone()));
             }
         } else {
             found.push(path.clone());
@@ -59,20 +59,19 @@ pub(crate) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
     Ok(found.into_iter().map(InputFile::new).collect())
 }
 
-fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let unreadable = || format!("can't read the folder {}", folder.display());
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), FilesError> {
     if depth > MAX_DEPTH {
-        return Err(Fault::input(format!("{} is nested too deeply", folder.display())).into());
+        return Err(FilesError::TooDeep(folder.to_owned()));
     }
     let immutable = folder.join(IMMUTABLE);
     if immutable.is_dir() {
         return walk(&immutable, depth + 1, found);
     }
-    let entries = fs::read_dir(folder).with_context(unreadable)?;
+    let entries = fs::read_dir(folder).map_err(FilesError::unreadable(folder))?;
     let mut paths = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<Vec<_>, _>>()
-        .with_context(unreadable)?;
+        .map_err(FilesError::unreadable(folder))?;
     paths.sort_by(|a, b| natural(&name(a), &name(b)));
     for path in &paths {
         if path.is_dir() {

@@ -6,48 +6,100 @@ use std::{
     path::Path,
 };
 
-use anyhow::Context;
 use unspent_networks::cardano::{
     MAX_BLOCK_BYTES,
     framing::{FramingError, split_cbor_items},
 };
 
-use super::files::InputFile;
+use super::{FilesError, find::InputFile};
 
 /// Bytes read at a time.
 const PIECE: usize = 4 * 1024 * 1024;
+/// Bytes read at first: often only the first block is wanted.
+const FIRST_PIECE: usize = 64 * 1024;
 /// More than this is never waiting: two blocks of the largest size.
 const MOST_WAITING: usize = 2 * MAX_BLOCK_BYTES;
 
 /// Opens a file, unpacking it on the way where it is packed.
-pub(crate) fn open(file: &InputFile) -> anyhow::Result<Box<dyn Read + Send>> {
-    let open = File::open(&file.path);
-    let open = open.with_context(|| format!("can't open {}", file.path.display()))?;
+///
+/// # Errors
+///
+/// [`FilesError`] when it can't be opened.
+pub fn open(file: &InputFile) -> Result<Box<dyn Read + Send>, FilesError> {
+    let open = File::open(&file.path).map_err(FilesError::unreadable(&file.path))?;
     if !file.is_packed {
         return Ok(Box::new(open));
     }
     let unpacking = zstd::Decoder::new(open);
-    Ok(Box::new(unpacking.with_context(|| format!("can't unpack {}", file.path.display()))?))
+    Ok(Box::new(unpacking.map_err(FilesError::packed(&file.path))?))
+}
+
+/// A chunk that can't be read on. Items before it are fine.
+#[derive(Debug, thiserror::Error)]
+pub enum ChunkError {
+    /// It holds something else than whole items.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// The system can't read it.
+    #[error("can't read on at byte {offset}: {source}")]
+    Io {
+        /// Where in the (unpacked) file.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ChunkError {
+    /// The file ends inside an item: it is being written, or it was cut.
+    pub fn is_torn(&self) -> bool {
+        matches!(self, Self::Framing(FramingError::Torn { .. }))
+    }
 }
 
 /// Cuts a stream of CBOR items. Ends after the first error.
-pub(crate) struct ChunkReader<R> {
+pub struct ChunkReader<R> {
     reader: R,
     waiting: Vec<u8>,
     start: usize,
     offset: u64,
+    /// Bytes to read next.
+    piece: usize,
     at_end: bool,
     is_done: bool,
 }
 
 impl<R: Read> ChunkReader<R> {
     /// Items from the start of `reader`.
-    pub(crate) fn new(reader: R) -> Self {
-        Self { reader, waiting: Vec::new(), start: 0, offset: 0, at_end: false, is_done: false }
+    pub fn new(reader: R) -> Self {
+        Self::from(reader, 0)
+    }
+
+    /// Items of a reader that stands at `offset` of its file.
+    pub fn from(reader: R, offset: u64) -> Self {
+        let waiting = Vec::new();
+        Self {
+            reader,
+            waiting,
+            start: 0,
+            offset,
+            piece: FIRST_PIECE,
+            at_end: false,
+            is_done: false,
+        }
+    }
+
+    /// Where the next item starts.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// The next item with its offset, or `None` at the end.
-    pub(crate) fn next_item(&mut self) -> anyhow::Result<Option<(u64, Vec<u8>)>> {
+    ///
+    /// # Errors
+    ///
+    /// [`ChunkError`] at what isn't an item; nothing follows it.
+    pub fn next_item(&mut self) -> Result<Option<(u64, Vec<u8>)>, ChunkError> {
         if self.is_done {
             return Ok(None);
         }
@@ -56,7 +108,7 @@ impl<R: Read> ChunkReader<R> {
         item
     }
 
-    fn cut(&mut self) -> anyhow::Result<Option<(u64, Vec<u8>)>> {
+    fn cut(&mut self) -> Result<Option<(u64, Vec<u8>)>, ChunkError> {
         loop {
             let ready = self.waiting.get(self.start..).unwrap_or_default();
             let is_torn = match split_cbor_items(ready).next() {
@@ -74,20 +126,23 @@ impl<R: Read> ChunkReader<R> {
                 let torn = FramingError::Torn { offset: 0 };
                 return if is_torn { Err(self.located(torn)) } else { Ok(None) };
             }
-            self.refill().with_context(|| format!("can't read on at byte {}", self.offset))?;
+            let offset = self.offset;
+            self.refill().map_err(|source| ChunkError::Io { offset, source })?;
         }
     }
 
     fn refill(&mut self) -> io::Result<()> {
         self.waiting.drain(..self.start);
         self.start = 0;
-        let piece = self.reader.by_ref().take(PIECE as u64).read_to_end(&mut self.waiting)?;
+        let wanted = self.piece as u64;
+        let piece = self.reader.by_ref().take(wanted).read_to_end(&mut self.waiting)?;
+        self.piece = PIECE;
         self.at_end = piece == 0;
         Ok(())
     }
 
     /// The error with its place in the file instead of its place in the piece.
-    fn located(&self, error: FramingError) -> anyhow::Error {
+    fn located(&self, error: FramingError) -> ChunkError {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let located = match error {
             FramingError::Torn { .. } => FramingError::Torn { offset },
@@ -99,22 +154,26 @@ impl<R: Read> ChunkReader<R> {
 }
 
 /// What a look through a file found.
-pub(crate) struct Contents {
+pub struct Contents {
     /// How many blocks it holds.
-    pub(crate) blocks: u64,
+    pub blocks: u64,
     /// The bytes of the first and the last one; `None` when there is none.
-    pub(crate) ends: Option<(Vec<u8>, Vec<u8>)>,
+    pub ends: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Counts the blocks of a file, by its `.secondary` where there is one that fits, else by reading
 /// it.
-pub(crate) fn survey(file: &InputFile) -> anyhow::Result<Contents> {
+///
+/// # Errors
+///
+/// [`FilesError`] when the file can't be read to its end.
+pub fn survey(file: &InputFile) -> Result<Contents, FilesError> {
     if let Some(contents) = by_secondary(file) {
         return Ok(contents);
     }
     let mut reader = ChunkReader::new(open(file)?);
     let mut contents = Contents { blocks: 0, ends: None };
-    while let Some((_, item)) = reader.next_item().with_context(|| in_file(&file.path))? {
+    while let Some((_, item)) = reader.next_item().map_err(FilesError::chunk(&file.path))? {
         contents.blocks += 1;
         match &mut contents.ends {
             Some((_, last)) => *last = item,
@@ -122,11 +181,6 @@ pub(crate) fn survey(file: &InputFile) -> anyhow::Result<Contents> {
         }
     }
     Ok(contents)
-}
-
-/// How errors name a file.
-pub(crate) fn in_file(path: &Path) -> String {
-    format!("in {}", path.display())
 }
 
 /// Entry of a secondary index: offset u64, header offset and size u16, checksum u32, hash, slot
