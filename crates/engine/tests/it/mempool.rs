@@ -185,6 +185,35 @@ fn after_a_reorganisation_the_wallets_know_what_waits_again() {
 }
 
 #[test]
+fn a_double_spend_that_waits_again_still_beats_its_victim() {
+    let rig = Rig::start(28);
+    let ours = rig.wallet("ours", 1);
+    rig.sim.mine(120).unwrap();
+    let victim = rig.sim.pay(&rig.script(ours, 0), 40_000, 300).unwrap();
+    rig.settle();
+    rig.wait_tx(ours, victim, (Published, None, false));
+    let rival = rig.sim.double_spend(victim, 400).unwrap();
+    rig.settle();
+    rig.wait_tx(ours, victim, (Failed, None, false));
+    // Branches are random: go on until one leaves the rival out, so that it waits again.
+    for _ in 0..50 {
+        rig.sim.fork(1).unwrap();
+        if rig.sim.look(|sim| sim.mempool().get(&rival).is_some()) {
+            rig.settle();
+            rig.settle_mempool();
+            assert_eq!(
+                rig.tx(ours, rival),
+                Some((Published, None, false)),
+                "known, though not ours"
+            );
+            assert_ne!(rig.tx(ours, victim).unwrap().0, Published);
+            return;
+        }
+    }
+    panic!("no branch left the rival out");
+}
+
+#[test]
 fn a_new_wallet_hears_of_what_already_waits() {
     let rig = Rig::start(26);
     rig.wallet("first", 1);
