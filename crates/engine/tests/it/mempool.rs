@@ -159,6 +159,8 @@ fn reading_everything_again_does_not_let_an_older_rival_win() {
     let first = spend(&rig, ours, coin, 500);
     record(&rig, ours, &first);
     rig.engine.broadcast(ours, first.compute_txid()).unwrap();
+    // From here on every reading knows the first one, and none is under way that doesn't.
+    rig.engine.run_job(JobKind::ReadMempool).unwrap();
     let bump = spend(&rig, ours, coin, 5_000);
     record(&rig, ours, &bump);
     rig.engine.run_job(JobKind::ReadMempool).unwrap();
