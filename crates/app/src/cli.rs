@@ -21,19 +21,16 @@ const EXIT_CODES: &str = "Exit codes:
 Errors go to standard error; with --json also to standard output as
 {\"error\":{\"code\",\"message\",\"hint\"}}.";
 
+/// Where the data lives unless somebody says otherwise.
+const DATA_DIR: &str = "./unspent-data";
+
 /// Unspent keeps the life of every coin right: through rollbacks, pruning and crashes.
 #[derive(Parser)]
 #[command(name = "unspent", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Folder that holds the data, one network per folder
-    #[arg(
-        long,
-        global = true,
-        env = "UNSPENT_DATA_DIR",
-        default_value = "./unspent-data",
-        value_name = "DIR"
-    )]
-    pub(crate) data_dir: PathBuf,
+    /// Folder that holds the data, one network per folder [default: ./unspent-data]
+    #[arg(long, global = true, env = "UNSPENT_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
     /// Answer with one JSON document instead of tables
     #[arg(long, global = true, env = "UNSPENT_JSON")]
     pub(crate) json: bool,
@@ -45,9 +42,14 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// Where everything lives.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
+    }
+
     /// Where the chain room lives.
     pub(crate) fn chain_folder(&self) -> PathBuf {
-        self.data_dir.join("chain")
+        self.data_dir().join("chain")
     }
 }
 
@@ -57,6 +59,21 @@ pub(crate) enum Command {
     Chain(ChainArgs),
     /// Watch-only wallets: scan blocks, show coins, lease them, build payments
     Wallet(crate::wallet::WalletArgs),
+    /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
+    Serve(crate::serve::ServeArgs),
+    /// The daemon's configuration: write a commented one, check one
+    Config(crate::config::ConfigArgs),
+    /// Tokens for the daemon's REST interface
+    Token(crate::auth::TokenArgs),
+    /// Save everything a daemon keeps, and bring it back
+    Db(crate::backup::DbArgs),
+    /// Write completions for a shell: bash, zsh, fish, elvish or powershell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page
+    Man,
     /// Show the main job in a minute on a simulated chain with a reorganisation
     Demo(DemoArgs),
 }

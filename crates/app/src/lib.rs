@@ -6,6 +6,13 @@
 //! | `chain` | questions to the chain room and its upkeep; its JSON and its tables |
 //! | `import` | block files to the chain room, with fork choice for Bitcoin |
 //! | `wallet` | the commands of the wallet room |
+//! | `serve` | the daemon: engine and server together |
+//! | `api` | the REST interface |
+//! | `web` | the dashboard's files |
+//! | `config` | the configuration of the daemon |
+//! | `backup` | everything in one folder, and back |
+//! | `manual` | completions and the manual page |
+//! | `auth` | who may do what |
 //! | `demo` | the main job in a minute, on a simulated chain |
 //! | `fault` | errors as people and programs read them, and exit codes |
 //!
@@ -14,15 +21,22 @@
 //!
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
 
+mod api;
+mod auth;
+mod backup;
 mod chain;
 mod cli;
+mod config;
 mod demo;
 mod fault;
 mod import;
 mod interrupt;
 mod logging;
+mod manual;
 mod output;
+mod serve;
 mod wallet;
+mod web;
 
 use std::process::ExitCode;
 
@@ -43,7 +57,10 @@ pub fn main() -> ExitCode {
             return fault::refuse_arguments(&error, json);
         }
     };
-    logging::start(cli.verbose);
+    // The daemon's configuration says how it logs.
+    if !matches!(cli.command, Command::Serve(_)) {
+        logging::start(cli.verbose);
+    }
     let mut stdout = std::io::stdout().lock();
     let mut output = Output::new(&mut stdout, cli.json);
     match run(&cli, &mut output) {
@@ -56,6 +73,12 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     match &cli.command {
         Command::Chain(chain) => chain::run(cli, chain, output),
         Command::Wallet(wallet) => wallet::run(cli, wallet, output),
+        Command::Serve(serve) => serve::run(cli, serve, output),
+        Command::Config(config) => config::run(config, output),
+        Command::Token(token) => auth::run(cli, token, output),
+        Command::Db(db) => backup::run(cli, db, output),
+        Command::Completions { shell } => manual::completions(*shell, output),
+        Command::Man => manual::page(output),
         Command::Demo(demo) => demo::run(demo, output),
     }
 }

@@ -4,6 +4,8 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+use crate::config::{LogFormat, LogSection};
+
 /// Overrides `-v`: `info`, `debug`, or directives such as `unspent_chain=debug`.
 const VARIABLE: &str = "UNSPENT_LOG";
 
@@ -26,6 +28,24 @@ pub(crate) fn start(verbose: u8) {
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
     // Only a second call in one process fails, and then the first one holds.
+    drop(started);
+}
+
+/// Starts the logging of a daemon: as configured, unless the environment variable or `-v` says more.
+pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
+    let level = match verbose {
+        0 => section.level.as_str(),
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let chosen = std::env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter(&chosen)).with_writer(std::io::stderr);
+    let started = match section.format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
     drop(started);
 }
 

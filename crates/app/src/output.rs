@@ -43,6 +43,12 @@ impl<'a> Output<'a> {
         if self.json { Ok(()) } else { self.line(text) }
     }
 
+    /// Text that is the result itself, in either form.
+    pub(crate) fn raw(&mut self, text: &str) -> io::Result<()> {
+        self.writer.write_all(text.as_bytes())?;
+        self.writer.flush()
+    }
+
     fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.writer, "{text}")?;
         self.writer.flush()

@@ -3,8 +3,8 @@
 //!
 //! Invariant: a transaction counts as missing only when the node's tip equals ours before and after
 //! the reading; missing flags it as evicted and never changes its status. One that reappears is
-//! recorded again, which clears the flag. After a start, own pending transactions are sent before
-//! the mempool is read for the first time, so that an older rival in there can't beat them.
+//! recorded again, which clears the flag. Before everything in the mempool is read, after a start
+//! say, own pending transactions are sent, so that an older rival in there can't beat them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -64,15 +64,13 @@ impl Mempool {
     /// Reads everything again at the next turn, as after a start.
     pub(crate) fn forget(&mut self) {
         self.recorded.clear();
+        self.has_sent = false;
     }
 
     /// One reading. `most` bounds what is fetched; the rest comes with the next one.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn read(&mut self, shared: &Shared, most: usize) -> Result<Outcome, String> {
         let Some(room) = ready_room(shared) else { return Ok(not_at_tip()) };
-        if !self.has_sent {
-            self.send(shared, most)?;
-        }
         let before = room.tip().map_err(|e| wallet_failed(shared, e))?;
         let (waiting, wallets) =
             unconfirmed(&room, before).map_err(|e| wallet_failed(shared, e))?;
@@ -81,7 +79,10 @@ impl Mempool {
         }
         if std::mem::replace(&mut self.wallets, wallets) != wallets {
             // A wallet that has come may own what was passed over before.
-            self.recorded.clear();
+            self.forget();
+        }
+        if !self.has_sent {
+            self.send(shared, most)?;
         }
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();

@@ -61,5 +61,6 @@ pub use connection::{Set, Tx};
 pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
 pub use schema::{Migration, Schema};
+pub use sqlite_side::copy_sqlite;
 pub use url::{Backend, Url};
 pub use value::{Arg, Column, Row, Value};

@@ -20,6 +20,24 @@ use crate::{
     value::{Arg, Column, Row, Value},
 };
 
+/// How long a copy waits for a writer.
+const COPY_BUSY: Duration = Duration::from_secs(5);
+
+/// Copies a SQLite database as it stands at one moment into a file that must not be there yet.
+/// Others may go on reading and writing meanwhile.
+///
+/// # Errors
+///
+/// [`SqlError`]; what was begun of the copy is of no use then.
+pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), SqlError> {
+    let connection = rusqlite::Connection::open(from).map_err(explain)?;
+    connection.busy_timeout(COPY_BUSY).map_err(explain)?;
+    let name = to.to_str().ok_or_else(|| SqlError::Other("the path is no UTF-8".into()))?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(explain)?;
+    let copy = std::fs::File::open(to).map_err(|error| SqlError::Other(error.to_string()))?;
+    copy.sync_all().map_err(|error| SqlError::Other(error.to_string()))
+}
+
 /// Statements kept prepared.
 const CACHED_STATEMENTS: usize = 256;
 

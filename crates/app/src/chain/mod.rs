@@ -3,7 +3,7 @@
 pub(crate) mod json;
 mod parse;
 mod query;
-mod status;
+pub(crate) mod status;
 pub(crate) mod text;
 mod upkeep;
 
@@ -15,6 +15,7 @@ use crate::{
     import::{self, Request, Show},
     interrupt::Interrupt,
     output::Output,
+    serve::held,
 };
 
 /// Memory for cached blocks while one question is answered.
@@ -22,6 +23,11 @@ const QUERY_CACHE: usize = 32 << 20;
 
 /// Runs one command.
 pub(crate) fn run(cli: &Cli, args: &ChainArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let writes = matches!(
+        args.command,
+        ChainCommand::Import(_) | ChainCommand::Rollback(_) | ChainCommand::Prune(_)
+    );
+    let _writing = if writes { Some(held::writing(&cli.data_dir())?) } else { None };
     match &args.command {
         ChainCommand::Import(args) => import(cli, args, output),
         ChainCommand::Status => status::run(&reader(cli)?, output),
@@ -43,7 +49,7 @@ fn reader(cli: &Cli) -> anyhow::Result<Reader> {
 
 fn import(cli: &Cli, args: &ImportArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let request = Request {
-        data_dir: &cli.data_dir,
+        data_dir: &cli.data_dir(),
         network: args.network,
         genesis: &args.genesis,
         stop_at: args.stop_at,

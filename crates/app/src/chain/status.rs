@@ -3,6 +3,7 @@
 use serde::Serialize;
 use unspent_chain::{Reader, Status};
 use unspent_model::Family;
+use utoipa::ToSchema;
 
 use super::{json::PointJson, text};
 use crate::{
@@ -10,12 +11,13 @@ use crate::{
     output::{Output, facts},
 };
 
-#[derive(Serialize)]
-struct StatusJson {
+/// The chain room in numbers.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FiguresJson {
     network: &'static str,
     enabled: bool,
     store: &'static str,
-    tip: Option<TipJson>,
+    tip: Option<TimedPointJson>,
     blocks: u64,
     utxos: u64,
     lovelace_amount: String,
@@ -28,16 +30,16 @@ struct StatusJson {
     sizes: Vec<SizeJson>,
 }
 
-#[derive(Serialize)]
-struct TipJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TimedPointJson {
     #[serde(flatten)]
     point: PointJson,
     time: Option<u64>,
 }
 
 /// The chain's own points, which the index may be behind of.
-#[derive(Serialize)]
-struct ChainJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChainJson {
     height: Option<u64>,
     blocks: u64,
     /// Blocks of the chain that the index has not seen.
@@ -46,33 +48,33 @@ struct ChainJson {
     index_ahead: u64,
 }
 
-#[derive(Serialize)]
-struct IndexJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct IndexJson {
     address_hash: bool,
     payment_credential: bool,
 }
 
-#[derive(Serialize)]
-struct HoleJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HoleJson {
     left_at: Option<u64>,
     resumes_at: u64,
 }
 
-#[derive(Serialize)]
-struct SizeJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SizeJson {
     family: &'static str,
     bytes: u64,
 }
 
-impl StatusJson {
-    fn new(status: &Status) -> Self {
+impl FiguresJson {
+    pub(crate) fn new(status: &Status) -> Self {
         let cursor = &status.cursor;
         let chain_blocks = status.chain.as_ref().map_or(0, |(ordinal, _)| *ordinal);
         let time = status.chain.as_ref().filter(|(ordinal, _)| *ordinal == cursor.ordinal);
         let time = time.map(|(_, point)| point.time);
         let tip = cursor
             .point()
-            .map(|point| TipJson { point: PointJson::new(status.network, &point), time });
+            .map(|point| TimedPointJson { point: PointJson::new(status.network, &point), time });
         Self {
             network: status.network.name(),
             enabled: status.enabled,
@@ -118,12 +120,12 @@ fn undoable(status: &Status) -> u64 {
 /// Shows where the folder stands.
 pub(crate) fn run(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let status = reader.status()?;
-    let shown = StatusJson::new(&status);
+    let shown = FiguresJson::new(&status);
     output.answer(&shown, || facts(&rows(&status, &shown)))?;
     Ok(Outcome::Done)
 }
 
-fn rows(status: &Status, shown: &StatusJson) -> Vec<(&'static str, String)> {
+fn rows(status: &Status, shown: &FiguresJson) -> Vec<(&'static str, String)> {
     let number = |number: u64| text::grouped(u128::from(number));
     // Bitcoin has no credentials, whatever the switch says.
     let credentials = shown.index.payment_credential && status.network.family() == Family::Cardano;

@@ -120,7 +120,10 @@ fn network(request: &Request<'_>, known: Option<&Status>) -> anyhow::Result<Netw
     }
 }
 
-fn read_genesis(network: Network, paths: &[PathBuf]) -> anyhow::Result<Vec<GenesisCoin>> {
+pub(crate) fn read_genesis(
+    network: Network,
+    paths: &[PathBuf],
+) -> anyhow::Result<Vec<GenesisCoin>> {
     if paths.is_empty() {
         return Ok(Vec::new());
     }

@@ -94,6 +94,40 @@ pub(super) enum WalletCommand {
     Audit(NameArgs),
 }
 
+impl WalletCommand {
+    /// Whether it changes anything.
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            Self::List
+            | Self::Show(_)
+            | Self::Addresses(_)
+            | Self::Balance(_)
+            | Self::Coins(_)
+            | Self::Coin(_)
+            | Self::Txs(_)
+            | Self::Tx(_)
+            | Self::Leases(_)
+            | Self::Journal(_)
+            | Self::Audit(_) => false,
+            Self::Select(select) => !select.dry_run,
+            Self::Labels(labels) => labels.import.is_some(),
+            Self::Create(_)
+            | Self::Address(_)
+            | Self::Lease(_)
+            | Self::Release(_)
+            | Self::Pay(_)
+            | Self::Finalize(_)
+            | Self::Bump(_)
+            | Self::Record(_)
+            | Self::Scan(_)
+            | Self::Rewind(_)
+            | Self::Invalidate(_)
+            | Self::Label(_)
+            | Self::Prune(_) => true,
+        }
+    }
+}
+
 #[derive(Args)]
 pub(super) struct CreateArgs {
     /// Name of the wallet

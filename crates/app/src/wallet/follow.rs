@@ -10,6 +10,7 @@ use unspent_wallet::{WalletError, block::PlacedBlock, reorg::Comparison};
 use super::{
     Desk,
     args::{RewindArgs, ScanArgs},
+    json::RewoundJson,
 };
 use crate::{
     cli::Cli,
@@ -60,12 +61,9 @@ fn open_source(cli: &Cli, desk: &Desk, args: &ScanArgs) -> anyhow::Result<Source
     let network = desk.room.network();
     let found = find::find(&args.paths)?;
     let interrupt = Interrupt::listen();
-    let workroom = Workroom::new(&cli.data_dir);
-    let folder = if found.iter().any(|file| file.is_packed) {
-        workroom.open()?
-    } else {
-        cli.data_dir.clone()
-    };
+    let workroom = Workroom::new(&cli.data_dir());
+    let folder =
+        if found.iter().any(|file| file.is_packed) { workroom.open()? } else { cli.data_dir() };
     let look = Look::new(ProgressBar::hidden(), &interrupt);
     let mut catalogue = Catalogue::build(network, &found, &folder, &|| look.goes_on())?;
     let best = catalogue.tree.best_branches().into_iter().max_by_key(|branch| branch.work);
@@ -223,7 +221,7 @@ pub(super) fn rewind(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     let done = desk.room.rewind(wallet, Some(args.height), desk.now)?;
-    output.answer(&json!({ "txs": done.txs, "steps": done.steps }), || {
+    output.answer(&RewoundJson { txs: done.txs, steps: done.steps }, || {
         format!("{} transactions are unconfirmed again; scan to bring them back", done.txs)
     })?;
     Ok(Outcome::Done)

@@ -1,10 +1,9 @@
 //! Leases and the choice of coins.
 
 use bitcoin::{OutPoint, ScriptBuf};
-use serde_json::{Value, json};
-use unspent_model::wallet::select::{ChangePolicy, OVERHEAD_WEIGHT};
+use unspent_model::wallet::select::{ChangePolicy, OVERHEAD_WEIGHT, Rate};
 use unspent_wallet::{
-    choose::{Chosen, CoinPolicy, Wanted},
+    choose::{CoinPolicy, Wanted},
     descriptor::show_script,
     lease::LeaseTerms,
 };
@@ -12,6 +11,7 @@ use unspent_wallet::{
 use super::{
     Desk,
     args::{HoldArgs, LeaseArgs, NameArgs, PolicyArgs, ReleaseArgs, SelectArgs},
+    json::{ChosenJson, HeldJson, LeaseJson, ReleasedJson},
     lock_or_new, random,
 };
 use crate::{
@@ -55,7 +55,7 @@ pub(super) fn lease(
     let until = desk.room.lease(wallet, &args.coins, terms, desk.now)?;
     let lock = terms.lock.to_string();
     output.answer(
-        &json!({ "lock": lock, "expires_at": until, "coins": names(&args.coins) }),
+        &HeldJson { lock: lock.clone(), expires_at: until, coins: names(&args.coins) },
         || {
             format!(
                 "held {} coins; release them, or pay with them, with\n--lock {lock}",
@@ -77,7 +77,7 @@ pub(super) fn release(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     desk.room.release(wallet, &args.coins, args.lock, desk.now)?;
-    output.answer(&json!({ "released": names(&args.coins) }), || "released".to_owned())?;
+    output.answer(&ReleasedJson { released: names(&args.coins) }, || "released".to_owned())?;
     Ok(Outcome::Done)
 }
 
@@ -90,17 +90,7 @@ pub(super) fn leases(
     let found = desk.room.leases(wallet, desk.now)?;
     let network = desk.room.bitcoin_network();
     let address = |script: &ScriptBuf| show_script(script, network);
-    let listed: Vec<Value> = found
-        .iter()
-        .map(|lease| {
-            json!({
-                "coin": lease.coin.to_string(), "sats": lease.amount,
-                "address": address(&lease.script), "script": lease.script.to_hex_string(),
-                "lock": lease.lock.to_string(), "expires_at": lease.expires_at,
-                "hold_confirmations": lease.hold_confirmations, "spent": lease.is_spent,
-            })
-        })
-        .collect();
+    let listed: Vec<_> = found.iter().map(|lease| LeaseJson::new(lease, network)).collect();
     output.answer(&listed, || {
         let rows = found.iter().map(|lease| {
             let left = (lease.expires_at - desk.now) / 1_000_000;
@@ -117,18 +107,15 @@ pub(super) fn leases(
     Ok(Outcome::Done)
 }
 
-pub(super) fn chosen_json(chosen: &Chosen) -> Value {
-    let selection = &chosen.selection;
-    let coins: Vec<Value> = chosen
-        .coins
-        .iter()
-        .map(|coin| json!({ "coin": coin.outpoint.to_string(), "sats": coin.amount }))
-        .collect();
-    json!({
-        "coins": coins, "fee": selection.fee, "change": selection.change,
-        "weight": selection.weight, "waste": selection.waste,
-        "method": selection.method.name(), "why": selection.why(),
-    })
+/// A choice of coins without a payment: one output of the commonest kind.
+pub(crate) fn wanted(target: u64, rate: Rate) -> Wanted {
+    Wanted {
+        target,
+        base_weight: OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT,
+        rate,
+        min_fee: 0,
+        change: ChangePolicy { weight: OUTPUT_WEIGHT, spend_weight: INPUT_WEIGHT, min: 294 },
+    }
 }
 
 pub(super) fn select(
@@ -137,13 +124,7 @@ pub(super) fn select(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
-    let wanted = Wanted {
-        target: args.amount,
-        base_weight: OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT,
-        rate: args.policy.rate,
-        min_fee: 0,
-        change: ChangePolicy { weight: OUTPUT_WEIGHT, spend_weight: INPUT_WEIGHT, min: 294 },
-    };
+    let wanted = wanted(args.amount, args.policy.rate);
     let policy = policy(&args.policy)?;
     let terms = terms(&args.hold)?;
     let (chosen, lock) = if args.dry_run {
@@ -152,9 +133,7 @@ pub(super) fn select(
         let chosen = desk.room.select_and_lease(wallet, wanted, &policy, terms, desk.now)?;
         (chosen, Some(terms.lock.to_string()))
     };
-    let mut document = chosen_json(&chosen);
-    super::put(&mut document, "lock", json!(lock));
-    output.answer(&document, || {
+    output.answer(&ChosenJson::new(&chosen, lock.clone()), || {
         let rows = chosen.coins.iter().map(|c| [c.outpoint.to_string(), c.amount.to_string()]);
         let facts = facts(&[
             ("fee", chosen.selection.fee.to_string()),

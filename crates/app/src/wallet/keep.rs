@@ -1,11 +1,11 @@
 //! Pruning and the audit.
 
-use serde_json::json;
 use unspent_wallet::prune::PruneRequest;
 
 use super::{
     Desk,
     args::{NameArgs, PruneArgs},
+    json::{AuditJson, PrunedTxsJson},
 };
 use crate::{fault::Outcome, output::Output};
 
@@ -21,7 +21,7 @@ pub(super) fn prune(
     };
     let gone = desk.room.prune(wallet, &request, args.depth, desk.now)?;
     let names: Vec<String> = gone.iter().map(ToString::to_string).collect();
-    output.answer(&json!({ "pruned": names }), || {
+    output.answer(&PrunedTxsJson { pruned: names.clone() }, || {
         format!("{} transactions removed; the journal keeps a line of each", names.len())
     })?;
     Ok(Outcome::Done)
@@ -34,7 +34,7 @@ pub(super) fn audit(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     let found = desk.room.audit(wallet)?;
-    output.answer(&json!({ "differences": found }), || {
+    output.answer(&AuditJson { differences: found.clone() }, || {
         if found.is_empty() { "everything agrees".to_owned() } else { found.join("\n") }
     })?;
     Ok(if found.is_empty() { Outcome::Done } else { Outcome::Differences })

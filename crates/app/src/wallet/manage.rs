@@ -2,18 +2,19 @@
 
 use bitcoin::{OutPoint, ScriptBuf, Txid};
 use serde_json::{Value, json};
-use unspent_model::{Network, wallet::Balance};
+use unspent_model::wallet::Balance;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
     NewAccount, NewWallet, Room, WalletError,
     descriptor::{parse_address, show_script},
     labels::Label,
-    wallets::{AddressInfo, Purpose, WalletInfo},
+    wallets::{Purpose, WalletInfo},
 };
 
 use super::{
     Desk,
     args::{AddressArgs, CreateArgs, LabelArgs, LabelsArgs, NameArgs, PageArgs},
+    json::{AddressJson, ImportedJson, WalletDetailJson, WalletJson},
     read, see,
 };
 use crate::{
@@ -78,11 +79,11 @@ pub(super) fn create(
 
 fn needs(cli: &Cli, error: WalletError) -> anyhow::Error {
     let hint =
-        format!("a new database needs --network; the data folder is {}", cli.data_dir.display());
+        format!("a new database needs --network; the data folder is {}", cli.data_dir().display());
     Fault::usage(error.to_string()).hint(hint).into()
 }
 
-fn script(text: &str, network: bitcoin::Network) -> anyhow::Result<ScriptBuf> {
+pub(crate) fn script(text: &str, network: bitcoin::Network) -> anyhow::Result<ScriptBuf> {
     match ScriptBuf::from_hex(text) {
         Ok(script) if !text.is_empty() => Ok(script),
         _ => Ok(parse_address(text, network)?),
@@ -99,7 +100,7 @@ pub(super) fn list(desk: &Desk, output: &mut Output<'_>) -> anyhow::Result<Outco
         wallets.extend(page);
     }
     let network = desk.room.network();
-    let document: Vec<Value> = wallets.iter().map(|info| wallet_json(info, network)).collect();
+    let document: Vec<_> = wallets.iter().map(|info| WalletJson::new(info, network)).collect();
     output.answer(&json!({ "network": network.name(), "wallets": document }), || {
         let rows = wallets.iter().map(|info| {
             let scanned = info.scanned.map_or("never".to_owned(), |(height, _)| height.to_string());
@@ -108,16 +109,6 @@ pub(super) fn list(desk: &Desk, output: &mut Output<'_>) -> anyhow::Result<Outco
         table(["wallet", "scanned to", "birthday"], rows).to_string()
     })?;
     Ok(Outcome::Done)
-}
-
-fn wallet_json(info: &WalletInfo, network: Network) -> Value {
-    json!({
-        "name": info.name,
-        "birthday": info.birthday,
-        "gap_limit": info.gap_limit,
-        "scanned_height": info.scanned.map(|(height, _)| height),
-        "scanned_hash": info.scanned.map(|(_, hash)| network.show_hash(&hash.0)),
-    })
 }
 
 pub(super) fn show(
@@ -131,20 +122,7 @@ pub(super) fn show(
     let info = found.ok_or_else(|| Fault::bug("a wallet left the list"))?;
     let chains = desk.room.keychains(wallet)?;
     let balance: Balance = desk.room.balance(wallet, 1, desk.now)?;
-    let listed: Vec<Value> = chains
-        .iter()
-        .map(|chain| {
-            json!({
-                "account": chain.account, "purpose": chain.purpose, "descriptor": chain.descriptor,
-                "next_index": chain.next_index, "last_used": chain.last_used,
-                "watched": chain.derived_to,
-            })
-        })
-        .collect();
-    let mut document = wallet_json(&info, desk.room.network());
-    super::put(&mut document, "network", json!(desk.room.network().name()));
-    super::put(&mut document, "chains", json!(listed));
-    super::put(&mut document, "balance", see::balance_json(&balance));
+    let document = WalletDetailJson::new(&info, desk.room.network(), &chains, &balance);
     output.answer(&document, || {
         let scanned = info.scanned.map_or("never".to_owned(), |(height, _)| height.to_string());
         let rows = chains.iter().map(|chain| {
@@ -167,15 +145,6 @@ pub(super) fn show(
     Ok(Outcome::Done)
 }
 
-fn address_json(info: &AddressInfo, network: bitcoin::Network) -> Value {
-    json!({
-        "address": show_script(&info.script, network),
-        "script": info.script.to_hex_string(),
-        "account": info.account, "purpose": info.purpose, "index": info.index,
-        "used": info.is_used,
-    })
-}
-
 pub(super) fn address(
     desk: &Desk,
     args: &AddressArgs,
@@ -185,7 +154,7 @@ pub(super) fn address(
     let purpose = if args.change { Purpose::Change } else { Purpose::Receive };
     let found = desk.room.next_address(wallet, args.account.as_deref(), purpose)?;
     let network = desk.room.bitcoin_network();
-    output.answer(&address_json(&found, network), || show_script(&found.script, network))?;
+    output.answer(&AddressJson::new(&found, network), || show_script(&found.script, network))?;
     Ok(Outcome::Done)
 }
 
@@ -198,7 +167,7 @@ pub(super) fn addresses(
     let after = see::cursor_number(args.after.as_deref())?;
     let found = desk.room.addresses(wallet, after, args.limit)?;
     let network = desk.room.bitcoin_network();
-    let listed: Vec<Value> = found.iter().map(|info| address_json(info, network)).collect();
+    let listed: Vec<_> = found.iter().map(|info| AddressJson::new(info, network)).collect();
     let next = found.last().map(|last| last.id.to_string());
     output.answer(&json!({ "addresses": listed, "next": next }), || {
         let rows = found.iter().map(|info| {
@@ -243,7 +212,7 @@ pub(super) fn labels(
     let wallet = desk.wallet(&args.wallet)?;
     if let Some(lines) = &args.import {
         let taken = desk.room.import_labels(wallet, &read::text_of(lines)?)?;
-        output.answer(&json!({ "imported": taken }), || format!("{taken} labels taken in"))?;
+        output.answer(&ImportedJson { imported: taken }, || format!("{taken} labels taken in"))?;
         return Ok(Outcome::Done);
     }
     let lines = desk.room.export_labels(wallet)?;

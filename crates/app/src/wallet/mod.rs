@@ -9,17 +9,19 @@
 //! | `spend` | pay, finalize, bump, record, invalidate |
 //! | `follow` | scan, rewind |
 //! | `keep` | prune, audit |
+//! | `json` | what the answers look like, here and over REST |
 //!
 //! Deliberately absent: rules of wallets. They live in `unspent-model` and `unspent-wallet`.
 
 mod args;
 mod follow;
-mod hold;
+pub(crate) mod hold;
+pub(crate) mod json;
 mod keep;
-mod manage;
+pub(crate) mod manage;
 mod read;
 mod see;
-mod spend;
+pub(crate) mod spend;
 
 use std::{
     fs::File,
@@ -28,7 +30,6 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde_json::Value;
 use unspent_model::wallet::LockId;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{Room, WalletId};
@@ -40,6 +41,7 @@ use crate::{
     cli::Cli,
     fault::{Fault, Outcome},
     output::Output,
+    serve::held,
 };
 
 /// Runs one command.
@@ -48,6 +50,7 @@ pub(crate) fn run(
     args: &WalletArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
+    let _writing = if args.command.writes() { Some(held::writing(&cli.data_dir())?) } else { None };
     let url = url(cli, args)?;
     if let WalletCommand::Create(create) = &args.command {
         return manage::create(cli, &url, create, output);
@@ -99,16 +102,16 @@ impl Desk {
 fn url(cli: &Cli, args: &WalletArgs) -> anyhow::Result<Url> {
     match &args.db {
         Some(text) => text.parse().map_err(|error| Fault::usage(format!("{error}")).into()),
-        None => Ok(Url::Sqlite(cli.data_dir.join("wallet.db"))),
+        None => Ok(Url::Sqlite(cli.data_dir().join("wallet.db"))),
     }
 }
 
-fn now() -> anyhow::Result<i64> {
+pub(crate) fn now() -> anyhow::Result<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
     i64::try_from(since.as_micros()).context("the clock is too far ahead")
 }
 
-fn random() -> anyhow::Result<[u8; 32]> {
+pub(crate) fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     let mut source = File::open("/dev/urandom").context("no source of randomness")?;
     source.read_exact(&mut bytes).context("no source of randomness")?;
@@ -120,12 +123,5 @@ fn lock_or_new(asked: Option<LockId>) -> anyhow::Result<LockId> {
     match asked {
         Some(lock) => Ok(lock),
         None => LockId::new(&random()?).context("no randomness"),
-    }
-}
-
-/// Adds a field to a JSON object.
-fn put(document: &mut Value, name: &str, value: Value) {
-    if let Some(fields) = document.as_object_mut() {
-        fields.insert(name.to_owned(), value);
     }
 }

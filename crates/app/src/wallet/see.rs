@@ -1,32 +1,22 @@
 //! What the wallet holds and what happened to it.
 
-use serde_json::{Value, json};
-use unspent_model::wallet::{Balance, amount::in_btc};
+use serde_json::json;
+use unspent_model::wallet::amount::in_btc;
 use unspent_wallet::{
-    coins::{CoinCursor, CoinInfo},
+    coins::CoinCursor,
     descriptor::show_script,
-    history::{EdgeInfo, JournalLine, Listing, TxSummary},
+    history::{EdgeInfo, Listing},
 };
 
 use super::{
     Desk,
     args::{BalanceArgs, CoinArgs, CoinsArgs, JournalArgs, TxArgs, TxsArgs},
+    json::{LineJson, PastBalanceJson, TxDetailJson, TxJson, WalletBalanceJson, WalletCoinJson},
 };
 use crate::{
     fault::{Fault, Outcome},
     output::{Output, facts, table},
 };
-
-pub(super) fn balance_json(balance: &Balance) -> Value {
-    let mut document = serde_json::Map::new();
-    for (name, sum) in balance.classes() {
-        document.insert(name.into(), json!({ "sats": sum.sats, "coins": sum.coins }));
-    }
-    let leaving = json!({ "sats": balance.leaving.sats, "coins": balance.leaving.coins });
-    document.insert("leaving".into(), leaving);
-    document.insert("total_sats".into(), json!(balance.total().to_string()));
-    Value::Object(document)
-}
 
 pub(super) fn balance(
     desk: &Desk,
@@ -36,14 +26,14 @@ pub(super) fn balance(
     let wallet = desk.wallet(&args.wallet)?;
     if let Some(height) = args.at {
         let sum = desk.room.balance_as_of(wallet, height)?;
-        let document = json!({ "height": height, "sats": sum.sats, "coins": sum.coins });
+        let document = PastBalanceJson { height, sats: sum.sats, coins: sum.coins };
         output.answer(&document, || {
             format!("{} sats in {} coins after block {height}", sum.sats, sum.coins)
         })?;
         return Ok(Outcome::Done);
     }
     let found = desk.room.balance(wallet, args.minconf, desk.now)?;
-    output.answer(&balance_json(&found), || {
+    output.answer(&WalletBalanceJson::new(&found), || {
         let classes = found.classes();
         let rows = classes.iter().map(|(name, sum)| {
             [name.replace('_', " "), sum.sats.to_string(), in_btc(sum.sats), sum.coins.to_string()]
@@ -76,20 +66,6 @@ fn cursor_pair(text: Option<&str>) -> anyhow::Result<Option<(i64, i64)>> {
     }
 }
 
-fn coin_json(coin: &CoinInfo, network: bitcoin::Network) -> Value {
-    json!({
-        "coin": coin.outpoint.to_string(),
-        "sats": coin.amount,
-        "address": show_script(&coin.script, network),
-        "script": coin.script.to_hex_string(),
-        "height": coin.height,
-        "state": coin.state.name(),
-        "own": coin.is_own,
-        "spent_by": coin.spent_by.map(|txid| txid.to_string()),
-        "lock": coin.lock.map(|lock| lock.to_string()),
-    })
-}
-
 pub(super) fn coins(
     desk: &Desk,
     args: &CoinsArgs,
@@ -109,7 +85,8 @@ pub(super) fn coins(
         (found, next)
     };
     let network = desk.room.bitcoin_network();
-    let listed: Vec<Value> = found.iter().map(|coin| coin_json(coin, network)).collect();
+    let coin = |coin| WalletCoinJson::new(coin, network);
+    let listed: Vec<_> = found.iter().map(coin).collect();
     output.answer(&json!({ "coins": listed, "next": next }), || {
         let rows = found.iter().map(|coin| {
             [
@@ -133,7 +110,7 @@ pub(super) fn coin(
     let wallet = desk.wallet(&args.wallet)?;
     let found = desk.room.coin(wallet, args.coin, desk.now)?;
     let network = desk.room.bitcoin_network();
-    output.answer(&coin_json(&found, network), || {
+    output.answer(&WalletCoinJson::new(&found, network), || {
         facts(&[
             ("coin", found.outpoint.to_string()),
             ("sats", found.amount.to_string()),
@@ -145,15 +122,6 @@ pub(super) fn coin(
         ])
     })?;
     Ok(Outcome::Done)
-}
-
-fn tx_json(tx: &TxSummary) -> Value {
-    json!({
-        "txid": tx.txid.to_string(), "status": tx.status.name(), "height": tx.height,
-        "received": tx.received, "coinbase": tx.is_coinbase, "own": tx.is_own, "fee": tx.fee,
-        "credit": tx.credit, "debit": tx.debit, "net": tx.net().to_string(), "label": tx.label,
-        "evicted_at": tx.evicted_at,
-    })
 }
 
 pub(super) fn txs(desk: &Desk, args: &TxsArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
@@ -172,7 +140,7 @@ pub(super) fn txs(desk: &Desk, args: &TxsArgs, output: &mut Output<'_>) -> anyho
         Listing::Unconfirmed(_) => last.id.to_string(),
         Listing::Latest(_) | Listing::Blocks(..) => format!("{}-{}", last.received, last.id),
     });
-    let listed: Vec<Value> = found.iter().map(tx_json).collect();
+    let listed: Vec<_> = found.iter().map(TxJson::new).collect();
     output.answer(&json!({ "txs": listed, "next": next }), || {
         let rows = found.iter().map(|tx| {
             [
@@ -192,33 +160,7 @@ pub(super) fn tx(desk: &Desk, args: &TxArgs, output: &mut Output<'_>) -> anyhow:
     let wallet = desk.wallet(&args.wallet)?;
     let found = desk.room.tx(wallet, args.txid)?;
     let network = desk.room.bitcoin_network();
-    let mut document = tx_json(&found.summary);
-    let inputs: Vec<Value> = found
-        .inputs
-        .iter()
-        .map(|input| json!({ "coin": input.outpoint.to_string(), "sats": input.amount }))
-        .collect();
-    let outputs: Vec<Value> = found
-        .outputs
-        .iter()
-        .map(|out| {
-            json!({
-                "index": out.index, "sats": out.amount, "ours": out.is_ours,
-                "address": show_script(&out.script, network),
-            })
-        })
-        .collect();
-    let names = |edges: &[EdgeInfo]| -> Vec<Value> {
-        let edge =
-            |edge: &EdgeInfo| json!({ "txid": edge.txid.to_string(), "cause": edge.cause.name() });
-        edges.iter().map(edge).collect()
-    };
-    super::put(&mut document, "inputs", json!(inputs));
-    super::put(&mut document, "outputs", json!(outputs));
-    super::put(&mut document, "replaced_by", json!(names(&found.replaced_by)));
-    super::put(&mut document, "replaces", json!(names(&found.replaces)));
-    super::put(&mut document, "raw", json!(bitcoin::consensus::encode::serialize_hex(&found.tx)));
-    output.answer(&document, || {
+    output.answer(&TxDetailJson::new(&found, network), || {
         let tx = &found.summary;
         let mut rows = vec![
             ("transaction", tx.txid.to_string()),
@@ -248,17 +190,6 @@ pub(super) fn tx(desk: &Desk, args: &TxArgs, output: &mut Output<'_>) -> anyhow:
     Ok(Outcome::Done)
 }
 
-fn line_json(line: &JournalLine) -> Value {
-    json!({
-        "number": line.id, "at": line.at, "cause": line.cause.name(),
-        "txid": line.txid.to_string(),
-        "coin": line.output.map(|coin| coin.to_string()),
-        "from": line.from.map(|status| status.name()), "to": line.to.map(|status| status.name()),
-        "other": line.other.map(|txid| txid.to_string()), "height": line.height,
-        "lock": line.lock.map(|lock| lock.to_string()),
-    })
-}
-
 pub(super) fn journal(
     desk: &Desk,
     args: &JournalArgs,
@@ -267,7 +198,7 @@ pub(super) fn journal(
     let wallet = desk.wallet(&args.page.wallet)?;
     let after = cursor_number(args.page.after.as_deref())?;
     let found = desk.room.journal(wallet, args.tx, after, args.page.limit)?;
-    let listed: Vec<Value> = found.iter().map(line_json).collect();
+    let listed: Vec<_> = found.iter().map(LineJson::new).collect();
     let next = found.last().map(|last| last.id.to_string());
     output.answer(&json!({ "lines": listed, "next": next }), || {
         let rows = found.iter().map(|line| {

@@ -8,13 +8,14 @@ use serde_json::json;
 use unspent_wallet::{
     Batch, How,
     descriptor::parse_address,
-    pay::{Payment, Signed, Unsigned, psbt_txid},
+    pay::{Payment, Signed, Unsigned},
 };
 
 use super::{
     Desk,
     args::{BumpArgs, FinalizeArgs, PayArgs, RecordArgs, TxArgs},
-    hold::{chosen_json, policy, terms},
+    hold::{policy, terms},
+    json::{TxStatusJson, UnsignedJson},
     read,
 };
 use crate::{
@@ -59,12 +60,7 @@ fn show(
     if let Some(path) = file {
         fs::write(path, &text).with_context(|| format!("can't write {}", path.display()))?;
     }
-    let mut document = chosen_json(&unsigned.chosen);
-    super::put(&mut document, "lock", json!(lock));
-    super::put(&mut document, "held_until", json!(unsigned.held_until));
-    super::put(&mut document, "unsigned_txid", json!(psbt_txid(&unsigned.psbt).to_string()));
-    super::put(&mut document, "change_output", json!(unsigned.change_output));
-    super::put(&mut document, "psbt", json!(text));
+    let document = UnsignedJson::new(unsigned, lock.to_owned());
     output.answer(&document, || {
         let selection = &unsigned.chosen.selection;
         let shown = match file {
@@ -103,7 +99,7 @@ pub(super) fn finalize(
     Ok(Outcome::Done)
 }
 
-fn signed(text: &str) -> anyhow::Result<Signed> {
+pub(crate) fn signed(text: &str) -> anyhow::Result<Signed> {
     if let Ok(psbt) = Psbt::from_str(text) {
         return Ok(Signed::Psbt(Box::new(psbt)));
     }
@@ -119,7 +115,11 @@ fn neither() -> anyhow::Error {
 }
 
 fn raw(argument: &str) -> anyhow::Result<Transaction> {
-    let text = read::text_of(argument)?;
+    raw_tx(&read::text_of(argument)?)
+}
+
+/// A raw transaction in hex.
+pub(crate) fn raw_tx(text: &str) -> anyhow::Result<Transaction> {
     let bytes = hex::decode(text.trim()).map_err(|_| Fault::input("this is no hex"))?;
     encode::deserialize(&bytes)
         .map_err(|error| Fault::input(format!("this is no transaction: {error}")).into())
@@ -152,7 +152,7 @@ pub(super) fn record(
     }
     let Some(txid) = txid else { return Err(Fault::usage("nothing to record").into()) };
     let status = desk.room.tx(wallet, txid)?.summary.status;
-    output.answer(&json!({ "txid": txid.to_string(), "status": status.name() }), || {
+    output.answer(&TxStatusJson { txid: txid.to_string(), status: status.name() }, || {
         format!("{txid} is {status}")
     })?;
     Ok(Outcome::Done)

@@ -154,6 +154,19 @@ fn pending_payments_are_sent_again_after_a_restart_before_the_mempool_is_read() 
 }
 
 #[test]
+fn reading_everything_again_does_not_let_an_older_rival_win() {
+    let (rig, ours, coin) = with_coin(27);
+    let first = spend(&rig, ours, coin, 500);
+    record(&rig, ours, &first);
+    rig.engine.broadcast(ours, first.compute_txid()).unwrap();
+    let bump = spend(&rig, ours, coin, 5_000);
+    record(&rig, ours, &bump);
+    rig.engine.run_job(JobKind::ReadMempool).unwrap();
+    assert_eq!(rig.tx(ours, bump.compute_txid()), Some((Published, None, false)));
+    assert_eq!(rig.tx(ours, first.compute_txid()), Some((Replaced, None, false)));
+}
+
+#[test]
 fn after_a_reorganisation_the_wallets_know_what_waits_again() {
     let rig = Rig::start(25);
     let ours = rig.wallet("ours", 1);

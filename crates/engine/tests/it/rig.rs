@@ -22,7 +22,7 @@ use unspent_model::{Outpoint, TxId, wallet::Status};
 use unspent_wallet::{NewAccount, NewWallet, Room, WalletId, history::Listing};
 
 /// Nothing here takes so long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A descriptor with receive and change chains.
 pub fn descriptor(seed: u8) -> String {

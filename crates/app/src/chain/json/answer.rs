@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use unspent_chain::{Balance, Digest, Page};
 use unspent_model::Network;
+use utoipa::ToSchema;
 
 use super::{AmountJson, PointJson, UtxoJson};
 
 /// A page of coins.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct PageJson {
     utxos: Vec<UtxoJson>,
     next: Option<String>,
@@ -28,7 +29,7 @@ impl PageJson {
 }
 
 /// What an owner has.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct BalanceJson {
     utxos: u64,
     lovelace_amount: String,
@@ -53,7 +54,7 @@ impl BalanceJson {
 }
 
 /// The coin set in four numbers.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct DigestJson {
     height: Option<u64>,
     slot: Option<u64>,

@@ -4,11 +4,12 @@ use serde::Serialize;
 use unspent_chain::{CoinState, codec::SpentRecord};
 use unspent_model::{Network, Outpoint, chain::Record};
 use unspent_networks::address::{show_address, show_stake_address};
+use utoipa::ToSchema;
 
 use super::{AmountJson, OutpointJson};
 
 /// A coin.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct UtxoJson {
     #[serde(flatten)]
     outpoint: OutpointJson,
@@ -63,7 +64,7 @@ impl UtxoJson {
 }
 
 /// Who spent a coin, and where.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct SpentJson {
     spent_tx_hash: Option<String>,
     spent_at_slot: u64,
@@ -87,7 +88,7 @@ impl SpentJson {
 }
 
 /// What is known of a coin.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum CoinJson {
     /// In the set.

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use unspent_chain::codec::StoredDelta;
 use unspent_model::{Network, Outpoint, chain::Record};
+use utoipa::ToSchema;
 
 use super::{OutpointJson, UtxoJson};
 
 /// A coin in a delta; its body is there when the delta is self-contained.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct DeltaCoinJson {
     #[serde(flatten)]
     outpoint: OutpointJson,
@@ -17,7 +18,7 @@ struct DeltaCoinJson {
     utxo: Option<UtxoJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct TxFlagsJson {
     tx_hash: String,
     is_invalid: bool,
@@ -25,7 +26,7 @@ struct TxFlagsJson {
 }
 
 /// What a block did.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct DeltaJson {
     slot: u64,
     block: u64,

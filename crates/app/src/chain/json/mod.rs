@@ -11,6 +11,7 @@ mod tests;
 
 use serde::Serialize;
 use unspent_model::{Family, Network, Outpoint, Point, chain::Output};
+use utoipa::ToSchema;
 
 pub(crate) use self::{
     answer::{BalanceJson, DigestJson, PageJson},
@@ -19,7 +20,7 @@ pub(crate) use self::{
 };
 
 /// A block.
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Clone, ToSchema)]
 pub(crate) struct PointJson {
     pub(crate) height: u64,
     pub(crate) slot: u64,
@@ -39,7 +40,7 @@ impl PointJson {
 }
 
 /// The name of a coin.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct OutpointJson {
     tx_hash: String,
     output_index: u32,
@@ -52,7 +53,7 @@ impl OutpointJson {
 }
 
 /// An amount of the base unit or of an asset.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct AmountJson {
     unit: String,
     policy_id: Option<String>,

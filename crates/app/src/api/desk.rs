@@ -1,0 +1,57 @@
+//! Where requests meet the rooms: a bounded number at work on threads that may block, a bounded
+//! number waiting, and everybody else told to come again.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::Semaphore;
+
+use super::error::ApiError;
+
+/// Seats for requests.
+pub(crate) struct Desk {
+    seats: Arc<Semaphore>,
+    present: AtomicUsize,
+    most: usize,
+}
+
+/// Leaves the count when dropped, whatever became of the request.
+struct Present<'a>(&'a AtomicUsize);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(concurrency: usize, queue: usize) -> Self {
+        Self {
+            seats: Arc::new(Semaphore::new(concurrency)),
+            present: AtomicUsize::new(0),
+            most: concurrency + queue,
+        }
+    }
+
+    /// Runs work that may block. A client that goes away doesn't free the seat before the work is
+    /// done.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let present = self.present.fetch_add(1, Ordering::Relaxed);
+        let _present = Present(&self.present);
+        if present >= self.most {
+            return Err(ApiError::busy("too many requests are waiting; nothing was done"));
+        }
+        let seat = self.seats.clone().acquire_owned().await;
+        let seat = seat.map_err(|_| ApiError::busy("the server is stopping"))?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _seat = seat;
+            work()
+        });
+        done.await.unwrap_or_else(|error| Err(ApiError::bug(&error)))
+    }
+}

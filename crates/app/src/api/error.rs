@@ -1,0 +1,267 @@
+//! Errors as clients read them. What the database said stays in the log.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Json,
+    extract::rejection::{BytesRejection, PathRejection, QueryRejection},
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use unspent_chain::{Kind as ChainKind, QueryError};
+use unspent_networks::address::AddressError;
+use unspent_wallet::{Kind as WalletKind, WalletError};
+use utoipa::{
+    IntoResponses, ToSchema,
+    openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, response},
+};
+
+/// Seconds after which a busy server may be asked again.
+const TRY_AGAIN: u64 = 1;
+
+/// Why a request was not met.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    code: &'static str,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    retry_after: Option<u64>,
+}
+
+/// An error as it is sent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    error: ErrorDetail,
+}
+
+/// What went wrong, for programs (`code`) and people.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorDetail {
+    code: String,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { status, code, message, detail: None, hint: None, retry_after: None }
+    }
+
+    /// It can't be read.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed", message)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// The state of things forbids it.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "refused", message)
+    }
+
+    /// Understood, but it can't be met.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+    }
+
+    /// The room is switched off.
+    pub(crate) fn room_off(room: &str) -> Self {
+        let message = format!("the {room} room is switched off or not open");
+        Self::new(StatusCode::NOT_FOUND, "room_off", message)
+    }
+
+    /// Others are at work.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).after(TRY_AGAIN)
+    }
+
+    /// A fault of ours. What happened goes to the log alone.
+    pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
+        tracing::error!(error = %what, "a request failed through a fault of the program");
+        let message = "a fault of the program; the log says more";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Whether the same request may fare better later.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.status.is_server_error() || self.status == StatusCode::TOO_MANY_REQUESTS
+    }
+
+    /// The JSON that is sent.
+    pub(crate) fn body(&self) -> ErrorBody {
+        let error = ErrorDetail {
+            code: self.code.to_owned(),
+            message: self.message.clone(),
+            detail: self.detail.clone(),
+            hint: self.hint.clone(),
+        };
+        ErrorBody { error }
+    }
+
+    /// The database can't be reached, is damaged, or we are at fault.
+    fn of_store(kind: WalletKind, error: &dyn std::fmt::Display) -> Self {
+        match kind {
+            WalletKind::Refused => Self::invalid(error.to_string()),
+            WalletKind::Busy => Self::busy("the database is busy; nothing was changed"),
+            WalletKind::Unavailable => {
+                tracing::warn!(%error, "a request met a database that can't be reached");
+                let message = "the database can't be reached; nothing was changed";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Self::new(status, "unavailable", message).after(TRY_AGAIN)
+            }
+            WalletKind::Corrupt => {
+                tracing::error!(%error, "a request met damaged data");
+                let message = "stored data is damaged; the log says more";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "corrupt", message)
+            }
+            WalletKind::Bug => Self::bug(error),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<WalletError> for ApiError {
+    fn from(error: WalletError) -> Self {
+        use WalletError as E;
+        let kind = error.kind();
+        if kind != WalletKind::Refused {
+            return Self::of_store(kind, &error);
+        }
+        let text = error.to_string();
+        if matches!(error, E::NoWallet(_) | E::CoinNotFound(_) | E::NoTransaction(_)) {
+            return Self::not_found(text);
+        }
+        if let E::AlreadyLeased { expires_at, .. } = &error {
+            return Self::refused(text).detail(format!("expires_at={expires_at}"));
+        }
+        let is_conflict = matches!(
+            error,
+            E::Refused(_)
+                | E::WalletExists(_)
+                | E::ScriptExists
+                | E::NotYourLease(_)
+                | E::LabelDiffers(_)
+                | E::BlockMismatch { .. }
+                | E::Gap { .. }
+                | E::WrongParent { .. }
+                | E::Prune(_)
+        );
+        if is_conflict { Self::refused(text) } else { Self::invalid(text) }
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        let text = error.to_string();
+        match error {
+            QueryError::Disabled => Self::room_off("chain"),
+            QueryError::IndexDisabled(_) => Self::refused(text),
+            QueryError::NoCredentials(_) | QueryError::Limit { .. } => Self::invalid(text),
+            QueryError::Cursor => Self::malformed(text),
+            QueryError::NoDelta { .. } => Self::not_found(text),
+            QueryError::Store(error) => Self::of_store(
+                match error.kind() {
+                    ChainKind::Refused => WalletKind::Refused,
+                    ChainKind::Busy => WalletKind::Busy,
+                    ChainKind::Unavailable => WalletKind::Unavailable,
+                    ChainKind::Corrupt => WalletKind::Corrupt,
+                    ChainKind::Bug => WalletKind::Bug,
+                },
+                &error,
+            ),
+        }
+    }
+}
+
+impl From<AddressError> for ApiError {
+    fn from(error: AddressError) -> Self {
+        Self::malformed(error.to_string())
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
+        Self::malformed(rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::malformed(rejection.body_text())
+    }
+}
+
+impl From<BytesRejection> for ApiError {
+    fn from(rejection: BytesRejection) -> Self {
+        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            let message = "the body is larger than allowed";
+            return Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message);
+        }
+        Self::malformed("the body can't be read")
+    }
+}
+
+/// Every way in which a route may fail, for the description of the interface.
+const FAILURES: [(&str, &str); 13] = [
+    ("400", "A parameter, header or body can't be read (`malformed`)"),
+    ("401", "No credentials, or wrong ones (`unauthorized`)"),
+    ("403", "The scope isn't enough, or the request comes from elsewhere (`forbidden`)"),
+    ("404", "No such thing (`not_found`), or the room is off (`room_off`)"),
+    ("405", "The route doesn't know that method (`method`)"),
+    ("408", "It took too long (`timeout`)"),
+    ("409", "The state of things forbids it (`refused`, `in_progress`)"),
+    ("413", "The body is too large (`too_large`)"),
+    ("415", "The body is of another kind than expected (`media_type`)"),
+    ("422", "Understood, but can't be met (`invalid`, `key_reused`)"),
+    ("429", "Too many wrong credentials (`too_many`)"),
+    ("500", "A fault of ours (`corrupt`, `bug`)"),
+    ("503", "Try again later (`busy`, `unavailable`)"),
+];
+
+/// The answers that every route may give besides its own.
+pub(crate) struct Failures;
+
+impl IntoResponses for Failures {
+    fn responses() -> BTreeMap<String, RefOr<response::Response>> {
+        let made = FAILURES.iter().map(|(status, text)| {
+            let schema = Ref::from_schema_name("ErrorBody");
+            let content = ContentBuilder::new().schema(Some(schema)).build();
+            let response = ResponseBuilder::new().description(*text);
+            let response = response.content("application/json", content).build();
+            ((*status).to_owned(), RefOr::T(response))
+        });
+        made.collect()
+    }
+}

@@ -1,0 +1,123 @@
+//! The REST interface under `/api/v1`.
+//!
+//! | module | routes or business |
+//! |---|---|
+//! | `owners` | `/addresses`, `/credentials` |
+//! | `blocks` | `/utxos`, `/blocks`, `/deltas` |
+//! | `life`, `search` | a coin's life across rooms; what a text may name |
+//! | `wallets` | `/wallets`: everything that the wallet room does |
+//! | `status`, `history` | `/status`, `/rooms`, `/jobs`, `/history` |
+//! | `events` | `/events`, pages and live |
+//! | `session` | `/session`: how a browser logs in |
+//! | `guard`, `extract`, `error`, `keyed`, `desk` | what all routes share |
+//!
+//! A further room gets a file of its own here, and a line in [`routes`].
+//!
+//! Invariant: the description of the interface is generated from the routes, so it can't leave one
+//! out; every route takes a `May<…>` unless it is open on purpose; no handler blocks.
+//!
+//! Deliberately absent: rules about coins. A handler reads values, asks a room, shows the answer.
+
+mod blocks;
+pub(crate) mod desk;
+pub(crate) mod error;
+mod events;
+mod extract;
+pub(crate) mod guard;
+pub(crate) mod history;
+mod keyed;
+mod life;
+mod owners;
+mod search;
+pub(crate) mod session;
+pub(crate) mod state;
+mod status;
+mod wallets;
+
+use axum::{Json, Router, extract::DefaultBodyLimit, http::StatusCode, middleware};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::{
+    error::{ApiError, ErrorBody},
+    state::App,
+};
+pub(crate) use self::{
+    extract::{May, Read},
+    status::room_state,
+};
+
+/// Where the interface lives.
+const BASE: &str = "/api/v1";
+
+/// What the description says besides the routes.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Unspent", description = "Keeps every coin in its right state."),
+    components(schemas(ErrorBody)),
+    modifiers(&Credentials),
+    security(("bearer" = []), ("session" = []))
+)]
+struct Description;
+
+/// How callers show who they are.
+struct Credentials;
+
+impl Modify for Credentials {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_with(Default::default);
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        let cookie = ApiKey::Cookie(ApiKeyValue::new(session::COOKIE));
+        components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
+    }
+}
+
+/// Every route under `/api/v1`.
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(owners::address_utxos))
+        .routes(routes!(owners::address_balance))
+        .routes(routes!(owners::credential_utxos))
+        .routes(routes!(owners::credential_balance))
+        .routes(routes!(blocks::utxo))
+        .routes(routes!(blocks::blocks))
+        .routes(routes!(blocks::tip))
+        .routes(routes!(blocks::one))
+        .routes(routes!(blocks::deltas))
+        .routes(routes!(life::life))
+        .routes(routes!(search::search))
+        .routes(routes!(status::status))
+        .routes(routes!(status::history))
+        .routes(routes!(status::rooms))
+        .routes(routes!(status::resume))
+        .routes(routes!(status::jobs))
+        .routes(routes!(status::run_job))
+        .routes(routes!(events::list))
+        .routes(routes!(events::stream))
+        .routes(routes!(session::who, session::log_in, session::log_out))
+        .merge(wallets::routes())
+}
+
+/// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside it.
+pub(crate) fn router(app: &App, more: Router<App>) -> Router {
+    let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
+    let (router, document) = described.split_for_parts();
+    let document = Json(document);
+    let open = axum::routing::get(move || async move { document.clone() });
+    router
+        .route(&format!("{BASE}/openapi.json"), open)
+        .merge(more)
+        .fallback(|| async { ApiError::not_found("there is nothing here") })
+        .method_not_allowed_fallback(|| async {
+            let message = "the route doesn't know this method";
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
+        })
+        .layer(DefaultBodyLimit::max(app.settings.body_bytes))
+        .layer(middleware::from_fn_with_state(app.clone(), guard::identify))
+        .layer(middleware::from_fn_with_state(app.clone(), guard::watch))
+        .with_state(app.clone())
+}

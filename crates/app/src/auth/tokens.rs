@@ -1,0 +1,167 @@
+//! Named tokens in a file: name, scope and hash, never the token itself.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::{Hash, Scope, cookie::private_file, hash, same, secret};
+use crate::fault::Fault;
+
+/// Tokens that a file may hold.
+const MAX_TOKENS: usize = 1_000;
+/// The largest file taken in.
+const MAX_FILE: u64 = 1 << 20;
+/// How often the file is looked at while the daemon runs.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What a token starts with, so that people and scanners recognise one.
+const PREFIX: &str = "unspent_";
+
+/// A token as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Token {
+    pub(crate) name: String,
+    pub(crate) scope: Scope,
+    #[serde(with = "hex::serde")]
+    sha256: Hash,
+    /// Microseconds since 1970.
+    pub(crate) created_at: i64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Document {
+    tokens: Vec<Token>,
+}
+
+/// The file and what was last read from it.
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    tokens: Vec<Token>,
+    changed: Option<SystemTime>,
+    looked: Instant,
+}
+
+impl TokenFile {
+    /// Reads the file; one that isn't there holds no tokens.
+    pub(crate) fn open(path: PathBuf) -> anyhow::Result<Self> {
+        let changed = changed(&path);
+        let tokens = read(&path)?;
+        Ok(Self { path, tokens, changed, looked: Instant::now() })
+    }
+
+    pub(crate) fn list(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// Reads the file again when it was changed, so that a revoked token ends at once. What can't be
+    /// read lets nobody in.
+    pub(crate) fn refresh(&mut self) {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let now = changed(&self.path);
+        if now == self.changed {
+            return;
+        }
+        self.changed = now;
+        self.tokens = read(&self.path).unwrap_or_else(|error| {
+            tracing::error!(%error, "the tokens can't be read; none counts until they can");
+            Vec::new()
+        });
+    }
+
+    pub(super) fn find(&self, presented: &Hash) -> Option<&Token> {
+        // All are compared, so that the time says nothing about which.
+        let mut found = None;
+        for token in &self.tokens {
+            if same(&token.sha256, presented) {
+                found = Some(token);
+            }
+        }
+        found
+    }
+
+    /// Makes a token and returns it: the only time that anybody sees it.
+    pub(super) fn add(&mut self, name: &str, scope: Scope, now: i64) -> anyhow::Result<String> {
+        check_name(name)?;
+        if self.tokens.iter().any(|token| token.name == name) {
+            let message = format!("a token called `{name}` is there; nothing was changed");
+            return Err(Fault::refused(message).into());
+        }
+        if self.tokens.len() >= MAX_TOKENS {
+            return Err(Fault::refused("there are 1,000 tokens already").into());
+        }
+        let secret = format!("{PREFIX}{}", secret()?);
+        let sha256 = hash(&secret);
+        self.tokens.push(Token { name: name.to_owned(), scope, sha256, created_at: now });
+        self.save()?;
+        Ok(secret)
+    }
+
+    /// Takes a token away.
+    pub(super) fn revoke(&mut self, name: &str) -> anyhow::Result<()> {
+        let before = self.tokens.len();
+        self.tokens.retain(|token| token.name != name);
+        if self.tokens.len() == before {
+            return Err(Fault::refused(format!("no token is called `{name}`")).into());
+        }
+        self.save()
+    }
+
+    fn save(&self) -> anyhow::Result<()> {
+        let document = Document { tokens: self.tokens.clone() };
+        private_file(&self.path, &serde_json::to_vec_pretty(&document)?)
+    }
+}
+
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let reserved = ["cookie", "dashboard"].contains(&name);
+    if (1..=64).contains(&name.len()) && name.chars().all(fine) && !reserved {
+        return Ok(());
+    }
+    let message = format!("`{}` can't be a token's name", name.escape_debug());
+    Err(Fault::usage(message).hint("1 to 64 of a-z, 0-9, -, _ and .").into())
+}
+
+fn changed(path: &PathBuf) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|found| found.modified()).ok()
+}
+
+fn read(path: &PathBuf) -> anyhow::Result<Vec<Token>> {
+    let shown = path.display();
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
+    };
+    if found.len() > MAX_FILE {
+        return Err(Fault::input(format!("{shown} is larger than 1 MiB")).into());
+    }
+    private(path, &found)?;
+    let text = fs::read(path).with_context(|| format!("can't read {shown}"))?;
+    let document: Document = serde_json::from_slice(&text)
+        .map_err(|_| Fault::input(format!("{shown} holds no tokens; make it anew")))?;
+    Ok(document.tokens)
+}
+
+/// Others may neither read nor write the file.
+#[cfg(unix)]
+fn private(path: &std::path::Path, found: &fs::Metadata) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if found.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let message = format!("others can read or write {}", path.display());
+    Err(Fault::refused(message).hint("chmod 600 it").into())
+}
+
+#[cfg(not(unix))]
+fn private(_: &std::path::Path, _: &fs::Metadata) -> anyhow::Result<()> {
+    Ok(())
+}

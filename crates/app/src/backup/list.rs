@@ -1,0 +1,133 @@
+//! What a backup holds: every file with its size and SHA-256.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::{Component, Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::fault::Fault;
+
+/// The list's name in the backup.
+const NAME: &str = "backup.json";
+/// The form of the list.
+const VERSION: u32 = 1;
+/// Files that a backup may hold.
+const MAX_FILES: usize = 1_000_000;
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// One file.
+#[derive(Serialize, Deserialize, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) path: PathBuf,
+    bytes: u64,
+    sha256: String,
+}
+
+/// All files.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct List {
+    version: u32,
+    pub(super) files: Vec<Listed>,
+}
+
+impl List {
+    /// Everything in a folder.
+    pub(super) fn of(folder: &Path) -> anyhow::Result<Self> {
+        let listed = files(folder)?.into_iter().map(|path| {
+            let (bytes, sha256) = fingerprint(&folder.join(&path))?;
+            Ok(Listed { path, bytes, sha256 })
+        });
+        Ok(Self { version: VERSION, files: listed.collect::<anyhow::Result<_>>()? })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        let path = folder.join(NAME);
+        let shown = path.display().to_string();
+        fs::write(&path, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("can't write {shown}"))?;
+        let written = fs::File::open(&path).with_context(|| format!("can't read {shown}"))?;
+        written.sync_all().with_context(|| format!("can't write {shown}"))
+    }
+
+    pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        let bytes = fs::read(&path).map_err(|_| {
+            Fault::refused(format!("{} is no whole backup: its list is missing", folder.display()))
+        })?;
+        let list: Self = serde_json::from_slice(&bytes)
+            .map_err(|_| Fault::refused(format!("{} can't be read", path.display())))?;
+        let inside = |file: &Listed| {
+            let parts = file.path.components().all(|part| matches!(part, Component::Normal(_)));
+            parts && file.path.components().next().is_some()
+        };
+        if list.version != VERSION || !list.files.iter().all(inside) {
+            return Err(Fault::refused(format!("{} is of another kind", path.display())).into());
+        }
+        Ok(list)
+    }
+
+    /// Every file is there and as it was.
+    pub(super) fn check(&self, folder: &Path) -> anyhow::Result<()> {
+        for file in &self.files {
+            let path = folder.join(&file.path);
+            let is_same = fingerprint(&path)
+                .is_ok_and(|(bytes, sha256)| bytes == file.bytes && sha256 == file.sha256);
+            if !is_same {
+                let message = format!("{} is missing or damaged", path.display());
+                return Err(Fault::refused(message).hint("nothing was restored").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files of a folder and of those inside, by their path from it, in order. Links are not followed.
+pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(inner) = waiting.pop() {
+        let here = folder.join(&inner);
+        let entries =
+            fs::read_dir(&here).with_context(|| format!("can't read {}", here.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("can't read {}", here.display()))?;
+            let path = inner.join(entry.file_name());
+            let kind = entry.file_type().context("no file type")?;
+            if kind.is_dir() {
+                waiting.push(path);
+            } else if kind.is_file() {
+                found.push(path);
+            }
+            if found.len() > MAX_FILES {
+                return Err(Fault::refused("there are too many files").into());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn fingerprint(path: &Path) -> anyhow::Result<(u64, String)> {
+    let mut file =
+        fs::File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    let (mut hasher, mut bytes, mut chunk) = (Sha256::new(), 0_u64, vec![0; CHUNK]);
+    loop {
+        let length = file.read(&mut chunk).context("can't read on")?;
+        let Some(part) = chunk.get(..length).filter(|part| !part.is_empty()) else {
+            return Ok((bytes, hex::encode(hasher.finalize())));
+        };
+        hasher.update(part);
+        bytes += length as u64;
+    }
+}

@@ -1,0 +1,38 @@
+//! The page at `/`. On loopback a browser that opens it may read without a login.
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{Method, header::SET_COOKIE},
+    middleware::{self, Next},
+    response::Response,
+};
+
+use crate::{
+    api::{session, state::App},
+    auth::{Identity, Scope, Session},
+    web,
+};
+
+/// The dashboard's files.
+pub(super) fn routes(app: &App) -> Router<App> {
+    web::routes().route_layer(middleware::from_fn_with_state(app.clone(), welcome))
+}
+
+/// Gives a browser that opens the first page a session that may read.
+async fn welcome(State(app): State<App>, request: Request, next: Next) -> Response {
+    let is_first = request.uri().path() == "/" && *request.method() == Method::GET;
+    let is_known = request.extensions().get::<Identity>().is_some();
+    let mut response = next.run(request).await;
+    if !is_first || is_known || !app.settings.dashboard_read {
+        return response;
+    }
+    let guest = Session { name: "dashboard".into(), scope: Scope::Read, is_guest: true };
+    let seconds = app.settings.session.as_secs();
+    let cookie = app.auth.open_session(guest).ok();
+    let cookie = cookie.and_then(|secret| session::set_cookie(&app, &secret, seconds).ok());
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}

@@ -1,0 +1,99 @@
+//! The socket, TLS, and what a connection may take.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::Context as _;
+use axum::{Router, extract::Request};
+use axum_server::{Handle, Server, accept::Accept, tls_rustls::RustlsConfig};
+use hyper_util::rt::TokioTimer;
+
+use crate::{config::Config, fault::Fault};
+
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 8 << 10;
+/// Headers of a request.
+const MAX_HEADERS: usize = 64;
+/// How long a client may take for the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Refuses an address that others can reach, unless it is safe.
+pub(super) fn check(
+    config: &Config,
+    has_tokens: impl FnOnce() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let listen = config.http.listen;
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    if config.http.tls_cert.is_none() {
+        let message = format!("{listen} can be reached by others, and there is no TLS");
+        let hint = "set http.tls_cert and http.tls_key, or listen on 127.0.0.1";
+        return Err(Fault::refused(message).hint(hint).into());
+    }
+    if !has_tokens()? {
+        let message = format!("{listen} can be reached by others, and there are no tokens");
+        let hint = "make one with `unspent token add`, or listen on 127.0.0.1";
+        return Err(Fault::refused(message).hint(hint).into());
+    }
+    Ok(())
+}
+
+/// Takes the port before anything else is started.
+pub(super) fn bind(config: &Config) -> anyhow::Result<std::net::TcpListener> {
+    let listen = config.http.listen;
+    let socket = std::net::TcpListener::bind(listen).map_err(|error| {
+        Fault::refused(format!("can't listen on {listen}: {error}"))
+            .hint("is another daemon running? choose another port with --listen")
+    })?;
+    socket.set_nonblocking(true).context("the socket can't be used")?;
+    Ok(socket)
+}
+
+/// Serves until the handle ends it.
+pub(super) async fn serve(
+    config: &Config,
+    socket: std::net::TcpListener,
+    router: Router,
+    handle: Handle<SocketAddr>,
+) -> anyhow::Result<()> {
+    let (Some(cert), Some(key)) = (&config.http.tls_cert, &config.http.tls_key) else {
+        let server = axum_server::from_tcp(socket).context("the socket can't be used")?;
+        return run(server, router, handle).await;
+    };
+    // Only a second call in one process fails, and then the first one holds.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let tls = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {
+        Fault::input(format!("the certificate or its key can't be used: {error}"))
+            .hint("http.tls_cert and http.tls_key are PEM files")
+    })?;
+    let server = axum_server::from_tcp_rustls(socket, tls).context("the socket can't be used")?;
+    run(server, router, handle).await
+}
+
+async fn run<A>(
+    server: Server<SocketAddr, A>,
+    router: Router,
+    handle: Handle<SocketAddr>,
+) -> anyhow::Result<()>
+where
+    A: Accept<
+            tokio::net::TcpStream,
+            axum::middleware::AddExtension<Router, axum::extract::ConnectInfo<SocketAddr>>,
+        > + Clone
+        + Send
+        + Sync
+        + 'static,
+    A::Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
+    A::Service: axum_server::service::SendService<Request<hyper::body::Incoming>> + Send,
+    A::Future: Send,
+{
+    let mut server = server.handle(handle).http1_only();
+    let http = server.http_builder();
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    server.serve(service).await.context("the server failed")
+}

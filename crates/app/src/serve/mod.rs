@@ -1,0 +1,247 @@
+//! `unspent serve`: the engine and the server, started and ended together.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | `build` | configuration to engine: source, rooms, jobs |
+//! | `listen` | the socket, TLS, the limits of a connection |
+//! | `ops` | `/healthz`, `/readyz`, `/metrics` |
+//! | `recorder` | the figures of all rooms, for Prometheus |
+//! | `dashboard` | the page at `/`, which may read without a login on loopback |
+//! | `held` | a folder that a daemon has is left alone by the command line |
+//!
+//! Invariant: another address than loopback is refused without TLS and tokens. The first signal ends
+//! everything at a block boundary, the second at once.
+
+mod build;
+mod dashboard;
+pub(crate) mod held;
+mod listen;
+mod ops;
+mod recorder;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{Semaphore, watch},
+};
+use unspent_engine::Engine;
+
+use crate::{
+    api::{
+        self,
+        desk::Desk,
+        history::{self, History},
+        state::{App, Inner, Settings, now},
+    },
+    auth::{Auth, TokenFile},
+    cli::Cli,
+    config::{self, Config},
+    fault::{Fault, Outcome},
+    interrupt, logging,
+    output::Output,
+};
+
+/// How long requests under way may take when the server ends.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Configuration file; see `unspent config init`
+    #[arg(long, env = "UNSPENT_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Network, over what the file says
+    #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
+    network: Option<String>,
+    /// Address and port, over what the file says
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Any key of the configuration, over file and environment; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as utxo.enabled=true")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl ServeArgs {
+    fn load(&self, cli: &Cli) -> anyhow::Result<Config> {
+        let environment: Vec<_> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let mut over = Vec::new();
+        let flags = [("network", &self.network), ("http.listen", &self.listen)];
+        for (key, value) in flags {
+            over.extend(value.clone().map(|value| (key.to_owned(), value)));
+        }
+        over.extend(self.set.iter().cloned());
+        let mut config = config::load(self.config.as_deref(), &environment, &over)?;
+        if let Some(folder) = &cli.data_dir {
+            config.data_dir.clone_from(folder);
+        }
+        Ok(config)
+    }
+}
+
+/// Runs until somebody ends it.
+pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let config = args.load(cli)?;
+    logging::start_daemon(&config.log, cli.verbose);
+    let tokens_file = tokens_file(&config);
+    listen::check(&config, || Ok(!TokenFile::open(tokens_file.clone())?.list().is_empty()))?;
+    recorder::install()?;
+    let socket = listen::bind(&config)?;
+    let address = socket.local_addr().context("the socket has no address")?;
+    let engine = build::start(&config)?;
+    let served = Served { config, engine: engine.clone(), tokens_file };
+    let told = |cookie: &PathBuf| -> anyhow::Result<()> {
+        let scheme = if served.config.http.tls_cert.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
+        let document = json!({ "listening": url, "cookie_file": cookie.display().to_string() });
+        output.answer(&document, || format!("listening on {url}; Ctrl-C ends it"))?;
+        Ok(())
+    };
+    let outcome = served.run(socket, told);
+    engine.shutdown();
+    outcome.map(|()| Outcome::Done)
+}
+
+fn tokens_file(config: &Config) -> PathBuf {
+    let given = config.auth.tokens_file.clone();
+    given.unwrap_or_else(|| config.data_dir.join("tokens.json"))
+}
+
+/// A daemon whose engine runs.
+struct Served {
+    config: Config,
+    engine: Engine,
+    tokens_file: PathBuf,
+}
+
+impl Served {
+    fn run(
+        &self,
+        socket: std::net::TcpListener,
+        told: impl FnOnce(&PathBuf) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.context("the server can't be started")?;
+        let cookie = self.config.auth.cookie_file.clone();
+        let cookie = cookie.unwrap_or_else(|| self.config.data_dir.join(".cookie"));
+        let (stop, stopping) = watch::channel(false);
+        let app = self.app(cookie.clone(), stopping)?;
+        // Whoever is told that it listens may end it from now on.
+        let signals = runtime.block_on(async { Signals::listen() })?;
+        told(&cookie)?;
+        let done = runtime.block_on(self.serve(socket, app.clone(), stop, signals));
+        app.auth.end();
+        runtime.shutdown_timeout(GRACE);
+        done
+    }
+
+    fn app(&self, cookie: PathBuf, stopping: watch::Receiver<bool>) -> anyhow::Result<App> {
+        let (http, auth) = (&self.config.http, &self.config.auth);
+        let session = Duration::from_secs(auth.session_minutes * 60);
+        let is_loopback = http.listen.ip().is_loopback();
+        let settings = Settings {
+            lease: Duration::from_secs(self.config.wallet.lease_seconds.into()),
+            timeout: Duration::from_secs(http.timeout_seconds),
+            body_bytes: http.body_bytes,
+            hosts: http.allowed_hosts.clone(),
+            dashboard_read: auth.dashboard_read.unwrap_or(is_loopback),
+            is_loopback,
+            is_tls: http.tls_cert.is_some(),
+            session,
+        };
+        let tokens = self.tokens_file.clone();
+        Ok(App::new(Inner {
+            engine: self.engine.clone(),
+            auth: Auth::start(cookie, tokens, session, auth.failures_per_minute)?,
+            desk: Desk::new(http.concurrency, http.queue),
+            history: History::new(),
+            streams: Arc::new(Semaphore::new(http.streams)),
+            stopping,
+            settings,
+        }))
+    }
+
+    async fn serve(
+        &self,
+        socket: std::net::TcpListener,
+        app: App,
+        stop: watch::Sender<bool>,
+        mut signals: Signals,
+    ) -> anyhow::Result<()> {
+        let router = api::router(&app, ops::routes().merge(dashboard::routes(&app)));
+        let handle = axum_server::Handle::new();
+        let server = listen::serve(&self.config, socket, router, handle.clone());
+        let sampling = tokio::spawn(sample(app));
+        let ending = tokio::spawn(async move {
+            signals.next().await;
+            tracing::info!("asked to end; a second signal ends at once");
+            // Nobody listens any more when this fails.
+            let _ = stop.send(true);
+            handle.graceful_shutdown(Some(GRACE));
+            signals.next().await;
+            std::process::exit(i32::from(interrupt::EXIT_CODE));
+        });
+        let done = server.await;
+        sampling.abort();
+        // The second signal still counts while the engine ends, unless the server failed by itself.
+        if done.is_err() {
+            ending.abort();
+        }
+        done
+    }
+}
+
+/// Looks at the rooms from time to time, for the plots and the metrics.
+async fn sample(app: App) {
+    let mut stopping = app.stopping.clone();
+    loop {
+        let engine = app.engine.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            recorder::upkeep();
+            now().map(|now| history::sample(&engine, now)).ok()
+        });
+        let pause = match looked.await {
+            Ok(Some(sample)) => app.history.put(sample),
+            Ok(None) | Err(_) => GRACE,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        }
+    }
+}
+
+/// Ctrl-C and termination.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("can't listen for signals")?;
+        let terminate = signal(SignalKind::terminate()).context("can't listen for signals")?;
+        Ok(Self { interrupt, terminate })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Why a daemon that is up can't be started again.
+pub(crate) fn refused(error: &unspent_engine::StartError) -> anyhow::Error {
+    Fault::refused(error.to_string()).into()
+}

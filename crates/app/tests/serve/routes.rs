@@ -1,0 +1,319 @@
+//! Every documented route answers as documented; the description and this file name the same ones.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::{
+    daemon::{Answer, Client, Daemon},
+    world::{self, SEED_SETTING, address, funded, signed},
+};
+
+/// A client that notes which routes it has asked.
+struct Walk {
+    client: Client,
+    seen: RefCell<BTreeSet<(String, String)>>,
+    keys: RefCell<u32>,
+}
+
+impl Walk {
+    fn path(&self, method: &str, template: &str, values: &[&str]) -> String {
+        self.seen.borrow_mut().insert((method.to_lowercase(), format!("/api/v1{template}")));
+        let mut values = values.iter();
+        let parts = template.split('/').map(|part| match part.starts_with('{') {
+            true => (*values.next().unwrap()).to_owned(),
+            false => part.to_owned(),
+        });
+        let path = format!("/api/v1{}", parts.collect::<Vec<_>>().join("/"));
+        assert_eq!(values.next(), None, "{template}");
+        path
+    }
+
+    fn get(&self, template: &str, values: &[&str], query: &str) -> Answer {
+        let path = self.path("get", template, values);
+        self.client.get(&format!("{path}{query}"))
+    }
+
+    fn post(&self, template: &str, values: &[&str], body: &Value) -> Answer {
+        *self.keys.borrow_mut() += 1;
+        let key = format!("walk-{}", self.keys.borrow());
+        self.client.keyed(&self.path("post", template, values), &key, body)
+    }
+}
+
+fn documented(client: &Client) -> BTreeSet<(String, String)> {
+    let document = client.get("/api/v1/openapi.json").ok();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |(path, item): (&String, &Value)| -> Vec<(String, String)> {
+        item.as_object().unwrap().keys().map(|method| (method.clone(), path.clone())).collect()
+    };
+    paths.iter().flat_map(methods).collect()
+}
+
+#[test]
+fn every_documented_route_answers() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    let (client, seen, keys) = (daemon.admin(), RefCell::default(), RefCell::default());
+    let walk = Walk { client, seen, keys };
+    chain(&walk);
+    operator(&walk, &daemon);
+    wallets(&walk);
+    reading(&walk);
+    paying(&walk);
+    labels(&walk);
+    let documented = documented(&walk.client);
+    let seen = walk.seen.borrow();
+    let missing: Vec<_> = documented.difference(&seen).collect();
+    assert!(missing.is_empty(), "no test asks {missing:?}");
+    let unknown: Vec<_> = seen.difference(&documented).collect();
+    assert!(unknown.is_empty(), "not documented: {unknown:?}");
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn the_page_about_the_interface_names_every_route() {
+    let folder = crate::daemon::Folder::new();
+    let daemon = folder.start(&[]);
+    let page = include_str!("../../../../docs/api.md");
+    let mut written = BTreeSet::new();
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let method = cells[1].trim_end_matches(" K").to_lowercase();
+        let path = cells[2].trim_matches('`');
+        if path.starts_with("/api/v1/") && path != "/api/v1/openapi.json" {
+            written.insert((method, path.to_owned()));
+        }
+    }
+    let documented = documented(&daemon.admin());
+    let difference: Vec<_> = documented.symmetric_difference(&written).collect();
+    assert!(difference.is_empty(), "{difference:?}");
+}
+
+fn chain(walk: &Walk) {
+    let owner = address(0);
+    let page = walk.get("/addresses/{address}/utxos", &[&owner], "?limit=1&order=desc").ok();
+    let coin = &page["utxos"][0];
+    assert_eq!(coin["lovelace_amount"], "70000");
+    assert_eq!(coin["owner_addr"], *owner);
+    assert_eq!(page["next"], Value::Null);
+    let sum = walk.get("/addresses/{address}/balance", &[&owner], "").ok();
+    assert_eq!((&sum["utxos"], &sum["lovelace_amount"]), (&json!(1), &json!("70000")));
+    walk.get("/addresses/{address}/utxos", &["nonsense"], "").refused(400);
+    // Bitcoin has no credentials.
+    let credential = "00".repeat(28);
+    walk.get("/credentials/{credential}/utxos", &[&credential], "").refused(400);
+    walk.get("/credentials/{credential}/balance", &[&credential], "").refused(400);
+    let hash = coin["tx_hash"].as_str().unwrap();
+    let index = coin["output_index"].to_string();
+    let one = walk.get("/utxos/{tx_hash}/{output_index}", &[hash, &index], "").ok();
+    assert_eq!(one["state"], "unspent");
+    walk.get("/utxos/{tx_hash}/{output_index}", &[hash, "77"], "").refused(404);
+    walk.get("/utxos/{tx_hash}/{output_index}", &[hash, "4294967296"], "").refused(400);
+    let tip = walk.get("/blocks/tip", &[], "").ok();
+    assert_eq!((&tip["height"], &tip["confirmations"]), (&json!(113), &json!(1)));
+    let same = walk.get("/blocks/{block}", &[tip["hash"].as_str().unwrap()], "").ok();
+    assert_eq!(same["height"], 113);
+    let block = coin["block"].to_string();
+    assert!(walk.get("/blocks/{block}", &[&block], "").ok()["spent"].as_u64().unwrap() > 0);
+    walk.get("/blocks/{block}", &["9999"], "").refused(404);
+    let blocks = walk.get("/blocks", &[], "?limit=60").ok();
+    assert_eq!(blocks["blocks"][0]["height"], 113);
+    let next = blocks["next"].as_str().unwrap();
+    let rest = walk.get("/blocks", &[], &format!("?limit=500&after={next}")).ok();
+    assert_eq!(rest["blocks"].as_array().unwrap().len(), 54);
+    assert_eq!(rest["next"], Value::Null);
+    let delta = walk.get("/deltas/{height}", &[&block], "").ok();
+    let created = delta["deltas"][0]["created"].as_array().unwrap();
+    assert!(created.iter().any(|made| made["tx_hash"] == hash));
+    walk.get("/deltas/{height}", &["9999"], "").refused(404);
+    let life = walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, &index], "").ok();
+    let kinds: Vec<_> = life["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
+    assert!(kinds.contains(&&json!("created")) && kinds.contains(&&json!("confirmed")), "{life}");
+    assert_eq!((&life["amount"], &life["wallets"]), (&json!("70000"), &json!(["alice"])));
+    walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, "99"], "").refused(404);
+    let kinds = |q: &str| -> Vec<String> {
+        let found = walk.get("/search", &[], &format!("?q={q}")).ok();
+        let found = found["matches"].as_array().unwrap().iter();
+        found.map(|found| found["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(&owner), ["address"]);
+    assert_eq!(kinds(hash), ["transaction"]);
+    assert_eq!(kinds(&format!("{hash}:0")), ["coin"]);
+    assert_eq!(kinds(tip["hash"].as_str().unwrap()), ["block"]);
+    assert_eq!(kinds("113"), ["block"]);
+    assert_eq!(kinds("alice"), ["wallet"]);
+    assert!(kinds("nothing-at-all").is_empty());
+}
+
+fn operator(walk: &Walk, daemon: &Daemon) {
+    let status = walk.get("/status", &[], "").ok();
+    assert_eq!(status["network"], "bitcoin-regtest");
+    assert_eq!(status["rooms"].as_array().unwrap().len(), 2);
+    assert!(status["chain"]["utxos"].as_u64().unwrap() > 100);
+    assert!(status["wallet"]["tables"].as_array().unwrap().len() > 5);
+    let rooms = walk.get("/rooms", &[], "").ok();
+    assert_eq!(rooms["rooms"][0]["state"], "following");
+    walk.post("/rooms/{room}/resume", &["chain"], &json!({})).refused(409);
+    walk.post("/rooms/{room}/resume", &["attic"], &json!({})).refused(404);
+    assert!(walk.get("/jobs", &[], "").ok()["jobs"].as_array().unwrap().len() >= 4);
+    for job in ["prune_chain", "purge_leases", "read_mempool", "rebroadcast", "measure"] {
+        assert_eq!(walk.post("/jobs/{job}/run", &[job], &json!({})).status, 202, "{job}");
+    }
+    walk.post("/jobs/{job}/run", &["sweep"], &json!({})).refused(404);
+    assert!(!walk.get("/history", &[], "").ok()["samples"].as_array().unwrap().is_empty());
+    let events = walk.get("/events", &[], "?limit=2").ok();
+    assert_eq!(events["events"][0]["id"], 1);
+    walk.get("/events", &[], "?limit=501").refused(422);
+    // Read in `stream`; here only that it is asked for with the right to.
+    walk.path("get", "/events/stream", &[]);
+    daemon.nobody().get("/api/v1/events/stream").refused(401);
+    assert_eq!(walk.get("/session", &[], "").ok()["scope"], "admin");
+    let log_in = walk.post("/session", &[], &json!({ "token": daemon.cookie }));
+    assert_eq!(log_in.ok()["scope"], "wallet", "a session never has all rights");
+    let out = walk.client.send("DELETE", &walk.path("delete", "/session", &[]), &[], None);
+    assert_eq!(out.status, 204);
+}
+
+fn wallets(walk: &Walk) {
+    let list = walk.get("/wallets", &[], "").ok();
+    assert_eq!(list["wallets"][0]["name"], "alice");
+    let single = json!({ "name": "bob & co/1", "watch": [address(5)], "gap_limit": 5 });
+    let made = walk.post("/wallets", &[], &single);
+    assert_eq!((made.status, &made.ok()["chains"][0]["purpose"]), (201, &json!("imported")));
+    walk.post("/wallets", &[], &single).refused(409);
+    walk.post("/wallets", &[], &json!({ "name": "x" })).refused(422);
+    walk.post("/wallets", &[], &json!({ "name": "x", "nmae": 1 })).refused(422);
+    let bob = "bob%20%26%20co%2F1";
+    assert_eq!(walk.get("/wallets/{wallet}", &[bob], "").ok()["name"], "bob & co/1");
+    walk.get("/wallets/{wallet}", &["carol"], "").refused(404);
+    walk.get("/wallets/{wallet}", &["a%00b"], "").refused(404);
+    let account =
+        json!({ "name": "more", "descriptor": world::descriptor().replace("<0;1>", "7") });
+    assert_eq!(walk.post("/wallets/{wallet}/accounts", &[bob], &account).status, 201);
+    walk.post("/wallets/{wallet}/accounts", &[bob], &account).refused(422);
+    let script = json!({ "script": address(6) });
+    assert_eq!(walk.post("/wallets/{wallet}/scripts", &[bob], &script).status, 201);
+    walk.post("/wallets/{wallet}/scripts", &[bob], &script).refused(409);
+    let page = walk.get("/wallets/{wallet}/addresses", &["alice"], "?limit=2").ok();
+    assert_eq!(page["addresses"][0]["address"], address(0));
+    let next = page["next"].as_str().unwrap();
+    let more = walk.get("/wallets/{wallet}/addresses", &["alice"], &format!("?after={next}")).ok();
+    assert_eq!(more["addresses"][0]["address"], address(2));
+    let fresh = walk.post("/wallets/{wallet}/addresses", &["alice"], &json!({}));
+    assert_eq!((fresh.status, &fresh.ok()["purpose"]), (201, &json!("receive")));
+    let change = json!({ "purpose": "change" });
+    assert_eq!(walk.post("/wallets/{wallet}/addresses", &["alice"], &change).status, 201);
+}
+
+fn reading(walk: &Walk) {
+    let now = walk.get("/wallets/{wallet}/balance", &["alice"], "?minconf=1").ok();
+    assert_eq!(now["total_sats"], "145000");
+    let past = walk.get("/wallets/{wallet}/balance", &["alice"], "?as_of=100").ok();
+    assert_eq!(past, json!({ "height": 100, "sats": 0, "coins": 0 }));
+    walk.get("/wallets/{wallet}/balance", &["alice"], "?as_of=9999").refused(422);
+    let coins = walk.get("/wallets/{wallet}/coins", &["alice"], "?limit=1").ok();
+    assert_eq!(coins["coins"][0]["sats"], 25_000);
+    let next = coins["next"].as_str().unwrap();
+    let more = walk.get("/wallets/{wallet}/coins", &["alice"], &format!("?after={next}")).ok();
+    assert_eq!(more["coins"].as_array().unwrap().len(), 2);
+    let all = walk.get("/wallets/{wallet}/coins", &["alice"], "?all=true").ok();
+    assert_eq!(all["coins"].as_array().unwrap().len(), 3);
+    let name = all["coins"][0]["coin"].as_str().unwrap();
+    let (hash, index) = name.split_once(':').unwrap();
+    let values = ["alice", hash, index];
+    let one = walk.get("/wallets/{wallet}/coins/{tx_hash}/{output_index}", &values, "").ok();
+    assert_eq!(one["coin"], *name);
+    let txs = walk.get("/wallets/{wallet}/txs", &["alice"], "?limit=2").ok();
+    assert_eq!(txs["txs"].as_array().unwrap().len(), 2);
+    let next = txs["next"].as_str().unwrap();
+    let rest = walk.get("/wallets/{wallet}/txs", &["alice"], &format!("?after={next}")).ok();
+    assert_eq!(rest["txs"].as_array().unwrap().len(), 1);
+    let by_height = walk.get("/wallets/{wallet}/txs", &["alice"], "?from=0&to=200").ok();
+    assert_eq!(by_height["txs"].as_array().unwrap().len(), 2);
+    let loose = walk.get("/wallets/{wallet}/txs", &["alice"], "?unconfirmed=true").ok();
+    assert_eq!(loose["txs"].as_array().unwrap().len(), 1);
+    walk.get("/wallets/{wallet}/txs", &["alice"], "?from=0&after=1-1").refused(422);
+    let txid = loose["txs"][0]["txid"].as_str().unwrap();
+    let tx = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid], "").ok();
+    assert_eq!(tx["credit"], 25_000);
+    let journal = walk.get("/wallets/{wallet}/journal", &["alice"], "?limit=1").ok();
+    assert_eq!(journal["lines"][0]["number"], 1);
+    assert!(journal["next"].is_string());
+    let of = walk.get("/wallets/{wallet}/journal", &["alice"], &format!("?tx={txid}")).ok();
+    assert_eq!(of["lines"][0]["cause"], "mempool");
+    let audit = walk.get("/wallets/{wallet}/audit", &["alice"], "").ok();
+    assert_eq!(audit, json!({ "differences": [] }));
+}
+
+fn paying(walk: &Walk) {
+    let coins = walk.get("/wallets/{wallet}/coins", &["alice"], "").ok();
+    let large = coins["coins"][2]["coin"].clone();
+    let held = walk.post("/wallets/{wallet}/leases", &["alice"], &json!({ "coins": [large] }));
+    assert_eq!(held.status, 201);
+    let lock = held.ok()["lock"].clone();
+    let leases = walk.get("/wallets/{wallet}/leases", &["alice"], "").ok();
+    assert_eq!(leases["leases"][0]["lock"], lock);
+    let again = json!({ "coins": [large] });
+    walk.post("/wallets/{wallet}/leases", &["alice"], &again).refused(409);
+    let release = json!({ "coins": [large], "lock": lock });
+    walk.post("/wallets/{wallet}/leases/release", &["alice"], &release).ok();
+    let look = json!({ "sats": 60_000, "dry_run": true });
+    let chosen = walk.post("/wallets/{wallet}/select", &["alice"], &look).ok();
+    assert_eq!((&chosen["coins"][0]["sats"], &chosen["lock"]), (&json!(70_000), &Value::Null));
+    let outputs = json!([{ "address": address(9), "sats": 30_000 }]);
+    let policy = json!({ "fee_rate": 2.5, "strategy": "largest" });
+    let payment = json!({ "outputs": outputs, "policy": policy });
+    let paid = walk.post("/wallets/{wallet}/pay", &["alice"], &payment);
+    assert_eq!(paid.status, 201, "{}", paid.text);
+    let paid = paid.ok();
+    let back = json!({ "signed": signed(paid["psbt"].as_str().unwrap()), "lock": paid["lock"] });
+    let done = walk.post("/wallets/{wallet}/finalize", &["alice"], &back);
+    assert_eq!((done.status, &done.ok()["status"]), (201, &json!("pending")));
+    let txid = done.ok()["txid"].clone();
+    let sent = walk.post("/wallets/{wallet}/broadcast", &["alice"], &json!({ "txid": txid })).ok();
+    assert_eq!((&sent["accepted"], &sent["status"]), (&json!(true), &json!("published")), "{sent}");
+    let bump = json!({ "txid": txid, "lock": paid["lock"], "policy": { "fee_rate": 10.0 } });
+    let bumped = walk.post("/wallets/{wallet}/bump", &["alice"], &bump);
+    assert_eq!(bumped.status, 201, "{}", bumped.text);
+    let bumped = bumped.ok();
+    let again = signed(bumped["psbt"].as_str().unwrap());
+    let back = json!({ "signed": again, "lock": bumped["lock"], "broadcast": true });
+    let replaced = walk.post("/wallets/{wallet}/finalize", &["alice"], &back).ok();
+    assert_eq!(replaced["broadcast"]["accepted"], true, "{replaced}");
+    let old = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid.as_str().unwrap()], "").ok();
+    assert_eq!(old["status"], "replaced");
+    let raw = json!({ "how": "mempool", "raw": replaced["raw"] });
+    walk.post("/wallets/{wallet}/record", &["alice"], &raw).ok();
+    let wrong = json!({ "how": "sent", "raw": "00" });
+    walk.post("/wallets/{wallet}/record", &["alice"], &wrong).refused(422);
+    let sent = json!({ "txid": replaced["txid"] });
+    walk.post("/wallets/{wallet}/invalidate", &["alice"], &sent).refused(409);
+    let rewound = walk.post("/wallets/{wallet}/rewind", &["alice"], &json!({ "height": 105 })).ok();
+    assert_eq!(rewound["txs"], 2);
+    let pruned = walk.post("/wallets/{wallet}/prune", &["alice"], &json!({ "up_to": 5 })).ok();
+    assert_eq!(pruned, json!({ "pruned": [] }));
+    walk.post("/wallets/{wallet}/prune", &["alice"], &json!({})).refused(422);
+}
+
+fn labels(walk: &Walk) {
+    let label = json!({ "type": "addr", "ref": address(0), "label": "first \u{1F600}" });
+    let path = walk.path("put", "/wallets/{wallet}/labels", &["alice"]);
+    let kind = [("content-type", "application/json")];
+    let body = label.to_string();
+    assert_eq!(walk.client.send("PUT", &path, &kind, Some(body.as_bytes())).ok(), label);
+    let zero = r#"{"type":"addr","ref":"a\u0000","label":"x"}"#;
+    walk.client.send("PUT", &path, &kind, Some(zero.as_bytes())).refused(422);
+    let page = walk.get("/wallets/{wallet}/labels", &["alice"], "?limit=1").ok();
+    assert_eq!(page["labels"][0], label);
+    let lines = walk.get("/wallets/{wallet}/labels/export", &["alice"], "");
+    assert_eq!(lines.header("content-type"), Some("application/jsonl"));
+    assert_eq!(serde_json::from_str::<Value>(lines.text.trim()).unwrap(), label);
+    let path = walk.path("post", "/wallets/{wallet}/labels/import", &["alice"]);
+    let kind = [("content-type", "application/jsonl")];
+    let taken = walk.client.send("POST", &path, &kind, Some(lines.text.as_bytes()));
+    assert_eq!(taken.ok(), json!({ "imported": 1 }));
+    let kind = [("content-type", "application/json")];
+    walk.client.send("POST", &path, &kind, Some(b"{}")).refused(415);
+}
