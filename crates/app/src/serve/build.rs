@@ -10,6 +10,7 @@ use unspent_engine::{
         Origin,
         cardano::{Address, CardanoConfig, CardanoNode},
         core::{Auth, CoreConfig, CoreNode},
+        folder::{Folder, FolderConfig},
         sim::SimNetwork,
     },
 };
@@ -135,7 +136,12 @@ pub(super) fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
             Ok(Arc::new(CardanoNode::new(CardanoConfig { address, network: config.network })))
         }
         SourceKind::BitcoinFiles | SourceKind::ImmutableDb => {
-            Err(Fault::refused("this kind of source is not in this build yet").into())
+            Ok(Arc::new(Folder::new(FolderConfig {
+                paths: source.path.iter().cloned().collect(),
+                network: config.network,
+                unpack_in: config.data_dir.clone(),
+                poll: Duration::from_secs(source.poll_seconds),
+            })))
         }
     }
 }
