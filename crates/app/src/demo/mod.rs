@@ -56,7 +56,7 @@ pub(crate) struct DemoArgs {
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pace: u64,
     /// Where the dashboard listens
-    #[arg(long, default_value = "127.0.0.1:8484", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:8480", value_name = "ADDRESS:PORT")]
     listen: String,
 }
 
