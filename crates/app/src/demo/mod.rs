@@ -25,7 +25,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::sync::Notify;
 use unspent_engine::{
-    Engine, JobKind,
+    Engine,
     story::{Deed, Story},
 };
 
@@ -37,8 +37,8 @@ use crate::{
     serve::{Daemon, build},
 };
 
-/// Pruning is asked for once in so many steps.
-const PRUNE_EVERY: u64 = 25;
+/// How far pruning has come is told once in so many steps.
+const PRUNED_EVERY: u64 = 25;
 
 #[derive(Args)]
 pub(crate) struct DemoArgs {
@@ -165,27 +165,24 @@ impl Stage<'_> {
             steps += 1;
             *deeds.entry(kind(&deed)).or_insert(0) += 1;
             output.say(&format!("{:>6.1} s  {deed}", started.elapsed().as_secs_f64()))?;
-            if steps.is_multiple_of(PRUNE_EVERY) {
-                self.prune(started, output)?;
-                *deeds.entry("prunings").or_insert(0) += 1;
+            if steps.is_multiple_of(PRUNED_EVERY) {
+                let (pruned, now) = (self.pruned()?, started.elapsed().as_secs_f64());
+                output.say(&format!("{now:>6.1} s  {pruned}"))?;
             }
             std::thread::sleep(Duration::from_millis(self.args.pace));
         }
         Ok(deeds)
     }
 
-    fn prune(&self, started: Instant, output: &mut Output<'_>) -> anyhow::Result<()> {
-        let told = match self.engine.run_job(JobKind::PruneChain) {
-            Ok(()) => {
-                let jobs = self.engine.status().jobs;
-                let job = jobs.into_iter().find(|job| job.job == JobKind::PruneChain);
-                format!("pruned: {}", job.and_then(|job| job.last_outcome).unwrap_or_default())
-            }
-            // A room that is catching up prunes by itself.
-            Err(reason) => format!("no pruning now: {reason}"),
-        };
-        output.say(&format!("{:>6.1} s  {told}", started.elapsed().as_secs_f64()))?;
-        Ok(())
+    /// The chain room prunes with every block; now and then it is told how far that has come.
+    fn pruned(&self) -> anyhow::Result<String> {
+        let Some(reader) = self.engine.chain() else { return Ok("pruned: nothing yet".into()) };
+        let status = reader.status()?;
+        let (gone, floor) = (status.horizon.swept_deltas, status.horizon.floor);
+        let possible = status.cursor.ordinal.saturating_sub(floor);
+        Ok(format!(
+            "pruned: what undoes the first {gone} blocks; the last {possible} can be undone"
+        ))
     }
 }
 

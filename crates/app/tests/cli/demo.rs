@@ -9,7 +9,7 @@ fn the_demonstration_tells_its_story_agrees_with_its_truth_and_leaves_a_folder()
     let folder = Folder::new();
     let dir = folder.beside("demo");
     let dir = dir.to_str().unwrap();
-    let quickly = ["demo", "--dir", dir, "--seconds", "8", "--pace", "10"];
+    let quickly = ["demo", "--dir", dir, "--seconds", "8", "--pace", "20"];
     let port = ["--listen", "127.0.0.1:0"];
     let ended = folder.run(&[&quickly[..], &port].concat());
     assert_eq!(ended.code, 0, "{}", ended.err);
