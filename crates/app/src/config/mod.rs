@@ -22,5 +22,5 @@ mod tests;
 pub(crate) use self::{
     command::{ConfigArgs, run},
     load::load,
-    sections::{Config, LogFormat, LogSection, SourceKind, SourceSection, UtxoSection},
+    sections::{Config, LogFormat, LogSection, SimSection, SourceKind, SourceSection, UtxoSection},
 };

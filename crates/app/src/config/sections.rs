@@ -74,6 +74,12 @@ pub(crate) struct SimSection {
     pub(crate) blocks: u64,
     /// A block each so many seconds; 0 for none.
     pub(crate) block_seconds: u64,
+    /// Random payments in each of these blocks.
+    pub(crate) payments: u32,
+    /// Each so many blocks the chain is reorganised; 0 for never.
+    pub(crate) reorg_every: u64,
+    /// Blocks that a reorganisation replaces.
+    pub(crate) reorg_depth: u32,
 }
 
 /// `[utxo]`
@@ -209,7 +215,14 @@ impl Default for SourceSection {
 
 impl Default for SimSection {
     fn default() -> Self {
-        Self { seed: 21, blocks: 110, block_seconds: 5 }
+        Self {
+            seed: 21,
+            blocks: 110,
+            block_seconds: 5,
+            payments: 0,
+            reorg_every: 0,
+            reorg_depth: 2,
+        }
     }
 }
 

@@ -42,6 +42,11 @@ seed = 21
 blocks = 110
 # A new block each so many seconds; 0 for none
 block_seconds = 5
+# Random payments in each of these blocks
+payments = 0
+# Each so many blocks the last `reorg_depth` ones are replaced; 0 for never
+reorg_every = 0
+reorg_depth = 2
 
 # The chain room: every unspent output.
 [utxo]

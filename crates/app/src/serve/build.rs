@@ -11,7 +11,7 @@ use unspent_engine::{
         cardano::{Address, CardanoConfig, CardanoNode},
         core::{Auth, CoreConfig, CoreNode},
         folder::{Folder, FolderConfig},
-        sim::SimNetwork,
+        sim::{SimError, SimNetwork},
     },
 };
 use unspent_sql::Url;
@@ -19,7 +19,7 @@ use unspent_sql::Url;
 use super::refused;
 use crate::{
     cli::OptionArgs,
-    config::{Config, SourceKind, SourceSection, UtxoSection},
+    config::{Config, SimSection, SourceKind, SourceSection, UtxoSection},
     fault::Fault,
     import,
 };
@@ -170,16 +170,26 @@ fn sim(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
         network.mine(u32::try_from(missing).unwrap_or(u32::MAX))?;
     }
     if settings.block_seconds > 0 {
-        let (pause, mined) = (Duration::from_secs(settings.block_seconds), network.clone());
-        let mine = move || loop {
-            std::thread::sleep(pause);
-            if let Err(error) = mined.mine_mempool() {
-                tracing::warn!(%error, "the simulated network stands still");
-                return;
+        let (settings, mined) = (settings.clone(), network.clone());
+        let mine = move || {
+            for round in 1_u64.. {
+                std::thread::sleep(Duration::from_secs(settings.block_seconds));
+                if let Err(error) = next_block(&mined, &settings, round) {
+                    tracing::warn!(%error, "the simulated network stands still");
+                    return;
+                }
             }
         };
         let thread = std::thread::Builder::new().name("unspent-sim".into());
         thread.spawn(mine).context("a thread can't be started")?;
     }
     Ok(Arc::new(network))
+}
+
+/// One round of the simulated network: a block, or a reorganisation.
+fn next_block(network: &SimNetwork, settings: &SimSection, round: u64) -> Result<(), SimError> {
+    if settings.reorg_every > 0 && round.is_multiple_of(settings.reorg_every) {
+        return network.fork(settings.reorg_depth);
+    }
+    network.mine_busy(1, settings.payments)
 }

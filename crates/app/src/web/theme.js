@@ -16,15 +16,15 @@
   };
   show();
   system.addEventListener("change", show);
-  document.addEventListener("DOMContentLoaded", () => {
-    document.getElementById("theme").addEventListener("click", () => {
-      chosen = isDark() ? "light" : "dark";
-      try {
-        localStorage.setItem(KEY, chosen);
-      } catch {
-        // Kept for this page alone.
-      }
-      show();
-    });
+  // The button isn't there yet when this runs.
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#theme")) return;
+    chosen = isDark() ? "light" : "dark";
+    try {
+      localStorage.setItem(KEY, chosen);
+    } catch {
+      // Kept for this page alone.
+    }
+    show();
   });
 })();

@@ -1,0 +1,212 @@
+//! One tab: where it goes, what is clicked and typed, what it shows, and what it complained of.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use super::chromium::Browser;
+
+/// Longest wait for a page to show something.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A desk and a phone.
+pub(crate) const DESK: (u32, u32) = (1280, 900);
+pub(crate) const PHONE: (u32, u32) = (360, 780);
+
+/// A tab on one server.
+pub(crate) struct Page {
+    browser: Browser,
+    session: String,
+    base: String,
+    complaints: Vec<String>,
+    requests: Vec<String>,
+}
+
+/// Where screenshots go.
+pub(crate) fn pictures() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+impl Page {
+    /// Opens a server's dashboard.
+    pub(crate) fn open(mut browser: Browser, base: &str) -> Self {
+        let target = browser.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.call(None, "Target.attachToTarget", attach);
+        let session = session["sessionId"].as_str().unwrap().to_owned();
+        let (complaints, requests) = (Vec::new(), Vec::new());
+        let mut page = Self { browser, session, base: base.to_owned(), complaints, requests };
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            page.call(&format!("{domain}.enable"), json!({}));
+        }
+        page.resize(DESK);
+        page.call("Page.navigate", json!({ "url": format!("{base}/") }));
+        page
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.browser.call(Some(&self.session), method, params)
+    }
+
+    pub(crate) fn resize(&mut self, (width, height): (u32, u32)) {
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// What the system prefers: `light` or `dark`.
+    pub(crate) fn prefer(&mut self, colours: &str) {
+        let feature = json!([{ "name": "prefers-color-scheme", "value": colours }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": feature }));
+    }
+
+    /// The value of an expression in the page.
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({
+            "expression": expression, "returnByValue": true, "awaitPromise": true,
+        });
+        let mut answer = self.call("Runtime.evaluate", params);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].take()
+    }
+
+    pub(crate) fn text(&mut self, selector: &str) -> String {
+        let found =
+            self.evaluate(&format!("document.querySelector({})?.textContent", json!(selector)));
+        found.as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn number(&mut self, expression: &str) -> u64 {
+        let found = self.evaluate(expression);
+        found.as_u64().unwrap_or_else(|| panic!("{expression} is {found}"))
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn wait(&mut self, what: &str, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.evaluate(&format!("Boolean({expression})")) != json!(true) {
+            if Instant::now() >= deadline {
+                let seen = self.text("main");
+                self.picture("failed");
+                self.listen();
+                panic!("waited in vain for {what}; shown: {seen}; told: {:?}", self.complaints);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits for an element.
+    pub(crate) fn expect(&mut self, selector: &str) {
+        self.wait(selector, &format!("document.querySelector({})", json!(selector)));
+    }
+
+    /// Waits for a text somewhere in an element.
+    pub(crate) fn expect_text(&mut self, selector: &str, text: &str) {
+        let (selector, wanted) = (json!(selector), json!(text));
+        let test = format!("document.querySelector({selector})?.textContent.includes({wanted})");
+        self.wait(&format!("`{text}` in {selector}"), &test);
+    }
+
+    /// Clicks where an element is, as a mouse does: something that lies above it gets the click.
+    pub(crate) fn click(&mut self, selector: &str) {
+        self.expect(selector);
+        let place = self.evaluate(&format!(
+            "(() => {{ const element = document.querySelector({}); \
+             element.scrollIntoView({{ block: 'center' }}); \
+             const box = element.getClientRects()[0]; \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
+            json!(selector)
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let press = json!({
+                "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
+            });
+            self.call("Input.dispatchMouseEvent", press);
+        }
+    }
+
+    /// Presses a key: a letter, or `Enter`, `Tab`, `Escape`.
+    pub(crate) fn press(&mut self, key: &str) {
+        let text = match key {
+            "Enter" => "\r",
+            letter if letter.chars().count() == 1 => letter,
+            _ => "",
+        };
+        let code = match key {
+            "Enter" => 13,
+            "Tab" => 9,
+            "Escape" => 27,
+            _ => 0,
+        };
+        let event = |kind: &str| json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
+        self.call("Input.dispatchKeyEvent", event("keyDown"));
+        self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
+    }
+
+    pub(crate) fn type_in(&mut self, text: &str) {
+        self.call("Input.insertText", json!({ "text": text }));
+    }
+
+    /// Keeps what is shown under a name.
+    pub(crate) fn picture(&mut self, name: &str) {
+        let shot = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let bytes = STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
+        std::fs::write(pictures().join(format!("{name}.png")), bytes).unwrap();
+    }
+
+    /// Nothing sticks out to the side.
+    pub(crate) fn assert_fits(&mut self, what: &str) {
+        let root = "document.documentElement";
+        let wide = self.number(&format!("{root}.scrollWidth"));
+        let given = self.number(&format!("{root}.clientWidth"));
+        assert!(wide <= given, "{what} is {wide} wide where {given} are given");
+    }
+
+    fn listen(&mut self) {
+        self.browser.listen();
+        for message in std::mem::take(&mut self.browser.told) {
+            let params = &message["params"];
+            match message["method"].as_str().unwrap_or_default() {
+                "Runtime.exceptionThrown" => {
+                    self.complaints.push(params["exceptionDetails"].to_string());
+                }
+                "Runtime.consoleAPICalled" => {
+                    let kind = params["type"].as_str().unwrap_or_default();
+                    if matches!(kind, "error" | "warning" | "assert") {
+                        self.complaints.push(params["args"].to_string());
+                    }
+                }
+                "Log.entryAdded" => {
+                    let level = params["entry"]["level"].as_str().unwrap_or_default();
+                    if matches!(level, "error" | "warning") {
+                        self.complaints.push(params["entry"].to_string());
+                    }
+                }
+                "Network.requestWillBeSent" => {
+                    let address = params["request"]["url"].as_str().unwrap_or_default();
+                    self.requests.push(address.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing was complained of, and nothing was asked of anybody else.
+    pub(crate) fn assert_clean(&mut self) {
+        self.listen();
+        assert!(self.complaints.is_empty(), "complaints: {:#?}", self.complaints);
+        let base = format!("{}/", self.base);
+        let outside = |address: &&String| !address.starts_with(&base);
+        let left: Vec<_> = self.requests.iter().filter(outside).collect();
+        assert!(left.is_empty(), "requests that left the host: {left:?}");
+        assert!(self.requests.len() > 10, "the page asked for nothing: {:?}", self.requests);
+    }
+}
