@@ -31,7 +31,8 @@ pub(crate) fn start(verbose: u8) {
     drop(started);
 }
 
-/// Starts the logging of a daemon: as configured, unless the environment variable or `-v` says more.
+/// Starts the logging of a daemon: as configured, unless the environment variable or `-v` says
+/// more.
 pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
     let level = match verbose {
         0 => section.level.as_str(),

@@ -9,8 +9,8 @@
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
 //! | `held` | a folder that a daemon has is left alone by the command line |
 //!
-//! Invariant: another address than loopback is refused without TLS and tokens. The first signal ends
-//! everything at a block boundary, the second at once.
+//! Invariant: another address than loopback is refused without TLS and tokens. The first signal
+//! ends everything at a block boundary, the second at once.
 
 pub(crate) mod build;
 mod dashboard;
