@@ -57,9 +57,11 @@ test: ## Lint, then run every test and doctest
 	$(RUN) cargo test --workspace --doc
 
 .PHONY: bench
-bench: deps ## Measure chain and wallet (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
+bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
-	$(RUN) cargo bench -p unspent-wallet
+	$(RUN) cargo bench -p unspent-wallet --bench wallet
+	$(RUN) cargo bench -p unspent-engine --bench engine
+	$(RUN) cargo bench -p unspent --bench serve
 
 .PHONY: soak
 soak: ## The long runs of the property, crash, race and damage tests (hours)
