@@ -10,6 +10,10 @@ RUN := scripts/with-toolchain
 # Passed on: make demo ARGS="--seed 7 --json", make test ARGS="case_08"
 ARGS ?=
 DEMO_DIR ?= demo-data
+# make demo SECONDS=60 ends by itself. The shell has a variable of that name, so only ours counts.
+ifeq ($(origin SECONDS),command line)
+DEMO_ARGS := --seconds $(SECONDS)
+endif
 FUZZ_SECONDS ?= 60
 
 # What `make soak` raises; see TESTING.md.
@@ -36,8 +40,8 @@ build: deps ## Build the binary `unspent` in release mode
 	$(RUN) cargo build --release -p unspent
 
 .PHONY: demo
-demo: deps ## Import a simulated chain with a reorganisation; leaves DEMO_DIR to query
-	$(RUN) cargo run --quiet --release -p unspent -- demo --dir $(DEMO_DIR) $(ARGS)
+demo: deps ## Run a daemon on a simulated network with a story and a dashboard (SECONDS=60 ends it)
+	$(RUN) cargo run --quiet --release -p unspent -- demo --dir $(DEMO_DIR) $(DEMO_ARGS) $(ARGS)
 
 .PHONY: lint
 lint: deps ## Check formatting and run clippy with warnings as errors

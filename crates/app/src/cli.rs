@@ -74,8 +74,8 @@ pub(crate) enum Command {
     },
     /// Write the manual page
     Man,
-    /// Show the main job in a minute on a simulated chain with a reorganisation
-    Demo(DemoArgs),
+    /// Show the product in a minute: a daemon on a simulated network, two wallets, a running story
+    Demo(crate::demo::DemoArgs),
 }
 
 #[derive(Args)]
@@ -199,15 +199,4 @@ pub(crate) struct RollbackArgs {
     pub(crate) to: String,
     #[command(flatten)]
     pub(crate) options: OptionArgs,
-}
-
-/// The demonstration.
-#[derive(Args)]
-pub(crate) struct DemoArgs {
-    /// Folder for block files and data; must be empty, absent or left by an earlier demo
-    #[arg(long, env = "UNSPENT_DEMO_DIR", default_value = "./unspent-demo", value_name = "DIR")]
-    pub(crate) dir: PathBuf,
-    /// The same seed makes the same chain
-    #[arg(long, env = "UNSPENT_DEMO_SEED", default_value_t = 21, value_name = "N")]
-    pub(crate) seed: u64,
 }

@@ -57,11 +57,6 @@ impl Fault {
         Self { code: "refused", message: message.into(), hint: None }
     }
 
-    /// Somebody asked to stop before anything was changed.
-    pub(crate) fn interrupted() -> Self {
-        Self { code: "interrupted", message: "stopped; nothing was changed".into(), hint: None }
-    }
-
     /// Something that should have been impossible.
     pub(crate) fn bug(message: impl Into<String>) -> Self {
         let hint = Some("this is a defect of the program; please report it".into());

@@ -13,7 +13,7 @@
 //! | `backup` | everything in one folder, and back |
 //! | `manual` | completions and the manual page |
 //! | `auth` | who may do what |
-//! | `demo` | the main job in a minute, on a simulated chain |
+//! | `demo` | the product in a minute, on a simulated network |
 //! | `fault` | errors as people and programs read them, and exit codes |
 //!
 //! Invariant: results go to the writer passed in (standard output), everything else to standard

@@ -9,6 +9,9 @@ use crate::config::{LogFormat, LogSection};
 /// Overrides `-v`: `info`, `debug`, or directives such as `unspent_chain=debug`.
 const VARIABLE: &str = "UNSPENT_LOG";
 
+/// The HTTP client's lowest level dumps what it sends, a node's password among it.
+const NO_DUMPS: &str = "ureq_proto=warn";
+
 /// Starts logging; the environment variable counts more than `-v`.
 pub(crate) fn start(verbose: u8) {
     let level = match verbose {
@@ -19,9 +22,8 @@ pub(crate) fn start(verbose: u8) {
         _ => "trace",
     };
     let chosen = std::env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
-    let filter = EnvFilter::builder().parse_lossy(chosen);
     let started = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(&chosen))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init();
@@ -29,7 +31,8 @@ pub(crate) fn start(verbose: u8) {
     drop(started);
 }
 
-/// Starts the logging of a daemon: as configured, unless the environment variable or `-v` says more.
+/// Starts the logging of a daemon: as configured, unless the environment variable or `-v` says
+/// more.
 pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
     let level = match verbose {
         0 => section.level.as_str(),
@@ -38,12 +41,30 @@ pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
         _ => "trace",
     };
     let chosen = std::env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::builder().parse_lossy(chosen))
-        .with_writer(std::io::stderr);
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter(&chosen)).with_writer(std::io::stderr);
     let started = match section.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
         LogFormat::Json => lines.json().try_init(),
     };
     drop(started);
+}
+
+fn filter(chosen: &str) -> EnvFilter {
+    // The last directive for a target counts.
+    EnvFilter::builder().parse_lossy(format!("{chosen},{NO_DUMPS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_never_dumped() {
+        for chosen in ["", "trace", "ureq_proto=trace", "warn,ureq_proto=debug,unspent=info"] {
+            let shown = filter(chosen).to_string();
+            let about: Vec<_> = shown.split(',').filter(|part| part.contains("ureq")).collect();
+            assert_eq!(about, [NO_DUMPS], "{chosen}");
+        }
+    }
 }

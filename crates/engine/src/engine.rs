@@ -178,7 +178,8 @@ impl Engine {
         }
     }
 
-    /// Has everybody look for news now, where they don't anyway.
+    /// Has everybody look for news now: rooms that wait for their source, the reading of the
+    /// mempool, and the events, which so follow at once on what a caller wrote.
     pub fn wake(&self) {
         self.inner.shared.pulse.wake();
         self.inner.shared.news.wake();

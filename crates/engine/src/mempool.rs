@@ -41,8 +41,10 @@ pub(crate) struct Mempool {
     recorded: HashSet<Txid>,
     /// How many wallets were at the tip at the last reading.
     wallets: usize,
-    /// Own transactions have been sent since the start.
+    /// Own transactions have been sent since everything was to be read.
     has_sent: bool,
+    /// Everything is being read, also what is known already: a wallet may have come to own more.
+    reads_all: bool,
     /// What the node last said against a transaction.
     refusals: HashMap<Txid, String>,
 }
@@ -57,6 +59,7 @@ impl Mempool {
             recorded: HashSet::new(),
             wallets: 0,
             has_sent: false,
+            reads_all: true,
             refusals: HashMap::new(),
         }
     }
@@ -65,6 +68,7 @@ impl Mempool {
     pub(crate) fn forget(&mut self) {
         self.recorded.clear();
         self.has_sent = false;
+        self.reads_all = true;
     }
 
     /// One reading. `most` bounds what is fetched; the rest comes with the next one.
@@ -87,13 +91,11 @@ impl Mempool {
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
         metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
-        self.recorded.retain(|txid| held.contains(txid));
-        for (_, tx) in waiting.iter().filter(|(_, tx)| tx.evicted_at.is_some()) {
-            self.recorded.remove(&tx.txid);
-        }
+        self.settle_known(&waiting, &held);
         let fresh = view.txids.iter().filter(|txid| !self.recorded.contains(*txid));
         let fresh: Vec<Txid> = fresh.take(most).copied().collect();
         let fetched = self.fetch(shared, &room, &fresh)?;
+        self.reads_all &= fresh.len() == most;
         let mut evicted = 0;
         if view.tip.is_some() && view.tip == before.map(|(_, hash)| hash) {
             evicted = flag(shared, &room, &waiting, &held, before)?;
@@ -105,6 +107,19 @@ impl Mempool {
             "{} transactions, {fetched} read, {evicted} of ours missing",
             held.len()
         )))
+    }
+
+    /// Which transactions need not be read. What a wallet knows to be in the mempool is among them:
+    /// reading it could only take the place of a replacement that was made in this very moment.
+    fn settle_known(&mut self, waiting: &[Unconfirmed], held: &HashSet<Txid>) {
+        self.recorded.retain(|txid| held.contains(txid));
+        for (_, tx) in waiting {
+            if tx.evicted_at.is_some() {
+                self.recorded.remove(&tx.txid);
+            } else if tx.status == Status::Published && !self.reads_all && held.contains(&tx.txid) {
+                self.recorded.insert(tx.txid);
+            }
+        }
     }
 
     fn fetch(&mut self, shared: &Shared, room: &Room, fresh: &[Txid]) -> Result<usize, String> {

@@ -1,13 +1,19 @@
 //! Bytes from an enemy: any answer is right, as long as there is one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::io::Cursor;
+
 use proptest::prelude::*;
-use unspent_model::{Network, network::NETWORKS};
+use unspent_model::{Family, Network, network::NETWORKS};
 use unspent_networks::{
     address::{parse_query, show_address, show_stake_address},
     bitcoin::framing::Scanner,
     bitcoin_header,
-    cardano::{framing::split_cbor_items, genesis::genesis_coins},
+    cardano::{
+        framing::split_cbor_items,
+        genesis::genesis_coins,
+        head::{block_head, read_header},
+    },
     decode_block,
 };
 use unspent_testkit::data;
@@ -22,8 +28,19 @@ fn feed_everything(bytes: &[u8]) {
         let _ = show_stake_address(network, bytes);
         let _ = parse_query(network, &String::from_utf8_lossy(bytes));
         let _ = parse_query(network, &hex::encode(bytes));
-        if let Ok(scanner) = Scanner::new(network, bytes, [1, 0, 2, 0, 3, 0, 4, 0]) {
-            assert!(scanner.count() <= bytes.len());
+        let head = block_head(network, bytes).map(|head| head.point);
+        if let Ok(block) = decode_block(network, bytes, None)
+            && network.family() == Family::Cardano
+        {
+            assert_eq!(head, Ok(block.header.point));
+        }
+        (0..9).for_each(|era| drop(read_header(network, era, bytes)));
+        let key = [1, 0, 2, 0, 3, 0, 4, 0];
+        if let Ok(scanner) = Scanner::new(network, bytes, key) {
+            let found: Vec<_> = scanner.flatten().collect();
+            assert!(found.len() <= bytes.len());
+            let seeking = Scanner::seeking(network, Cursor::new(bytes), key, 0).unwrap();
+            assert_eq!(seeking.flatten().collect::<Vec<_>>(), found);
         }
     }
     let _ = bitcoin_header(bytes);

@@ -250,6 +250,10 @@ const FAILURES: [(&str, &str); 13] = [
     ("503", "Try again later (`busy`, `unavailable`)"),
 ];
 
+/// What a connection answers before any route is reached; without a body.
+const HEAD_FAILURES: [(&str, &str); 2] =
+    [("414", "The address is too long"), ("431", "The head of the request is larger than 8 KiB")];
+
 /// The answers that every route may give besides its own.
 pub(crate) struct Failures;
 
@@ -262,6 +266,10 @@ impl IntoResponses for Failures {
             let response = response.content("application/json", content).build();
             ((*status).to_owned(), RefOr::T(response))
         });
-        made.collect()
+        let bare = HEAD_FAILURES.iter().map(|(status, text)| {
+            let response = ResponseBuilder::new().description(*text).build();
+            ((*status).to_owned(), RefOr::T(response))
+        });
+        made.chain(bare).collect()
     }
 }

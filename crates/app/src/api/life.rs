@@ -1,7 +1,8 @@
 //! `/coins/{tx_hash}/{output_index}/life`: what happened to a coin, in all rooms, as one timeline.
 //!
-//! The chain room knows the blocks that created and spent it, as long as they are inside the window.
-//! A wallet's journal knows every change of the transaction that made it and of those that spend it.
+//! The chain room knows the blocks that created and spent it, as long as those are inside the
+//! window. A wallet's journal knows every change of the transaction that made it and of those
+//! that spend it.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -227,8 +228,8 @@ impl Story {
         self.block("created", block, Some(self.network.show_hash(&self.outpoint.tx.0)));
     }
 
-    /// An event of the chain room. It stands beside the wallet's line about the same block, since the
-    /// time in a header is its miner's affair.
+    /// An event of the chain room. It stands beside the wallet's line about the same block, since
+    /// the time in a header is its miner's affair.
     fn block(&mut self, kind: &'static str, block: (u64, [u8; 32], u64), txid: Option<String>) {
         let (height, hash, time) = block;
         let at = i64::try_from(time).ok().and_then(|time| time.checked_mul(1_000_000));

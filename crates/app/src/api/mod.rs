@@ -102,7 +102,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(wallets::routes())
 }
 
-/// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside it.
+/// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside
+/// it.
 pub(crate) fn router(app: &App, more: Router<App>) -> Router {
     let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
     let (router, document) = described.split_for_parts();

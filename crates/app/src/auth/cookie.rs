@@ -13,7 +13,8 @@ pub(super) fn write(file: &Path) -> anyhow::Result<String> {
     Ok(secret)
 }
 
-/// Replaces a file as a whole by one that only its owner can read. A link is replaced, not followed.
+/// Replaces a file as a whole by one that only its owner can read. A link is replaced, not
+/// followed.
 pub(super) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let shown = file.display();
     let folder = match file.parent() {

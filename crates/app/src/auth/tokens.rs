@@ -57,8 +57,8 @@ impl TokenFile {
         &self.tokens
     }
 
-    /// Reads the file again when it was changed, so that a revoked token ends at once. What can't be
-    /// read lets nobody in.
+    /// Reads the file again when it was changed, so that a revoked token ends at once. What can't
+    /// be read lets nobody in.
     pub(crate) fn refresh(&mut self) {
         if self.looked.elapsed() < LOOK_EVERY {
             return;

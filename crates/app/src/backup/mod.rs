@@ -6,11 +6,11 @@
 //! | `list` | the list of files with their sizes and hashes |
 //!
 //! Invariant: a backup is made and restored only while no daemon and no other command has the data
-//! folder. It is complete when its list is there, which is written last. A restore goes into a folder
-//! that holds nothing, and only after every file was found as the list says.
+//! folder. It is complete when its list is there, which is written last. A restore goes into a
+//! folder that holds nothing, and only after every file was found as the list says.
 //!
-//! After a restore the daemon goes on from the restored point: blocks are fetched again, the mempool
-//! is read again, and every unconfirmed transaction is judged anew.
+//! After a restore the daemon goes on from the restored point: blocks are fetched again, the
+//! mempool is read again, and every unconfirmed transaction is judged anew.
 //!
 //! Deliberately absent: PostgreSQL, which has tools of its own (`pg_dump`).
 

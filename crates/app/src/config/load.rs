@@ -1,7 +1,8 @@
 //! File, environment and flags, laid over each other in this order.
 //!
-//! `UNSPENT_HTTP__LISTEN` stands for `listen` in `[http]`, `UNSPENT_UTXO__DELTA__SELF_CONTAINED` for
-//! `utxo.delta.self_contained`: a variable whose name holds two underscores in a row belongs here.
+//! `UNSPENT_HTTP__LISTEN` stands for `listen` in `[http]`, `UNSPENT_UTXO__DELTA__SELF_CONTAINED`
+//! for `utxo.delta.self_contained`: a variable whose name holds two underscores in a row belongs
+//! here.
 
 use std::{fs, path::Path};
 

@@ -14,7 +14,7 @@ data_dir = "./unspent-data"
 
 [source]
 # sim: the built-in simulated network, to look around.
-# bitcoin-node: a Bitcoin Core compatible node by JSON-RPC. bitcoin-files: its folder of block files.
+# bitcoin-node: a Bitcoin Core compatible node by JSON-RPC. bitcoin-files: a folder of block files.
 # cardano-node: node to node. cardano-socket: the node's local socket. immutable-db: its folder.
 kind = "sim"
 # bitcoin-node

@@ -19,11 +19,9 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
         let message = format!("{} is not empty and holds other things", folder.display());
         return Err(Fault::refused(message).hint("choose another folder with --dir").into());
     }
-    for part in ["blocks", "data"] {
-        let part = folder.join(part);
-        if part.exists() {
-            fs::remove_dir_all(part).with_context(context)?;
-        }
+    let data = folder.join("data");
+    if data.exists() {
+        fs::remove_dir_all(data).with_context(context)?;
     }
     fs::write(mark, "").with_context(context)
 }

@@ -1,237 +1,232 @@
-//! The main job in a minute: a simulated chain is imported, a competing branch replaces its end,
-//! and the result is compared with the simulator's own truth.
+//! The product in a minute: a daemon on the simulated network, two wallets, and a story that runs.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | `folder` | the demonstration's own folder |
+//! | `cast` | the wallets that take part |
+//! | `truth` | the comparison with the simulator at the end |
+//!
+//! Everything that `unspent serve` does is done by the same code here; only the source's story and
+//! the short windows, so that pruning shows, are the demonstration's own.
 
+mod cast;
 mod folder;
-mod world;
+mod truth;
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context;
-use serde::Serialize;
-use unspent_chain::{Balance, CoinState, Order, Owner, Page, Reader};
-use unspent_networks::address::show_address;
-
-use self::world::{NETWORK, World};
-use crate::{
-    chain::{
-        json::{BalanceJson, CoinJson, PageJson},
-        text,
-    },
-    cli::{DemoArgs, OptionArgs},
-    fault::{Fault, Outcome},
-    import::{self, Request, Show, Summary},
-    interrupt::Interrupt,
-    output::{Output, facts, table},
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
-/// Memory for the questions of the demonstration.
-const CACHE: usize = 16 << 20;
-/// Coins shown of the shop.
-const COINS_SHOWN: usize = 5;
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use tokio::sync::Notify;
+use unspent_engine::{
+    Engine,
+    story::{Deed, Story},
+};
 
-/// The whole story, in the form of `--json`.
-#[derive(Serialize)]
-struct Story {
+use self::truth::Checked;
+use crate::{
+    config::{self, Config},
+    fault::{Fault, Outcome},
+    output::Output,
+    serve::{Daemon, build},
+};
+
+/// How far pruning has come is told once in so many steps.
+const PRUNED_EVERY: u64 = 25;
+
+#[derive(Args)]
+pub(crate) struct DemoArgs {
+    /// Folder of the demonstration; must be empty, absent or left by an earlier one
+    #[arg(long, env = "UNSPENT_DEMO_DIR", default_value = "./unspent-demo", value_name = "DIR")]
+    dir: std::path::PathBuf,
+    /// The same seed makes the same network
+    #[arg(long, env = "UNSPENT_DEMO_SEED", default_value_t = 21, value_name = "N")]
     seed: u64,
-    blocks_dir: PathBuf,
-    data_dir: PathBuf,
-    first_import: Summary,
-    shop: ShopJson,
-    reorganisation: Summary,
-    contested_coin: ContestedJson,
-    checked: CheckedJson,
+    /// End by itself after so many seconds; without it, Ctrl-C ends it
+    #[arg(long, env = "UNSPENT_DEMO_SECONDS", value_name = "N")]
+    seconds: Option<u64>,
+    /// Milliseconds between two things that happen
+    #[arg(long, default_value_t = 700, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pace: u64,
+    /// Where the dashboard listens
+    #[arg(long, default_value = "127.0.0.1:8480", value_name = "ADDRESS:PORT")]
+    listen: String,
 }
 
+impl DemoArgs {
+    /// The configuration of a daemon whose windows are so short that pruning is seen.
+    fn config(&self) -> anyhow::Result<Config> {
+        let seed = self.seed.to_string();
+        let settings = [
+            ("network", "bitcoin-regtest"),
+            ("source.kind", "sim"),
+            ("source.sim.seed", &seed),
+            ("source.poll_seconds", "1"),
+            ("utxo.prune_depth", "30"),
+            ("utxo.rollback_window", "30"),
+            ("jobs.mempool_seconds", "1"),
+            ("jobs.purge_leases_seconds", "5"),
+            ("jobs.rebroadcast_seconds", "10"),
+            ("http.listen", &self.listen),
+        ];
+        let over: Vec<_> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let mut config = config::load(None, &[], &over)?;
+        config.data_dir = self.dir.join("data");
+        Ok(config)
+    }
+}
+
+/// The whole demonstration, in the form of `--json`.
 #[derive(Serialize)]
-struct ShopJson {
-    address: String,
-    balance: BalanceJson,
-    page: PageJson,
+struct Report {
+    seed: u64,
+    dashboard: String,
+    data_dir: String,
+    deeds: BTreeMap<&'static str, u64>,
+    reorganisations_followed: u64,
+    checked: Checked,
 }
 
-#[derive(Serialize)]
-struct ContestedJson {
-    name: String,
-    before: CoinJson,
-    after: CoinJson,
-}
-
-#[derive(Serialize, Clone, Copy)]
-struct CheckedJson {
-    equals_simulator: bool,
-    utxos: u64,
-    verify_differences: u64,
-}
-
-/// Tells the story.
+/// Runs the story until its time is over or somebody ends it.
 pub(crate) fn run(args: &DemoArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     folder::prepare(&args.dir)?;
-    let stage = Stage {
-        blocks: args.dir.join("blocks"),
-        data: args.dir.join("data"),
-        show: Show::suitable(output.is_json()),
-        interrupt: Interrupt::listen(),
-    };
-    let (mut world, first_import) = grow(args.seed, &stage, output)?;
-    let shop = ask_for_coins(&world, &stage, output)?;
-    let (coin, reorganisation) = reorganise(&mut world, &stage, output)?;
-    let checked = check(&world, &stage, output)?;
-    output.say(&go_on(&stage.data, &shop.address, &coin.name, world.height()))?;
+    let config = args.config()?;
+    let network = build::sim_network(&config)?;
+    let daemon = Daemon::new(config.clone())?;
+    let dashboard = daemon.url().to_owned();
+    let engine = daemon.start(Arc::new(network.clone()))?;
+    cast::enter(&engine)?;
+    let end = Arc::new(Notify::new());
+    let server = serve(daemon, engine.clone(), end.clone())?;
+    output.say(&opening(args, &dashboard))?;
+    let story = Story::new(engine.clone(), network.clone(), args.seed);
+    let deeds = Stage { args, engine: &engine, server: &server }.play(&story, output);
+    end.notify_one();
+    let served = server.join().map_err(|_| Fault::bug("the server's thread died"))?;
+    let checked = truth::check(&engine, &network);
+    let reorgs = engine.status().rooms.iter().map(|room| room.reorgs).max().unwrap_or(0);
+    engine.shutdown();
+    served?;
+    let (deeds, checked) = (deeds?, checked?);
+    let data_dir = config.data_dir.display().to_string();
+    output.say(&closing(&deeds, reorgs, &checked, &data_dir))?;
+    let is_right = checked.is_right();
     if output.is_json() {
-        let Stage { blocks: blocks_dir, data: data_dir, .. } = stage;
         let seed = args.seed;
-        let story = Story {
+        let reorganisations_followed = reorgs;
+        output.document(&Report {
             seed,
-            blocks_dir,
+            dashboard,
             data_dir,
-            first_import,
-            shop,
-            reorganisation,
-            contested_coin: coin,
+            deeds,
+            reorganisations_followed,
             checked,
-        };
-        output.document(&story)?;
+        })?;
     }
-    Ok(if checked.verify_differences == 0 { Outcome::Done } else { Outcome::Differences })
+    Ok(if is_right { Outcome::Done } else { Outcome::Differences })
 }
 
-fn grow(seed: u64, stage: &Stage, output: &mut Output<'_>) -> anyhow::Result<(World, Summary)> {
-    output.say(&format!("1. A chain is simulated (seed {seed}) and written as a block file."))?;
-    let world = World::new(seed, &stage.blocks)?;
-    let file = world.write_chain()?;
-    output.say(&format!("   {} blocks in {}\n", world.height() + 1, file.display()))?;
-    output.say("2. The file is imported: every block becomes a change to the coin set.")?;
-    let summary = stage.import(&file)?;
-    output.say(&summary.text())?;
-    Ok((world, summary))
+type Server = JoinHandle<anyhow::Result<()>>;
+
+fn serve(daemon: Daemon, engine: Engine, end: Arc<Notify>) -> anyhow::Result<Server> {
+    let thread = std::thread::Builder::new().name("unspent-server".into());
+    let run = move || daemon.serve(engine, end, |_| Ok(()));
+    thread.spawn(run).context("the server's thread can't be started")
 }
 
-fn ask_for_coins(
-    world: &World,
-    stage: &Stage,
-    output: &mut Output<'_>,
-) -> anyhow::Result<ShopJson> {
-    let reader = stage.reader()?;
-    let address = show_address(NETWORK, world.shop());
-    let shop = Owner::address(world.shop());
-    let balance = reader.balance(shop)?;
-    let page = reader.page(shop, Order::Descending, COINS_SHOWN, None)?;
-    output.say("\n3. A shop on that chain asks for its coins, newest first.")?;
-    output.say(&text_of_page(&address, &balance, &page))?;
-    Ok(ShopJson {
-        address,
-        balance: BalanceJson::new(NETWORK, &balance),
-        page: PageJson::new(NETWORK, &page),
-    })
+/// Where the story is told.
+struct Stage<'a> {
+    args: &'a DemoArgs,
+    engine: &'a Engine,
+    server: &'a Server,
 }
 
-fn reorganise(
-    world: &mut World,
-    stage: &Stage,
-    output: &mut Output<'_>,
-) -> anyhow::Result<(ContestedJson, Summary)> {
-    let reorg = world.reorganise()?;
-    let branch = world.write_branch(&reorg)?;
-    let coin = world.contested_coin(&reorg).ok_or_else(|| Fault::bug("no coin is contested"))?;
-    let before = stage.reader()?.coin(&coin)?;
-    output.say(&format!(
-        "\n4. A competing branch appears: {} blocks that replace the last {}. It has more work, so \
-         the old\n   blocks are undone from the index's own records and the new ones applied.",
-        reorg.new.len(),
-        reorg.old.len(),
-    ))?;
-    let summary = stage.import(&branch)?;
-    output.say(&summary.text())?;
-    let after = stage.reader()?.coin(&coin)?;
-    output.say("\n5. What became of a coin that both branches spend, each in its own way:")?;
-    let name = text::outpoint(NETWORK, &coin);
-    output.say(&facts(&[
-        ("coin", name.clone()),
-        ("before", text_of_state(&before)),
-        ("after", text_of_state(&after)),
-    ]))?;
-    let (before, after) =
-        (CoinJson::new(NETWORK, &coin, &before), CoinJson::new(NETWORK, &coin, &after));
-    Ok((ContestedJson { name, before, after }, summary))
-}
-
-fn check(world: &World, stage: &Stage, output: &mut Output<'_>) -> anyhow::Result<CheckedJson> {
-    let reader = stage.reader()?;
-    let utxos = world.compare(&reader).context("the index is wrong")?;
-    let verify_differences = reader.verify(&mut |_| ())?.differences;
-    output.say(&format!(
-        "\n6. Checked: {} coins equal the simulator's own truth, one by one; comparing all column \
-         families\n   with each other found {verify_differences} differences.",
-        text::grouped(u128::from(utxos)),
-    ))?;
-    Ok(CheckedJson { equals_simulator: true, utxos, verify_differences })
-}
-
-/// Where the story takes place.
-struct Stage {
-    blocks: PathBuf,
-    data: PathBuf,
-    show: Show,
-    interrupt: Interrupt,
-}
-
-impl Stage {
-    fn import(&self, file: &Path) -> anyhow::Result<Summary> {
-        let request = Request {
-            data_dir: &self.data,
-            network: Some(NETWORK),
-            genesis: &[],
-            stop_at: None,
-            allow_holes: false,
-            no_bulk: false,
-            options: &OptionArgs::default(),
-            paths: &[file.to_owned()],
-        };
-        let summary = import::run(&request, self.show, &self.interrupt)?;
-        if summary.interrupted { Err(Fault::interrupted().into()) } else { Ok(summary) }
-    }
-
-    fn reader(&self) -> anyhow::Result<Reader> {
-        Ok(Reader::open(&self.data.join("chain"), CACHE)?)
-    }
-}
-
-fn text_of_page(address: &str, balance: &Balance, page: &Page) -> String {
-    let rows = page.coins.iter().map(|(coin, record)| {
-        [
-            text::outpoint(NETWORK, coin),
-            text::amount(NETWORK, u128::from(record.output.lovelace)),
-            record.born.block_number.to_string(),
-        ]
-    });
-    let coins = table(["coin", "amount", "height"], rows);
-    let (count, sum) = (balance.coins, text::amount(NETWORK, balance.lovelace));
-    format!("{address}\n{coins}\n{count} coins, {sum} together")
-}
-
-fn text_of_state(state: &CoinState) -> String {
-    match state {
-        CoinState::Unspent(record) => format!("unspent since height {}", record.born.block_number),
-        CoinState::Spent(spent) => {
-            let by = spent.by.map(|tx| NETWORK.show_hash(&tx.0)).unwrap_or_default();
-            format!("spent at height {} by {by}", spent.at.height)
+impl Stage<'_> {
+    /// Lets things happen and tells of them; counts them by kind.
+    fn play(
+        &self,
+        story: &Story,
+        output: &mut Output<'_>,
+    ) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+        let started = Instant::now();
+        let until = self.args.seconds.map(Duration::from_secs);
+        let mut deeds = BTreeMap::new();
+        let mut steps: u64 = 0;
+        // A signal ends the server, and the story with it.
+        while !self.server.is_finished() && until.is_none_or(|until| started.elapsed() < until) {
+            let deed = story.step()?;
+            steps += 1;
+            *deeds.entry(kind(&deed)).or_insert(0) += 1;
+            output.say(&format!("{:>6.1} s  {deed}", started.elapsed().as_secs_f64()))?;
+            if steps.is_multiple_of(PRUNED_EVERY) {
+                let (pruned, now) = (self.pruned()?, started.elapsed().as_secs_f64());
+                output.say(&format!("{now:>6.1} s  {pruned}"))?;
+            }
+            std::thread::sleep(Duration::from_millis(self.args.pace));
         }
-        CoinState::Unknown => "unknown: it never was on this branch".into(),
+        Ok(deeds)
+    }
+
+    /// The chain room prunes with every block; now and then it is told how far that has come.
+    fn pruned(&self) -> anyhow::Result<String> {
+        let Some(reader) = self.engine.chain() else { return Ok("pruned: nothing yet".into()) };
+        let status = reader.status()?;
+        let (gone, floor) = (status.horizon.swept_deltas, status.horizon.floor);
+        let possible = status.cursor.ordinal.saturating_sub(floor);
+        Ok(format!(
+            "pruned: what undoes the first {gone} blocks; the last {possible} can be undone"
+        ))
     }
 }
 
-fn go_on(data: &Path, address: &str, coin: &str, height: u32) -> String {
-    let start = format!("   unspent --data-dir {} chain", data.display());
-    let back = height.saturating_sub(10);
-    let commands = [
-        "status".to_owned(),
-        format!("utxos {address} --limit 3"),
-        format!("balance {address} --json"),
-        format!("utxo '{coin}'"),
-        format!("delta {height}"),
-        format!("rollback --to {back}"),
-        "digest".to_owned(),
-    ];
-    let lines = commands.iter().map(|command| format!("{start} {command}"));
-    format!("\nThe data folder stays. Go on with:\n{}", lines.collect::<Vec<_>>().join("\n"))
+fn kind(deed: &Deed) -> &'static str {
+    match deed {
+        Deed::Paid { .. } => "payments",
+        Deed::Mined { .. } => "blocks",
+        Deed::Bumped { .. } => "fee_bumps",
+        Deed::DoubleSpent { .. } => "double_spends",
+        Deed::Reorganised { .. } => "reorganisations",
+        Deed::Evicted { .. } => "evictions",
+        Deed::Leased { .. } => "leases",
+        Deed::Sent { .. } => "payments_by_wallets",
+    }
+}
+
+fn opening(args: &DemoArgs, dashboard: &str) -> String {
+    let end = match args.seconds {
+        Some(seconds) => format!("It ends after {seconds} s; Ctrl-C ends it earlier."),
+        None => "Ctrl-C ends it.".to_owned(),
+    };
+    format!(
+        "A daemon runs on a simulated network (seed {}) with the wallets {}.\n\
+         The dashboard: {dashboard}\n{end}\n",
+        args.seed,
+        cast::NAMES.join(" and "),
+    )
+}
+
+fn closing(
+    deeds: &BTreeMap<&'static str, u64>,
+    reorgs: u64,
+    checked: &Checked,
+    data_dir: &str,
+) -> String {
+    let counts: Vec<String> =
+        deeds.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " "))).collect();
+    format!(
+        "\n{}; {reorgs} reorganisations followed.\n{checked}\nThe data folder stays. Go on with:\n   \
+         unspent --data-dir {data_dir} chain status\n   \
+         unspent --data-dir {data_dir} wallet balance {name}\n   \
+         unspent --data-dir {data_dir} wallet txs {name}\n   \
+         unspent --data-dir {data_dir} serve --network bitcoin-regtest",
+        counts.join(", "),
+        name = cast::NAMES[0],
+    )
 }

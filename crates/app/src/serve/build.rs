@@ -10,6 +10,7 @@ use unspent_engine::{
         Origin,
         cardano::{Address, CardanoConfig, CardanoNode},
         core::{Auth, CoreConfig, CoreNode},
+        folder::{Folder, FolderConfig},
         sim::{SimError, SimNetwork},
     },
 };
@@ -26,14 +27,14 @@ use crate::{
 /// The longest password or URL read from a file.
 const MAX_SECRET: u64 = 4096;
 
-/// Opens the source and starts the engine on it.
-pub(super) fn start(config: &Config) -> anyhow::Result<Engine> {
+/// Starts the engine on a source.
+pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
     fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("can't make {}", config.data_dir.display()))?;
     let engine_config = EngineConfig {
         network: config.network,
         data_dir: config.data_dir.clone(),
-        origin: origin(config)?,
+        origin,
         chain: chain(config)?,
         wallet: wallet(config)?,
         follow: Follow {
@@ -115,7 +116,7 @@ fn secret(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Where blocks come from.
-fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
+pub(super) fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
     let source = &config.source;
     match source.kind {
         SourceKind::Sim => sim(config),
@@ -135,7 +136,12 @@ fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
             Ok(Arc::new(CardanoNode::new(CardanoConfig { address, network: config.network })))
         }
         SourceKind::BitcoinFiles | SourceKind::ImmutableDb => {
-            Err(Fault::refused("this kind of source is not in this build yet").into())
+            Ok(Arc::new(Folder::new(FolderConfig {
+                paths: source.path.iter().cloned().collect(),
+                network: config.network,
+                unpack_in: config.data_dir.clone(),
+                poll: Duration::from_secs(source.poll_seconds),
+            })))
         }
     }
 }
@@ -150,10 +156,15 @@ fn node_auth(source: &SourceSection) -> anyhow::Result<Auth> {
     }
 }
 
+/// The simulated network as the data folder has it.
+pub(crate) fn sim_network(config: &Config) -> anyhow::Result<SimNetwork> {
+    Ok(SimNetwork::open(&config.data_dir.join("sim"), config.source.sim.seed)?)
+}
+
 /// The simulated network, kept in the data folder; a thread mines as time goes by.
 fn sim(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
     let settings = &config.source.sim;
-    let network = SimNetwork::open(&config.data_dir.join("sim"), settings.seed)?;
+    let network = sim_network(config)?;
     let missing = settings.blocks.saturating_sub(network.height());
     if missing > 0 {
         network.mine(u32::try_from(missing).unwrap_or(u32::MAX))?;

@@ -9,26 +9,30 @@
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
 //! | `held` | a folder that a daemon has is left alone by the command line |
 //!
-//! Invariant: another address than loopback is refused without TLS and tokens. The first signal ends
-//! everything at a block boundary, the second at once.
+//! Invariant: another address than loopback is refused without TLS and tokens. The first signal
+//! ends everything at a block boundary, the second at once.
 
-mod build;
+pub(crate) mod build;
 mod dashboard;
 pub(crate) mod held;
 mod listen;
 mod ops;
 mod recorder;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{Semaphore, watch},
+    sync::{Notify, Semaphore, watch},
 };
-use unspent_engine::Engine;
+use unspent_engine::{Engine, source::Origin};
 
 use crate::{
     api::{
@@ -92,23 +96,60 @@ impl ServeArgs {
 pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let config = args.load(cli)?;
     logging::start_daemon(&config.log, cli.verbose);
-    let tokens_file = tokens_file(&config);
-    listen::check(&config, || Ok(!TokenFile::open(tokens_file.clone())?.list().is_empty()))?;
-    recorder::install()?;
-    let socket = listen::bind(&config)?;
-    let address = socket.local_addr().context("the socket has no address")?;
-    let engine = build::start(&config)?;
-    let served = Served { config, engine: engine.clone(), tokens_file };
-    let told = |cookie: &PathBuf| -> anyhow::Result<()> {
-        let scheme = if served.config.http.tls_cert.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
+    let daemon = Daemon::new(config)?;
+    let engine = daemon.start(build::origin(&daemon.config)?)?;
+    let url = daemon.url.clone();
+    let told = |cookie: &Path| -> anyhow::Result<()> {
         let document = json!({ "listening": url, "cookie_file": cookie.display().to_string() });
         output.answer(&document, || format!("listening on {url}; Ctrl-C ends it"))?;
         Ok(())
     };
-    let outcome = served.run(socket, told);
+    // Nobody but a signal ends it.
+    let outcome = daemon.serve(engine.clone(), Arc::new(Notify::new()), told);
     engine.shutdown();
     outcome.map(|()| Outcome::Done)
+}
+
+/// A daemon that may be started: its configuration is safe, and its port is taken.
+pub(crate) struct Daemon {
+    config: Config,
+    socket: std::net::TcpListener,
+    tokens_file: PathBuf,
+    url: String,
+}
+
+impl Daemon {
+    /// Checks the configuration and takes the port, before anything else is touched.
+    pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
+        let tokens_file = tokens_file(&config);
+        listen::check(&config, || Ok(!TokenFile::open(tokens_file.clone())?.list().is_empty()))?;
+        recorder::install()?;
+        let socket = listen::bind(&config)?;
+        let address = socket.local_addr().context("the socket has no address")?;
+        let scheme = if config.http.tls_cert.is_some() { "https" } else { "http" };
+        Ok(Self { config, socket, tokens_file, url: format!("{scheme}://{address}") })
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Starts the engine.
+    pub(crate) fn start(&self, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
+        build::start(&self.config, origin)
+    }
+
+    /// Answers until a signal comes or `end` is notified. The engine runs on.
+    pub(crate) fn serve(
+        self,
+        engine: Engine,
+        end: Arc<Notify>,
+        told: impl FnOnce(&Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Self { config, socket, tokens_file, .. } = self;
+        Served { config, engine, tokens_file, end }.run(socket, told)
+    }
 }
 
 fn tokens_file(config: &Config) -> PathBuf {
@@ -121,13 +162,15 @@ struct Served {
     config: Config,
     engine: Engine,
     tokens_file: PathBuf,
+    /// Ends the server as a signal does.
+    end: Arc<Notify>,
 }
 
 impl Served {
     fn run(
         &self,
         socket: std::net::TcpListener,
-        told: impl FnOnce(&PathBuf) -> anyhow::Result<()>,
+        told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("the server can't be started")?;
@@ -181,8 +224,12 @@ impl Served {
         let handle = axum_server::Handle::new();
         let server = listen::serve(&self.config, socket, router, handle.clone());
         let sampling = tokio::spawn(sample(app));
+        let end = self.end.clone();
         let ending = tokio::spawn(async move {
-            signals.next().await;
+            tokio::select! {
+                () = signals.next() => {}
+                () = end.notified() => {}
+            }
             tracing::info!("asked to end; a second signal ends at once");
             // Nobody listens any more when this fails.
             let _ = stop.send(true);

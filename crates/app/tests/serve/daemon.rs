@@ -95,7 +95,7 @@ impl Daemon {
     /// Memory of the process, in MiB.
     pub(crate) fn resident_mib(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap();
-        text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096 >> 20
+        (text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096) >> 20
     }
 
     /// Somebody who may do everything.

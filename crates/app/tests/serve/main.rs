@@ -10,6 +10,7 @@
 
 mod access;
 mod backup;
+mod cardano;
 mod commands;
 mod crash;
 mod daemon;

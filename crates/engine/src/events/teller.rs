@@ -21,11 +21,12 @@ const WHILE_CATCHING_UP: Duration = Duration::from_secs(3);
 pub(crate) struct Teller {
     shared: Arc<Shared>,
     told_chain: Option<Instant>,
+    told_wallets: wallet::Told,
 }
 
 impl Teller {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, told_chain: None }
+        Self { shared, told_chain: None, told_wallets: wallet::Told::new() }
     }
 
     /// Compares until the end, and once more after it, so that a clean stop leaves nothing untold.
@@ -72,9 +73,9 @@ impl Teller {
         Ok(())
     }
 
-    fn wallet(&self) -> Result<bool, LogError> {
+    fn wallet(&mut self) -> Result<bool, LogError> {
         match self.shared.wallets() {
-            Some(room) => wallet::tell(&self.shared.log, &room),
+            Some(room) => wallet::tell(&self.shared.log, &room, &mut self.told_wallets),
             None => Ok(false),
         }
     }

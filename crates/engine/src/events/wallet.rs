@@ -1,5 +1,7 @@
 //! The wallets' journals as events: every line once, in the order of its wallet.
 
+use std::collections::HashMap;
+
 use serde_json::json;
 use unspent_sql::{Arg, Tx};
 use unspent_wallet::{Room, WalletId, history::JournalLine, wallets::WalletInfo};
@@ -14,22 +16,34 @@ const TOLD: &str = "SELECT line FROM told_wallets WHERE wallet_id = $1";
 const MARK: &str = "INSERT INTO told_wallets (wallet_id, line) VALUES ($1, $2)
     ON CONFLICT (wallet_id) DO UPDATE SET line = excluded.line";
 
+/// How far each wallet has been told, as far as this process knows.
+pub(super) type Told = HashMap<WalletId, i64>;
+
 /// Tells what the journals have that wasn't told yet; says whether there may be more.
-pub(super) fn tell(log: &EventLog, room: &Room) -> Result<bool, LogError> {
+pub(super) fn tell(log: &EventLog, room: &Room, told: &mut Told) -> Result<bool, LogError> {
     let (mut after, mut more) = (None, false);
     loop {
         let page = room.wallets(after)?;
         let Some(last) = page.last() else { return Ok(more) };
         after = Some(last.id);
         for wallet in &page {
-            more |= tell_one(log, room, wallet)?;
+            more |= tell_one(log, room, wallet, told)?;
         }
     }
 }
 
-fn tell_one(log: &EventLog, room: &Room, wallet: &WalletInfo) -> Result<bool, LogError> {
-    let told = told(log, wallet.id)?;
-    let lines = room.journal(wallet.id, None, told, LINES_AT_ONCE)?;
+fn tell_one(
+    log: &EventLog,
+    room: &Room,
+    wallet: &WalletInfo,
+    told: &mut Told,
+) -> Result<bool, LogError> {
+    let before = match told.get(&wallet.id) {
+        Some(line) => *line,
+        None => told_before(log, wallet.id)?,
+    };
+    told.insert(wallet.id, before);
+    let lines = room.journal(wallet.id, None, before, LINES_AT_ONCE)?;
     let Some(last) = lines.last().map(|line| line.id) else { return Ok(false) };
     let events: Vec<NewEvent> = lines.iter().map(|line| event(&wallet.name, line)).collect();
     let is_full = events.len() >= LINES_AT_ONCE as usize;
@@ -38,10 +52,11 @@ fn tell_one(log: &EventLog, room: &Room, wallet: &WalletInfo) -> Result<bool, Lo
         tx.execute(MARK, &[Arg::Int(id), Arg::Int(last)])?;
         Ok(())
     })?;
+    told.insert(wallet.id, last);
     Ok(is_full)
 }
 
-fn told(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
+fn told_before(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
     log.door().read(move |tx| {
         let row = tx.maybe(TOLD, &[Arg::Int(wallet.0)])?;
         Ok(row.map(|row| row.int(0)).transpose()?.unwrap_or(0))

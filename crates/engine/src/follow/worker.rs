@@ -123,7 +123,8 @@ impl<F: Follower> Worker<F> {
         self.shared.board.set_state(self.follower.room(), RoomState::Waiting { reason });
         let doubled =
             self.follow.retry.saturating_mul(1 << self.failures.min(10).saturating_sub(1));
-        self.shared.pulse.pause(doubled.min(LONGEST_PAUSE));
+        // Somebody who has mended things may wake us.
+        self.shared.pulse.wait(self.shared.pulse.count(), doubled.min(LONGEST_PAUSE));
     }
 
     fn stop(&mut self, reason: String, remedy: String) {

@@ -15,6 +15,8 @@ use crate::{events::kind, shared::Shared, status::JobKind};
 
 /// A job that couldn't run is tried again after this, unless its own pause is shorter.
 const RETRY: Duration = Duration::from_millis(500);
+/// The least pause between two readings of the mempool, however often somebody wakes the engine.
+const WAKE_PAUSE: Duration = Duration::from_millis(500);
 /// How often the thread looks whether all should end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -36,6 +38,7 @@ pub(crate) struct Ask {
 struct Planned {
     job: Job,
     due: Instant,
+    ended: Option<Instant>,
 }
 
 /// One thread's jobs.
@@ -50,7 +53,7 @@ pub(crate) struct Lane {
 impl Lane {
     pub(crate) fn new(jobs: Vec<Job>, asks: Receiver<Ask>, shared: Arc<Shared>) -> Self {
         let due = Instant::now();
-        let jobs = jobs.into_iter().map(|job| Planned { job, due }).collect();
+        let jobs = jobs.into_iter().map(|job| Planned { job, due, ended: None }).collect();
         Self { jobs, asks, shared, answered: 0 }
     }
 
@@ -75,7 +78,8 @@ impl Lane {
         }
         let reading = |planned: &&mut Planned| planned.job.kind == JobKind::ReadMempool;
         if let Some(planned) = self.jobs.iter_mut().find(reading) {
-            planned.due = Instant::now();
+            let soon = planned.ended.map_or_else(Instant::now, |ended| ended + WAKE_PAUSE);
+            planned.due = planned.due.min(soon);
         }
     }
 
@@ -121,6 +125,7 @@ impl Planned {
         shared.board.job_ended(kind, &said);
         counter!("unspent_engine_job_runs_total", "job" => kind.name()).increment(1);
         histogram!("unspent_engine_job_seconds", "job" => kind.name()).record(started.elapsed());
+        self.ended = Some(Instant::now());
         self.due = Instant::now() + pause;
         result
     }

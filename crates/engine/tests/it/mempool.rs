@@ -159,6 +159,8 @@ fn reading_everything_again_does_not_let_an_older_rival_win() {
     let first = spend(&rig, ours, coin, 500);
     record(&rig, ours, &first);
     rig.engine.broadcast(ours, first.compute_txid()).unwrap();
+    // From here on every reading knows the first one, and none is under way that doesn't.
+    rig.engine.run_job(JobKind::ReadMempool).unwrap();
     let bump = spend(&rig, ours, coin, 5_000);
     record(&rig, ours, &bump);
     rig.engine.run_job(JobKind::ReadMempool).unwrap();
@@ -182,6 +184,35 @@ fn after_a_reorganisation_the_wallets_know_what_waits_again() {
         rig.settle_and_check();
         rig.settle_mempool();
     }
+}
+
+#[test]
+fn a_double_spend_that_waits_again_still_beats_its_victim() {
+    let rig = Rig::start(28);
+    let ours = rig.wallet("ours", 1);
+    rig.sim.mine(120).unwrap();
+    let victim = rig.sim.pay(&rig.script(ours, 0), 40_000, 300).unwrap();
+    rig.settle();
+    rig.wait_tx(ours, victim, (Published, None, false));
+    let rival = rig.sim.double_spend(victim, 400).unwrap();
+    rig.settle();
+    rig.wait_tx(ours, victim, (Failed, None, false));
+    // Branches are random: go on until one leaves the rival out, so that it waits again.
+    for _ in 0..50 {
+        rig.sim.fork(1).unwrap();
+        if rig.sim.look(|sim| sim.mempool().get(&rival).is_some()) {
+            rig.settle();
+            rig.settle_mempool();
+            assert_eq!(
+                rig.tx(ours, rival),
+                Some((Published, None, false)),
+                "known, though not ours"
+            );
+            assert_ne!(rig.tx(ours, victim).unwrap().0, Published);
+            return;
+        }
+    }
+    panic!("no branch left the rival out");
 }
 
 #[test]

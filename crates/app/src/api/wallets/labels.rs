@@ -115,7 +115,8 @@ pub(crate) async fn export(
 /// Take in BIP-329 lines
 #[utoipa::path(post, path = "/wallets/{wallet}/labels/import", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
-    request_body(content = String, content_type = "application/jsonl"),
+    request_body(content = String, content_type = "text/plain",
+        description = "One JSON object on each line; `application/jsonl` is taken too"),
     responses((status = 200, body = ImportedJson), Failures))]
 pub(crate) async fn import(
     _: May<Wallet>,
