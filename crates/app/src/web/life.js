@@ -61,13 +61,14 @@ function merged(steps) {
   return kept;
 }
 
-// The steps of a coin's life, each with the state it left the coin in.
+// The steps of a coin's life, each with the state it left the coin in, and whether it is about the
+// transaction that made the coin or about one that spends it.
 export function statesOf(coin) {
   let before = { state: "unconfirmed", held: "unconfirmed" };
   const steps = merged(coin.steps).map((step) => {
     const state = after(step, coin, before);
     before = { state, held: BASE.includes(state) ? state : before.held };
-    return { ...step, state };
+    return { ...step, state, isOwn: isOwn(step, coin) };
   });
   const present = PRESENT[coin.state] ?? coin.state;
   const last = steps.at(-1);

@@ -37,8 +37,19 @@ const TELL = {
   pruned: "Forgotten, past the window",
 };
 
-export function tell(kind) {
-  return TELL[kind] ?? capital(words(kind));
+// The same of a transaction that spends the coin.
+const TELL_OF_SPEND = {
+  sent: "Its spend was sent",
+  replaced: "Its spend was replaced",
+  double_spent: "Its spend lost to another",
+  failed: "Its spend failed",
+  revived: "Its spend came back",
+  rolled_back: "Its spend was rolled back",
+  evicted: "Its spend left the mempool",
+};
+
+function tell({ kind, isOwn }) {
+  return (isOwn ? null : TELL_OF_SPEND[kind]) ?? TELL[kind] ?? capital(words(kind));
 }
 
 function nodes(steps, levels, step) {
@@ -68,7 +79,7 @@ export function lifeLine(steps) {
   const present = LEVELS.filter((level) => steps.some((step) => step.state === level));
   const height = TOP * 2 + (present.length - 1) * ROW;
   const svg = s("svg", { class: "life", height, role: "img",
-    "aria-label": steps.map((step) => tell(step.kind)).join(", then ") });
+    "aria-label": steps.map(tell).join(", then ") });
   const observer = new ResizeObserver(([entry]) => {
     const width = Math.round(entry.contentRect.width);
     const room = (width - LEFT - 60) / Math.max(1, steps.length - 1);
@@ -95,7 +106,7 @@ function draw(steps, levels, step, width) {
     ended ? null : s("path", { class: "life-tail", d: `M${last.x} ${last.y}H${tail}` }),
     ...points.map(({ x, y, step: one }) => s("g", { class: "life-node", "data-kind": one.kind,
       "data-state": one.state },
-      s("title", {}, `${tell(one.kind)}${one.height === null ? "" : `, block ${one.height}`}`),
+      s("title", {}, `${tell(one)}${one.height === null ? "" : `, block ${one.height}`}`),
       s("circle", { cx: x, cy: y, r: NODE }))),
   ].filter(Boolean);
 }
@@ -119,7 +130,7 @@ export function lifeList(steps, own) {
   return h("ol", { class: "steps" }, steps.map((step) =>
     h("li", { class: "step", "data-kind": step.kind, "data-state": step.state },
       h("span", { class: "step-dot", "aria-hidden": "true" }),
-      h("p", { class: "step-name" }, tell(step.kind)),
+      h("p", { class: "step-name" }, tell(step)),
       h("p", { class: "step-more" }, detail(step, own)),
       h("time", { class: "step-time" }, step.at === null ? "" : dateTime(step.at)))));
 }
