@@ -115,3 +115,19 @@ fn a_life_steps_through_states_and_back() {
     assert_eq!(amounts, expected);
     page.assert_clean();
 }
+
+#[test]
+fn what_a_page_complains_of_is_noticed_and_other_hosts_are_out_of_reach() {
+    let Some(browser) = Browser::start() else { return };
+    let daemon = Daemon::start(&world::SETTINGS);
+    let mut page = Page::open(browser, &daemon.base);
+    page.wait("blocks", "document.querySelectorAll('.tile').length >= 8");
+    page.assert_clean();
+    // The policy refuses the request before it leaves, and that is a complaint.
+    let reached = page.evaluate("fetch('http://127.0.0.2:9/').then(() => true, () => false)");
+    assert_eq!(reached, json!(false));
+    let noticed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| page.assert_clean()));
+    let text = noticed.unwrap_err();
+    let text = text.downcast_ref::<String>().unwrap();
+    assert!(text.contains("Content Security Policy"), "{text}");
+}
