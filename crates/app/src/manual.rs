@@ -13,7 +13,7 @@ pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> anyhow::Resu
     Ok(Outcome::Done)
 }
 
-/// The manual page: the program, then each command below it.
+/// The manual page of the program; each command has its own `--help`.
 pub(crate) fn page(output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut text)?;

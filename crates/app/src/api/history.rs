@@ -6,6 +6,8 @@ use serde::Serialize;
 use unspent_engine::Engine;
 use utoipa::ToSchema;
 
+use super::figures::Figures;
+
 /// Samples kept; when full, every second one goes and the pace halves.
 const MAX_SAMPLES: usize = 1_440;
 /// The first pace.
@@ -68,9 +70,9 @@ impl History {
 }
 
 /// Looks at the rooms; may block.
-pub(crate) fn sample(engine: &Engine, now: i64) -> SampleJson {
+pub(crate) fn sample(engine: &Engine, figures: &Figures, now: i64) -> SampleJson {
     let chain = engine.chain().and_then(|reader| reader.status().ok());
-    let wallet = engine.wallets().and_then(|room| room.metrics(now).ok());
+    let wallet = engine.wallets().and_then(|room| figures.of(&room, now));
     let lag = engine.status().rooms.iter().filter_map(|room| room.lag).max();
     SampleJson {
         at: now,

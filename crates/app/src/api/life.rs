@@ -253,8 +253,10 @@ impl Story {
         let Some(state) = self.state else {
             return Err(ApiError::not_found("no room knows this coin"));
         };
-        // A lease that holds now comes last but for what is known to be later.
-        self.events.sort_by_key(|(key, _)| key.unwrap_or(i64::MAX - 1));
+        // A lease that holds now comes last but for what is known to be later; what a block did
+        // comes before what a wallet made of it.
+        let order = |key: &Option<i64>| key.unwrap_or(i64::MAX - 1);
+        self.events.sort_by_key(|(key, event)| (order(key), event.room != "chain"));
         Ok(LifeJson {
             tx_hash: self.network.show_hash(&self.outpoint.tx.0),
             output_index: self.outpoint.index,

@@ -6,7 +6,7 @@
 //! | `blocks` | `/utxos`, `/blocks`, `/deltas` |
 //! | `life`, `search` | a coin's life across rooms; what a text may name |
 //! | `wallets` | `/wallets`: everything that the wallet room does |
-//! | `status`, `history` | `/status`, `/rooms`, `/jobs`, `/history` |
+//! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
 //! | `guard`, `extract`, `error`, `keyed`, `desk` | what all routes share |
@@ -23,6 +23,7 @@ pub(crate) mod desk;
 pub(crate) mod error;
 mod events;
 mod extract;
+pub(crate) mod figures;
 pub(crate) mod guard;
 pub(crate) mod history;
 mod keyed;

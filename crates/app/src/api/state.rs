@@ -8,7 +8,7 @@ use unspent_engine::Engine;
 use unspent_model::Network;
 use unspent_wallet::{Room, WalletId};
 
-use super::{desk::Desk, error::ApiError, history::History};
+use super::{desk::Desk, error::ApiError, figures::Figures, history::History};
 use crate::auth::Auth;
 
 /// The server's state. Cheap to clone.
@@ -21,6 +21,7 @@ pub(crate) struct Inner {
     pub(crate) auth: Auth,
     pub(crate) desk: Desk,
     pub(crate) history: History,
+    pub(crate) figures: Figures,
     /// Live streams that may still be opened.
     pub(crate) streams: Arc<Semaphore>,
     /// Turns true when the server stops.

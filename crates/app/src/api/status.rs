@@ -211,13 +211,13 @@ pub(crate) async fn status(
     _: May<Read>,
     State(app): State<App>,
 ) -> Result<Json<OverviewJson>, ApiError> {
-    let engine = app.engine.clone();
+    let (engine, asked) = (app.engine.clone(), app.clone());
     let found = app.desk.run(move || {
         let status = engine.status();
         // A room that can't be asked says so in its state; the rest is shown all the same.
         let chain = engine.chain().and_then(|reader| reader.status().ok());
         let now = now()?;
-        let wallet = engine.wallets().and_then(|room| room.metrics(now).ok());
+        let wallet = engine.wallets().and_then(|room| asked.figures.of(&room, now));
         Ok(OverviewJson {
             version: env!("CARGO_PKG_VERSION"),
             network: status.network.name(),

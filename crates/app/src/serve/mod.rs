@@ -38,6 +38,7 @@ use crate::{
     api::{
         self,
         desk::Desk,
+        figures::Figures,
         history::{self, History},
         state::{App, Inner, Settings, now},
     },
@@ -207,6 +208,7 @@ impl Served {
             auth: Auth::start(cookie, tokens, session, auth.failures_per_minute)?,
             desk: Desk::new(http.concurrency, http.queue),
             history: History::new(),
+            figures: Figures::default(),
             streams: Arc::new(Semaphore::new(http.streams)),
             stopping,
             settings,
@@ -251,10 +253,10 @@ impl Served {
 async fn sample(app: App) {
     let mut stopping = app.stopping.clone();
     loop {
-        let engine = app.engine.clone();
+        let looking = app.clone();
         let looked = tokio::task::spawn_blocking(move || {
             recorder::upkeep();
-            now().map(|now| history::sample(&engine, now)).ok()
+            now().map(|now| history::sample(&looking.engine, &looking.figures, now)).ok()
         });
         let pause = match looked.await {
             Ok(Some(sample)) => app.history.put(sample),

@@ -284,6 +284,15 @@ fn paying(walk: &Walk) {
     assert_eq!(replaced["broadcast"]["accepted"], true, "{replaced}");
     let old = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid.as_str().unwrap()], "").ok();
     assert_eq!(old["status"], "replaced");
+    // The coin's life shows both attempts to spend it.
+    let coin = paid["coins"][0]["coin"].as_str().unwrap();
+    let (hash, index) = coin.split_once(':').unwrap();
+    let life = walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, index], "").ok();
+    let kinds: Vec<_> = life["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
+    for kind in ["created", "confirmed", "spending", "replaced"] {
+        assert!(kinds.contains(&&json!(kind)), "{kind} is missing: {life}");
+    }
+    assert_eq!(life["state"], "spent");
     let raw = json!({ "how": "mempool", "raw": replaced["raw"] });
     walk.post("/wallets/{wallet}/record", &["alice"], &raw).ok();
     let wrong = json!({ "how": "sent", "raw": "00" });
