@@ -221,7 +221,8 @@ fn closing(
     let counts: Vec<String> =
         deeds.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " "))).collect();
     format!(
-        "\n{}; {reorgs} reorganisations followed.\n{checked}\nThe data folder stays. Go on with:\n   \
+        "\n{}; {reorgs} reorganisations followed.\n{checked}\n\
+         The data folder stays. Go on with:\n   \
          unspent --data-dir {data_dir} chain status\n   \
          unspent --data-dir {data_dir} wallet balance {name}\n   \
          unspent --data-dir {data_dir} wallet txs {name}\n   \

@@ -38,8 +38,8 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Checked: {} coins against the simulator's own books, {} wrong; all records of the index \
-             against\neach other, {} differences; the books of {} wallets, {} differences.",
+            "Checked: {} coins against the simulator's own books, {} wrong; all records of the \
+             index\nagainst each other, {} differences; the books of {} wallets, {} differences.",
             self.coins,
             self.coins_wrong,
             self.index_differences,

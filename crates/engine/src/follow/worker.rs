@@ -193,6 +193,10 @@ impl<F: Follower> Worker<F> {
                 Step::Nothing if self.is_far(&*source)? => {}
                 Step::Nothing => self.arrived(),
             }
+            // Blocks may come so fast that there is never nothing to do.
+            if source.tip().is_some() && self.follower.tip()? == source.tip() {
+                self.arrived();
+            }
         }
         Ok(())
     }

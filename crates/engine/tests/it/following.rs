@@ -1,5 +1,7 @@
 //! The follower against the simulator's own truth.
 
+use std::time::Duration;
+
 use unspent_engine::{RoomName, RoomState};
 
 use crate::rig::{Rig, wait_for, wallet};
@@ -62,4 +64,21 @@ fn a_wallet_created_later_is_scanned_apart() {
     busy(&rig, first);
     rig.settle_and_check();
     wait_for("following", || rig.state(RoomName::Wallet) == RoomState::Following);
+}
+
+/// A chain whose blocks come faster than the room would wait for news.
+#[test]
+fn a_room_at_the_tip_follows_though_blocks_never_pause() {
+    let rig = Rig::with(9, |config| config.follow.poll = Duration::from_secs(30));
+    rig.sim.mine(250).unwrap();
+    let mined = rig.sim.clone();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let mining = std::thread::spawn(move || {
+        while stopped.recv_timeout(Duration::from_millis(50)).is_err() {
+            mined.mine(1).unwrap();
+        }
+    });
+    wait_for("the chain room to follow", || rig.state(RoomName::Chain) == RoomState::Following);
+    stop.send(()).unwrap();
+    mining.join().unwrap();
 }
