@@ -105,6 +105,7 @@ fn http(config: &Config) -> anyhow::Result<()> {
         ("http.concurrency", http.concurrency, 1, 1024),
         ("http.queue", http.queue, 1, 65_536),
         ("http.streams", http.streams, 1, 65_536),
+        ("http.connections", http.connections, 1, 65_536),
     ];
     for (key, value, least, most) in bounds {
         if !(least..=most).contains(&value) {

@@ -142,6 +142,8 @@ pub(crate) struct HttpSection {
     pub(crate) queue: usize,
     /// Live streams at a time.
     pub(crate) streams: usize,
+    /// Connections at a time.
+    pub(crate) connections: usize,
 }
 
 /// `[auth]`
@@ -261,6 +263,7 @@ impl Default for HttpSection {
             concurrency: 16,
             queue: 256,
             streams: 256,
+            connections: 1024,
         }
     }
 }

@@ -96,6 +96,8 @@ timeout_seconds = 30
 concurrency = 16
 queue = 256
 streams = 256
+# Connections at a time; one more is closed at once
+connections = 1024
 
 [auth]
 # Made anew at each start, readable by the owner alone; DATA_DIR/.cookie by default

@@ -7,6 +7,7 @@ use axum::{Router, extract::Request};
 use axum_server::{Handle, Server, accept::Accept, tls_rustls::RustlsConfig};
 use hyper_util::rt::TokioTimer;
 
+use super::places::Places;
 use crate::{config::Config, fault::Fault};
 
 /// Bytes of a request's head.
@@ -58,7 +59,7 @@ pub(super) async fn serve(
 ) -> anyhow::Result<()> {
     let (Some(cert), Some(key)) = (&config.http.tls_cert, &config.http.tls_key) else {
         let server = axum_server::from_tcp(socket).context("the socket can't be used")?;
-        return run(server, router, handle).await;
+        return run(config, server, router, handle).await;
     };
     // Only a second call in one process fails, and then the first one holds.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -67,10 +68,11 @@ pub(super) async fn serve(
             .hint("http.tls_cert and http.tls_key are PEM files")
     })?;
     let server = axum_server::from_tcp_rustls(socket, tls).context("the socket can't be used")?;
-    run(server, router, handle).await
+    run(config, server, router, handle).await
 }
 
 async fn run<A>(
+    config: &Config,
     server: Server<SocketAddr, A>,
     router: Router,
     handle: Handle<SocketAddr>,
@@ -83,11 +85,12 @@ where
         + Send
         + Sync
         + 'static,
-    A::Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
-    A::Service: axum_server::service::SendService<Request<hyper::body::Incoming>> + Send,
-    A::Future: Send,
+    A::Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    A::Service: axum_server::service::SendService<Request<hyper::body::Incoming>> + Send + 'static,
+    A::Future: Send + 'static,
 {
-    let mut server = server.handle(handle).http1_only();
+    let most = config.http.connections;
+    let mut server = server.map(|accept| Places::new(accept, most)).handle(handle).http1_only();
     let http = server.http_builder();
     http.http1()
         .timer(TokioTimer::new())

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `build` | configuration to engine: source, rooms, jobs |
 //! | `listen` | the socket, TLS, the limits of a connection |
+//! | `places` | a bounded number of connections |
 //! | `ops` | `/healthz`, `/readyz`, `/metrics` |
 //! | `recorder` | the figures of all rooms, for Prometheus |
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
@@ -17,6 +18,7 @@ mod dashboard;
 pub(crate) mod held;
 mod listen;
 mod ops;
+mod places;
 mod recorder;
 
 use std::{

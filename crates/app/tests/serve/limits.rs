@@ -110,6 +110,23 @@ fn a_client_that_sends_slowly_is_let_go() {
 }
 
 #[test]
+fn one_connection_too_many_is_closed_and_a_place_comes_free_again() {
+    let folder = Folder::new();
+    let daemon = folder.start(&["http.connections=4"]);
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert!(raw(&daemon, ask).starts_with("HTTP/1.1 200"));
+    let idle: Vec<_> = (0..4).map(|_| TcpStream::connect(daemon.address).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(raw(&daemon, ask), "");
+    drop(idle);
+    let started = Instant::now();
+    while !raw(&daemon, ask).starts_with("HTTP/1.1 200") {
+        assert!(started.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn more_than_may_wait_are_told_to_come_again() {
     let folder = Folder::new();
     let daemon = folder.start(&["http.concurrency=1", "http.queue=1"]);
