@@ -12,6 +12,9 @@ const VARIABLE: &str = "UNSPENT_LOG";
 /// The HTTP client's lowest level dumps what it sends, a node's password among it.
 const NO_DUMPS: &str = "ureq_proto=warn";
 
+/// A node that is away is told of once, by us, not at each attempt to hear its notifications.
+const ONCE: &str = "zeromq=error";
+
 /// Starts logging; the environment variable counts more than `-v`.
 pub(crate) fn start(verbose: u8) {
     let level = match verbose {
@@ -52,7 +55,7 @@ pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
 
 fn filter(chosen: &str) -> EnvFilter {
     // The last directive for a target counts.
-    EnvFilter::builder().parse_lossy(format!("{chosen},{NO_DUMPS}"))
+    EnvFilter::builder().parse_lossy(format!("{ONCE},{chosen},{NO_DUMPS}"))
 }
 
 #[cfg(test)]
