@@ -60,6 +60,7 @@ test: ## Lint, then run every test and doctest
 bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
 	$(RUN) cargo bench -p unspent-wallet --bench wallet
+	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml
 	$(RUN) cargo bench -p unspent-engine --bench engine
 	$(RUN) cargo bench -p unspent --bench serve
 
