@@ -63,8 +63,7 @@ pub(crate) fn migrate(
 ) -> Result<(), OpenError> {
     let connect = |source| OpenError::Connect { url: url.clone(), source };
     // PostgreSQL can fail when two sessions create the same table at once; the second try sees it.
-    let created = connection.run_script(CREATE_LEDGER);
-    created.or_else(|_| connection.run_script(CREATE_LEDGER)).map_err(connect)?;
+    create_ledger(connection).or_else(|_| create_ledger(connection)).map_err(connect)?;
     loop {
         connection.begin_write().map_err(connect)?;
         let step = one_step(connection, schema);
@@ -78,6 +77,18 @@ pub(crate) fn migrate(
                 connection.rollback().map_err(connect)?;
                 return Err(refusal(url.clone()));
             }
+        }
+    }
+}
+
+/// In a transaction that begins as a writer: SQLite waits for other writers only then.
+fn create_ledger(connection: &mut Connection) -> Result<(), SqlError> {
+    connection.begin_write()?;
+    match connection.run_script(CREATE_LEDGER) {
+        Ok(()) => connection.commit(),
+        Err(error) => {
+            connection.rollback()?;
+            Err(error)
         }
     }
 }

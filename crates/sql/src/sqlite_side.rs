@@ -74,13 +74,24 @@ const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
     PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -65536; \
     PRAGMA temp_store = MEMORY;";
 
+/// Turning a new file to WAL needs it alone, and SQLite doesn't wait for that by itself.
+fn settle(connection: &rusqlite::Connection, busy: Duration) -> Result<(), SqlError> {
+    let since = Instant::now();
+    loop {
+        match connection.execute_batch(SETTINGS).map_err(explain) {
+            Err(SqlError::Busy(_)) if since.elapsed() < busy => std::thread::sleep(LOOK_AGAIN),
+            done => return done,
+        }
+    }
+}
+
 impl SqliteSide {
     pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, SqlError> {
         let mut connection = rusqlite::Connection::open(path).map_err(explain)?;
         PATIENCE.set(busy);
         connection.busy_handler(Some(wait_a_moment)).map_err(explain)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        connection.execute_batch(SETTINGS).map_err(explain)?;
+        settle(&connection, busy)?;
         Ok(Self { connection, rewritten: HashMap::new() })
     }
 

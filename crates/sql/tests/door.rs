@@ -325,13 +325,16 @@ fn a_migration_that_fails_is_undone() {
 
 #[test]
 fn several_openers_at_once_all_find_one_schema() {
-    on_both(|url| {
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| drop(Door::open(url, &TWO, Options::default()).unwrap()));
-            }
+    // Often enough for the moment in which a new file is turned to WAL to be hit.
+    for _ in 0..20 {
+        on_both(|url| {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| drop(Door::open(url, &TWO, Options::default()).unwrap()));
+                }
+            });
         });
-    });
+    }
 }
 
 #[test]
