@@ -16,14 +16,8 @@ use crate::{
     value::{Arg, Column, Row, Value},
 };
 
-/// One plan per statement, made without looking at the arguments, by indexes alone. A plan made for
-/// one wallet that the statistics don't know yet, being new, would walk through all it has; and one
-/// made for wallets in general may find walking through everybody's rows cheaper. Every statement
-/// here has an index that fits it, as SQLite uses it, and is to use that whatever is in the tables.
-/// Compiling such short work would take longer than doing it.
-const SESSION: &str = "SET synchronous_commit = on; SET plan_cache_mode = force_generic_plan;
-    SET enable_seqscan = off; SET enable_bitmapscan = off;
-    SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
+/// Compiling statements as short as ours takes longer than running them.
+const SESSION: &str = "SET synchronous_commit = on; SET jit = off";
 
 pub(crate) struct PostgresSide {
     client: Client,

@@ -46,9 +46,13 @@ pub(crate) struct SqliteSide {
     rewritten: HashMap<&'static str, String>,
 }
 
-/// How long a waiting writer sleeps before it looks again. SQLite's own handler sleeps longer the
-/// longer it has waited, so that among many processes the first to come is the last to be served.
+/// How long a waiting writer sleeps before it looks again: at first, and at the least. SQLite's own
+/// handler sleeps longer the longer it has waited, so that among many processes the first to come
+/// is the last to be served. Here whoever has waited longer looks more often.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const LOOK_OFTEN: Duration = Duration::from_micros(50);
+/// After so long a wait the sleep is half of what it was.
+const HALVED_AFTER: Duration = Duration::from_millis(5);
 
 thread_local! {
     /// How long this thread's connection waits for another writer, and since when.
@@ -66,7 +70,8 @@ fn wait_a_moment(attempts: i32) -> bool {
     if now.duration_since(since) >= PATIENCE.get() {
         return false;
     }
-    std::thread::sleep(LOOK_AGAIN);
+    let waited = now.duration_since(since).as_secs_f64() / HALVED_AFTER.as_secs_f64();
+    std::thread::sleep(LOOK_AGAIN.div_f64(1.0 + waited).max(LOOK_OFTEN));
     true
 }
 

@@ -235,12 +235,15 @@ fn balances() {
     World::all("balance", |world, name| {
         let per_tx = 1_000;
         let wide = |world: &mut World, scripts: &[ScriptBuf], coins: usize| {
-            for _ in 0..coins / per_tx {
+            for at in 0..coins / per_tx {
                 let n = world.fresh();
                 let outputs: Vec<_> =
                     (0..per_tx).map(|at| (scripts[at % scripts.len()].clone(), 1_000)).collect();
                 let pay = tx(&[foreign(n)], &outputs);
                 world.mine(vec![pay]);
+                if at.is_power_of_two() {
+                    world.analyze();
+                }
             }
         };
         let scripts = world.scripts.clone();
