@@ -18,6 +18,7 @@ mod described;
 mod keyed;
 mod limits;
 mod load;
+mod node;
 mod routes;
 mod stream;
 mod tls;
