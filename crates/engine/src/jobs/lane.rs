@@ -118,7 +118,10 @@ impl Planned {
             Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
             Ok(Outcome::Later(said)) => (RETRY.min(self.job.every), said.clone(), Err(said)),
             Err(reason) => {
-                tracing::warn!(job = kind.name(), reason, "a job failed");
+                // What the end of the engine cuts short is no failure.
+                if !shared.is_stopping() {
+                    tracing::warn!(job = kind.name(), reason, "a job failed");
+                }
                 (self.job.every, format!("failed: {reason}"), Err(reason))
             }
         };
