@@ -62,7 +62,10 @@ function buildTabs() {
 function onRoute() {
   if (location.hash === "#main") return;
   window.scrollTo(0, 0);
-  route().then(() => main.focus({ preventScroll: true }));
+  // Whoever has gone on to search while the page was loading is not called back.
+  route().then(() => {
+    if (document.activeElement !== field) main.focus({ preventScroll: true });
+  });
 }
 
 // ---- search and keys
