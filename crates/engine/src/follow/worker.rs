@@ -187,15 +187,18 @@ impl<F: Follower> Worker<F> {
             };
             self.source_is_here(&*source);
             match step {
-                Step::Forward(raw) => self.forward(raw)?,
+                Step::Forward(raw) => {
+                    let place = raw.point;
+                    self.forward(raw)?;
+                    // Blocks may come so fast that there is never nothing to do.
+                    if source.tip() == Some(place) {
+                        self.arrived();
+                    }
+                }
                 Step::Backward(to) => self.backward(to)?,
                 // A node may know of blocks that it doesn't have yet.
                 Step::Nothing if self.is_far(&*source)? => {}
                 Step::Nothing => self.arrived(),
-            }
-            // Blocks may come so fast that there is never nothing to do.
-            if source.tip().is_some() && self.follower.tip()? == source.tip() {
-                self.arrived();
             }
         }
         Ok(())
