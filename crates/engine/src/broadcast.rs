@@ -55,11 +55,6 @@ fn tell(
         Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
     };
     let event = NewEvent::engine(kind, Some(txid.to_string()), body);
-    let wallet = name(room, wallet)?;
+    let wallet = Some(room.wallet_info(wallet)?.name);
     Ok(shared.log.tell(vec![NewEvent { wallet, ..event }])?)
-}
-
-fn name(room: &Room, wallet: WalletId) -> Result<Option<String>, BroadcastError> {
-    let page = room.wallets(Some(WalletId(wallet.0 - 1)))?;
-    Ok(page.into_iter().find(|info| info.id == wallet).map(|info| info.name))
 }

@@ -222,16 +222,12 @@ fn unconfirmed(
     room: &Room,
     tip: Option<(u64, BlockHash)>,
 ) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
-    let (mut found, mut count, mut after) = (Vec::new(), 0, None);
-    loop {
-        let page = room.wallets(after)?;
-        let Some(last) = page.last() else { return Ok((found, count)) };
-        after = Some(last.id);
-        for wallet in page.iter().filter(|wallet| wallet.scanned == tip) {
-            count += 1;
-            unconfirmed_of(room, wallet.id, &mut found)?;
-        }
+    let (mut found, mut count) = (Vec::new(), 0);
+    for wallet in room.all_wallets()?.iter().filter(|wallet| wallet.scanned == tip) {
+        count += 1;
+        unconfirmed_of(room, wallet.id, &mut found)?;
     }
+    Ok((found, count))
 }
 
 fn unconfirmed_of(

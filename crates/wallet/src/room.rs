@@ -4,7 +4,7 @@ use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
 use unspent_sql::{Arg, Door, Options, Row, SqlError, Tx, Url};
 
-use crate::{error::WalletError, schema::SCHEMA};
+use crate::{error::WalletError, schema::SCHEMA, wallets::WalletInfo};
 
 /// A wallet, by its row. Names are for people; this is for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,6 +73,22 @@ impl Room {
     /// The same, as the `bitcoin` crate names it.
     pub fn bitcoin_network(&self) -> bitcoin::Network {
         bitcoin_network(self.network)
+    }
+
+    /// Every wallet, in order of their rows.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn all_wallets(&self) -> Result<Vec<WalletInfo>, WalletError> {
+        let mut all: Vec<WalletInfo> = Vec::new();
+        loop {
+            let page = self.wallets(all.last().map(|last| last.id))?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
     }
 }
 

@@ -57,6 +57,13 @@ pub struct WalletInfo {
     pub created_at: i64,
 }
 
+impl WalletInfo {
+    /// The next block that it needs.
+    pub fn next_block(&self) -> u64 {
+        self.scanned.map_or(self.birthday, |(height, _)| height + 1)
+    }
+}
+
 /// A chain of an account as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeychainInfo {
@@ -273,6 +280,20 @@ impl Room {
         self.door.read(move |tx| {
             let args = [Arg::Int(after), Arg::Int(MAX_PAGE.into())];
             tx.query(LIST_WALLETS, &args)?.iter().map(wallet_info).collect()
+        })
+    }
+
+    /// One wallet.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::NoWallet`] when there is none of that row.
+    pub fn wallet_info(&self, wallet: WalletId) -> Result<WalletInfo, WalletError> {
+        self.door.read(move |tx| {
+            let args = [Arg::Int(wallet.0.saturating_sub(1)), Arg::Int(1)];
+            let found = tx.maybe(LIST_WALLETS, &args)?.map(|row| wallet_info(&row)).transpose()?;
+            let found = found.filter(|info| info.id == wallet);
+            found.ok_or_else(|| WalletError::NoWallet(wallet.0.to_string()))
         })
     }
 

@@ -5,7 +5,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use unspent_engine::files::{catalogue::Catalogue, find, workroom::Workroom};
 use unspent_model::{BlockHash, headers::Branch};
-use unspent_wallet::{WalletError, block::PlacedBlock, reorg::Comparison};
+use unspent_wallet::{WalletError, block::PlacedBlock, reorg::Comparison, wallets::WalletInfo};
 
 use super::{
     Desk,
@@ -184,34 +184,16 @@ fn leave_fork(desk: &Desk, source: &Source) -> anyhow::Result<u64> {
 
 /// The lowest block that some wallet still needs.
 fn first_needed(desk: &Desk, source: &Source) -> anyhow::Result<u64> {
-    let mut first = u64::MAX;
-    let mut after = None;
-    loop {
-        let page = desk.room.wallets(after)?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.id);
-        for info in &page {
-            let next = match info.scanned {
-                Some((height, _)) => height + 1,
-                None => info.birthday,
-            };
-            first = first.min(next);
-        }
-    }
+    let all = desk.room.all_wallets()?;
+    let first = all.iter().map(WalletInfo::next_block).min().unwrap_or(u64::MAX);
     let stored = desk.room.tip()?.map_or(u64::MAX, |(height, _)| height + 1);
     Ok(first.min(stored).max(source.start))
 }
 
 fn lagging(desk: &Desk, tip: u64) -> anyhow::Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut after = None;
-    loop {
-        let page = desk.room.wallets(after)?;
-        let Some(last) = page.last() else { return Ok(names) };
-        after = Some(last.id);
-        let behind = page.iter().filter(|info| info.scanned.is_none_or(|(at, _)| at < tip));
-        names.extend(behind.map(|info| info.name.clone()));
-    }
+    let all = desk.room.all_wallets()?.into_iter();
+    let behind = all.filter(|info| info.scanned.is_none_or(|(at, _)| at < tip));
+    Ok(behind.map(|info| info.name).collect())
 }
 
 pub(super) fn rewind(

@@ -117,9 +117,7 @@ pub(super) fn show(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
-    let before = unspent_wallet::WalletId(wallet.0 - 1);
-    let found = desk.room.wallets(Some(before))?.into_iter().find(|info| info.id == wallet);
-    let info = found.ok_or_else(|| Fault::bug("a wallet left the list"))?;
+    let info = desk.room.wallet_info(wallet)?;
     let chains = desk.room.keychains(wallet)?;
     let balance: Balance = desk.room.balance(wallet, 1, desk.now)?;
     let document = WalletDetailJson::new(&info, desk.room.network(), &chains, &balance);

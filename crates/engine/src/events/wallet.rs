@@ -21,15 +21,11 @@ pub(super) type Told = HashMap<WalletId, i64>;
 
 /// Tells what the journals have that wasn't told yet; says whether there may be more.
 pub(super) fn tell(log: &EventLog, room: &Room, told: &mut Told) -> Result<bool, LogError> {
-    let (mut after, mut more) = (None, false);
-    loop {
-        let page = room.wallets(after)?;
-        let Some(last) = page.last() else { return Ok(more) };
-        after = Some(last.id);
-        for wallet in &page {
-            more |= tell_one(log, room, wallet, told)?;
-        }
+    let mut more = false;
+    for wallet in &room.all_wallets()? {
+        more |= tell_one(log, room, wallet, told)?;
     }
+    Ok(more)
 }
 
 fn tell_one(

@@ -35,25 +35,9 @@ pub(super) struct Scan {
     next: u64,
 }
 
-/// Every wallet, page by page.
-fn wallets(room: &Room) -> Result<Vec<WalletInfo>, Trouble> {
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
-        let page = room.wallets(after).map_err(trouble)?;
-        let Some(last) = page.last() else { return Ok(all) };
-        after = Some(last.id);
-        all.extend(page);
-    }
-}
-
-/// The next block that a wallet needs.
-fn next_of(wallet: &WalletInfo) -> u64 {
-    wallet.scanned.map_or(wallet.birthday, |(height, _)| height + 1)
-}
-
 /// The lowest block that any wallet needs; `None` without wallets.
 pub(super) fn first_needed(room: &Room) -> Result<Option<u64>, Trouble> {
-    Ok(wallets(room)?.iter().map(next_of).min())
+    Ok(room.all_wallets().map_err(trouble)?.iter().map(WalletInfo::next_block).min())
 }
 
 /// Sets the source so that the block at `height` comes next, or as little below it as possible.
@@ -85,13 +69,13 @@ pub(super) fn turn(
     shared: &Shared,
     tip: Point,
 ) -> Result<bool, Trouble> {
-    let all = wallets(room)?;
-    let behind = all.iter().filter(|wallet| next_of(wallet) <= tip.height);
-    let Some(last) = behind.min_by_key(|wallet| next_of(wallet)) else {
+    let all = room.all_wallets().map_err(trouble)?;
+    let behind = all.iter().filter(|wallet| wallet.next_block() <= tip.height);
+    let Some(last) = behind.min_by_key(|wallet| wallet.next_block()) else {
         *scan = None;
         return Ok(false);
     };
-    let wanted = next_of(last);
+    let wanted = last.next_block();
     if scan.as_ref().is_none_or(|scan| scan.next != wanted) {
         *scan = begin(room, shared, last, wanted)?;
     }

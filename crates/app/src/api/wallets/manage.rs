@@ -2,10 +2,7 @@
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use unspent_wallet::{
-    NewAccount, NewWallet, WalletId,
-    wallets::{DEFAULT_GAP_LIMIT, WalletInfo},
-};
+use unspent_wallet::{NewAccount, NewWallet, WalletId, wallets::DEFAULT_GAP_LIMIT};
 use utoipa::ToSchema;
 
 use super::bounded;
@@ -92,10 +89,7 @@ pub(crate) async fn list(
 }
 
 fn detail(desk: &WalletDesk) -> Result<WalletDetailJson, ApiError> {
-    let before = WalletId(desk.wallet.0 - 1);
-    let page = desk.room.wallets(Some(before))?;
-    let info: Option<WalletInfo> = page.into_iter().find(|info| info.id == desk.wallet);
-    let info = info.ok_or_else(|| ApiError::not_found("the wallet is gone"))?;
+    let info = desk.room.wallet_info(desk.wallet)?;
     let chains = desk.room.keychains(desk.wallet)?;
     let balance = desk.room.balance(desk.wallet, 1, desk.now)?;
     Ok(WalletDetailJson::new(&info, desk.room.network(), &chains, &balance))
