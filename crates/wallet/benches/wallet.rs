@@ -23,6 +23,7 @@ use bitcoin::{
     absolute::LockTime,
     bip32::{Xpriv, Xpub},
     block::{Header, Version as BlockVersion},
+    consensus::encode::deserialize,
     hashes::Hash as _,
     pow::CompactTarget,
     secp256k1::Secp256k1,
@@ -35,7 +36,8 @@ use unspent_model::{
         select::{ChangePolicy, Rate},
     },
 };
-use unspent_sql::{Column, Door, Options, Set, SqlError, Url};
+use unspent_sim::shape::{ModernChain, Shape};
+use unspent_sql::{Arg, Column, Door, Options, Set, SqlError, Url};
 use unspent_wallet::{
     Batch, How, NewAccount, NewWallet, Observed, Room, WalletId,
     block::PlacedBlock,
@@ -148,7 +150,7 @@ impl World {
             nonce: salt as u32,
         };
         let txdata = [vec![coinbase], txs].concat();
-        let placed = PlacedBlock { height: self.height, block: Block { header, txdata } };
+        let placed = PlacedBlock::of(self.height, Block { header, txdata });
         self.tip = placed.block.block_hash();
         self.height += 1;
         placed
@@ -345,6 +347,7 @@ fn block() {
             SELECT 1, 2, FALSE, k.id, k.n, k.h, k.h
             FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[]) k (id, n, h)",
     };
+    const NEXT_ID: &str = "UPDATE wallets SET next_id = $1 WHERE id = 1";
     World::all("block of 4,000 transactions", |world, name| {
         let mut watched: usize = 0;
         for target in sizes {
@@ -353,10 +356,13 @@ fn block() {
             while watched < *target {
                 let (from, to) = (watched, (watched + 20_000).min(*target));
                 door.write(move |tx| -> Result<u64, SqlError> {
-                    let ids = Column::ints((from..to).map(|n| 1_000_000_000 + n as i64));
+                    let first = tx.one("SELECT next_id FROM wallets WHERE id = 1", &[])?.int(0)?;
+                    let next = first + (to - from) as i64;
+                    let ids = Column::ints(first..next);
                     let places = Column::ints((from..to).map(|n| 1_000_000 + n as i64));
                     let hashes = (from..to).map(|n| script_hash(&theirs(1_000_000_000 + n as u64)));
-                    tx.execute_set(INSERT, &[], &[ids, places, Column::blobs(hashes)])
+                    tx.execute_set(INSERT, &[], &[ids, places, Column::blobs(hashes)])?;
+                    tx.execute(NEXT_ID, &[Arg::Int(next)])
                 })
                 .unwrap();
                 watched = to;
@@ -377,6 +383,40 @@ fn block() {
             }
             taken.sort();
             say(name, format!("{target} scripts"), median(&taken), "ms");
+        }
+    });
+}
+
+/// Nanoseconds that all threads of this process have run, where the system tells.
+fn cpu() -> Option<u64> {
+    let run = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    std::fs::read_dir("/proc/self/task").ok()?.map(run).sum()
+}
+
+/// Catching up through blocks of modern shape that hold nothing of ours, in batches and alone.
+fn strangers() {
+    let count = if is_full() { 400 } else { 100 };
+    let shape = Shape { start_coins: 50_000, transactions: 1_000 };
+    let modern = ModernChain::new(1, shape).filter(|block| block.stats.is_modern()).take(count);
+    let blocks: Vec<PlacedBlock> = modern
+        .map(|raw| PlacedBlock::of(raw.height.into(), deserialize(&raw.bytes).unwrap()))
+        .collect();
+    World::all("block of strangers", |world, name| {
+        for at_once in [50, 1] {
+            world.room.disconnect_above(None, 1).unwrap();
+            let (start, before) = (Instant::now(), cpu());
+            for batch in blocks.chunks(at_once) {
+                world.room.apply_blocks(batch.to_vec(), 1).unwrap();
+            }
+            let each = |nanos: f64| nanos / 1e6 / count as f64;
+            let size = format!("{at_once} at once");
+            say(name, &size, each(start.elapsed().as_nanos() as f64), "ms");
+            if let (Some(before), Some(after)) = (before, cpu()) {
+                say(&format!("{name}, processor"), &size, each((after - before) as f64), "ms");
+            }
         }
     });
 }
@@ -469,11 +509,12 @@ fn main() {
     }
     println!("{:<42} {:>12} {:>12}", "what", "size", "median");
     let only = std::env::var("UNSPENT_BENCH_ONLY").unwrap_or_default();
-    let all: [(&str, fn()); 7] = [
+    let all: [(&str, fn()); 8] = [
         ("recording", recording),
         ("balances", balances),
         ("selecting", selecting),
         ("block", block),
+        ("strangers", strangers),
         ("invalidation", invalidation),
         ("disconnect", disconnect),
         ("peers", beside_peers),

@@ -4,9 +4,12 @@
 //! scanned and are born no earlier. So the tip moves all wallets together, and feeding old blocks
 //! again brings a new or rewound wallet up to the others without touching them.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use bitcoin::{Block, hashes::Hash as _};
+use bitcoin::{Block, Txid, hashes::Hash as _};
 use unspent_model::BlockHash;
 use unspent_sql::{Arg, Tx};
 
@@ -15,6 +18,7 @@ use crate::{
     record::{BlockRef, How, Recorded, Sighted, record_in, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::{Parsed, route},
+    watch::Watch,
 };
 
 /// Blocks kept below the tip even when no transaction of ours is in them, so that a reorganisation
@@ -24,20 +28,37 @@ pub const BLOCKS_KEPT: u64 = 2_016;
 /// Blocks applied in one database transaction at most.
 pub const MAX_BLOCKS_AT_ONCE: usize = 1_000;
 
-/// A block with its place in the chain.
+/// A block with its place in the chain: a handle that is cheap to clone, whatever the block's size.
+///
+/// Hash and names come along because whoever decoded the block has worked them out to check it.
 #[derive(Clone, Debug)]
 pub struct PlacedBlock {
-    /// Its height.
+    /// Blocks between it and genesis.
     pub height: u64,
-    /// The block.
-    pub block: Block,
+    /// The hash of its header.
+    pub hash: BlockHash,
+    /// The block itself, shared with every other room.
+    pub block: Arc<Block>,
+    /// The names of its transactions, in their order.
+    pub txids: Arc<[Txid]>,
 }
 
 impl PlacedBlock {
+    /// A block whose hash and names are known.
+    pub fn new(height: u64, block: Arc<Block>, hash: BlockHash, txids: Arc<[Txid]>) -> Self {
+        Self { height, hash, block, txids }
+    }
+
+    /// A block whose hash and names are worked out here.
+    pub fn of(height: u64, block: Block) -> Self {
+        let hash = BlockHash(block.block_hash().to_byte_array());
+        let txids = block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect();
+        Self::new(height, Arc::new(block), hash, txids)
+    }
+
     /// What a wallet keeps of it.
     pub fn reference(&self) -> BlockRef {
-        let hash = BlockHash(self.block.block_hash().to_byte_array());
-        BlockRef { height: self.height, hash, time: self.block.header.time }
+        BlockRef { height: self.height, hash: self.hash, time: self.block.header.time }
     }
 
     fn parent(&self) -> BlockHash {
@@ -55,9 +76,9 @@ pub struct Applied {
 }
 
 const TIP: &str = "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1";
-const FOLLOWERS: &str = "SELECT id FROM wallets
+const FOLLOWERS: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height = $1 AND scanned_hash = $2 ORDER BY id FOR UPDATE";
-const NEWBORN: &str = "SELECT id FROM wallets
+const NEWBORN: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
     ORDER BY id FOR UPDATE";
 const MOVE_FOLLOWERS: &str = "UPDATE wallets SET scanned_height = $3, scanned_hash = $4
@@ -81,11 +102,14 @@ impl Room {
         if blocks.len() > MAX_BLOCKS_AT_ONCE {
             return Err(WalletError::Argument("more than 1,000 blocks at once".into()));
         }
+        blocks.iter().try_for_each(check_names)?;
+        let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
         self.door.write(move |tx| {
             lock_room(tx)?;
+            let mut watch = Watch::new(transactions);
             let mut applied = Applied::default();
             for block in &blocks {
-                apply(tx, block, &mut applied, now)?;
+                apply(tx, block, &mut watch, &mut applied, now)?;
             }
             Ok(applied)
         })
@@ -107,9 +131,21 @@ pub(crate) fn tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletErr
     Ok(Some((row.natural(0)?, BlockHash(row.hash(1)?))))
 }
 
+/// A name too few would hide a transaction.
+fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
+    let (names, txs) = (placed.txids.len(), placed.block.txdata.len());
+    if names == txs {
+        return Ok(());
+    }
+    let height = placed.height;
+    let why = format!("block {height} came with {names} names for {txs} transactions");
+    Err(WalletError::Argument(why))
+}
+
 fn apply(
     tx: &mut Tx<'_>,
     placed: &PlacedBlock,
+    watch: &mut Watch,
     applied: &mut Applied,
     now: i64,
 ) -> Result<(), WalletError> {
@@ -122,7 +158,10 @@ fn apply(
     if !is_stored {
         store_block(tx, &block)?;
     }
-    record_block(tx, placed, &block, &waiting, applied, now)?;
+    watch.catch_up(tx, &waiting)?;
+    if !waiting.is_empty() && watch.may_concern(placed) {
+        record_block(tx, placed, watch, &waiting, applied, now)?;
+    }
     let (height, hash) = (Arg::Int(sql_int(block.height)?), Arg::Blob(&block.hash.0));
     if let Some(before) = block.height.checked_sub(1) {
         let parent = placed.parent();
@@ -130,7 +169,7 @@ fn apply(
         tx.execute(MOVE_FOLLOWERS, &from)?;
     }
     tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
-    applied.moved.extend(waiting);
+    applied.moved.extend(waiting.into_keys());
     if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
         // A few heights at a time: the rest went when their own turn came.
         let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
@@ -161,16 +200,20 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
     }
 }
 
-fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeSet<WalletId>, WalletError> {
-    let mut found = BTreeSet::new();
+/// The wallets that the block moves, now locked, each with the row id it will give next.
+fn waiting(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+) -> Result<BTreeMap<WalletId, i64>, WalletError> {
+    let mut found = BTreeMap::new();
     if let Some(before) = placed.height.checked_sub(1) {
         let parent = placed.parent();
         for row in tx.query(FOLLOWERS, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])? {
-            found.insert(WalletId(row.int(0)?));
+            found.insert(WalletId(row.int(0)?), row.int(1)?);
         }
     }
     for row in tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])? {
-        found.insert(WalletId(row.int(0)?));
+        found.insert(WalletId(row.int(0)?), row.int(1)?);
     }
     Ok(found)
 }
@@ -178,19 +221,18 @@ fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeSet<WalletId>, 
 fn record_block(
     tx: &mut Tx<'_>,
     placed: &PlacedBlock,
-    block: &BlockRef,
-    waiting: &BTreeSet<WalletId>,
+    watch: &Watch,
+    waiting: &BTreeMap<WalletId, i64>,
     applied: &mut Applied,
     now: i64,
 ) -> Result<(), WalletError> {
-    if waiting.is_empty() {
-        return Ok(());
-    }
-    let parsed: Vec<Parsed<'_>> = placed.block.txdata.iter().map(Parsed::new).collect();
-    let mut routes = route(tx, &parsed, &|wallet| waiting.contains(&wallet))?;
+    let block = placed.reference();
+    let named = placed.block.txdata.iter().zip(placed.txids.iter());
+    let parsed: Vec<Parsed<'_>> = named.map(|(tx, txid)| Parsed::new(tx, *txid)).collect();
+    let mut routes = route(tx, &parsed, watch, &|wallet| waiting.contains_key(&wallet))?;
     let sightings: Vec<Sighted<'_>> = (0_u64..)
         .zip(&parsed)
-        .map(|(place, parsed)| Sighted { parsed, how: How::Block(*block, place), fee: None })
+        .map(|(place, parsed)| Sighted { parsed, how: How::Block(block, place), fee: None })
         .collect();
     let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
     for wallet in concerned {

@@ -75,6 +75,7 @@ pub mod room;
 mod route;
 pub mod schema;
 pub mod wallets;
+mod watch;
 
 pub use error::{Kind, WalletError};
 pub use record::{Batch, BlockRef, How, Observed};

@@ -17,9 +17,10 @@ use crate::{
     error::WalletError,
     labels,
     prune::settled,
-    room::{Room, WalletId, WalletRow, lock_room, model_txid, sql_int},
+    room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Parsed, Routes, route},
     wallets::{Fresh, extend, mark_used},
+    watch::Watch,
 };
 
 /// A block, by all that a wallet keeps of it.
@@ -183,9 +184,9 @@ pub(crate) fn record(
     }
     batch.txs.iter().try_for_each(|observed| check_money(&observed.tx))?;
     let parsed: Vec<Parsed<'_>> =
-        batch.txs.iter().map(|observed| Parsed::new(&observed.tx)).collect();
+        batch.txs.iter().map(|seen| Parsed::new(&seen.tx, seen.tx.compute_txid())).collect();
     let allowed = move |wallet: WalletId| only.is_none_or(|only| only == wallet);
-    let mut routes = route(tx, &parsed, &allowed)?;
+    let mut routes = route(tx, &parsed, &Watch::off(), &allowed)?;
     let mut rows = lock_all(tx, routes.concerned.keys().copied())?;
     if let Some(wallet) = only {
         all_concern(&parsed, &routes, wallet)?;
@@ -342,7 +343,7 @@ fn all_concern(batch: &[Parsed<'_>], routes: &Routes, wallet: WalletId) -> Resul
         .enumerate()
         .find(|(place, _)| !ours.is_some_and(|places| places.contains(place)));
     match stranger {
-        Some((_, parsed)) => Err(WalletError::NotOurs(parsed.tx.compute_txid())),
+        Some((_, parsed)) => Err(WalletError::NotOurs(bitcoin_txid(parsed.txid))),
         None => Ok(()),
     }
 }
@@ -356,7 +357,7 @@ fn still_the_same(
     if tx.backend() == unspent_sql::Backend::Sqlite {
         return Ok(());
     }
-    let again = route(tx, batch, &|_| true)?;
+    let again = route(tx, batch, &Watch::off(), &|_| true)?;
     if again.concerned.keys().eq(routes.concerned.keys()) {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use bitcoin::Transaction;
+use bitcoin::{Transaction, Txid};
 use unspent_model::{Outpoint, TxId};
 use unspent_sql::{Column, Set, Tx};
 
@@ -14,6 +14,7 @@ use crate::{
     descriptor::script_hash,
     error::WalletError,
     room::{WalletId, model_outpoint, model_txid, narrow},
+    watch::Watch,
 };
 
 /// A transaction, taken apart as far as routing needs.
@@ -26,12 +27,12 @@ pub(crate) struct Parsed<'t> {
 }
 
 impl<'t> Parsed<'t> {
-    pub(crate) fn new(tx: &'t Transaction) -> Self {
+    pub(crate) fn new(tx: &'t Transaction, txid: Txid) -> Self {
         let is_coinbase = tx.is_coinbase();
         let inputs = tx.input.iter().map(|input| model_outpoint(input.previous_output));
         Self {
             tx,
-            txid: model_txid(tx.compute_txid()),
+            txid: model_txid(txid),
             inputs: if is_coinbase { Vec::new() } else { inputs.collect() },
             scripts: tx.output.iter().map(|output| script_hash(&output.script_pubkey)).collect(),
             is_coinbase,
@@ -85,14 +86,20 @@ const BY_TXID: Set = Set {
         FROM UNNEST($1::bytea[]) k (h) JOIN transactions t ON t.tx_hash = k.h",
 };
 
-/// Routes a batch to the wallets that `allowed` lets in.
+/// Routes a batch to the wallets that `allowed` lets in. The database is asked only for what the
+/// watch can't rule out.
 pub(crate) fn route(
     tx: &mut Tx<'_>,
     batch: &[Parsed<'_>],
+    watch: &Watch,
     allowed: &dyn Fn(WalletId) -> bool,
 ) -> Result<Routes, WalletError> {
     let mut routes = Routes::default();
-    let scripts: HashSet<[u8; 32]> = batch.iter().flat_map(|p| p.scripts.clone()).collect();
+    let paid = batch.iter().flat_map(|parsed| parsed.tx.output.iter().zip(&parsed.scripts));
+    let scripts: HashSet<[u8; 32]> = paid
+        .filter(|(output, _)| watch.may_hold_script(&output.script_pubkey))
+        .map(|(_, hash)| *hash)
+        .collect();
     for row in tx.query_set(BY_SCRIPT, &[], &[Column::blobs(&scripts)])? {
         let owner = Owner {
             wallet: WalletId(row.int(1)?),
@@ -104,7 +111,7 @@ pub(crate) fn route(
             routes.owners.entry(row.hash(0)?).or_default().push(owner);
         }
     }
-    let mut stored = stored_interest(tx, batch)?;
+    let mut stored = stored_interest(tx, batch, watch)?;
     stored.txs.values_mut().for_each(|wallets| wallets.retain(|wallet| allowed(*wallet)));
     stored.outpoints.values_mut().for_each(|wallets| wallets.retain(|wallet| allowed(*wallet)));
     routes.stored_concerns(batch, stored);
@@ -117,8 +124,13 @@ struct Interest {
     txs: HashMap<TxId, BTreeSet<WalletId>>,
 }
 
-fn stored_interest(tx: &mut Tx<'_>, batch: &[Parsed<'_>]) -> Result<Interest, WalletError> {
-    let inputs: HashSet<Outpoint> = batch.iter().flat_map(|p| p.inputs.clone()).collect();
+fn stored_interest(
+    tx: &mut Tx<'_>,
+    batch: &[Parsed<'_>],
+    watch: &Watch,
+) -> Result<Interest, WalletError> {
+    let inputs = batch.iter().flat_map(|parsed| parsed.inputs.iter().copied());
+    let inputs: HashSet<Outpoint> = inputs.filter(|input| watch.may_name(&input.tx)).collect();
     let keys = [
         Column::blobs(inputs.iter().map(|input| input.tx.0)),
         Column::ints(inputs.iter().map(|input| i64::from(input.index))),
@@ -130,7 +142,8 @@ fn stored_interest(tx: &mut Tx<'_>, batch: &[Parsed<'_>]) -> Result<Interest, Wa
             found.outpoints.entry(outpoint).or_default().insert(WalletId(row.int(2)?));
         }
     }
-    let names = [Column::blobs(batch.iter().map(|parsed| parsed.txid.0))];
+    let names = batch.iter().map(|parsed| parsed.txid).filter(|txid| watch.may_name(txid));
+    let names = [Column::blobs(names.map(|txid| txid.0))];
     for row in tx.query_set(BY_TXID, &[], &names)? {
         found.txs.entry(TxId(row.hash(0)?)).or_default().insert(WalletId(row.int(1)?));
     }

@@ -53,7 +53,7 @@ impl Source {
         let block: Block = encode::deserialize(&raw.bytes).map_err(|error| {
             Fault::input(format!("{} holds no block: {error}", raw.place.name()))
         })?;
-        Ok((PlacedBlock { height, block }, raw.bytes.len()))
+        Ok((PlacedBlock::of(height, block), raw.bytes.len()))
     }
 }
 

@@ -127,7 +127,7 @@ impl Follower for WalletFollower {
 
     fn ready(_: Network, block: &SharedBlock) -> Result<Sized, String> {
         let found = block.bitcoin()?;
-        let placed = PlacedBlock { height: block.point.height, block: found.clone() };
+        let placed = PlacedBlock::of(block.point.height, found.clone());
         if placed.reference().hash != block.point.hash {
             return Err("it is another block than the one asked for".into());
         }

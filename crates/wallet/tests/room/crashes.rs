@@ -73,7 +73,7 @@ impl Step {
             Self::See(tx, How::Mempool) => format!("mempool {}", serialize_hex(tx)),
             Self::See(tx, _) => format!("relayed {}", serialize_hex(tx)),
             Self::Apply(placed) => {
-                format!("apply {} {}", placed.height, serialize_hex(&placed.block))
+                format!("apply {} {}", placed.height, serialize_hex(&*placed.block))
             }
             Self::Undo(keep) => format!("undo {keep}"),
             Self::Lease(coins, byte) => format!("lease {byte} {}", coins[0]),
@@ -87,10 +87,10 @@ impl Step {
         match words[..] {
             ["mempool", tx] => Self::See(deserialize_hex(tx).unwrap(), How::Mempool),
             ["relayed", tx] => Self::See(deserialize_hex(tx).unwrap(), How::Relayed),
-            ["apply", height, block] => Self::Apply(PlacedBlock {
-                height: height.parse().unwrap(),
-                block: deserialize_hex(block).unwrap(),
-            }),
+            ["apply", height, block] => Self::Apply(PlacedBlock::of(
+                height.parse().unwrap(),
+                deserialize_hex(block).unwrap(),
+            )),
             ["undo", keep] => Self::Undo(keep.parse().unwrap()),
             ["lease", byte, coin] => {
                 Self::Lease(vec![coin.parse().unwrap()], byte.parse().unwrap())

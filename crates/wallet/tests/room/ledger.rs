@@ -244,7 +244,7 @@ impl Ledger {
             nonce: self.new_salt() as u32,
         };
         let height = chain.last().map_or(FIRST, |last| last.height + 1);
-        PlacedBlock { height, block: Block { header, txdata } }
+        PlacedBlock::of(height, Block { header, txdata })
     }
 
     pub fn try_apply(&self, block: PlacedBlock) -> Result<Applied, WalletError> {

@@ -23,3 +23,4 @@ mod races;
 mod random;
 mod recording;
 mod reorgs;
+mod watching;

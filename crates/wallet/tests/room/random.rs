@@ -266,8 +266,10 @@ fn mine(
     }
     let nonce = rng.next_u32();
     three.all(&format!("{what} mine"), expected, |l| {
-        let mut block = l.block_of(txs.clone());
-        block.block.header.nonce = nonce;
+        let placed = l.block_of(txs.clone());
+        let mut block = bitcoin::Block::clone(&placed.block);
+        block.header.nonce = nonce;
+        let block = PlacedBlock::of(placed.height, block);
         l.room.apply_blocks(vec![block.clone()], now)?;
         l.chain.borrow_mut().push(block);
         Ok(())

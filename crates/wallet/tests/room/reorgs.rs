@@ -1,7 +1,7 @@
 //! Blocks that come, go and come again.
 
 use unspent_model::wallet::{CoinState, Status};
-use unspent_wallet::{Batch, How, WalletError, reorg::Comparison};
+use unspent_wallet::{Batch, How, WalletError, block::PlacedBlock, reorg::Comparison};
 
 use crate::ledger::*;
 
@@ -168,8 +168,10 @@ fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected()
         gap.height += 3;
         let refused = l.room.apply_blocks(vec![gap], l.tick()).unwrap_err();
         assert!(matches!(refused, WalletError::Gap { .. }), "{refused}");
-        let mut wrong = l.block(&[]);
-        wrong.block.header.prev_blockhash = bitcoin::hashes::Hash::all_zeros();
+        let next = l.block(&[]);
+        let mut wrong = bitcoin::Block::clone(&next.block);
+        wrong.header.prev_blockhash = bitcoin::hashes::Hash::all_zeros();
+        let wrong = PlacedBlock::of(next.height, wrong);
         let refused = l.room.apply_blocks(vec![wrong], l.tick()).unwrap_err();
         assert!(matches!(refused, WalletError::WrongParent { .. }), "{refused}");
     });
