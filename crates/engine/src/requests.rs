@@ -76,20 +76,20 @@ impl RequestLog {
             tx.execute(FORGET_OLD, &[Arg::Int(now.saturating_sub(KEPT_FOR))])?;
             let Some(row) = tx.maybe(FIND, &[Arg::Text(&key)])? else {
                 tx.execute(NEXT, &[])?;
-                let seq = tx.one(LAST, &[])?.int(0)?;
+                let seq = tx.one(LAST, &[])?.int("last_request")?;
                 tx.execute(FORGET_FIRST, &[Arg::Int(seq - MAX_REQUESTS)])?;
                 let row = [Arg::Text(&key), Arg::Int(seq), Arg::Blob(&digest), Arg::Int(run)];
                 tx.execute(INSERT, &[&row[..], &[Arg::Int(now)]].concat())?;
                 return Ok(Begun::New);
             };
-            if row.hash(0)? != digest {
+            if row.hash("digest")? != digest {
                 return Ok(Begun::Differs);
             }
-            if row.opt_int(2)?.is_some() {
-                let status = u16::try_from(row.natural(2)?).unwrap_or(500);
-                return Ok(Begun::Repeat { status, body: row.blob(3)? });
+            if row.opt_int("http_status")?.is_some() {
+                let status = u16::try_from(row.natural("http_status")?).unwrap_or(500);
+                return Ok(Begun::Repeat { status, body: row.blob("body")? });
             }
-            if row.int(1)? == run {
+            if row.int("run")? == run {
                 return Ok(Begun::InProgress);
             }
             tx.execute(TAKE_OVER, &[Arg::Text(&key), Arg::Int(run)])?;

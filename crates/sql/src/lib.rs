@@ -40,7 +40,7 @@
 //!     Ok(())
 //! })?;
 //! let colour = door.read(|tx| -> Result<String, SqlError> {
-//!     tx.one("SELECT colour FROM cups WHERE id = $1", &[Arg::Int(1)])?.text(0)
+//!     tx.one("SELECT colour FROM cups WHERE id = $1", &[Arg::Int(1)])?.text("colour")
 //! })?;
 //! assert_eq!(colour, "blue");
 //! # drop(door);
@@ -63,4 +63,4 @@ pub use error::{Failure, OpenError, SqlError};
 pub use schema::{Migration, Schema};
 pub use sqlite_side::copy_sqlite;
 pub use url::{Backend, Url};
-pub use value::{Arg, Column, Row, Value};
+pub use value::{Arg, Column, Place, Row, Value};

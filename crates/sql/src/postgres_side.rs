@@ -13,7 +13,7 @@ use postgres::{
 
 use crate::{
     error::SqlError,
-    value::{Arg, Column, Row, Value},
+    value::{Arg, Column, Names, Row, Value},
 };
 
 /// Compiling statements as short as ours takes longer than running them.
@@ -21,7 +21,7 @@ const SESSION: &str = "SET synchronous_commit = on; SET jit = off";
 
 pub(crate) struct PostgresSide {
     client: Client,
-    prepared: HashMap<&'static str, Statement>,
+    prepared: HashMap<&'static str, (Statement, Names)>,
 }
 
 impl PostgresSide {
@@ -57,17 +57,19 @@ impl PostgresSide {
         Err(said)
     }
 
-    fn statement(&mut self, sql: &'static str) -> Result<Statement, SqlError> {
+    fn statement(&mut self, sql: &'static str) -> Result<(Statement, Names), SqlError> {
         if let Some(found) = self.prepared.get(sql) {
             return Ok(found.clone());
         }
-        let made = self.client.prepare(sql).map_err(explain)?;
+        let statement = self.client.prepare(sql).map_err(explain)?;
+        let names = Names::new(statement.columns().iter().map(postgres::Column::name));
+        let made = (statement, names);
         self.prepared.insert(sql, made.clone());
         Ok(made)
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
-        let statement = self.statement(sql)?;
+        let (statement, _) = self.statement(sql)?;
         self.client.execute(&statement, &scalars(args)).map_err(explain)
     }
 
@@ -76,9 +78,9 @@ impl PostgresSide {
         sql: &'static str,
         args: &[Arg<'_>],
     ) -> Result<Vec<Row>, SqlError> {
-        let statement = self.statement(sql)?;
+        let (statement, names) = self.statement(sql)?;
         let rows = self.client.query(&statement, &scalars(args)).map_err(explain)?;
-        rows.iter().map(row).collect()
+        rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
     pub(crate) fn query_set(
@@ -87,11 +89,11 @@ impl PostgresSide {
         args: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
-        let statement = self.statement(sql)?;
+        let (statement, names) = self.statement(sql)?;
         let mut all = scalars(args);
         all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
         let rows = self.client.query(&statement, &all).map_err(explain)?;
-        rows.iter().map(row).collect()
+        rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
     pub(crate) fn execute_set(
@@ -100,7 +102,7 @@ impl PostgresSide {
         args: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<u64, SqlError> {
-        let statement = self.statement(sql)?;
+        let (statement, _) = self.statement(sql)?;
         let mut all = scalars(args);
         all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
         self.client.execute(&statement, &all).map_err(explain)
@@ -150,7 +152,7 @@ impl ToSql for Column {
     to_sql_checked!();
 }
 
-fn row(stored: &postgres::Row) -> Result<Row, SqlError> {
+fn row(names: &Names, stored: &postgres::Row) -> Result<Row, SqlError> {
     let values = stored.columns().iter().enumerate().map(|(at, column)| {
         let value = match *column.type_() {
             Type::INT8 => stored.try_get::<_, Option<i64>>(at).map(|v| v.map(Value::Int)),
@@ -163,7 +165,7 @@ fn row(stored: &postgres::Row) -> Result<Row, SqlError> {
         };
         value.map(|found| found.unwrap_or(Value::Null)).map_err(explain)
     });
-    Ok(Row(values.collect::<Result<_, _>>()?))
+    Ok(Row::new(names.clone(), values.collect::<Result<_, _>>()?))
 }
 
 fn unreachable(error: postgres::Error) -> SqlError {

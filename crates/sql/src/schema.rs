@@ -124,7 +124,7 @@ fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>,
 fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, Refusal> {
     let lines = tx.query(READ_LEDGER, &[]).map_err(unreadable)?;
     for (at, line) in lines.iter().enumerate() {
-        let version = line.int(0).map_err(unreadable)?;
+        let version = line.int("version").map_err(unreadable)?;
         let damaged = |why| refused(OpenError::Damaged { version, why });
         let Some(ours) = schema.migrations.get(at) else {
             let known = schema.migrations.last().map_or(0, |last| last.version);
@@ -133,7 +133,7 @@ fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, 
         if version != ours.version {
             return Err(damaged("the versions are not 1, 2, 3, …"));
         }
-        if line.text(1).map_err(unreadable)? != hex(&ours.checksum(backend)) {
+        if line.text("checksum_hex").map_err(unreadable)? != hex(&ours.checksum(backend)) {
             return Err(damaged("its text is another one"));
         }
     }

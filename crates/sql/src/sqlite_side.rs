@@ -17,7 +17,7 @@ use rusqlite::{
 
 use crate::{
     error::SqlError,
-    value::{Arg, Column, Row, Value},
+    value::{Arg, Column, Names, Row, Value},
 };
 
 /// How long a copy waits for a writer.
@@ -43,7 +43,7 @@ const CACHED_STATEMENTS: usize = 256;
 
 pub(crate) struct SqliteSide {
     connection: rusqlite::Connection,
-    rewritten: HashMap<&'static str, String>,
+    known: HashMap<&'static str, Known>,
 }
 
 /// How long a waiting writer sleeps before it looks again: at first, and at the least. SQLite's own
@@ -97,7 +97,7 @@ impl SqliteSide {
         connection.busy_handler(Some(wait_a_moment)).map_err(explain)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         settle(&connection, busy)?;
-        Ok(Self { connection, rewritten: HashMap::new() })
+        Ok(Self { connection, known: HashMap::new() })
     }
 
     pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
@@ -116,13 +116,15 @@ impl SqliteSide {
         self.connection.execute_batch("ROLLBACK").map_err(explain)
     }
 
-    fn prepared(&mut self, sql: &'static str) -> Result<rusqlite::CachedStatement<'_>, SqlError> {
-        let text = self.rewritten.entry(sql).or_insert_with(|| rewrite(sql));
-        self.connection.prepare_cached(text).map_err(explain)
+    fn prepared(&mut self, sql: &'static str) -> Result<Prepared<'_>, SqlError> {
+        let known = self.known.entry(sql).or_insert_with(|| Known::new(sql));
+        let statement = self.connection.prepare_cached(&known.text).map_err(explain)?;
+        let names = known.names.get_or_insert_with(|| Names::new(statement.column_names()));
+        Ok(Prepared { names: names.clone(), statement })
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
-        let mut statement = self.prepared(sql)?;
+        let mut statement = self.prepared(sql)?.statement;
         let changed = statement.execute(rusqlite::params_from_iter(args)).map_err(explain)?;
         Ok(changed as u64)
     }
@@ -133,8 +135,7 @@ impl SqliteSide {
         args: &[Arg<'_>],
         into: &mut Vec<Row>,
     ) -> Result<(), SqlError> {
-        let mut statement = self.prepared(sql)?;
-        collect(&mut statement, args.iter().copied(), into)
+        self.prepared(sql)?.collect(args.iter().copied(), into)
     }
 
     pub(crate) fn query_set(
@@ -143,11 +144,11 @@ impl SqliteSide {
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
-        let mut statement = self.prepared(sql)?;
+        let mut prepared = self.prepared(sql)?;
         let mut rows = Vec::new();
         for at in 0..columns.first().map_or(0, Column::len) {
             let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
-            collect(&mut statement, args, &mut rows)?;
+            prepared.collect(args, &mut rows)?;
         }
         Ok(rows)
     }
@@ -158,7 +159,7 @@ impl SqliteSide {
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<u64, SqlError> {
-        let mut statement = self.prepared(sql)?;
+        let mut statement = self.prepared(sql)?.statement;
         let mut changed = 0;
         for at in 0..columns.first().map_or(0, Column::len) {
             let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
@@ -168,21 +169,40 @@ impl SqliteSide {
     }
 }
 
-fn collect<'a>(
-    statement: &mut rusqlite::Statement<'_>,
-    args: impl Iterator<Item = Arg<'a>>,
-    into: &mut Vec<Row>,
-) -> Result<(), SqlError> {
-    let width = statement.column_count();
-    let mut rows = statement.query(rusqlite::params_from_iter(args)).map_err(explain)?;
-    while let Some(row) = rows.next().map_err(explain)? {
-        let mut values = Vec::with_capacity(width);
-        for column in 0..width {
-            values.push(value(row.get_ref(column).map_err(explain)?)?);
-        }
-        into.push(Row(values));
+/// A statement as SQLite takes it, and the columns of its answers once it was prepared.
+struct Known {
+    text: String,
+    names: Option<Names>,
+}
+
+impl Known {
+    fn new(sql: &str) -> Self {
+        Self { text: rewrite(sql), names: None }
     }
-    Ok(())
+}
+
+struct Prepared<'c> {
+    statement: rusqlite::CachedStatement<'c>,
+    names: Names,
+}
+
+impl Prepared<'_> {
+    fn collect<'a>(
+        &mut self,
+        args: impl Iterator<Item = Arg<'a>>,
+        into: &mut Vec<Row>,
+    ) -> Result<(), SqlError> {
+        let width = self.statement.column_count();
+        let mut rows = self.statement.query(rusqlite::params_from_iter(args)).map_err(explain)?;
+        while let Some(row) = rows.next().map_err(explain)? {
+            let mut values = Vec::with_capacity(width);
+            for column in 0..width {
+                values.push(value(row.get_ref(column).map_err(explain)?)?);
+            }
+            into.push(Row::new(self.names.clone(), values));
+        }
+        Ok(())
+    }
 }
 
 fn value(stored: ValueRef<'_>) -> Result<Value, SqlError> {

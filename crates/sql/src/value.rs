@@ -1,5 +1,7 @@
 //! Arguments, columns of arguments, and rows.
 
+use std::{fmt, sync::Arc};
+
 use crate::error::SqlError;
 
 /// One argument of a statement.
@@ -90,18 +92,66 @@ pub enum Value {
     Flag(bool),
 }
 
+/// The names of an answer's columns. They are found out once for a statement; all its rows share
+/// them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Names(Arc<[Option<Box<str>>]>);
+
+impl Names {
+    /// A name that two columns bear names neither: reading it would be a guess.
+    pub(crate) fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let is_alone = |name: &str| names.iter().filter(|other| **other == name).count() == 1;
+        let kept = names.iter().map(|name| is_alone(name).then(|| Box::from(*name)));
+        Self(kept.collect())
+    }
+}
+
+/// A column: by its name, or by its place where an answer gives none.
+pub trait Place: Copy + fmt::Display + sealed::Sealed {
+    #[doc(hidden)]
+    fn find(self, row: &Row) -> Option<&Value>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for usize {}
+    impl Sealed for &str {}
+}
+
+impl Place for usize {
+    fn find(self, row: &Row) -> Option<&Value> {
+        row.values.get(self)
+    }
+}
+
+impl Place for &str {
+    fn find(self, row: &Row) -> Option<&Value> {
+        // A handful of short names: comparing them is quicker than hashing one.
+        let place = row.names.0.iter().position(|name| name.as_deref() == Some(self))?;
+        row.values.get(place)
+    }
+}
+
 /// One row of an answer. Reading a column as what it isn't is an error, never a guess.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row(pub(crate) Vec<Value>);
+pub struct Row {
+    names: Names,
+    values: Vec<Value>,
+}
 
 impl Row {
-    /// The values in order.
-    pub fn values(&self) -> &[Value] {
-        &self.0
+    pub(crate) fn new(names: Names, values: Vec<Value>) -> Self {
+        Self { names, values }
     }
 
-    fn wrong(&self, column: usize, wanted: &'static str) -> SqlError {
-        let found = match self.0.get(column) {
+    /// The values in order.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    fn wrong(&self, column: impl Place, wanted: &'static str) -> SqlError {
+        let found = match column.find(self) {
             None => "no such column",
             Some(Value::Null) => "null",
             Some(Value::Int(_)) => "a number",
@@ -109,7 +159,7 @@ impl Row {
             Some(Value::Blob(_)) => "bytes",
             Some(Value::Flag(_)) => "a truth value",
         };
-        SqlError::Damaged { what: format!("column {column} holds {found}, not {wanted}") }
+        SqlError::Damaged { what: format!("column `{column}` holds {found}, not {wanted}") }
     }
 
     /// The number in `column`.
@@ -117,7 +167,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn int(&self, column: usize) -> Result<i64, SqlError> {
+    pub fn int(&self, column: impl Place) -> Result<i64, SqlError> {
         self.opt_int(column)?.ok_or_else(|| self.wrong(column, "a number"))
     }
 
@@ -126,8 +176,8 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_int(&self, column: usize) -> Result<Option<i64>, SqlError> {
-        match self.0.get(column) {
+    pub fn opt_int(&self, column: impl Place) -> Result<Option<i64>, SqlError> {
+        match column.find(self) {
             Some(Value::Int(number)) => Ok(Some(*number)),
             Some(Value::Null) => Ok(None),
             Some(Value::Text(_) | Value::Blob(_) | Value::Flag(_)) | None => {
@@ -141,8 +191,37 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it isn't such a number.
-    pub fn natural(&self, column: usize) -> Result<u64, SqlError> {
+    pub fn natural(&self, column: impl Place) -> Result<u64, SqlError> {
         u64::try_from(self.int(column)?).map_err(|_| self.wrong(column, "a natural number"))
+    }
+
+    /// The number in `column`, which must not be negative, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SqlError::Damaged`] when it holds something else.
+    pub fn opt_natural(&self, column: impl Place) -> Result<Option<u64>, SqlError> {
+        let number = self.opt_int(column)?.map(u64::try_from).transpose();
+        number.map_err(|_| self.wrong(column, "a natural number"))
+    }
+
+    /// The index in `column`: a number of 32 bits, in a column that could hold more.
+    ///
+    /// # Errors
+    ///
+    /// [`SqlError::Damaged`] when it isn't such a number.
+    pub fn index(&self, column: impl Place) -> Result<u32, SqlError> {
+        self.opt_index(column)?.ok_or_else(|| self.wrong(column, "an index of 32 bits"))
+    }
+
+    /// The index in `column`, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Row::index`].
+    pub fn opt_index(&self, column: impl Place) -> Result<Option<u32>, SqlError> {
+        let number = self.opt_int(column)?.map(u32::try_from).transpose();
+        number.map_err(|_| self.wrong(column, "an index of 32 bits"))
     }
 
     /// The truth value in `column`.
@@ -150,8 +229,8 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn flag(&self, column: usize) -> Result<bool, SqlError> {
-        match self.0.get(column) {
+    pub fn flag(&self, column: impl Place) -> Result<bool, SqlError> {
+        match column.find(self) {
             Some(Value::Flag(flag)) => Ok(*flag),
             Some(Value::Int(0)) => Ok(false),
             Some(Value::Int(1)) => Ok(true),
@@ -166,7 +245,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn text(&self, column: usize) -> Result<String, SqlError> {
+    pub fn text(&self, column: impl Place) -> Result<String, SqlError> {
         self.opt_text(column)?.ok_or_else(|| self.wrong(column, "text"))
     }
 
@@ -175,8 +254,8 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_text(&self, column: usize) -> Result<Option<String>, SqlError> {
-        match self.0.get(column) {
+    pub fn opt_text(&self, column: impl Place) -> Result<Option<String>, SqlError> {
+        match column.find(self) {
             Some(Value::Text(text)) => Ok(Some(text.clone())),
             Some(Value::Null) => Ok(None),
             Some(Value::Int(_) | Value::Blob(_) | Value::Flag(_)) | None => {
@@ -190,7 +269,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there are none.
-    pub fn blob(&self, column: usize) -> Result<Vec<u8>, SqlError> {
+    pub fn blob(&self, column: impl Place) -> Result<Vec<u8>, SqlError> {
         self.opt_blob(column)?.ok_or_else(|| self.wrong(column, "bytes"))
     }
 
@@ -199,9 +278,13 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_blob(&self, column: usize) -> Result<Option<Vec<u8>>, SqlError> {
-        match self.0.get(column) {
-            Some(Value::Blob(bytes)) => Ok(Some(bytes.clone())),
+    pub fn opt_blob(&self, column: impl Place) -> Result<Option<Vec<u8>>, SqlError> {
+        Ok(self.bytes(column)?.map(<[u8]>::to_vec))
+    }
+
+    fn bytes(&self, column: impl Place) -> Result<Option<&[u8]>, SqlError> {
+        match column.find(self) {
+            Some(Value::Blob(bytes)) => Ok(Some(bytes)),
             Some(Value::Null) => Ok(None),
             Some(Value::Int(_) | Value::Text(_) | Value::Flag(_)) | None => {
                 Err(self.wrong(column, "bytes"))
@@ -214,7 +297,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when they are more, fewer or none.
-    pub fn hash(&self, column: usize) -> Result<[u8; 32], SqlError> {
+    pub fn hash(&self, column: impl Place) -> Result<[u8; 32], SqlError> {
         self.opt_hash(column)?.ok_or_else(|| self.wrong(column, "32 bytes"))
     }
 
@@ -223,9 +306,8 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when they are more or fewer.
-    pub fn opt_hash(&self, column: usize) -> Result<Option<[u8; 32]>, SqlError> {
-        let bytes = self.opt_blob(column)?;
-        let hash = bytes.map(|bytes| <[u8; 32]>::try_from(bytes.as_slice()));
-        hash.transpose().map_err(|_| self.wrong(column, "32 bytes"))
+    pub fn opt_hash(&self, column: impl Place) -> Result<Option<[u8; 32]>, SqlError> {
+        let hash = self.bytes(column)?.map(<[u8; 32]>::try_from).transpose();
+        hash.map_err(|_| self.wrong(column, "32 bytes"))
     }
 }

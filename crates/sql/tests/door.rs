@@ -58,8 +58,10 @@ fn open(url: &Url) -> Door {
 }
 
 fn count(door: &Door) -> i64 {
-    door.read(|tx| -> Result<i64, SqlError> { tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0) })
-        .unwrap()
+    door.read(|tx| -> Result<i64, SqlError> {
+        tx.one("SELECT COUNT(*) AS cups FROM cups", &[])?.int("cups")
+    })
+    .unwrap()
 }
 
 const INSERT: &str = "INSERT INTO cups (id, colour, mark, chipped) VALUES ($1, $2, $3, $4)";
@@ -79,16 +81,34 @@ fn values_come_back_as_they_went_in() {
         let rows: Vec<Row> = door
             .read(|tx| tx.query("SELECT id, colour, mark, chipped FROM cups ORDER BY id DESC", &[]))
             .unwrap();
-        assert_eq!(rows[0].int(0).unwrap(), i64::MAX);
-        assert_eq!(rows[0].text(1).unwrap(), "blue");
-        assert_eq!(rows[0].blob(2).unwrap(), vec![1, 2]);
-        assert!(rows[0].flag(3).unwrap());
-        assert_eq!(rows[1].int(0).unwrap(), i64::MIN);
+        assert_eq!(rows[0].int("id").unwrap(), i64::MAX);
+        assert_eq!(rows[0].text("colour").unwrap(), "blue");
+        assert_eq!(rows[0].blob("mark").unwrap(), vec![1, 2]);
+        assert!(rows[0].flag("chipped").unwrap());
+        assert_eq!(rows[1].int("id").unwrap(), i64::MIN);
         assert_eq!(rows[1].values()[1], Value::Null);
-        assert!(rows[1].text(1).is_err(), "null is not text");
-        assert!(rows[0].int(1).is_err(), "text is not a number");
-        assert!(rows[0].hash(2).is_err(), "two bytes are no hash");
-        assert!(rows[0].int(9).is_err(), "no such column");
+        assert!(rows[1].text("colour").is_err(), "null is not text");
+        assert!(rows[0].int("colour").is_err(), "text is not a number");
+        assert!(rows[0].hash("mark").is_err(), "two bytes are no hash");
+        assert!(rows[0].int("handle").is_err(), "no such column");
+        assert!(rows[1].natural("id").is_err() && rows[0].index("id").is_err());
+        assert_eq!(rows[0].opt_natural("id").unwrap(), Some(i64::MAX as u64));
+        assert_eq!(rows[0].int(0).unwrap(), i64::MAX, "by place, where there is no name");
+    });
+}
+
+#[test]
+fn a_name_that_two_columns_bear_reads_neither() {
+    on_both(|url| {
+        let row: Row = open(url)
+            .read(|tx| {
+                let text = "SELECT CAST($1 AS BIGINT) AS n, CAST($2 AS BIGINT) AS n,
+                    CAST($2 AS BIGINT) AS m";
+                tx.one(text, &[Arg::Int(1), Arg::Int(2)])
+            })
+            .unwrap();
+        assert!(row.int("n").is_err() && row.int("").is_err());
+        assert_eq!(row.int("m").unwrap(), 2);
     });
 }
 
@@ -129,7 +149,7 @@ fn sets_are_written_and_read_whole() {
         assert_eq!(written, 5000);
         let keys = [Column::ints([4, 5, 6, 9999])];
         let rows = door.read(move |tx| tx.query_set(READ, &[Arg::Flag(true)], &keys)).unwrap();
-        let mut ids: Vec<_> = rows.iter().map(|row| row.int(0).unwrap()).collect();
+        let mut ids: Vec<_> = rows.iter().map(|row| row.int("id").unwrap()).collect();
         ids.sort_unstable();
         assert_eq!(ids, [4, 6]);
         let none = door.read(|tx| tx.query_set(READ, &[Arg::Flag(true)], &[Column::ints([])]));
@@ -180,9 +200,9 @@ fn a_reader_sees_one_snapshot() {
         let writer = Arc::clone(&door);
         let (before, after) = door
             .read(move |tx| -> Result<(i64, i64), SqlError> {
-                let before = tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0)?;
+                let before = tx.one("SELECT COUNT(*) AS cups FROM cups", &[])?.int("cups")?;
                 writer.write(|tx| tx.execute(INSERT, &cup(1)))?;
-                Ok((before, tx.one("SELECT COUNT(*) FROM cups", &[])?.int(0)?))
+                Ok((before, tx.one("SELECT COUNT(*) AS cups FROM cups", &[])?.int("cups")?))
             })
             .unwrap();
         assert_eq!((before, after, count(&door)), (0, 0, 1));
@@ -198,7 +218,7 @@ fn many_writers_lose_no_update() {
                 scope.spawn(move || {
                     for _ in 0..25 {
                         door.write(|tx| -> Result<(), SqlError> {
-                            let n = tx.one("SELECT n FROM counter FOR UPDATE", &[])?.int(0)?;
+                            let n = tx.one("SELECT n FROM counter FOR UPDATE", &[])?.int("n")?;
                             tx.execute("UPDATE counter SET n = $1", &[Arg::Int(n + 1)])?;
                             Ok(())
                         })
@@ -208,7 +228,7 @@ fn many_writers_lose_no_update() {
             }
         });
         let n = doors[0].read(|tx| tx.one("SELECT n FROM counter", &[])).unwrap();
-        assert_eq!(n.int(0).unwrap(), 100);
+        assert_eq!(n.int("n").unwrap(), 100);
     });
 }
 

@@ -347,6 +347,7 @@ fn block() {
             SELECT 1, 2, FALSE, k.id, k.n, k.h, k.h
             FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[]) k (id, n, h)",
     };
+    const READ_NEXT_ID: &str = "SELECT next_id FROM wallets WHERE id = 1";
     const NEXT_ID: &str = "UPDATE wallets SET next_id = $1 WHERE id = 1";
     World::all("block of 4,000 transactions", |world, name| {
         let mut watched: usize = 0;
@@ -356,7 +357,7 @@ fn block() {
             while watched < *target {
                 let (from, to) = (watched, (watched + 20_000).min(*target));
                 door.write(move |tx| -> Result<u64, SqlError> {
-                    let first = tx.one("SELECT next_id FROM wallets WHERE id = 1", &[])?.int(0)?;
+                    let first = tx.one(READ_NEXT_ID, &[])?.int("next_id")?;
                     let next = first + (to - from) as i64;
                     let ids = Column::ints(first..next);
                     let places = Column::ints((from..to).map(|n| 1_000_000 + n as i64));

@@ -17,13 +17,14 @@ use crate::{
     error::WalletError,
     load::{Loaded, inputs_of},
     room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid},
+    rows::txid,
 };
 
 const HASHES: &str = "SELECT tx_hash, id, raw_tx FROM transactions
     WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
-const STRAY_LEASES: &str = "SELECT COUNT(*) FROM utxo_leases l WHERE l.wallet_id = $1
+const STRAY_LEASES: &str = "SELECT COUNT(*) AS rows FROM utxo_leases l WHERE l.wallet_id = $1
     AND NOT EXISTS (SELECT 1 FROM utxos u WHERE u.wallet_id = l.wallet_id AND u.id = l.utxo_id)";
-const TX_BLOCKS: &str = "SELECT COUNT(*) FROM transactions t WHERE t.wallet_id = $1
+const TX_BLOCKS: &str = "SELECT COUNT(*) AS rows FROM transactions t WHERE t.wallet_id = $1
     AND t.block_height IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.block_height = t.block_height)";
 
@@ -63,18 +64,18 @@ impl Audit {
             let args = [Arg::Int(wallet.0), Arg::Int(after), Arg::Int(PAGE)];
             let rows = tx.query(HASHES, &args)?;
             let Some(last) = rows.last() else { return Ok(()) };
-            after = last.int(1)?;
+            after = last.int("id")?;
             let mut needs = Needs::default();
             for row in &rows {
-                needs.txs.insert(TxId(row.hash(0)?));
-                needs.credits.insert(TxId(row.hash(0)?));
+                needs.txs.insert(txid(row, "tx_hash")?);
+                needs.credits.insert(txid(row, "tx_hash")?);
             }
             self.loaded.load(tx, wallet.0, &needs, i64::MIN)?;
-            let ids = rows.iter().map(|row| row.int(1)).collect::<Result<Vec<_>, _>>()?;
+            let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
             let mut inputs = inputs_of(tx, wallet.0, ids)?;
             for row in &rows {
-                let stored = inputs.remove(&row.int(1)?).unwrap_or_default();
-                self.check_raw(TxId(row.hash(0)?), &row.blob(2)?, &stored);
+                let stored = inputs.remove(&row.int("id")?).unwrap_or_default();
+                self.check_raw(txid(row, "tx_hash")?, &row.blob("raw_tx")?, &stored);
             }
         }
     }
@@ -173,7 +174,7 @@ impl Audit {
         let checks =
             [(STRAY_LEASES, "leases without a coin"), (TX_BLOCKS, "confirmations without a block")];
         for (sql, what) in checks {
-            let count = tx.one(sql, &[Arg::Int(wallet.0)])?.natural(0)?;
+            let count = tx.one(sql, &[Arg::Int(wallet.0)])?.natural("rows")?;
             if count > 0 {
                 self.found.push(format!("{count} {what}"));
             }

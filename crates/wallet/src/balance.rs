@@ -14,49 +14,50 @@ use unspent_sql::{Arg, Tx};
 use crate::{
     error::WalletError,
     lease::height_arg,
-    load::status,
     room::{Room, WalletId, WalletRow, sql_int},
+    rows::status,
 };
 
 /// Coins that need a look: their transaction is unconfirmed, young, or above the wallet's tip.
 const UNSETTLED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
+        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
     FROM transactions t
     JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)";
 const SHALLOW: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
+        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
     FROM transactions t
     JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $3";
 const YOUNG: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END
+        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
     FROM transactions t
     JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
     WHERE t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $3 AND t.block_height <= $4";
-const LEASED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own, 1
+const LEASED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
+        1 AS is_leased
     FROM utxo_leases l
     JOIN utxos u ON u.wallet_id = +l.wallet_id AND u.id = +l.utxo_id AND u.spent_by_tx_id IS NULL
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
     WHERE l.wallet_id = $1 AND l.expires_at > $2 AND t.block_height IS NOT NULL
         AND t.block_height <= $3 AND (NOT t.is_coinbase OR t.block_height <= $4)";
-const LEAVING: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)
+const LEAVING: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM transactions s
     JOIN utxos u ON u.wallet_id = +s.wallet_id AND u.spent_by_tx_id = +s.id
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
     WHERE s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($2, $3)
         AND t.block_height IS NOT NULL";
-const AS_OF: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)
+const AS_OF: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM transactions t
     JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height <= $2
         AND (s.block_height IS NULL OR s.block_height > $2)";
 /// The same answer the slow way, for comparison in benchmarks and in the audit.
-const PLAIN_SUM: &str = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT), COUNT(*)
+const PLAIN_SUM: &str = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM spendable_utxos WHERE wallet_id = $1 AND block_height IS NOT NULL";
 
 impl Room {
@@ -101,7 +102,7 @@ impl Room {
 
 fn sum(tx: &mut Tx<'_>, sql: &'static str, args: &[Arg<'_>]) -> Result<Sum, WalletError> {
     let row = tx.one(sql, args)?;
-    Ok(Sum { sats: row.natural(0)?, coins: row.natural(1)? })
+    Ok(Sum { sats: row.natural("sats")?, coins: row.natural("coins")? })
 }
 
 fn balance(
@@ -133,20 +134,20 @@ fn balance(
     ];
     for (sql, args) in looks {
         for coin in tx.query(sql, &args)? {
-            let amount = coin.natural(1)?;
-            let height = coin.opt_int(3)?.map(|_| coin.natural(3)).transpose()?;
+            let amount = coin.natural("amount")?;
+            let height = coin.opt_natural("block_height")?;
             let state = CoinState::of(
                 CoinFacts {
-                    parent: status(&coin.text(2)?)?,
+                    parent: status(&coin)?,
                     height,
-                    is_coinbase: coin.flag(4)?,
+                    is_coinbase: coin.flag("is_coinbase")?,
                     is_spent: false,
-                    is_leased: coin.flag(6)?,
+                    is_leased: coin.flag("is_leased")?,
                 },
                 tip,
             );
             let is_deep = depth(height, tip) >= minconf.max(1).into();
-            found.add(state, coin.flag(5)?, is_deep, amount);
+            found.add(state, coin.flag("is_own")?, is_deep, amount);
             if height.is_some() {
                 settled = settled.minus(Sum { sats: amount, coins: 1 });
             }

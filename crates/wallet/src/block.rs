@@ -18,6 +18,7 @@ use crate::{
     record::{BlockRef, How, Recorded, Sighted, record_in, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::{Parsed, route},
+    rows,
     watch::Watch,
 };
 
@@ -128,7 +129,7 @@ impl Room {
 /// The highest stored block.
 pub(crate) fn tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletError> {
     let Some(row) = tx.maybe(TIP, &[])? else { return Ok(None) };
-    Ok(Some((row.natural(0)?, BlockHash(row.hash(1)?))))
+    Ok(Some(rows::block(&row)?))
 }
 
 /// A name too few would hide a transaction.
@@ -201,21 +202,15 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
 }
 
 /// The wallets that the block moves, now locked, each with the row id it will give next.
-fn waiting(
-    tx: &mut Tx<'_>,
-    placed: &PlacedBlock,
-) -> Result<BTreeMap<WalletId, i64>, WalletError> {
-    let mut found = BTreeMap::new();
+fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeMap<WalletId, i64>, WalletError> {
+    let mut rows = Vec::new();
     if let Some(before) = placed.height.checked_sub(1) {
         let parent = placed.parent();
-        for row in tx.query(FOLLOWERS, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])? {
-            found.insert(WalletId(row.int(0)?), row.int(1)?);
-        }
+        let args = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)];
+        rows.extend(tx.query(FOLLOWERS, &args)?);
     }
-    for row in tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])? {
-        found.insert(WalletId(row.int(0)?), row.int(1)?);
-    }
-    Ok(found)
+    rows.extend(tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?);
+    rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.int("next_id")?))).collect()
 }
 
 fn record_block(

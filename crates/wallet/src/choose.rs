@@ -21,8 +21,8 @@ use unspent_sql::{Arg, Backend, Column, Row, Set, Tx};
 use crate::{
     error::WalletError,
     lease::{LeaseTerms, height_arg, take},
-    load::lock_id,
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, narrow},
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint},
+    rows::{self, opt_lock, opt_txid, status},
 };
 
 /// Coins looked at first; more are read when these don't suffice.
@@ -166,7 +166,8 @@ const BY_AGE: Set =
     Set { sqlite: candidates_by!("+", "u.id"), postgres: candidates_by!("", "u.id") };
 const NAMED: Set = Set {
     sqlite: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
-            t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at
+            t.block_height, t.status, t.is_coinbase, s.tx_hash AS spent_by,
+            l.external_lock_id, l.expires_at
         FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
         JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
@@ -176,7 +177,8 @@ const NAMED: Set = Set {
             AND l.expires_at > $2
         WHERE t.wallet_id = $1 AND t.tx_hash = $3",
     postgres: "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.address_id, k.input_weight,
-            t.block_height, t.status, t.is_coinbase, s.tx_hash, l.external_lock_id, l.expires_at
+            t.block_height, t.status, t.is_coinbase, s.tx_hash AS spent_by,
+            l.external_lock_id, l.expires_at
         FROM UNNEST($3::bytea[], $4::bigint[]) q (h, n)
         JOIN transactions t ON t.tx_hash = q.h AND t.wallet_id = $1
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = q.n
@@ -381,15 +383,13 @@ fn candidates(
 }
 
 fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
-    let outpoint = Outpoint::new(TxId(row.hash(1)?), narrow(row.natural(2)?)?);
-    let height = row.opt_int(6)?.map(|_| row.natural(6)).transpose()?;
     Ok(ChosenCoin {
-        row: row.int(0)?,
-        outpoint: bitcoin_outpoint(outpoint),
-        amount: row.natural(3)?,
-        address: row.int(4)?,
-        weight: row.natural(5)?,
-        age: height.unwrap_or(u64::MAX),
+        row: row.int("id")?,
+        outpoint: bitcoin_outpoint(rows::coin(row)?),
+        amount: row.natural("amount")?,
+        address: row.int("address_id")?,
+        weight: row.natural("input_weight")?,
+        age: row.opt_natural("block_height")?.unwrap_or(u64::MAX),
         required,
     })
 }
@@ -412,17 +412,17 @@ fn required(
     let mut found = HashMap::new();
     for row in rows {
         let coin = candidate(&row, true)?;
-        if let Some(holder) = row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?
+        if let Some(holder) = opt_lock(&row, "external_lock_id")?
             && Some(holder) != lock
         {
-            let expires_at = row.int(11)?;
+            let expires_at = row.int("expires_at")?;
             return Err(WalletError::AlreadyLeased { coin: coin.outpoint, holder, expires_at });
         }
-        let is_live = crate::load::status(&row.text(7)?)?.is_live();
-        let spender = row.opt_hash(9)?.map(TxId);
+        let is_live = status(&row)?.is_live();
+        let spender = opt_txid(&row, "spent_by")?;
         let is_unspent = spender.is_none() || spender == replaces;
-        let height = row.opt_int(6)?.map(|_| row.natural(6)).transpose()?;
-        let is_ripe = !row.flag(8)? || maturity::wallet_may_spend(height, wallet.tip());
+        let height = row.opt_natural("block_height")?;
+        let is_ripe = !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, wallet.tip());
         if is_live && is_unspent && is_ripe {
             found.insert(coin.outpoint, coin);
         }

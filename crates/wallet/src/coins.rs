@@ -4,18 +4,13 @@
 //! asked for.
 
 use bitcoin::{OutPoint, ScriptBuf};
-use unspent_model::{
-    Outpoint, TxId,
-    wallet::{CoinFacts, CoinState, LockId},
-};
+use unspent_model::wallet::{CoinFacts, CoinState, LockId};
 use unspent_sql::{Arg, Row};
 
 use crate::{
     error::WalletError,
-    load::{lock_id, status},
-    room::{
-        Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, narrow, sql_int,
-    },
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
+    rows::{self, opt_lock, opt_txid, status},
     wallets::MAX_PAGE,
 };
 
@@ -52,7 +47,7 @@ pub struct CoinCursor {
 }
 
 const PAGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
     FROM utxos u
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($5, $6)
     JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
@@ -61,7 +56,7 @@ const PAGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_p
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
     ORDER BY u.amount, u.id LIMIT $7";
 const ONE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
     FROM transactions t
     JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
     JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
@@ -69,7 +64,7 @@ const ONE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pu
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
     WHERE t.wallet_id = $1 AND t.tx_hash = $3";
 const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash, l.external_lock_id
+        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
     FROM utxos u
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
     JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
@@ -150,25 +145,24 @@ impl Room {
 }
 
 fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
-    let outpoint = Outpoint::new(TxId(row.hash(1)?), narrow(row.natural(2)?)?);
-    let height = row.opt_int(5)?.map(|_| row.natural(5)).transpose()?;
-    let spent_by = row.opt_hash(9)?.map(|hash| bitcoin_txid(TxId(hash)));
-    let lock = row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?;
+    let height = row.opt_natural("block_height")?;
+    let spent_by = opt_txid(row, "spent_by")?.map(bitcoin_txid);
+    let lock = opt_lock(row, "external_lock_id")?;
     let facts = CoinFacts {
-        parent: status(&row.text(6)?)?,
+        parent: status(row)?,
         height,
-        is_coinbase: row.flag(7)?,
+        is_coinbase: row.flag("is_coinbase")?,
         is_spent: spent_by.is_some(),
         is_leased: lock.is_some(),
     };
     Ok(CoinInfo {
-        id: row.int(0)?,
-        outpoint: bitcoin_outpoint(outpoint),
-        amount: row.natural(3)?,
-        script: ScriptBuf::from_bytes(row.blob(4)?),
+        id: row.int("id")?,
+        outpoint: bitcoin_outpoint(rows::coin(row)?),
+        amount: row.natural("amount")?,
+        script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
         height,
         state: CoinState::of(facts, tip),
-        is_own: row.flag(8)?,
+        is_own: row.flag("is_own")?,
         spent_by,
         lock,
     })

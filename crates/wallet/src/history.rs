@@ -7,15 +7,15 @@ use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
 use unspent_model::{
-    Outpoint, TxId,
+    Outpoint,
     wallet::{Cause, EdgeCause, LockId, Status},
 };
 use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     error::WalletError,
-    load::{lock_id, status},
-    room::{Room, WalletId, bitcoin_outpoint, bitcoin_txid, model_txid, narrow, sql_int},
+    room::{Room, WalletId, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
+    rows::{known_status, opt_lock, opt_txid, status, txid},
     wallets::MAX_PAGE,
 };
 
@@ -157,9 +157,10 @@ const UNCONFIRMED: &str = "SELECT id, tx_hash, status, block_height, received_ti
 const ONE: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
         fee, evicted_at, raw_tx, withdrawn FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
 const CREDITS: Set = Set {
-    sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) FROM utxos
+    sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) AS amount FROM utxos
         WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
-    postgres: "SELECT u.tx_id, CAST(SUM(u.amount) AS BIGINT) FROM UNNEST($2::bigint[]) k (id)
+    postgres: "SELECT u.tx_id, CAST(SUM(u.amount) AS BIGINT) AS amount
+        FROM UNNEST($2::bigint[]) k (id)
         JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id GROUP BY u.tx_id",
 };
 const DEBITS: Set = Set {
@@ -268,55 +269,55 @@ fn summaries(
     wallet: WalletId,
     rows: &[Row],
 ) -> Result<Vec<TxSummary>, WalletError> {
-    let ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+    let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
     let scope = [Arg::Int(wallet.0)];
     let mut credits: HashMap<i64, u64> = HashMap::new();
     for row in tx.query_set(CREDITS, &scope, &[Column::ints(ids.iter().copied())])? {
-        credits.insert(row.int(0)?, row.natural(1)?);
+        credits.insert(row.int("tx_id")?, row.natural("amount")?);
     }
     let mut debits: HashMap<i64, u64> = HashMap::new();
     for row in tx.query_set(DEBITS, &scope, &[Column::ints(ids.iter().copied())])? {
-        *debits.entry(row.int(0)?).or_default() += row.natural(2)?;
+        *debits.entry(row.int("tx_id")?).or_default() += row.natural("amount")?;
     }
-    let names = rows.iter().map(|row| Ok(bitcoin_txid(TxId(row.hash(1)?)).to_string()));
+    let names = rows.iter().map(|row| Ok(bitcoin_txid(txid(row, "tx_hash")?).to_string()));
     let names = names.collect::<Result<Vec<String>, SqlError>>()?;
     let mut labels: HashMap<String, String> = HashMap::new();
     for row in tx.query_set(LABELS, &scope, &[Column::texts(names)])? {
-        labels.insert(row.text(0)?, row.text(1)?);
+        labels.insert(row.text("ref")?, row.text("label")?);
     }
     let summary = |row: &Row| {
-        let id = row.int(0)?;
-        let txid = bitcoin_txid(TxId(row.hash(1)?));
+        let id = row.int("id")?;
+        let txid = bitcoin_txid(txid(row, "tx_hash")?);
         Ok(TxSummary {
             id,
             txid,
-            status: status(&row.text(2)?)?,
-            height: row.opt_int(3)?.map(|_| row.natural(3)).transpose()?,
-            received: row.int(4)?,
-            is_coinbase: row.flag(5)?,
-            is_own: row.flag(6)?,
-            fee: row.opt_int(7)?.map(|_| row.natural(7)).transpose()?,
+            status: status(row)?,
+            height: row.opt_natural("block_height")?,
+            received: row.int("received_time")?,
+            is_coinbase: row.flag("is_coinbase")?,
+            is_own: row.flag("is_own")?,
+            fee: row.opt_natural("fee")?,
             credit: credits.get(&id).copied().unwrap_or(0),
             debit: debits.get(&id).copied().unwrap_or(0),
             label: labels.get(&txid.to_string()).cloned(),
-            evicted_at: row.opt_int(8)?,
+            evicted_at: row.opt_int("evicted_at")?,
         })
     };
     rows.iter().map(summary).collect()
 }
 
 fn detail(tx: &mut Tx<'_>, wallet: WalletId, row: &Row) -> Result<TxDetail, WalletError> {
-    let id = row.int(0)?;
-    let parsed: Transaction = encode::deserialize(&row.blob(9)?)
+    let id = row.int("id")?;
+    let parsed: Transaction = encode::deserialize(&row.blob("raw_tx")?)
         .map_err(|error| WalletError::Corrupt(format!("a raw transaction: {error}")))?;
     let summary = summaries(tx, wallet, std::slice::from_ref(row))?.into_iter().next();
     let key = [Arg::Int(wallet.0), Arg::Int(id)];
     let mut amounts: HashMap<u64, u64> = HashMap::new();
     for row in tx.query_set(DEBITS, &key[..1], &[Column::ints([id])])? {
-        amounts.insert(row.natural(1)?, row.natural(2)?);
+        amounts.insert(row.natural("input_index")?, row.natural("amount")?);
     }
     let ours = tx.query(OURS, &key)?;
-    let ours = ours.iter().map(|row| narrow(row.natural(0)?)).collect::<Result<Vec<_>, _>>()?;
+    let ours = ours.iter().map(|row| row.index("output_index")).collect::<Result<Vec<_>, _>>()?;
     let inputs = (0_u64..).zip(&parsed.input).map(|(at, input)| InputInfo {
         outpoint: input.previous_output,
         amount: amounts.get(&at).copied(),
@@ -333,7 +334,7 @@ fn detail(tx: &mut Tx<'_>, wallet: WalletId, row: &Row) -> Result<TxDetail, Wall
         outputs: outputs.collect(),
         replaced_by: edges(tx, REPLACED_BY, &key)?,
         replaces: edges(tx, REPLACES, &key)?,
-        withdrawn: row.flag(10)?,
+        withdrawn: row.flag("withdrawn")?,
         tx: parsed,
     })
 }
@@ -343,37 +344,35 @@ fn edges(
     sql: &'static str,
     key: &[Arg<'_>],
 ) -> Result<Vec<EdgeInfo>, WalletError> {
-    let edge = |row: &Row| {
-        let text = row.text(1)?;
-        let cause = text.parse();
-        Ok(EdgeInfo {
-            txid: bitcoin_txid(TxId(row.hash(0)?)),
-            cause: cause.map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?,
-            at: row.int(2)?,
-        })
-    };
     tx.query(sql, key)?.iter().map(edge).collect()
 }
 
+fn edge(row: &Row) -> Result<EdgeInfo, WalletError> {
+    let text = row.text("cause")?;
+    let cause = text.parse();
+    Ok(EdgeInfo {
+        txid: bitcoin_txid(txid(row, "tx_hash")?),
+        cause: cause.map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?,
+        at: row.int("created_at")?,
+    })
+}
+
 fn journal_line(row: &Row) -> Result<JournalLine, WalletError> {
-    let text = row.text(2)?;
+    let text = row.text("cause")?;
     let cause =
         text.parse().map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?;
-    let output = match row.opt_hash(4)? {
-        Some(hash) => Some(bitcoin_outpoint(Outpoint::new(TxId(hash), narrow(row.natural(5)?)?))),
-        None => None,
-    };
-    let stored = |column| row.opt_text(column)?.map(|text| status(&text)).transpose();
+    let output = opt_txid(row, "output_tx_hash")?.zip(row.opt_index("output_index")?);
+    let stored = |column: &str| row.opt_text(column)?.map(|text| known_status(&text)).transpose();
     Ok(JournalLine {
-        id: row.int(0)?,
-        at: row.int(1)?,
+        id: row.int("id")?,
+        at: row.int("at")?,
         cause,
-        txid: bitcoin_txid(TxId(row.hash(3)?)),
-        output,
-        from: stored(6)?,
-        to: stored(7)?,
-        other: row.opt_hash(8)?.map(|hash| bitcoin_txid(TxId(hash))),
-        height: row.opt_int(9)?.map(|_| row.natural(9)).transpose()?,
-        lock: row.opt_blob(10)?.map(|bytes| lock_id(&bytes)).transpose()?,
+        txid: bitcoin_txid(txid(row, "tx_hash")?),
+        output: output.map(|(tx, index)| bitcoin_outpoint(Outpoint::new(tx, index))),
+        from: stored("from_status")?,
+        to: stored("to_status")?,
+        other: opt_txid(row, "other_tx_hash")?.map(bitcoin_txid),
+        height: row.opt_natural("block_height")?,
+        lock: opt_lock(row, "lock_id")?,
     })
 }

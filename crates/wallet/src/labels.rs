@@ -3,7 +3,7 @@
 use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
 use unspent_model::{TxId, wallet::plan::Edge};
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     carry::Raws,
@@ -80,11 +80,7 @@ impl Room {
                 Arg::Text(reference),
                 Arg::Int(MAX_PAGE.into()),
             ];
-            let rows = tx.query(LIST, &args)?;
-            let label = |row: &unspent_sql::Row| {
-                Ok(Label { kind: row.text(0)?, reference: row.text(1)?, label: row.text(2)? })
-            };
-            rows.iter().map(label).collect()
+            tx.query(LIST, &args)?.iter().map(|row| Ok(read(row)?)).collect()
         })
     }
 
@@ -134,6 +130,11 @@ impl Room {
             Ok(labels.len())
         })
     }
+}
+
+fn read(row: &Row) -> Result<Label, SqlError> {
+    let (kind, reference) = (row.text("kind")?, row.text("ref")?);
+    Ok(Label { kind, reference, label: row.text("label")? })
 }
 
 fn check(label: &Label) -> Result<(), WalletError> {
@@ -195,7 +196,7 @@ fn unsigned(
         Some(raw) => Some(raw.clone()),
         None => {
             let row = tx.maybe(RAW, &[Arg::Int(wallet), Arg::Blob(&txid.0)])?;
-            row.map(|row| row.blob(0)).transpose()?
+            row.map(|row| row.blob("raw_tx")).transpose()?
         }
     };
     let Some(raw) = stored else { return Ok(None) };
@@ -218,7 +219,7 @@ fn hand_over(tx: &mut Tx<'_>, wallet: i64, edge: &Edge, outputs: usize) -> Resul
             |name: &str| tx.maybe(FIND, &[Arg::Int(wallet), Arg::Text(kind), Arg::Text(name)]);
         let (before, taken) = (find(&from)?, find(&reference)?);
         if let (Some(row), None) = (before, taken) {
-            set(tx, wallet, &Label { kind: kind.into(), reference, label: row.text(0)? })?;
+            set(tx, wallet, &Label { kind: kind.into(), reference, label: row.text("label")? })?;
         }
     }
     Ok(())
@@ -237,7 +238,7 @@ pub(crate) fn label_new(
     let label = Label { kind: "tx".into(), reference: txid.to_string(), label: text.clone() };
     check(&label)?;
     let key = [Arg::Int(wallet.id), Arg::Text(&label.kind), Arg::Text(&label.reference)];
-    let before = tx.maybe(FIND, &key)?.map(|row| row.text(0)).transpose()?;
+    let before = tx.maybe(FIND, &key)?.map(|row| row.text("label")).transpose()?;
     match before {
         Some(before) if before == label.label => Ok(()),
         Some(_) => Err(WalletError::LabelDiffers(txid)),

@@ -8,15 +8,15 @@
 
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{
-    Outpoint, TxId,
+    Outpoint,
     wallet::{LockId, Status},
 };
 use unspent_sql::{Arg, Column, Row, Set, Tx};
 
 use crate::{
     error::WalletError,
-    load::lock_id,
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, narrow, sql_int},
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, sql_int},
+    rows::{self, lock},
 };
 
 /// How long a lease lasts unless said otherwise: ten minutes, in microseconds.
@@ -224,7 +224,8 @@ impl Room {
                 }
                 None => {
                     let rows = tx.query(WALLETS_WITH_HELD, &[Arg::Int(now)])?;
-                    let ids = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+                    let ids =
+                        rows.iter().map(|row| row.int("wallet_id")).collect::<Result<_, _>>()?;
                     (tx.execute(PURGE, &[Arg::Int(now)])?, ids)
                 }
             };
@@ -271,8 +272,7 @@ fn found(
     ];
     let mut rows = Vec::with_capacity(wanted.len());
     for row in tx.query_set(set, scalars, &keys)? {
-        let outpoint = Outpoint::new(TxId(row.hash(0)?), narrow(row.natural(1)?)?);
-        rows.push((bitcoin_outpoint(outpoint), row.int(2)?));
+        rows.push((bitcoin_outpoint(rows::coin(&row)?), row.int("id")?));
     }
     let missing =
         |coin: &&Outpoint| !rows.iter().any(|(found, _)| *found == bitcoin_outpoint(**coin));
@@ -285,9 +285,32 @@ fn found(
     Ok(rows)
 }
 
-fn held(tx: &mut Tx<'_>, wallet: WalletId, ids: &[i64], now: i64) -> Result<Vec<Row>, WalletError> {
+/// An active lease, by the row of its coin.
+struct Held {
+    coin: i64,
+    lock: LockId,
+    expires_at: i64,
+}
+
+impl Held {
+    fn read(row: &Row) -> Result<Self, WalletError> {
+        Ok(Self {
+            coin: row.int("utxo_id")?,
+            lock: lock(row, "external_lock_id")?,
+            expires_at: row.int("expires_at")?,
+        })
+    }
+}
+
+fn held(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    ids: &[i64],
+    now: i64,
+) -> Result<Vec<Held>, WalletError> {
     let scalars = [Arg::Int(wallet.0), Arg::Int(now)];
-    Ok(tx.query_set(HELD, &scalars, &[Column::ints(ids.iter().copied())])?)
+    let rows = tx.query_set(HELD, &scalars, &[Column::ints(ids.iter().copied())])?;
+    rows.iter().map(Held::read).collect()
 }
 
 /// Takes all leases or fails; the caller's transaction is then undone.
@@ -311,13 +334,10 @@ pub(crate) fn take(
     if taken == coins.len() as u64 {
         return Ok(());
     }
-    for row in held(tx, wallet, &ids, now)? {
-        let holder = lock_id(&row.blob(1)?)?;
-        let id = row.int(0)?;
+    for Held { coin: row, lock: holder, expires_at } in held(tx, wallet, &ids, now)? {
         if holder != terms.lock
-            && let Some((coin, _)) = coins.iter().find(|(_, found)| *found == id)
+            && let Some((coin, _)) = coins.iter().find(|(_, found)| *found == row)
         {
-            let expires_at = row.int(2)?;
             return Err(WalletError::AlreadyLeased { coin: *coin, holder, expires_at });
         }
     }
@@ -325,16 +345,14 @@ pub(crate) fn take(
 }
 
 fn info(row: &Row) -> Result<LeaseInfo, WalletError> {
-    let outpoint = Outpoint::new(TxId(row.hash(0)?), narrow(row.natural(1)?)?);
-    let hold = row.opt_int(6)?.map(|_| row.natural(6)).transpose()?;
     Ok(LeaseInfo {
-        coin: bitcoin_outpoint(outpoint),
-        amount: row.natural(2)?,
-        script: ScriptBuf::from_bytes(row.blob(3)?),
-        lock: lock_id(&row.blob(4)?)?,
-        expires_at: row.int(5)?,
-        hold_confirmations: hold.map(narrow).transpose()?,
-        is_spent: row.opt_int(7)?.is_some(),
+        coin: bitcoin_outpoint(rows::coin(row)?),
+        amount: row.natural("amount")?,
+        script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
+        lock: lock(row, "external_lock_id")?,
+        expires_at: row.int("expires_at")?,
+        hold_confirmations: row.opt_index("hold_confirmations")?,
+        is_spent: row.opt_int("spent_by_tx_id")?.is_some(),
     })
 }
 

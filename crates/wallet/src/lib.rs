@@ -73,6 +73,7 @@ pub mod record;
 pub mod reorg;
 pub mod room;
 mod route;
+mod rows;
 pub mod schema;
 pub mod wallets;
 mod watch;

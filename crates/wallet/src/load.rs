@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use unspent_model::{
     Outpoint, TxId,
-    wallet::{Coin, Confirmation, LockId, Neighbourhood, Status, StoredTx, facts::Needs},
+    wallet::{Coin, Confirmation, Neighbourhood, StoredTx, facts::Needs},
 };
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, Column, Row, Set, Tx};
 
-use crate::{error::WalletError, room::narrow};
+use crate::{
+    error::WalletError,
+    rows::{self, opt_lock, opt_txid, prevout, status, txid},
+};
 
 /// What is loaded, with the rows behind it.
 #[derive(Default)]
@@ -38,11 +41,11 @@ const INPUTS: Set = Set {
 };
 
 const SPENDERS: Set = Set {
-    sqlite: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash, t.id
+    sqlite: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash
         FROM tx_inputs i JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
         WHERE i.wallet_id = $1 AND i.prev_tx_hash = $2 AND i.prev_output_index = $3
         ORDER BY t.id",
-    postgres: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash, t.id
+    postgres: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash
         FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
         JOIN tx_inputs i
             ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n AND i.wallet_id = $1
@@ -62,8 +65,8 @@ const DESCENDANTS: &str = "WITH RECURSIVE family (id, tx_hash) AS (
     ) SELECT tx_hash FROM family";
 
 const COINS: Set = Set {
-    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id, s.tx_hash,
-            u.spent_input_index, l.external_lock_id
+    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
+            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
         FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
@@ -71,8 +74,8 @@ const COINS: Set = Set {
             AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
                 AND u.spent_by_tx_id IS NOT NULL))
         WHERE t.wallet_id = $1 AND t.tx_hash = $3",
-    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id, s.tx_hash,
-            u.spent_input_index, l.external_lock_id
+    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
+            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
         FROM UNNEST($3::bytea[], $4::bigint[]) k (h, n)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n
@@ -83,8 +86,8 @@ const COINS: Set = Set {
 };
 
 const CREDITS: Set = Set {
-    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id, s.tx_hash,
-            u.spent_input_index, l.external_lock_id
+    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
+            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
         FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
@@ -92,8 +95,8 @@ const CREDITS: Set = Set {
             AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
                 AND u.spent_by_tx_id IS NOT NULL))
         WHERE t.wallet_id = $1 AND t.tx_hash = $3",
-    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id, s.tx_hash,
-            u.spent_input_index, l.external_lock_id
+    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
+            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
         FROM UNNEST($3::bytea[]) k (h)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
@@ -130,13 +133,13 @@ impl Loaded {
             wanted.into_iter().filter(|txid| !known.contains_key(txid)).collect();
         let keys = [Column::blobs(wanted.iter().map(|txid| txid.0))];
         let rows = tx.query_set(TXS, &[Arg::Int(wallet)], &keys)?;
-        let ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+        let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
         let mut inputs = inputs_of(tx, wallet, ids)?;
         for txid in &wanted {
             self.facts.txs.insert(*txid, None);
         }
         for row in rows {
-            let id = row.int(0)?;
+            let id = row.int("id")?;
             let stored = stored_tx(&row, inputs.remove(&id).unwrap_or_default())?;
             self.tx_rows.insert(stored.txid, id);
             self.facts.txs.insert(stored.txid, Some(stored));
@@ -156,10 +159,9 @@ impl Loaded {
         }
         let mut named = HashSet::new();
         for row in rows {
-            let outpoint = Outpoint::new(TxId(row.hash(0)?), narrow(row.natural(1)?)?);
-            let spender = TxId(row.hash(2)?);
+            let spender = txid(&row, "tx_hash")?;
             named.insert(spender);
-            self.facts.spenders.entry(outpoint).or_default().push(spender);
+            self.facts.spenders.entry(prevout(&row)?).or_default().push(spender);
         }
         self.txs(tx, wallet, named)
     }
@@ -179,7 +181,7 @@ impl Loaded {
             }
             members.insert(*root);
             for row in tx.query(DESCENDANTS, &[Arg::Int(wallet), Arg::Blob(&root.0)])? {
-                members.insert(TxId(row.hash(0)?));
+                members.insert(txid(&row, "tx_hash")?);
             }
         }
         self.txs(tx, wallet, members.iter().copied())?;
@@ -231,31 +233,18 @@ impl Loaded {
     }
 
     fn keep_coin(&mut self, row: &Row) -> Result<Outpoint, WalletError> {
-        let outpoint = Outpoint::new(TxId(row.hash(0)?), narrow(row.natural(1)?)?);
-        let spent_by = match row.opt_hash(5)? {
-            Some(spender) => Some((TxId(spender), narrow(row.natural(6)?)?)),
-            None => None,
-        };
+        let outpoint = rows::coin(row)?;
+        let spender = opt_txid(row, "spent_by")?.zip(row.opt_index("spent_input_index")?);
         let coin = Coin {
-            amount: row.natural(3)?,
-            address: row.int(4)?,
-            spent_by,
-            holder: row.opt_blob(7)?.map(|bytes| lock_id(&bytes)).transpose()?,
+            amount: row.natural("amount")?,
+            address: row.int("address_id")?,
+            spent_by: spender,
+            holder: opt_lock(row, "external_lock_id")?,
         };
-        self.coin_rows.insert(outpoint, row.int(2)?);
+        self.coin_rows.insert(outpoint, row.int("id")?);
         self.facts.coins.insert(outpoint, Some(coin));
         Ok(outpoint)
     }
-}
-
-/// A stored lock id, or a loud error.
-pub(crate) fn lock_id(bytes: &[u8]) -> Result<LockId, SqlError> {
-    LockId::new(bytes).map_err(|_| SqlError::Damaged { what: "a stored lock id is invalid".into() })
-}
-
-/// A stored status, or a loud error.
-pub(crate) fn status(text: &str) -> Result<Status, SqlError> {
-    text.parse().map_err(|_| SqlError::Damaged { what: format!("unknown status `{text}`") })
 }
 
 fn outpoint_columns(wanted: &BTreeSet<Outpoint>) -> [Column; 2] {
@@ -273,30 +262,25 @@ pub(crate) fn inputs_of(
 ) -> Result<HashMap<i64, Vec<Outpoint>>, WalletError> {
     let mut found: HashMap<i64, Vec<Outpoint>> = HashMap::new();
     for row in tx.query_set(INPUTS, &[Arg::Int(wallet)], &[Column::ints(ids)])? {
-        let outpoint = Outpoint::new(TxId(row.hash(2)?), narrow(row.natural(3)?)?);
-        found.entry(row.int(0)?).or_default().push(outpoint);
+        found.entry(row.int("tx_id")?).or_default().push(prevout(&row)?);
     }
     Ok(found)
 }
 
 fn stored_tx(row: &Row, inputs: Vec<Outpoint>) -> Result<StoredTx, WalletError> {
-    let confirmed = match row.opt_int(2)? {
-        Some(_) => Some(Confirmation { height: row.natural(2)?, position: row.natural(3)? }),
-        None => None,
-    };
-    let fee = row.opt_int(9)?.map(|_| row.natural(9)).transpose()?;
+    let place = row.opt_natural("block_height")?.zip(row.opt_natural("block_position")?);
     Ok(StoredTx {
-        txid: TxId(row.hash(1)?),
-        status: status(&row.text(4)?)?,
-        confirmed,
-        is_coinbase: row.flag(5)?,
-        ever_published: row.flag(6)?,
-        withdrawn: row.flag(7)?,
-        is_own: row.flag(8)?,
-        fee,
-        output_total: row.natural(10)?,
-        received: row.int(11)?,
-        evicted_at: row.opt_int(12)?,
+        txid: txid(row, "tx_hash")?,
+        status: status(row)?,
+        confirmed: place.map(|(height, position)| Confirmation { height, position }),
+        is_coinbase: row.flag("is_coinbase")?,
+        ever_published: row.flag("ever_published")?,
+        withdrawn: row.flag("withdrawn")?,
+        is_own: row.flag("is_own")?,
+        fee: row.opt_natural("fee")?,
+        output_total: row.natural("output_total")?,
+        received: row.int("received_time")?,
+        evicted_at: row.opt_int("evicted_at")?,
         inputs,
     })
 }

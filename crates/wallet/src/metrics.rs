@@ -30,24 +30,25 @@ pub struct Metrics {
 
 /// Each table with the statement that counts it.
 const COUNTS: [(&str, &str); 12] = [
-    ("wallets", "SELECT COUNT(*) FROM wallets"),
-    ("blocks", "SELECT COUNT(*) FROM blocks"),
-    ("accounts", "SELECT COUNT(*) FROM accounts"),
-    ("addresses", "SELECT COUNT(*) FROM addresses"),
-    ("transactions", "SELECT COUNT(*) FROM transactions"),
-    ("tx_inputs", "SELECT COUNT(*) FROM tx_inputs"),
-    ("utxos", "SELECT COUNT(*) FROM utxos"),
-    ("tx_replacements", "SELECT COUNT(*) FROM tx_replacements"),
-    ("pruned_txs", "SELECT COUNT(*) FROM pruned_txs"),
-    ("utxo_leases", "SELECT COUNT(*) FROM utxo_leases"),
-    ("labels", "SELECT COUNT(*) FROM labels"),
-    ("journal", "SELECT COUNT(*) FROM journal"),
+    ("wallets", "SELECT COUNT(*) AS rows FROM wallets"),
+    ("blocks", "SELECT COUNT(*) AS rows FROM blocks"),
+    ("accounts", "SELECT COUNT(*) AS rows FROM accounts"),
+    ("addresses", "SELECT COUNT(*) AS rows FROM addresses"),
+    ("transactions", "SELECT COUNT(*) AS rows FROM transactions"),
+    ("tx_inputs", "SELECT COUNT(*) AS rows FROM tx_inputs"),
+    ("utxos", "SELECT COUNT(*) AS rows FROM utxos"),
+    ("tx_replacements", "SELECT COUNT(*) AS rows FROM tx_replacements"),
+    ("pruned_txs", "SELECT COUNT(*) AS rows FROM pruned_txs"),
+    ("utxo_leases", "SELECT COUNT(*) AS rows FROM utxo_leases"),
+    ("labels", "SELECT COUNT(*) AS rows FROM labels"),
+    ("journal", "SELECT COUNT(*) AS rows FROM journal"),
 ];
-const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size(to_regclass($1))";
-const SQLITE_BYTES: &str = "SELECT COALESCE(SUM(s.pgsize), 0) FROM sqlite_master m
+const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size(to_regclass($1)) AS bytes";
+const SQLITE_BYTES: &str = "SELECT COALESCE(SUM(s.pgsize), 0) AS bytes FROM sqlite_master m
     JOIN dbstat s ON s.name = m.name AND s.aggregate = TRUE WHERE m.tbl_name = $1";
-const LEASES: &str = "SELECT COUNT(*) FROM utxo_leases WHERE expires_at > $1";
-const EXPIRED: &str = "SELECT COUNT(*), MIN(expires_at) FROM utxo_leases WHERE expires_at <= $1";
+const LEASES: &str = "SELECT COUNT(*) AS rows FROM utxo_leases WHERE expires_at > $1";
+const EXPIRED: &str = "SELECT COUNT(*) AS rows, MIN(expires_at) AS oldest FROM utxo_leases
+    WHERE expires_at <= $1";
 
 impl Room {
     /// The figures now.
@@ -59,20 +60,20 @@ impl Room {
         self.door.read(move |tx| {
             let mut tables = Vec::with_capacity(COUNTS.len());
             for (name, sql) in COUNTS {
-                let rows = tx.one(sql, &[])?.natural(0)?;
+                let rows = tx.one(sql, &[])?.natural("rows")?;
                 let sql = match tx.backend() {
                     Backend::Postgres => POSTGRES_BYTES,
                     Backend::Sqlite => SQLITE_BYTES,
                 };
-                let bytes = tx.one(sql, &[Arg::Text(name)])?.natural(0)?;
+                let bytes = tx.one(sql, &[Arg::Text(name)])?.natural("bytes")?;
                 tables.push(TableSize { name, rows, bytes });
             }
             let expired = tx.one(EXPIRED, &[Arg::Int(now)])?;
             Ok(Metrics {
                 tables,
-                active_leases: tx.one(LEASES, &[Arg::Int(now)])?.natural(0)?,
-                expired_leases: expired.natural(0)?,
-                purge_latency: expired.opt_int(1)?.map_or(0, |oldest| now - oldest),
+                active_leases: tx.one(LEASES, &[Arg::Int(now)])?.natural("rows")?,
+                expired_leases: expired.natural("rows")?,
+                purge_latency: expired.opt_int("oldest")?.map_or(0, |oldest| now - oldest),
             })
         })
     }

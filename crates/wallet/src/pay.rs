@@ -25,9 +25,9 @@ use crate::{
     descriptor::Keychain,
     error::WalletError,
     lease::LeaseTerms,
-    load::status,
     record::{Batch, How, Observed, Recorded},
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
+    rows::status,
     wallets::{AddressInfo, Purpose, reveal},
 };
 
@@ -76,7 +76,7 @@ const SCRIPT_SOURCE: &str = "SELECT k.purpose, k.descriptor, d.address_index FRO
     WHERE d.script_hash = $2 AND d.wallet_id = $1";
 const TO_BUMP: &str = "SELECT raw_tx, status, block_height, is_own, fee FROM transactions
     WHERE wallet_id = $1 AND tx_hash = $2";
-const HAS_CHILDREN: &str = "SELECT COUNT(*) FROM tx_inputs i
+const HAS_CHILDREN: &str = "SELECT COUNT(*) AS children FROM tx_inputs i
     JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id AND t.status IN ($3, $4)
     WHERE i.prev_tx_hash = $2 AND i.wallet_id = $1";
 
@@ -224,7 +224,7 @@ fn build(
 ) -> Result<Unsigned, WalletError> {
     let change = change_address(tx, wallet, payment.change_account.as_deref())?;
     let key = [Arg::Int(wallet.id), Arg::Int(change.id)];
-    let spend_weight = tx.one(KEYCHAIN_WEIGHT, &key)?.natural(0)?;
+    let spend_weight = tx.one(KEYCHAIN_WEIGHT, &key)?.natural("input_weight")?;
     let outputs: u64 = payment.outputs.iter().map(|(script, _)| output_weight(script)).sum();
     let count = if payment.outputs.len() < 252 { 4 } else { 12 };
     let wanted = Wanted {
@@ -310,7 +310,7 @@ fn explain_inputs(tx: &mut Tx<'_>, wallet: &WalletRow, psbt: &mut Psbt) -> Resul
         let txid = model_txid(name.txid);
         let key = [Arg::Int(wallet.id), Arg::Blob(&txid.0), Arg::Int(name.vout.into())];
         let row = tx.one(COIN_SOURCE, &key)?;
-        let raw = row.blob(0)?;
+        let raw = row.blob("raw_tx")?;
         let parent: Transaction = encode::deserialize(&raw)
             .map_err(|error| WalletError::Corrupt(format!("a raw transaction: {error}")))?;
         let index = usize::try_from(name.vout).unwrap_or(usize::MAX);
@@ -321,7 +321,7 @@ fn explain_inputs(tx: &mut Tx<'_>, wallet: &WalletRow, psbt: &mut Psbt) -> Resul
             input.witness_utxo = Some(output);
         }
         input.non_witness_utxo = Some(parent);
-        if let Some(definite) = described(&row, 1)? {
+        if let Some(definite) = described(&row)? {
             psbt.update_input_with_descriptor(place, &definite)
                 .map_err(|error| WalletError::Payment(error.to_string()))?;
         }
@@ -342,7 +342,7 @@ fn explain_outputs(
         let Some(row) = tx.maybe(SCRIPT_SOURCE, &[Arg::Int(wallet.id), Arg::Blob(&hash)])? else {
             continue;
         };
-        if let Some(definite) = described(&row, 0)? {
+        if let Some(definite) = described(&row)? {
             psbt.update_output_with_descriptor(place, &definite)
                 .map_err(|error| WalletError::Payment(error.to_string()))?;
         }
@@ -352,13 +352,13 @@ fn explain_outputs(
 
 type Definite = miniscript::Descriptor<miniscript::DefiniteDescriptorKey>;
 
-/// The descriptor of one script, where it has one: purpose, descriptor and index from a column on.
-fn described(row: &Row, column: usize) -> Result<Option<Definite>, WalletError> {
-    if row.text(column)? == Purpose::Imported.name() {
+/// The descriptor of one script, where it has one.
+fn described(row: &Row) -> Result<Option<Definite>, WalletError> {
+    if row.text("purpose")? == Purpose::Imported.name() {
         return Ok(None);
     }
-    let index = crate::room::narrow(row.natural(column + 2)?)?;
-    Keychain::stored(&row.text(column + 1)?)?.at(index).map(Some)
+    let index = row.index("address_index")?;
+    Keychain::stored(&row.text("descriptor")?)?.at(index).map(Some)
 }
 
 fn bumpable(
@@ -370,22 +370,22 @@ fn bumpable(
     let id = model_txid(txid);
     let key = [Arg::Int(wallet.0), Arg::Blob(&id.0)];
     let row = tx.maybe(TO_BUMP, &key)?.ok_or(WalletError::NoTransaction(txid))?;
-    if row.opt_int(2)?.is_some() {
+    if row.opt_int("block_height")?.is_some() {
         return refuse("it is confirmed");
     }
-    if !status(&row.text(1)?)?.is_live() {
+    if !status(&row)?.is_live() {
         return refuse("it is no longer valid");
     }
-    if !row.flag(3)? || row.opt_int(4)?.is_none() {
+    if !row.flag("is_own")? || row.opt_int("fee")?.is_none() {
         return refuse("not all of its inputs are ours");
     }
     let live = [Arg::Text(Status::Published.name()), Arg::Text(Status::Pending.name())];
-    if tx.one(HAS_CHILDREN, &[key, live].concat())?.int(0)? > 0 {
+    if tx.one(HAS_CHILDREN, &[key, live].concat())?.int("children")? > 0 {
         return refuse("a live transaction spends its outputs");
     }
-    let old = encode::deserialize(&row.blob(0)?)
+    let old = encode::deserialize(&row.blob("raw_tx")?)
         .map_err(|error| WalletError::Corrupt(format!("a raw transaction: {error}")))?;
-    Ok((old, row.natural(4)?))
+    Ok((old, row.natural("fee")?))
 }
 
 /// The same payment again: all inputs required, own change left out to be worked out anew.
@@ -401,7 +401,7 @@ fn replacement(
     for output in &old.output {
         let hash = crate::descriptor::script_hash(&output.script_pubkey);
         let owner = tx.maybe(SCRIPT_SOURCE, &[Arg::Int(wallet.0), Arg::Blob(&hash)])?;
-        let purpose = owner.map(|row| row.text(0)).transpose()?;
+        let purpose = owner.map(|row| row.text("purpose")).transpose()?;
         if purpose.as_deref() != Some(Purpose::Change.name()) {
             outputs.push((output.script_pubkey.clone(), output.value.to_sat()));
         }

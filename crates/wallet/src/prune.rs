@@ -10,18 +10,18 @@ use bitcoin::Txid;
 use unspent_model::{
     TxId,
     wallet::{
-        Cause, Status,
+        Cause,
         plan::Line,
         prune::{PruneFacts, PruneRule, as_many_as_possible, exactly},
     },
 };
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     carry::write_lines,
     error::WalletError,
-    load::status,
-    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, narrow, sql_int},
+    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, sql_int},
+    rows::{status, txid},
 };
 
 /// Confirmations needed unless said otherwise.
@@ -74,11 +74,12 @@ const LOSERS: &str = "WITH RECURSIVE lost (id, tx_hash) AS (
         JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
     ) SELECT tx_hash FROM lost";
 const EDGES: Set = Set {
-    sqlite: "SELECT a.tx_hash, b.tx_hash FROM tx_replacements r
+    sqlite: "SELECT a.tx_hash AS replaced, b.tx_hash AS replacement FROM tx_replacements r
         JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
         JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id
         WHERE r.wallet_id = $1 AND (r.replaced_tx_id = $2 OR r.replacement_tx_id = $2)",
-    postgres: "SELECT DISTINCT a.tx_hash, b.tx_hash FROM UNNEST($2::bigint[]) k (id)
+    postgres: "SELECT DISTINCT a.tx_hash AS replaced, b.tx_hash AS replacement
+        FROM UNNEST($2::bigint[]) k (id)
         JOIN tx_replacements r ON r.wallet_id = $1
             AND (r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)
         JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
@@ -169,7 +170,7 @@ fn asked(
         PruneRequest::UpTo(height) => {
             let args = [Arg::Int(wallet.0), Arg::Int(sql_int(*height)?)];
             let rows = tx.query(CONFIRMED_TO, &args)?;
-            rows.iter().map(|row| Ok(TxId(row.hash(0)?))).collect()
+            rows.iter().map(|row| Ok(txid(row, "tx_hash")?)).collect()
         }
     }
 }
@@ -182,30 +183,35 @@ fn facts(
     let scope = [Arg::Int(wallet.0)];
     let mut by_row: HashMap<i64, PruneFacts> = HashMap::new();
     for row in tx.query_set(TXS, &scope, &[Column::blobs(asked.iter().map(|txid| txid.0))])? {
-        let txid = TxId(row.hash(0)?);
-        let height = row.opt_int(1)?.map(|_| row.natural(1)).transpose()?;
-        let facts =
-            PruneFacts { txid, height, coins: Vec::new(), parents: Vec::new(), losers: Vec::new() };
-        by_row.insert(row.int(2)?, facts);
+        by_row.insert(row.int("id")?, bare_facts(&row)?);
     }
     let ids: Vec<i64> = by_row.keys().copied().collect();
     let keys = [Column::ints(ids.iter().copied())];
     for row in tx.query_set(COINS, &scope, &keys)? {
-        let spent = row.opt_int(2)?.map(|_| row.natural(2)).transpose()?;
-        let coin = (narrow(row.natural(1)?)?, spent);
-        by_row.entry(row.int(0)?).and_modify(|facts| facts.coins.push(coin));
+        let coin = (row.index("output_index")?, row.opt_natural("block_height")?);
+        by_row.entry(row.int("tx_id")?).and_modify(|facts| facts.coins.push(coin));
     }
     for row in tx.query_set(PARENTS, &scope, &keys)? {
-        let parent = TxId(row.hash(1)?);
-        by_row.entry(row.int(0)?).and_modify(|facts| facts.parents.push(parent));
+        let parent = txid(&row, "tx_hash")?;
+        by_row.entry(row.int("spent_by_tx_id")?).and_modify(|facts| facts.parents.push(parent));
     }
     for id in ids {
         let rows = tx.query(LOSERS, &[Arg::Int(wallet.0), Arg::Int(id)])?;
-        let losers = rows.iter().map(|row| Ok(TxId(row.hash(0)?)));
+        let losers = rows.iter().map(|row| Ok(txid(row, "tx_hash")?));
         let losers = losers.collect::<Result<Vec<_>, WalletError>>()?;
         by_row.entry(id).and_modify(|facts| facts.losers = losers);
     }
     Ok(by_row.into_values().map(|facts| (facts.txid, facts)).collect())
+}
+
+fn bare_facts(row: &Row) -> Result<PruneFacts, SqlError> {
+    Ok(PruneFacts {
+        txid: txid(row, "tx_hash")?,
+        height: row.opt_natural("block_height")?,
+        coins: Vec::new(),
+        parents: Vec::new(),
+        losers: Vec::new(),
+    })
 }
 
 /// Notes for each transaction that goes the height that settled it: its own, or for one that lost,
@@ -242,7 +248,7 @@ pub(crate) fn settled(
 ) -> Result<HashSet<TxId>, WalletError> {
     let keys = [Column::blobs(txids.map(|txid| txid.0))];
     let rows = tx.query_set(REMEMBERED, &[Arg::Int(wallet.0)], &keys)?;
-    rows.iter().map(|row| Ok(TxId(row.hash(0)?))).collect()
+    rows.iter().map(|row| Ok(txid(row, "tx_hash")?)).collect()
 }
 
 /// Blocks from a height on are gone for this wallet: what they settled is open again.
@@ -259,12 +265,12 @@ fn remove(
 ) -> Result<(), WalletError> {
     let scope = [Arg::Int(wallet.id)];
     let rows = tx.query_set(TXS, &scope, &[Column::blobs(going.iter().map(|txid| txid.0))])?;
-    let ids = rows.iter().map(|row| row.int(2)).collect::<Result<Vec<_>, _>>()?;
+    let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
     let keys = [Column::ints(ids)];
     let mut lines = rows.iter().map(pruned).collect::<Result<Vec<_>, _>>()?;
     let mut edges = BTreeSet::new();
     for row in tx.query_set(EDGES, &scope, &keys)? {
-        edges.insert((TxId(row.hash(0)?), TxId(row.hash(1)?)));
+        edges.insert((txid(&row, "replaced")?, txid(&row, "replacement")?));
     }
     lines.extend(edges.into_iter().map(|(replaced, by)| Line {
         other: Some(by),
@@ -292,7 +298,6 @@ fn blank(txid: TxId) -> Line {
 }
 
 fn pruned(row: &Row) -> Result<Line, WalletError> {
-    let was: Status = status(&row.text(3)?)?;
-    let height = row.opt_int(1)?.map(|_| row.natural(1)).transpose()?;
-    Ok(Line { from: Some(was), height, ..blank(TxId(row.hash(0)?)) })
+    let (was, height) = (status(row)?, row.opt_natural("block_height")?);
+    Ok(Line { from: Some(was), height, ..blank(txid(row, "tx_hash")?) })
 }

@@ -380,8 +380,8 @@ const INSERT_BLOCK: &str =
 /// The stored block at a height.
 pub(crate) fn stored_block(tx: &mut Tx<'_>, height: u64) -> Result<Option<BlockRef>, WalletError> {
     let Some(row) = tx.maybe(BLOCK, &[Arg::Int(sql_int(height)?)])? else { return Ok(None) };
-    let time = crate::room::narrow(row.natural(1)?)?;
-    Ok(Some(BlockRef { height, hash: BlockHash(row.hash(0)?), time }))
+    let (hash, time) = (BlockHash(row.hash("header_hash")?), row.index("block_time")?);
+    Ok(Some(BlockRef { height, hash, time }))
 }
 
 /// Stores a block that isn't there yet.

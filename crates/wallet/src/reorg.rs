@@ -11,15 +11,15 @@ use unspent_model::{
     BlockHash, TxId,
     wallet::{Cause, Event, Status, plan::Line},
 };
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     block::tip,
     carry::{Raws, carry, write_lines},
     error::WalletError,
-    load::status,
     prune::unsettle,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    rows,
     wallets::MAX_PAGE,
 };
 
@@ -57,14 +57,15 @@ const CONFIRMED: &str = "SELECT wallet_id, tx_hash, block_height, is_coinbase, s
 const CONFIRMED_ONE: &str = "SELECT wallet_id, tx_hash, block_height, is_coinbase, status
     FROM transactions WHERE wallet_id = $2 AND block_height >= $1
     ORDER BY block_height DESC, id DESC";
-const UNSPENT_ONE: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT), COUNT(*)
+const UNSPENT_ONE: &str =
+    "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM transactions t JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id
     WHERE t.wallet_id = $2 AND t.block_height >= $1 AND u.spent_by_tx_id IS NULL";
 const CLEAR_ONE: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL,
     status = CASE WHEN is_coinbase THEN $3 ELSE status END
     WHERE wallet_id = $2 AND block_height >= $1";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE block_height >= $1";
-const COUNT_BLOCKS: &str = "SELECT COUNT(*) FROM blocks WHERE block_height >= $1";
+const COUNT_BLOCKS: &str = "SELECT COUNT(*) AS blocks FROM blocks WHERE block_height >= $1";
 const BELOW: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
     ORDER BY block_height DESC LIMIT 1";
 const AHEAD: &str = "SELECT id FROM wallets WHERE scanned_height >= $1 ORDER BY id";
@@ -167,7 +168,7 @@ impl Room {
 
 fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
     let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit)])?;
-    rows.iter().map(|row| Ok((row.natural(0)?, BlockHash(row.hash(1)?)))).collect()
+    rows.iter().map(|row| Ok(rows::block(row)?)).collect()
 }
 
 fn disconnect_step(
@@ -182,11 +183,11 @@ fn disconnect_step(
     };
     let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
     let from_arg = Arg::Int(sql_int(from)?);
-    let blocks = tx.one(COUNT_BLOCKS, &[from_arg])?.natural(0)?;
+    let blocks = tx.one(COUNT_BLOCKS, &[from_arg])?.natural("blocks")?;
     let txs = confirmed(tx, CONFIRMED, &[from_arg])?;
     let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
     for row in tx.query(AHEAD, &[from_arg])? {
-        wallets.insert(WalletId(row.int(0)?));
+        wallets.insert(WalletId(row.int("id")?));
     }
     let below = below(tx, from)?;
     let count = txs.values().map(|list| list.len() as u64).sum();
@@ -221,7 +222,7 @@ fn rewind_step(
 
 fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<(u64, BlockHash)>, WalletError> {
     let Some(row) = tx.maybe(BELOW, &[Arg::Int(sql_int(height)?)])? else { return Ok(None) };
-    Ok(Some((row.natural(0)?, BlockHash(row.hash(1)?))))
+    Ok(Some(rows::block(&row)?))
 }
 
 struct Detached {
@@ -231,6 +232,17 @@ struct Detached {
     was: Status,
 }
 
+impl Detached {
+    fn read(row: &Row) -> Result<Self, SqlError> {
+        Ok(Self {
+            txid: rows::txid(row, "tx_hash")?,
+            height: row.natural("block_height")?,
+            is_coinbase: row.flag("is_coinbase")?,
+            was: rows::status(row)?,
+        })
+    }
+}
+
 fn confirmed(
     tx: &mut Tx<'_>,
     sql: &'static str,
@@ -238,12 +250,8 @@ fn confirmed(
 ) -> Result<BTreeMap<WalletId, Vec<Detached>>, WalletError> {
     let mut found: BTreeMap<WalletId, Vec<Detached>> = BTreeMap::new();
     for row in tx.query(sql, args)? {
-        found.entry(WalletId(row.int(0)?)).or_default().push(Detached {
-            txid: TxId(row.hash(1)?),
-            height: row.natural(2)?,
-            is_coinbase: row.flag(3)?,
-            was: status(&row.text(4)?)?,
-        });
+        let wallet = WalletId(row.int("wallet_id")?);
+        found.entry(wallet).or_default().push(Detached::read(&row)?);
     }
     Ok(found)
 }
@@ -261,8 +269,8 @@ fn detach(
     let scope = [Arg::Int(sql_int(from)?), Arg::Int(wallet.0)];
     if !txs.is_empty() {
         let unspent = tx.one(UNSPENT_ONE, &scope)?;
-        row.confirmed_amount -= unspent.int(0)?;
-        row.confirmed_coins -= unspent.int(1)?;
+        row.confirmed_amount -= unspent.int("sats")?;
+        row.confirmed_coins -= unspent.int("coins")?;
         let clear = [scope[0], scope[1], Arg::Text(Status::Orphaned.name())];
         tx.execute(CLEAR_ONE, &clear)?;
     }

@@ -2,9 +2,9 @@
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
-use unspent_sql::{Arg, Door, Options, Row, SqlError, Tx, Url};
+use unspent_sql::{Arg, Door, Options, Row, Tx, Url};
 
-use crate::{error::WalletError, schema::SCHEMA, wallets::WalletInfo};
+use crate::{error::WalletError, rows::scanned, schema::SCHEMA, wallets::WalletInfo};
 
 /// A wallet, by its row. Names are for people; this is for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,7 +33,7 @@ impl Room {
         let door = Door::open(url, &SCHEMA, options)?;
         let stored: String = door.write(move |tx| -> Result<String, WalletError> {
             tx.execute(WRITE_NETWORK, &[Arg::Text(network.name())])?;
-            Ok(tx.one(READ_NETWORK, &[])?.text(0)?)
+            Ok(tx.one(READ_NETWORK, &[])?.text("network")?)
         })?;
         let stored = known(&stored)?;
         if stored != network {
@@ -56,7 +56,8 @@ impl Room {
         }
         let door = Door::open(url, &SCHEMA, options)?;
         let stored = door.read(|tx| -> Result<_, WalletError> {
-            tx.maybe(READ_NETWORK, &[])?.map(|row| row.text(0)).transpose().map_err(Into::into)
+            let row = tx.maybe(READ_NETWORK, &[])?;
+            Ok(row.map(|row| row.text("network")).transpose()?)
         })?;
         let Some(stored) = stored else {
             let empty = "this database has no wallets yet; create one first";
@@ -131,7 +132,7 @@ const LOCK_ROOM: &str = "SELECT next_wallet_id FROM room WHERE one = 1 FOR UPDAT
 
 /// Holds the room's row: whoever changes the chain or the list of wallets holds it first.
 pub(crate) fn lock_room(tx: &mut Tx<'_>) -> Result<i64, WalletError> {
-    Ok(tx.one(LOCK_ROOM, &[])?.int(0)?)
+    Ok(tx.one(LOCK_ROOM, &[])?.int("next_wallet_id")?)
 }
 
 impl WalletRow {
@@ -147,19 +148,15 @@ impl WalletRow {
 
     fn from(row: Option<Row>, wallet: WalletId) -> Result<Self, WalletError> {
         let row = row.ok_or_else(|| WalletError::NoWallet(wallet.0.to_string()))?;
-        let scanned = match (row.opt_int(2)?, row.opt_hash(3)?) {
-            (Some(_), Some(hash)) => Some((row.natural(2)?, BlockHash(hash))),
-            _ => None,
-        };
         Ok(Self {
-            id: row.int(0)?,
-            birthday: row.natural(1)?,
-            scanned,
-            gap_limit: narrow(row.natural(4)?)?,
-            next_id: row.int(5)?,
-            next_line: row.int(6)?,
-            confirmed_amount: row.int(7)?,
-            confirmed_coins: row.int(8)?,
+            id: row.int("id")?,
+            birthday: row.natural("birthday_height")?,
+            scanned: scanned(&row)?,
+            gap_limit: row.index("gap_limit")?,
+            next_id: row.int("next_id")?,
+            next_line: row.int("next_line")?,
+            confirmed_amount: row.int("confirmed_amount")?,
+            confirmed_coins: row.int("confirmed_coins")?,
         })
     }
 
@@ -200,12 +197,6 @@ impl WalletRow {
 /// A number as SQL holds it.
 pub(crate) fn sql_int(number: u64) -> Result<i64, WalletError> {
     i64::try_from(number).map_err(|_| WalletError::Argument("a number is beyond 2^63".into()))
-}
-
-/// An index of 32 bits read from a wider column.
-pub(crate) fn narrow(number: u64) -> Result<u32, SqlError> {
-    u32::try_from(number)
-        .map_err(|_| SqlError::Damaged { what: format!("{number} is no index of 32 bits") })
 }
 
 /// The model's name of a transaction.

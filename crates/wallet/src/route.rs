@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::{Transaction, Txid};
 use unspent_model::{Outpoint, TxId};
-use unspent_sql::{Column, Set, Tx};
+use unspent_sql::{Column, Row, Set, SqlError, Tx};
 
 use crate::{
     descriptor::script_hash,
     error::WalletError,
-    room::{WalletId, model_outpoint, model_txid, narrow},
+    room::{WalletId, model_outpoint, model_txid},
+    rows::{prevout, txid},
     watch::Watch,
 };
 
@@ -49,6 +50,17 @@ pub(crate) struct Owner {
     pub(crate) index: u32,
 }
 
+impl Owner {
+    fn read(row: &Row) -> Result<Self, SqlError> {
+        Ok(Self {
+            wallet: WalletId(row.int("wallet_id")?),
+            address: row.int("id")?,
+            keychain: row.int("keychain_id")?,
+            index: row.index("address_index")?,
+        })
+    }
+}
+
 /// What a batch means to wallets.
 #[derive(Default)]
 pub(crate) struct Routes {
@@ -72,10 +84,11 @@ const BY_PREVOUT: Set = Set {
         JOIN tx_inputs i ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n",
 };
 const BY_COIN: Set = Set {
-    sqlite: "SELECT t.tx_hash, u.output_index, t.wallet_id FROM transactions t
+    sqlite: "SELECT t.tx_hash AS prev_tx_hash, u.output_index AS prev_output_index, t.wallet_id
+        FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $2
         WHERE t.tx_hash = $1",
-    postgres: "SELECT t.tx_hash, u.output_index, t.wallet_id
+    postgres: "SELECT t.tx_hash AS prev_tx_hash, u.output_index AS prev_output_index, t.wallet_id
         FROM UNNEST($1::bytea[], $2::bigint[]) k (h, n)
         JOIN transactions t ON t.tx_hash = k.h
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n",
@@ -101,14 +114,9 @@ pub(crate) fn route(
         .map(|(_, hash)| *hash)
         .collect();
     for row in tx.query_set(BY_SCRIPT, &[], &[Column::blobs(&scripts)])? {
-        let owner = Owner {
-            wallet: WalletId(row.int(1)?),
-            address: row.int(2)?,
-            keychain: row.int(3)?,
-            index: narrow(row.natural(4)?)?,
-        };
+        let owner = Owner::read(&row)?;
         if allowed(owner.wallet) {
-            routes.owners.entry(row.hash(0)?).or_default().push(owner);
+            routes.owners.entry(row.hash("script_hash")?).or_default().push(owner);
         }
     }
     let mut stored = stored_interest(tx, batch, watch)?;
@@ -138,14 +146,15 @@ fn stored_interest(
     let mut found = Interest { outpoints: HashMap::new(), txs: HashMap::new() };
     for set in [BY_PREVOUT, BY_COIN] {
         for row in tx.query_set(set, &[], &keys)? {
-            let outpoint = Outpoint::new(TxId(row.hash(0)?), narrow(row.natural(1)?)?);
-            found.outpoints.entry(outpoint).or_default().insert(WalletId(row.int(2)?));
+            let wallet = WalletId(row.int("wallet_id")?);
+            found.outpoints.entry(prevout(&row)?).or_default().insert(wallet);
         }
     }
     let names = batch.iter().map(|parsed| parsed.txid).filter(|txid| watch.may_name(txid));
     let names = [Column::blobs(names.map(|txid| txid.0))];
     for row in tx.query_set(BY_TXID, &[], &names)? {
-        found.txs.entry(TxId(row.hash(0)?)).or_default().insert(WalletId(row.int(1)?));
+        let wallet = WalletId(row.int("wallet_id")?);
+        found.txs.entry(txid(&row, "tx_hash")?).or_default().insert(wallet);
     }
     Ok(found)
 }

@@ -10,7 +10,8 @@ use unspent_sql::{Arg, Column, Row, Set, Tx};
 use crate::{
     descriptor::{Keychain, MAX_INDEX, guessed_input_weight, script_hash},
     error::WalletError,
-    room::{Room, WalletId, WalletRow, lock_room, narrow, sql_int},
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    rows::scanned,
 };
 
 /// Scripts watched beyond the last used one, unless said otherwise.
@@ -136,8 +137,8 @@ const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND nam
 const INSERT_KEYCHAIN: &str =
     "INSERT INTO keychains (wallet_id, id, account_id, purpose, descriptor,
     input_weight, next_index, derived_to) VALUES ($1, $2, $3, $4, $5, $6, 0, 0)";
-const KEYCHAINS: &str = "SELECT k.id, a.name, k.purpose, k.descriptor, k.next_index, k.last_used,
-    k.derived_to FROM keychains k
+const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
+    k.last_used, k.derived_to FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE k.wallet_id = $1 ORDER BY k.id";
 const KEYCHAIN: &str =
@@ -165,12 +166,15 @@ const USE_ADDRESSES: Set = Set {
 };
 const SCRIPT_KNOWN: &str = "SELECT id FROM addresses WHERE script_hash = $2 AND wallet_id = $1";
 const ADDRESSES: &str =
-    "SELECT d.id, a.name, k.purpose, d.address_index, d.script_pub_key, d.is_used
+    "SELECT d.id, a.name AS account, k.purpose, d.address_index, d.script_pub_key,
+        d.is_used
     FROM addresses d
     JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE d.wallet_id = $1 AND d.id > $2 ORDER BY d.id LIMIT $3";
-const ADDRESS: &str = "SELECT d.id, a.name, k.purpose, d.address_index, d.script_pub_key, d.is_used
+const ADDRESS: &str =
+    "SELECT d.id, a.name AS account, k.purpose, d.address_index, d.script_pub_key,
+        d.is_used
     FROM addresses d
     JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
@@ -265,7 +269,7 @@ impl Room {
     pub fn wallet(&self, name: &str) -> Result<WalletId, WalletError> {
         let name = name.to_owned();
         self.door.read(move |tx| match tx.maybe(FIND_WALLET, &[Arg::Text(&name)])? {
-            Some(row) => Ok(WalletId(row.int(0)?)),
+            Some(row) => Ok(WalletId(row.int("id")?)),
             None => Err(WalletError::NoWallet(name.clone())),
         })
     }
@@ -386,7 +390,7 @@ fn check_name(name: &str) -> Result<(), WalletError> {
 
 fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i64, WalletError> {
     if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
-        return Ok(row.int(0)?);
+        return Ok(row.int("id")?);
     }
     let id = wallet.new_id();
     tx.execute(INSERT_ACCOUNT, &[Arg::Int(wallet.id), Arg::Int(id), Arg::Text(name)])?;
@@ -484,15 +488,14 @@ pub(crate) fn extend(
     at_least_next: u32,
 ) -> Result<Vec<Fresh>, WalletError> {
     let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
-    if row.text(4)? == Purpose::Imported.name() {
+    if row.text("purpose")? == Purpose::Imported.name() {
         return Ok(Vec::new());
     }
-    let keychain = Keychain::stored(&row.text(0)?)?;
-    let last_used = row.opt_int(2)?.map(|_| row.natural(2)).transpose()?.map(narrow).transpose()?;
-    let last_used = last_used.max(used);
+    let keychain = Keychain::stored(&row.text("descriptor")?)?;
+    let last_used = row.opt_index("last_used")?.max(used);
     let after_used = last_used.map_or(0, |index| index + 1);
-    let next = narrow(row.natural(1)?)?.max(at_least_next).max(after_used);
-    let derived = narrow(row.natural(3)?)?;
+    let next = row.index("next_index")?.max(at_least_next).max(after_used);
+    let derived = row.index("derived_to")?;
     let wanted =
         if keychain.has_many() { next.saturating_add(wallet.gap_limit).min(MAX_INDEX) } else { 1 };
     let scripts = (derived..wanted).map(|index| keychain.script(index));
@@ -534,11 +537,11 @@ pub(crate) fn reveal(
         let what = format!("this wallet has no {} chain of that name", purpose.name());
         return Err(WalletError::Argument(what));
     };
-    let chain = found.int(0)?;
+    let chain = found.int("id")?;
     let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
-    let (next, derived) = (narrow(row.natural(1)?)?, narrow(row.natural(3)?)?);
+    let (next, derived) = (row.index("next_index")?, row.index("derived_to")?);
     // A chain of one script hands out that one again and again.
-    let is_single = derived == 1 && !Keychain::stored(&row.text(0)?)?.has_many();
+    let is_single = derived == 1 && !Keychain::stored(&row.text("descriptor")?)?.has_many();
     let index = if is_single { 0 } else { next };
     if index >= MAX_INDEX {
         return Err(WalletError::Argument("this chain has no addresses left".into()));
@@ -551,40 +554,35 @@ pub(crate) fn reveal(
 }
 
 fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
-    let scanned = match (row.opt_int(3)?, row.opt_hash(4)?) {
-        (Some(_), Some(hash)) => Some((row.natural(3)?, BlockHash(hash))),
-        _ => None,
-    };
     Ok(WalletInfo {
-        id: WalletId(row.int(0)?),
-        name: row.text(1)?,
-        birthday: row.natural(2)?,
-        scanned,
-        gap_limit: narrow(row.natural(5)?)?,
-        created_at: row.int(6)?,
+        id: WalletId(row.int("id")?),
+        name: row.text("name")?,
+        birthday: row.natural("birthday_height")?,
+        scanned: scanned(row)?,
+        gap_limit: row.index("gap_limit")?,
+        created_at: row.int("created_at")?,
     })
 }
 
 fn keychain_info(row: &Row) -> Result<KeychainInfo, WalletError> {
-    let last_used = row.opt_int(5)?.map(|_| row.natural(5)).transpose()?;
     Ok(KeychainInfo {
-        id: row.int(0)?,
-        account: row.text(1)?,
-        purpose: row.text(2)?,
-        descriptor: row.text(3)?,
-        next_index: narrow(row.natural(4)?)?,
-        last_used: last_used.map(narrow).transpose()?,
-        derived_to: narrow(row.natural(6)?)?,
+        id: row.int("id")?,
+        account: row.text("account")?,
+        purpose: row.text("purpose")?,
+        descriptor: row.text("descriptor")?,
+        next_index: row.index("next_index")?,
+        last_used: row.opt_index("last_used")?,
+        derived_to: row.index("derived_to")?,
     })
 }
 
 fn address_info(row: &Row) -> Result<AddressInfo, WalletError> {
     Ok(AddressInfo {
-        id: row.int(0)?,
-        account: row.text(1)?,
-        purpose: row.text(2)?,
-        index: narrow(row.natural(3)?)?,
-        script: ScriptBuf::from_bytes(row.blob(4)?),
-        is_used: row.flag(5)?,
+        id: row.int("id")?,
+        account: row.text("account")?,
+        purpose: row.text("purpose")?,
+        index: row.index("address_index")?,
+        script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
+        is_used: row.flag("is_used")?,
     })
 }

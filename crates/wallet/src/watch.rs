@@ -49,9 +49,9 @@ const STORED: Set = Set {
         JOIN transactions t ON t.wallet_id = k.w AND t.id >= k.low AND t.id < k.high LIMIT $1",
 };
 const SPENT: Set = Set {
-    sqlite: "SELECT prev_tx_hash FROM tx_inputs
+    sqlite: "SELECT prev_tx_hash AS tx_hash FROM tx_inputs
         WHERE wallet_id = $2 AND tx_id >= $3 AND tx_id < $4 LIMIT $1",
-    postgres: "SELECT i.prev_tx_hash
+    postgres: "SELECT i.prev_tx_hash AS tx_hash
         FROM UNNEST($2::bigint[], $3::bigint[], $4::bigint[]) k (w, low, high)
         JOIN tx_inputs i ON i.wallet_id = k.w AND i.tx_id >= k.low AND i.tx_id < k.high LIMIT $1",
 };
@@ -126,12 +126,13 @@ impl Watch {
         let mut rows = 0;
         for set in [STORED, SPENT] {
             let found = tx.query_set(set, &limit, &columns)?;
-            let names = found.iter().map(|row| Ok(short(&row.hash(0)?)));
+            let names = found.iter().map(|row| Ok(short(&row.hash("tx_hash")?)));
             self.names.extend(names.collect::<Result<Vec<u64>, SqlError>>()?);
             rows += found.len();
         }
         let found = tx.query_set(SCRIPTS, &limit, &columns)?;
-        let print = |row: &Row| Ok(self.scripts.hasher().hash_one(row.blob(0)?.as_slice()));
+        let print =
+            |row: &Row| Ok(self.scripts.hasher().hash_one(row.blob("script_pub_key")?.as_slice()));
         let prints = found.iter().map(print).collect::<Result<Vec<u64>, SqlError>>()?;
         self.scripts.extend(prints);
         self.budget = budget.checked_sub(rows + found.len());

@@ -24,7 +24,7 @@ pub const MAX_EVENTS: usize = 1_000;
 
 const LAST: &str = "SELECT last_event FROM counter WHERE one = 1";
 const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
-const FIRST: &str = "SELECT MIN(id) FROM events";
+const FIRST: &str = "SELECT MIN(id) AS id FROM events";
 const PAGE: &str = "SELECT id, at, room, kind, wallet, subject, body FROM events
     WHERE id > $1 ORDER BY id LIMIT $2";
 const FORGET: &str = "DELETE FROM events WHERE id <= $1";
@@ -70,8 +70,9 @@ impl std::fmt::Debug for EventLog {
 
 impl EventLog {
     pub(crate) fn open(door: Arc<Door>, kept: u64) -> Result<Self, LogError> {
-        let last =
-            door.read(|tx| -> Result<u64, LogError> { Ok(tx.one(LAST, &[])?.natural(0)?) })?;
+        let last = door.read(|tx| -> Result<u64, LogError> {
+            Ok(tx.one(LAST, &[])?.natural("last_event")?)
+        })?;
         let (newest, _) = watch::channel(last);
         Ok(Self { door, kept, last: AtomicU64::new(last), arrived: Pulse::default(), newest })
     }
@@ -85,8 +86,8 @@ impl EventLog {
         let after = i64::try_from(id).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(MAX_EVENTS)).unwrap_or(0);
         self.door.read(move |tx| {
-            let last = tx.one(LAST, &[])?.natural(0)?;
-            let first_kept = tx.one(FIRST, &[])?.opt_int(0)?.unwrap_or(0);
+            let last = tx.one(LAST, &[])?.natural("last_event")?;
+            let first_kept = tx.one(FIRST, &[])?.opt_int("id")?.unwrap_or(0);
             let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit)])?;
             let events = rows.iter().map(event).collect::<Result<_, LogError>>()?;
             let first_kept = u64::try_from(first_kept).unwrap_or(0);
@@ -158,7 +159,7 @@ impl EventLog {
 }
 
 fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u64, LogError> {
-    let before = tx.one(LAST, &[])?.int(0)?;
+    let before = tx.one(LAST, &[])?.int("last_event")?;
     if events.is_empty() {
         return Ok(u64::try_from(before).unwrap_or(0));
     }
@@ -185,15 +186,15 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
 }
 
 fn event(row: &Row) -> Result<Event, LogError> {
-    let body = row.text(6)?;
+    let body = row.text("body")?;
     let damaged = |_| SqlError::Damaged { what: "an event's body is no JSON".into() };
     Ok(Event {
-        id: row.natural(0)?,
-        at: row.int(1)?,
-        room: known_room(&row.text(2)?),
-        kind: known_kind(&row.text(3)?),
-        wallet: row.opt_text(4)?,
-        subject: row.opt_text(5)?,
+        id: row.natural("id")?,
+        at: row.int("at")?,
+        room: known_room(&row.text("room")?),
+        kind: known_kind(&row.text("kind")?),
+        wallet: row.opt_text("wallet")?,
+        subject: row.opt_text("subject")?,
         body: serde_json::from_str(&body).map_err(damaged)?,
     })
 }

@@ -20,7 +20,7 @@ use unspent_model::{
     Network, TxId,
     wallet::{Balance, CoinState, LockId, Status},
 };
-use unspent_sql::{Door, Options, SqlError, Url};
+use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 use unspent_wallet::{
     Batch, BlockRef, How, NewAccount, NewWallet, Observed, Room, WalletError, WalletId,
@@ -331,12 +331,14 @@ impl Ledger {
 
     /// Every edge in the database at one read: who was replaced by whom.
     pub fn edges(&self) -> Vec<(TxId, TxId)> {
-        const EDGES: &str = "SELECT a.tx_hash, b.tx_hash FROM tx_replacements r
+        const EDGES: &str = "SELECT a.tx_hash AS loser, b.tx_hash AS winner
+            FROM tx_replacements r
             JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
             JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id";
         let rows =
             self.own_door().read(|tx| -> Result<_, SqlError> { tx.query(EDGES, &[]) }).unwrap();
-        rows.iter().map(|row| (TxId(row.hash(0).unwrap()), TxId(row.hash(1).unwrap()))).collect()
+        let txid = |row: &Row, column: &str| TxId(row.hash(column).unwrap());
+        rows.iter().map(|row| (txid(row, "loser"), txid(row, "winner"))).collect()
     }
 
     pub fn terms(&self, byte: u8) -> LeaseTerms {

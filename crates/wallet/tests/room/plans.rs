@@ -49,7 +49,7 @@ fn hot_statements_search_by_index_on_sqlite() {
     let door = Door::open(&l.url, &SCHEMA, Options::default()).unwrap();
     for (sql, index) in HOT {
         let rows: Vec<Row> = door.read(move |tx| tx.query(sql, &[])).unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.text(3).unwrap()).collect();
+        let plan: Vec<String> = rows.iter().map(|row| row.text("detail").unwrap()).collect();
         let plan = plan.join("\n");
         assert!(plan.contains(index) && !plan.contains("SCAN"), "{sql}\n{plan}");
     }
@@ -86,7 +86,7 @@ fn hot_statements_search_by_index_on_postgresql() {
                 tx.query(sql, &[])
             })
             .unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.text(0).unwrap()).collect();
+        let plan: Vec<String> = rows.iter().map(|row| row.text("QUERY PLAN").unwrap()).collect();
         assert!(plan.join("\n").contains(index), "{sql}\n{}", plan.join("\n"));
     }
 }
