@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitcoin::Txid;
 use serde_json::json;
 use unspent_model::wallet::Status;
-use unspent_wallet::{Batch, How, Room, WalletId};
+use unspent_wallet::{Batch, Room, TxSource, WalletId};
 
 use crate::{
     clock,
@@ -36,7 +36,7 @@ pub(crate) fn send(
     }
     let answer = node.broadcast(&detail.tx)?;
     if answer == Answer::Accepted && status != Status::Published {
-        room.record_for(wallet, &Batch::one(detail.tx, How::Mempool), clock::now())?;
+        room.record_for(wallet, &Batch::one(detail.tx, TxSource::Mempool), clock::now())?;
     }
     shared.news.wake();
     tell(shared, room, wallet, txid, &answer)?;

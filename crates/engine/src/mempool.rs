@@ -14,7 +14,7 @@ use std::{
 use bitcoin::{Transaction, Txid};
 use unspent_model::{BlockHash, wallet::Status};
 use unspent_wallet::{
-    Batch, How, Kind, Observed, Room, WalletError, WalletId,
+    Batch, Kind, Observed, Room, TxSource, WalletError, WalletId,
     history::{Listing, TxSummary},
     wallets::MAX_PAGE,
 };
@@ -246,7 +246,7 @@ fn unconfirmed_of(
 
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.
 fn record(room: &Room, txs: Vec<Transaction>) -> Result<(), WalletError> {
-    let observed = |tx: Transaction| Observed::new(tx, How::Mempool);
+    let observed = |tx: Transaction| Observed::new(tx, TxSource::Mempool);
     let batch = Batch { txs: txs.iter().cloned().map(observed).collect(), ..Batch::default() };
     let refused = match room.record(&batch, clock::now()) {
         Ok(_) => return Ok(()),

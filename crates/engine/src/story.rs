@@ -17,7 +17,7 @@ use bitcoin::{
 use unspent_model::wallet::{CoinState, LockId};
 use unspent_sim::ChainSim;
 use unspent_wallet::{
-    Batch, How, Room, WalletError, WalletId,
+    Batch, Room, TxSource, WalletError, WalletId,
     coins::CoinInfo,
     lease::LeaseTerms,
     wallets::{Purpose, WalletInfo},
@@ -281,7 +281,7 @@ impl Story {
         let change = room.next_address(wallet.id, None, Purpose::Change)?.script;
         let tx = payment(&coin, unspent_sim::address_script(dice.next()), change);
         let txid = tx.compute_txid();
-        let made = Batch::one(tx, How::Created { lock: None, force: false });
+        let made = Batch::one(tx, TxSource::Created { lock: None, force: false });
         let Some(_) = willing(room.record_for(wallet.id, &made, clock::now()))? else {
             return Ok(None);
         };

@@ -39,7 +39,7 @@ use unspent_model::{
 use unspent_sim::shape::{ModernChain, Shape};
 use unspent_sql::{Arg, Column, Door, Options, Set, SqlError, Url};
 use unspent_wallet::{
-    Batch, How, NewAccount, NewWallet, Observed, Room, WalletId,
+    Batch, NewAccount, NewWallet, Observed, Room, TxSource, WalletId,
     block::PlacedBlock,
     choose::{CoinPolicy, Wanted},
     descriptor::{Keychain, script_hash},
@@ -223,7 +223,7 @@ fn recording() {
             size = *target;
             let taken = timed(200, || {
                 let pay = world.payment(777);
-                world.room.record(&Batch::one(pay, How::Mempool), 5).unwrap();
+                world.room.record(&Batch::one(pay, TxSource::Mempool), 5).unwrap();
             });
             size += 200;
             say(name, *target, median(&taken), "ms");
@@ -434,7 +434,7 @@ fn invalidation() {
             for n in 0..depth {
                 let next = tx(&[last], &[(script.clone(), 99_999_999 - n as u64)]);
                 last = OutPoint::new(next.compute_txid(), 0);
-                txs.push(Observed::new(next, How::Mempool));
+                txs.push(Observed::new(next, TxSource::Mempool));
             }
             for part in txs.chunks(2_000) {
                 let batch = Batch { txs: part.to_vec(), ..Batch::default() };
@@ -442,7 +442,7 @@ fn invalidation() {
             }
             world.analyze();
             let coin = OutPoint::new(funding.compute_txid(), 0);
-            let rival = Batch::one(tx(&[coin], &[(theirs(3), 1)]), How::Mempool);
+            let rival = Batch::one(tx(&[coin], &[(theirs(3), 1)]), TxSource::Mempool);
             let start = Instant::now();
             let done = world.room.record(&rival, 4).unwrap();
             assert_eq!(done.changed_txs, depth);

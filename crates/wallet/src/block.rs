@@ -15,9 +15,9 @@ use unspent_sql::{Arg, Tx};
 
 use crate::{
     error::WalletError,
-    record::{BlockRef, How, Recorded, Sighted, record_in, store_block, stored_block},
+    record::{BlockRef, Recorded, Recording, TxSource, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
-    route::{Parsed, route},
+    route::{SeenTx, route},
     rows,
     watch::Watch,
 };
@@ -107,12 +107,10 @@ impl Room {
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
         self.door.write(move |tx| {
             lock_room(tx)?;
-            let mut watch = Watch::new(transactions);
-            let mut applied = Applied::default();
-            for block in &blocks {
-                apply(tx, block, &mut watch, &mut applied, now)?;
-            }
-            Ok(applied)
+            let watch = Watch::new(transactions);
+            let mut applying = Applying { tx, watch, applied: Applied::default(), now };
+            blocks.iter().try_for_each(|placed| applying.apply(placed))?;
+            Ok(applying.applied)
         })
     }
 
@@ -143,39 +141,74 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
     Err(WalletError::Argument(why))
 }
 
-fn apply(
-    tx: &mut Tx<'_>,
-    placed: &PlacedBlock,
-    watch: &mut Watch,
-    applied: &mut Applied,
+/// Blocks on their way into the wallets, one after the other.
+struct Applying<'a, 'c> {
+    tx: &'a mut Tx<'c>,
+    watch: Watch,
+    applied: Applied,
     now: i64,
-) -> Result<(), WalletError> {
-    let block = placed.reference();
-    let is_stored = admit(tx, placed, &block)?;
-    let waiting = waiting(tx, placed)?;
-    if waiting.is_empty() && is_stored {
-        return Ok(());
+}
+
+impl Applying<'_, '_> {
+    fn apply(&mut self, placed: &PlacedBlock) -> Result<(), WalletError> {
+        let block = placed.reference();
+        let is_stored = admit(self.tx, placed, &block)?;
+        let waiting = waiting(self.tx, placed)?;
+        if waiting.is_empty() && is_stored {
+            return Ok(());
+        }
+        if !is_stored {
+            store_block(self.tx, &block)?;
+        }
+        self.watch.catch_up(self.tx, &waiting)?;
+        if !waiting.is_empty() && self.watch.may_concern(placed) {
+            self.record(placed, &waiting)?;
+        }
+        move_wallets(self.tx, placed)?;
+        self.applied.moved.extend(waiting.into_keys());
+        if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
+            // A few heights at a time: the rest went when their own turn came.
+            let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
+            self.tx.execute(FORGET_BLOCK, &args)?;
+        }
+        Ok(())
     }
-    if !is_stored {
-        store_block(tx, &block)?;
+
+    fn record(
+        &mut self,
+        placed: &PlacedBlock,
+        waiting: &BTreeMap<WalletId, i64>,
+    ) -> Result<(), WalletError> {
+        let block = placed.reference();
+        let named = placed.block.txdata.iter().zip(placed.txids.iter());
+        let txs: Vec<SeenTx<'_>> = (0_u64..)
+            .zip(named)
+            .map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)))
+            .collect();
+        let is_waiting = |wallet: WalletId| waiting.contains_key(&wallet);
+        let routes = route(self.tx, &txs, &self.watch, &is_waiting)?;
+        let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
+        let done = std::mem::take(&mut self.applied.recorded);
+        let mut recording = Recording { txs: &txs, routes, done, now: self.now };
+        for wallet in concerned {
+            let mut row = WalletRow::lock(self.tx, wallet)?;
+            recording.record_in(self.tx, &mut row)?;
+            row.save(self.tx)?;
+        }
+        self.applied.recorded = recording.done;
+        Ok(())
     }
-    watch.catch_up(tx, &waiting)?;
-    if !waiting.is_empty() && watch.may_concern(placed) {
-        record_block(tx, placed, watch, &waiting, applied, now)?;
-    }
-    let (height, hash) = (Arg::Int(sql_int(block.height)?), Arg::Blob(&block.hash.0));
-    if let Some(before) = block.height.checked_sub(1) {
+}
+
+/// Moves the cursors of everybody who waited for the block.
+fn move_wallets(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<(), WalletError> {
+    let (height, hash) = (Arg::Int(sql_int(placed.height)?), Arg::Blob(&placed.hash.0));
+    if let Some(before) = placed.height.checked_sub(1) {
         let parent = placed.parent();
         let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0), height, hash];
         tx.execute(MOVE_FOLLOWERS, &from)?;
     }
     tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
-    applied.moved.extend(waiting.into_keys());
-    if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
-        // A few heights at a time: the rest went when their own turn came.
-        let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
-        tx.execute(FORGET_BLOCK, &args)?;
-    }
     Ok(())
 }
 
@@ -211,29 +244,4 @@ fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeMap<WalletId, i
     }
     rows.extend(tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?);
     rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.int("next_id")?))).collect()
-}
-
-fn record_block(
-    tx: &mut Tx<'_>,
-    placed: &PlacedBlock,
-    watch: &Watch,
-    waiting: &BTreeMap<WalletId, i64>,
-    applied: &mut Applied,
-    now: i64,
-) -> Result<(), WalletError> {
-    let block = placed.reference();
-    let named = placed.block.txdata.iter().zip(placed.txids.iter());
-    let parsed: Vec<Parsed<'_>> = named.map(|(tx, txid)| Parsed::new(tx, *txid)).collect();
-    let mut routes = route(tx, &parsed, watch, &|wallet| waiting.contains_key(&wallet))?;
-    let sightings: Vec<Sighted<'_>> = (0_u64..)
-        .zip(&parsed)
-        .map(|(place, parsed)| Sighted { parsed, how: How::Block(block, place), fee: None })
-        .collect();
-    let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
-    for wallet in concerned {
-        let mut row = WalletRow::lock(tx, wallet)?;
-        record_in(tx, &mut row, &sightings, &mut routes, &mut applied.recorded, now)?;
-        row.save(tx)?;
-    }
-    Ok(())
 }

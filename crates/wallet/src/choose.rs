@@ -4,7 +4,7 @@
 //! processes, can never choose the same coin. Immature and leased coins are never candidates; own
 //! unconfirmed change is one unless it stands in a replacement; pending parents only on request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bitcoin::OutPoint;
 use unspent_model::{
@@ -12,7 +12,8 @@ use unspent_model::{
     wallet::{
         LockId, Status, maturity,
         select::{
-            Candidate, ChangePolicy, Rate, Request, SelectError, Selection, Strategy, select,
+            Candidate, ChangePolicy, Method, Rate, Request, SelectError, Selection, Strategy,
+            select,
         },
     },
 };
@@ -101,6 +102,18 @@ pub struct ChosenCoin {
     weight: u64,
     age: u64,
     required: bool,
+}
+
+impl ChosenCoin {
+    fn candidate(&self) -> Candidate {
+        Candidate {
+            amount: self.amount,
+            weight: self.weight,
+            age: self.age,
+            group: self.address,
+            required: self.required,
+        }
+    }
 }
 
 /// Chosen coins and the reason.
@@ -215,8 +228,9 @@ impl Room {
         terms.expires_at(now)?;
         let policy = policy.clone();
         self.door.write(move |tx| {
-            let row = WalletRow::lock(tx, wallet)?;
-            choose_and_lease(tx, &row, &wanted, &policy, &terms, None, now)
+            let wallet = WalletRow::lock(tx, wallet)?;
+            let (wallet, policy) = (&wallet, &policy);
+            Choosing { wallet, wanted, policy, replaces: None, now }.lease(tx, &terms)
         })
     }
 
@@ -234,152 +248,178 @@ impl Room {
     ) -> Result<Chosen, WalletError> {
         let policy = policy.clone();
         self.door.read(move |tx| {
-            let row = WalletRow::read(tx, wallet)?;
-            choose(tx, &row, &wanted, &policy, None, None, now)
+            let wallet = WalletRow::read(tx, wallet)?;
+            let (wallet, policy) = (&wallet, &policy);
+            Choosing { wallet, wanted, policy, replaces: None, now }.choose(tx, None)
         })
     }
 }
 
-/// Chooses and leases inside an open transaction that holds the wallet's row.
-///
-/// `replaces` is a transaction whose own inputs count as unspent, because it is to be replaced.
-pub(crate) fn choose_and_lease(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    wanted: &Wanted,
-    policy: &CoinPolicy,
-    terms: &LeaseTerms,
-    replaces: Option<TxId>,
-    now: i64,
-) -> Result<Chosen, WalletError> {
-    if tx.after_unclear_commit()
-        && let Some(done) = already_done(tx, wallet, wanted, policy, terms, now)?
-    {
-        return Ok(done);
-    }
-    let chosen = choose(tx, wallet, wanted, policy, Some(terms.lock), replaces, now)?;
-    let mut rows: Vec<(OutPoint, i64)> =
-        chosen.coins.iter().map(|coin| (coin.outpoint, coin.row)).collect();
-    rows.sort_by_key(|(_, id)| *id);
-    take(tx, WalletId(wallet.id), &rows, terms, now)?;
-    Ok(chosen)
+/// One choice of coins, inside an open transaction.
+pub(crate) struct Choosing<'a> {
+    pub(crate) wallet: &'a WalletRow,
+    pub(crate) wanted: Wanted,
+    pub(crate) policy: &'a CoinPolicy,
+    /// A transaction whose own inputs count as unspent, because it is to be replaced.
+    pub(crate) replaces: Option<TxId>,
+    pub(crate) now: i64,
 }
 
-/// After a commit whose outcome is unknown: coins leased by this very request, if it got through.
-fn already_done(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    wanted: &Wanted,
-    policy: &CoinPolicy,
-    terms: &LeaseTerms,
-    now: i64,
-) -> Result<Option<Chosen>, WalletError> {
-    let args = [
-        Arg::Int(wallet.id),
-        Arg::Blob(terms.lock.as_bytes()),
-        Arg::Int(now),
-        Arg::Int(terms.expires_at(now)?),
-    ];
-    let rows = tx.query(LEASED_NOW, &args)?;
-    if rows.is_empty() {
-        return Ok(None);
+impl Choosing<'_> {
+    /// Chooses and leases. The caller holds the wallet's row.
+    pub(crate) fn lease(&self, tx: &mut Tx<'_>, terms: &LeaseTerms) -> Result<Chosen, WalletError> {
+        if tx.after_unclear_commit()
+            && let Some(done) = self.already_done(tx, terms)?
+        {
+            return Ok(done);
+        }
+        let chosen = self.choose(tx, Some(terms.lock))?;
+        let mut rows: Vec<(OutPoint, i64)> =
+            chosen.coins.iter().map(|coin| (coin.outpoint, coin.row)).collect();
+        // Leases are taken in one order by everybody, so that no two callers wait for each other.
+        rows.sort_by_key(|(_, id)| *id);
+        take(tx, WalletId(self.wallet.id), &rows, terms, self.now)?;
+        Ok(chosen)
     }
-    let coins = rows.iter().map(|row| candidate(row, true)).collect::<Result<Vec<_>, _>>()?;
-    decide(coins, wanted, policy).map(Some)
-}
 
-fn choose(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    wanted: &Wanted,
-    policy: &CoinPolicy,
-    lock: Option<LockId>,
-    replaces: Option<TxId>,
-    now: i64,
-) -> Result<Chosen, WalletError> {
-    let required = required(tx, wallet, policy, lock, replaces, now)?;
-    let excluded: HashSet<OutPoint> =
-        policy.exclude.iter().chain(&policy.require).copied().collect();
-    let mut pool = FIRST_POOL;
-    loop {
-        let rows = candidates(tx, wallet, policy, pool, now)?;
-        let is_all = (rows.len() as i64) < pool;
-        let mut coins = required.clone();
-        for row in &rows {
-            let coin = candidate(row, false)?;
-            let from_replaced = replaces == Some(model_outpoint(coin.outpoint).tx);
-            if !excluded.contains(&coin.outpoint) && !from_replaced {
-                coins.push(coin);
+    /// After a commit whose outcome is unknown: coins leased by this very request, if it got
+    /// through. Lock, start and end of the lease name the request.
+    fn already_done(
+        &self,
+        tx: &mut Tx<'_>,
+        terms: &LeaseTerms,
+    ) -> Result<Option<Chosen>, WalletError> {
+        let args = [
+            Arg::Int(self.wallet.id),
+            Arg::Blob(terms.lock.as_bytes()),
+            Arg::Int(self.now),
+            Arg::Int(terms.expires_at(self.now)?),
+        ];
+        let rows = tx.query(LEASED_NOW, &args)?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let coins = rows.iter().map(|row| candidate(row, true)).collect::<Result<Vec<_>, _>>()?;
+        self.decide(coins).map(Some)
+    }
+
+    fn choose(&self, tx: &mut Tx<'_>, lock: Option<LockId>) -> Result<Chosen, WalletError> {
+        let required = self.required(tx, lock)?;
+        let policy = self.policy;
+        // Required coins are in already: among the candidates they would count twice.
+        let excluded: HashSet<OutPoint> =
+            policy.exclude.iter().chain(&policy.require).copied().collect();
+        let mut pool = FIRST_POOL;
+        loop {
+            let rows = self.candidates(tx, pool)?;
+            let is_all = (rows.len() as i64) < pool;
+            let mut coins = required.clone();
+            for row in &rows {
+                let coin = candidate(row, false)?;
+                // Outputs of what is replaced vanish with it.
+                let from_replaced = self.replaces == Some(model_outpoint(coin.outpoint).tx);
+                if !excluded.contains(&coin.outpoint) && !from_replaced {
+                    coins.push(coin);
+                }
+            }
+            match self.decide(coins) {
+                // The largest coins come first, so a small pool mostly suffices; a wallet of dust
+                // needs more of them.
+                Err(WalletError::Select(SelectError::Insufficient { .. })) if !is_all => pool *= 8,
+                result => return result,
             }
         }
-        match decide(coins, wanted, policy) {
-            Err(WalletError::Select(SelectError::Insufficient { .. })) if !is_all => pool *= 8,
-            result => return result,
-        }
     }
-}
 
-fn decide(
-    coins: Vec<ChosenCoin>,
-    wanted: &Wanted,
-    policy: &CoinPolicy,
-) -> Result<Chosen, WalletError> {
-    let candidates: Vec<Candidate> = coins
-        .iter()
-        .map(|coin| Candidate {
-            amount: coin.amount,
-            weight: coin.weight,
-            age: coin.age,
-            group: coin.address,
-            required: coin.required,
-        })
-        .collect();
-    let request = Request {
-        target: wanted.target,
-        base_weight: wanted.base_weight,
-        rate: wanted.rate,
-        long_term_rate: policy.long_term_rate,
-        min_fee: wanted.min_fee,
-        change: wanted.change,
-        strategy: policy.strategy,
-        by_address: policy.by_address,
-        max_weight: policy.max_weight,
-        seed: policy.seed,
-    };
-    let selection = select(&candidates, &request)?;
-    let chosen = selection.chosen.iter().filter_map(|at| coins.get(*at).copied()).collect();
-    Ok(Chosen { coins: chosen, selection })
-}
+    fn decide(&self, coins: Vec<ChosenCoin>) -> Result<Chosen, WalletError> {
+        let candidates: Vec<Candidate> = coins.iter().map(ChosenCoin::candidate).collect();
+        let (wanted, policy) = (self.wanted, self.policy);
+        let request = Request {
+            target: wanted.target,
+            base_weight: wanted.base_weight,
+            rate: wanted.rate,
+            long_term_rate: policy.long_term_rate,
+            min_fee: wanted.min_fee,
+            change: wanted.change,
+            strategy: policy.strategy,
+            by_address: policy.by_address,
+            max_weight: policy.max_weight,
+            seed: policy.seed,
+        };
+        let selection = select(&candidates, &request)?;
+        let chosen = selection.chosen.iter().filter_map(|at| coins.get(*at).copied()).collect();
+        Ok(Chosen { coins: chosen, selection })
+    }
 
-fn candidates(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    policy: &CoinPolicy,
-    pool: i64,
-    now: i64,
-) -> Result<Vec<Row>, WalletError> {
-    use unspent_model::wallet::select::Method;
-    let tip = wallet.tip();
-    let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
-    let args = [
-        Arg::Int(wallet.id),
-        Arg::Int(now),
-        height_arg(deep)?,
-        height_arg(maturity::mature_up_to(tip))?,
-        Arg::Flag(policy.own_change),
-        Arg::Text(Status::Published.name()),
-        Arg::Flag(policy.pending_chaining),
-        Arg::Text(Status::Pending.name()),
-        Arg::OptText(policy.account.as_deref()),
-        Arg::Int(pool),
-    ];
-    let by_age = policy.strategy == Strategy::Only(Method::OldestFirst);
-    let both = if by_age { BY_AGE } else { BY_AMOUNT };
-    let sql = match tx.backend() {
-        Backend::Sqlite => both.sqlite,
-        Backend::Postgres => both.postgres,
-    };
-    Ok(tx.query(sql, &args)?)
+    fn candidates(&self, tx: &mut Tx<'_>, pool: i64) -> Result<Vec<Row>, WalletError> {
+        let (policy, tip) = (self.policy, self.wallet.tip());
+        let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
+        let args = [
+            Arg::Int(self.wallet.id),
+            Arg::Int(self.now),
+            height_arg(deep)?,
+            height_arg(maturity::mature_up_to(tip))?,
+            Arg::Flag(policy.own_change),
+            Arg::Text(Status::Published.name()),
+            Arg::Flag(policy.pending_chaining),
+            Arg::Text(Status::Pending.name()),
+            Arg::OptText(policy.account.as_deref()),
+            Arg::Int(pool),
+        ];
+        let by_age = policy.strategy == Strategy::Only(Method::OldestFirst);
+        let both = if by_age { BY_AGE } else { BY_AMOUNT };
+        let sql = match tx.backend() {
+            Backend::Sqlite => both.sqlite,
+            Backend::Postgres => both.postgres,
+        };
+        Ok(tx.query(sql, &args)?)
+    }
+
+    /// Coins asked for by name. They must be live, mature, unspent and not held by somebody else.
+    fn required(
+        &self,
+        tx: &mut Tx<'_>,
+        lock: Option<LockId>,
+    ) -> Result<Vec<ChosenCoin>, WalletError> {
+        let require = &self.policy.require;
+        let names: Vec<Outpoint> = require.iter().map(|coin| model_outpoint(*coin)).collect();
+        let keys = [
+            Column::blobs(names.iter().map(|coin| coin.tx.0)),
+            Column::ints(names.iter().map(|coin| i64::from(coin.index))),
+        ];
+        let scalars = [Arg::Int(self.wallet.id), Arg::Int(self.now)];
+        let mut found = HashMap::new();
+        for row in tx.query_set(NAMED, &scalars, &keys)? {
+            if let Some(coin) = self.spendable(&row, lock)? {
+                found.insert(coin.outpoint, coin);
+            }
+        }
+        let mut coins = Vec::new();
+        for name in require.iter().collect::<BTreeSet<_>>() {
+            coins.push(found.get(name).copied().ok_or(WalletError::CoinNotFound(*name))?);
+        }
+        Ok(coins)
+    }
+
+    fn spendable(
+        &self,
+        row: &Row,
+        lock: Option<LockId>,
+    ) -> Result<Option<ChosenCoin>, WalletError> {
+        let coin = candidate(row, true)?;
+        if let Some(holder) = opt_lock(row, "external_lock_id")?
+            && Some(holder) != lock
+        {
+            let expires_at = row.int("expires_at")?;
+            return Err(WalletError::AlreadyLeased { coin: coin.outpoint, holder, expires_at });
+        }
+        let spender = opt_txid(row, "spent_by")?;
+        let is_unspent = spender.is_none() || spender == self.replaces;
+        let height = row.opt_natural("block_height")?;
+        let is_ripe =
+            !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, self.wallet.tip());
+        Ok((status(row)?.is_live() && is_unspent && is_ripe).then_some(coin))
+    }
 }
 
 fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
@@ -392,44 +432,4 @@ fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
         age: row.opt_natural("block_height")?.unwrap_or(u64::MAX),
         required,
     })
-}
-
-/// Coins asked for by name. They must be live, mature, unspent and not held by somebody else.
-fn required(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    policy: &CoinPolicy,
-    lock: Option<LockId>,
-    replaces: Option<TxId>,
-    now: i64,
-) -> Result<Vec<ChosenCoin>, WalletError> {
-    let names: Vec<Outpoint> = policy.require.iter().map(|coin| model_outpoint(*coin)).collect();
-    let keys = [
-        Column::blobs(names.iter().map(|coin| coin.tx.0)),
-        Column::ints(names.iter().map(|coin| i64::from(coin.index))),
-    ];
-    let rows = tx.query_set(NAMED, &[Arg::Int(wallet.id), Arg::Int(now)], &keys)?;
-    let mut found = HashMap::new();
-    for row in rows {
-        let coin = candidate(&row, true)?;
-        if let Some(holder) = opt_lock(&row, "external_lock_id")?
-            && Some(holder) != lock
-        {
-            let expires_at = row.int("expires_at")?;
-            return Err(WalletError::AlreadyLeased { coin: coin.outpoint, holder, expires_at });
-        }
-        let is_live = status(&row)?.is_live();
-        let spender = opt_txid(&row, "spent_by")?;
-        let is_unspent = spender.is_none() || spender == replaces;
-        let height = row.opt_natural("block_height")?;
-        let is_ripe = !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, wallet.tip());
-        if is_live && is_unspent && is_ripe {
-            found.insert(coin.outpoint, coin);
-        }
-    }
-    let mut coins = Vec::new();
-    for name in policy.require.iter().collect::<std::collections::BTreeSet<_>>() {
-        coins.push(found.get(name).copied().ok_or(WalletError::CoinNotFound(*name))?);
-    }
-    Ok(coins)
 }

@@ -3,7 +3,7 @@
 use bitcoin::{OutPoint, Txid};
 use unspent_model::{
     Network, TxId,
-    wallet::{LockId, Refusal, prune::PruneRefusal, select::SelectError},
+    wallet::{LockId, PlanRefusal, prune::PruneRefusal, select::SelectError},
 };
 use unspent_sql::{Failure, OpenError, SqlError};
 
@@ -21,7 +21,7 @@ pub enum WalletError {
     Open(#[from] OpenError),
     /// The planner said no.
     #[error("{}; nothing was changed", shown(.0))]
-    Refused(#[from] Refusal),
+    Refused(#[from] PlanRefusal),
     /// A choice of coins failed.
     #[error("no coins chosen: {0}; nothing was changed")]
     Select(#[from] SelectError),
@@ -165,7 +165,7 @@ impl Failure for WalletError {
 }
 
 /// The model names transactions in wire order; people read them reversed.
-fn shown(refusal: &Refusal) -> String {
+fn shown(refusal: &PlanRefusal) -> String {
     reversed(&refusal.to_string())
 }
 

@@ -6,7 +6,7 @@ use unspent_model::{TxId, wallet::plan::Edge};
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
-    carry::Raws,
+    apply_plan::RawTxs,
     error::WalletError,
     record::Observed,
     room::{Room, WalletId, WalletRow, bitcoin_txid},
@@ -170,7 +170,7 @@ pub(crate) fn follow_clones(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     edges: &[Edge],
-    raws: &Raws,
+    raws: &RawTxs,
 ) -> Result<(), WalletError> {
     if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id)])?.is_none() {
         return Ok(());
@@ -190,7 +190,7 @@ fn unsigned(
     tx: &mut Tx<'_>,
     wallet: i64,
     txid: TxId,
-    raws: &Raws,
+    raws: &RawTxs,
 ) -> Result<Option<Transaction>, WalletError> {
     let stored = match raws.get(&txid) {
         Some(raw) => Some(raw.clone()),

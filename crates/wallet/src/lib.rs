@@ -54,10 +54,10 @@
 //!
 //! Deliberately absent: private keys, a network connection, a clock (time is an argument), threads.
 
+mod apply_plan;
 pub mod audit;
 pub mod balance;
 pub mod block;
-mod carry;
 pub mod choose;
 pub mod coins;
 pub mod descriptor;
@@ -79,6 +79,6 @@ pub mod wallets;
 mod watch;
 
 pub use error::{Kind, WalletError};
-pub use record::{Batch, BlockRef, How, Observed};
+pub use record::{Batch, BlockRef, Observed, TxSource};
 pub use room::{Room, WalletId};
 pub use wallets::{NewAccount, NewWallet};

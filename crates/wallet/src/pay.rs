@@ -21,11 +21,11 @@ use unspent_model::{
 use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
-    choose::{Chosen, CoinPolicy, Wanted, choose_and_lease},
+    choose::{Choosing, Chosen, CoinPolicy, Wanted},
     descriptor::Keychain,
     error::WalletError,
     lease::LeaseTerms,
-    record::{Batch, How, Observed, Recorded},
+    record::{Batch, Observed, Recorded, TxSource},
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
     rows::status,
     wallets::{AddressInfo, Purpose, reveal},
@@ -45,6 +45,19 @@ pub struct Payment {
     pub policy: CoinPolicy,
     /// Account whose change chain is used; the first one when not named.
     pub change_account: Option<String>,
+    /// The lease on the coins.
+    pub terms: LeaseTerms,
+}
+
+/// A replacement to build for a transaction that pays too little.
+#[derive(Clone, Debug)]
+pub struct FeeBump {
+    /// The transaction to replace.
+    pub tx: Txid,
+    /// The fee rate of the replacement.
+    pub rate: Rate,
+    /// Which further coins may be used.
+    pub policy: CoinPolicy,
     /// The lease on the coins.
     pub terms: LeaseTerms,
 }
@@ -98,7 +111,7 @@ impl Room {
         let payment = payment.clone();
         self.door.write(move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            let unsigned = build(tx, &mut row, &payment, None, 0, now)?;
+            let unsigned = build(tx, &mut row, &payment, None, now)?;
             row.save(tx)?;
             Ok(unsigned)
         })
@@ -112,22 +125,22 @@ impl Room {
     pub fn bump(
         &self,
         wallet: WalletId,
-        tx: Txid,
-        rate: Rate,
-        policy: &CoinPolicy,
-        terms: LeaseTerms,
+        bump: &FeeBump,
         now: i64,
     ) -> Result<Unsigned, WalletError> {
-        terms.expires_at(now)?;
-        let policy = policy.clone();
-        self.door.write(move |db| {
-            let mut row = WalletRow::lock(db, wallet)?;
-            let (old, old_fee) = bumpable(db, wallet, tx)?;
-            let (payment, weight) = replacement(db, wallet, &old, rate, &policy, terms)?;
-            let least = old_fee.saturating_add(INCREMENTAL.fee(weight)).saturating_add(1);
-            let replaced = Some(model_txid(tx));
-            let unsigned = build(db, &mut row, &payment, replaced, least, now)?;
-            row.save(db)?;
+        bump.terms.expires_at(now)?;
+        let bump = bump.clone();
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            let (old, old_fee) = bumpable(tx, wallet, bump.tx)?;
+            let payment = replacement(tx, wallet, &old, &bump)?;
+            // BIP 125, rules 3 and 4: more than before, and the relay of the new one paid for. The
+            // old weight stands for the new one's, hence one satoshi more.
+            let relay = INCREMENTAL.fee(old.weight().to_wu());
+            let least_fee = old_fee.saturating_add(relay).saturating_add(1);
+            let replaces = Replaces { txid: model_txid(bump.tx), least_fee };
+            let unsigned = build(tx, &mut row, &payment, Some(replaces), now)?;
+            row.save(tx)?;
             Ok(unsigned)
         })
     }
@@ -151,7 +164,7 @@ impl Room {
             return Err(WalletError::Payment("an input has no signature".into()));
         }
         let txid = tx.compute_txid();
-        let observed = Observed { tx, how: How::Created { lock, force }, fee, label: None };
+        let observed = Observed { tx, source: TxSource::Created { lock, force }, fee, label: None };
         let batch = Batch { txs: vec![observed], ..Batch::default() };
         Ok((txid, self.record_for(wallet, &batch, now)?))
     }
@@ -214,12 +227,18 @@ fn output_weight(script: &ScriptBuf) -> u64 {
     4 * (8 + length + if length < 253 { 1 } else { 3 })
 }
 
+/// What a payment takes the place of, and what it must pay for that.
+#[derive(Clone, Copy)]
+struct Replaces {
+    txid: TxId,
+    least_fee: u64,
+}
+
 fn build(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     payment: &Payment,
-    replaces: Option<TxId>,
-    min_fee: u64,
+    replaces: Option<Replaces>,
     now: i64,
 ) -> Result<Unsigned, WalletError> {
     let change = change_address(tx, wallet, payment.change_account.as_deref())?;
@@ -231,21 +250,22 @@ fn build(
         target: payment.outputs.iter().map(|(_, sats)| sats).sum(),
         base_weight: OVERHEAD_WEIGHT + count + outputs,
         rate: payment.rate,
-        min_fee,
+        min_fee: replaces.map_or(0, |old| old.least_fee),
         change: ChangePolicy {
             weight: output_weight(&change.script),
             spend_weight,
             min: change.script.minimal_non_dust().to_sat(),
         },
     };
-    let (policy, terms) = (&payment.policy, &payment.terms);
-    let chosen = choose_and_lease(tx, wallet, &wanted, policy, terms, replaces, now)?;
+    let (policy, replaces) = (&payment.policy, replaces.map(|old| old.txid));
+    let choosing = Choosing { wallet, wanted, policy, replaces, now };
+    let chosen = choosing.lease(tx, &payment.terms)?;
     let (unsigned, change_output) = assemble(wallet, payment, &chosen, &change.script);
     let mut psbt = Psbt::from_unsigned_tx(unsigned)
         .map_err(|error| WalletError::Payment(error.to_string()))?;
     explain_inputs(tx, wallet, &mut psbt)?;
     explain_outputs(tx, wallet, &mut psbt)?;
-    let held_until = terms.expires_at(now)?;
+    let held_until = payment.terms.expires_at(now)?;
     Ok(Unsigned { psbt, chosen, change_output, held_until })
 }
 
@@ -393,10 +413,8 @@ fn replacement(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     old: &Transaction,
-    rate: Rate,
-    policy: &CoinPolicy,
-    terms: LeaseTerms,
-) -> Result<(Payment, u64), WalletError> {
+    bump: &FeeBump,
+) -> Result<Payment, WalletError> {
     let mut outputs = Vec::new();
     for output in &old.output {
         let hash = crate::descriptor::script_hash(&output.script_pubkey);
@@ -409,14 +427,13 @@ fn replacement(
     if outputs.is_empty() {
         return Err(WalletError::Payment("it pays nobody but our own change".into()));
     }
-    let mut policy = policy.clone();
+    let mut policy = bump.policy.clone();
     let ours: HashSet<OutPoint> = old.input.iter().map(|input| input.previous_output).collect();
     policy.require.extend(ours);
-    // A replacement must not bring in new unconfirmed inputs.
+    // BIP 125, rule 2: a replacement must not bring in new unconfirmed inputs.
     policy.own_change = false;
     policy.pending_chaining = false;
-    let payment = Payment { outputs, rate, policy, change_account: None, terms };
-    Ok((payment, old.weight().to_wu()))
+    Ok(Payment { outputs, rate: bump.rate, policy, change_account: None, terms: bump.terms })
 }
 
 /// The name of a PSBT's transaction, for people.

@@ -18,7 +18,7 @@ use unspent_model::{
 use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
-    carry::write_lines,
+    apply_plan::write_lines,
     error::WalletError,
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, sql_int},
     rows::{status, txid},

@@ -3,7 +3,7 @@
 //! A batch is atomic with the wallet's tip: either all of it is recorded or nothing is. Recording
 //! the same again changes nothing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
@@ -13,13 +13,14 @@ use unspent_model::{
 use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
-    carry::{Raws, carry},
+    apply_plan::{RawTxs, apply_plan},
+    descriptor::script_hash,
     error::WalletError,
     labels,
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
-    route::{Owner, Parsed, Routes, route},
-    wallets::{Fresh, extend, mark_used},
+    route::{Owner, Routes, SeenTx, route},
+    wallets::{DerivedScript, extend, mark_used},
     watch::Watch,
 };
 
@@ -34,9 +35,10 @@ pub struct BlockRef {
     pub time: u32,
 }
 
-/// How a transaction came to be seen.
+/// Where a transaction comes from. It decides what is believed of it: a block settles it, a node's
+/// mempool vouches for it, hearsay does neither.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum TxSource {
     /// Made here; its leases may be those of `lock`, others only by `force`.
     Created {
         /// Whose leases it may use.
@@ -57,8 +59,8 @@ pub enum How {
 pub struct Observed {
     /// The transaction.
     pub tx: Transaction,
-    /// How it was seen.
-    pub how: How,
+    /// Where it comes from.
+    pub source: TxSource,
     /// Its fee where the teller knows it.
     pub fee: Option<u64>,
     /// A label to give it.
@@ -67,8 +69,8 @@ pub struct Observed {
 
 impl Observed {
     /// A transaction without further news about it.
-    pub fn new(tx: Transaction, how: How) -> Self {
-        Self { tx, how, fee: None, label: None }
+    pub fn new(tx: Transaction, source: TxSource) -> Self {
+        Self { tx, source, fee: None, label: None }
     }
 }
 
@@ -85,8 +87,8 @@ pub struct Batch {
 
 impl Batch {
     /// One transaction.
-    pub fn one(tx: Transaction, how: How) -> Self {
-        Self { txs: vec![Observed::new(tx, how)], ..Self::default() }
+    pub fn one(tx: Transaction, source: TxSource) -> Self {
+        Self { txs: vec![Observed::new(tx, source)], ..Self::default() }
     }
 }
 
@@ -163,7 +165,7 @@ impl Room {
     fn one_event(&self, wallet: WalletId, event: Event, now: i64) -> Result<(), WalletError> {
         self.door.write(move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            carry(tx, &mut row, std::slice::from_ref(&event), &Raws::new(), now)?;
+            apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
             row.save(tx)
         })
     }
@@ -177,29 +179,25 @@ pub(crate) fn record(
     now: i64,
 ) -> Result<Recorded, WalletError> {
     let needs_chain =
-        batch.tip.is_some() || batch.txs.iter().any(|t| matches!(t.how, How::Block(..)));
+        batch.tip.is_some() || batch.txs.iter().any(|t| matches!(t.source, TxSource::Block(..)));
     if needs_chain {
         lock_room(tx)?;
         check_blocks(tx, batch)?;
     }
     batch.txs.iter().try_for_each(|observed| check_money(&observed.tx))?;
-    let parsed: Vec<Parsed<'_>> =
-        batch.txs.iter().map(|seen| Parsed::new(&seen.tx, seen.tx.compute_txid())).collect();
+    let txs: Vec<SeenTx<'_>> = batch.txs.iter().map(seen_tx).collect();
     let allowed = move |wallet: WalletId| only.is_none_or(|only| only == wallet);
-    let mut routes = route(tx, &parsed, &Watch::off(), &allowed)?;
+    let routes = route(tx, &txs, &Watch::off(), &allowed)?;
     let mut rows = lock_all(tx, routes.concerned.keys().copied())?;
     if let Some(wallet) = only {
-        all_concern(&parsed, &routes, wallet)?;
+        all_concern(&txs, &routes, wallet)?;
         rows.entry(wallet).or_insert(WalletRow::lock(tx, wallet)?);
     } else {
-        still_the_same(tx, &parsed, &routes)?;
+        still_the_same(tx, &txs, &routes)?;
     }
-    let sightings: Vec<Sighted<'_>> = batch.txs.iter().zip(&parsed).map(Sighted::of).collect();
-    let mut done = Recorded::default();
-    let wallets: Vec<WalletId> = rows.keys().copied().collect();
-    for wallet in wallets {
-        let Some(row) = rows.get_mut(&wallet) else { continue };
-        record_in(tx, row, &sightings, &mut routes, &mut done, now)?;
+    let mut recording = Recording { txs: &txs, routes, done: Recorded::default(), now };
+    for row in rows.values_mut() {
+        recording.record_in(tx, row)?;
         for observed in &batch.txs {
             labels::label_new(tx, row, observed)?;
         }
@@ -208,142 +206,143 @@ pub(crate) fn record(
         }
         row.save(tx)?;
     }
-    Ok(done)
+    Ok(recording.done)
 }
 
-/// A transaction with everything one wallet's plan needs to know of it.
-pub(crate) struct Sighted<'b> {
-    pub(crate) parsed: &'b Parsed<'b>,
-    pub(crate) how: How,
-    pub(crate) fee: Option<u64>,
+fn seen_tx(observed: &Observed) -> SeenTx<'_> {
+    let (tx, txid) = (&observed.tx, observed.tx.compute_txid());
+    SeenTx { fee: observed.fee, ..SeenTx::new(tx, txid, observed.source) }
 }
 
-impl<'b> Sighted<'b> {
-    fn of((observed, parsed): (&Observed, &'b Parsed<'b>)) -> Self {
-        Self { parsed, how: observed.how, fee: observed.fee }
-    }
+/// A batch on its way into the wallets, one after the other.
+pub(crate) struct Recording<'b> {
+    pub(crate) txs: &'b [SeenTx<'b>],
+    pub(crate) routes: Routes,
+    pub(crate) done: Recorded,
+    pub(crate) now: i64,
 }
 
-/// Records for one locked wallet: extends its chains until nothing new is found, then plans.
-pub(crate) fn record_in(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    sightings: &[Sighted<'_>],
-    routes: &mut Routes,
-    done: &mut Recorded,
-    now: i64,
-) -> Result<(), WalletError> {
-    let id = WalletId(wallet.id);
-    widen(tx, wallet, sightings, routes)?;
-    let Some(places) = routes.concerned.get(&id) else { return Ok(()) };
-    let concerned = places.iter().filter_map(|at| sightings.get(*at));
-    let settled = settled(tx, id, concerned.clone().map(|sighted| sighted.parsed.txid))?;
-    let concerned: Vec<&Sighted<'_>> =
-        concerned.filter(|sighted| !settled.contains(&sighted.parsed.txid)).collect();
-    let mut raws = Raws::new();
-    let mut events = Vec::with_capacity(concerned.len());
-    for sighted in concerned {
-        raws.insert(sighted.parsed.txid, encode::serialize(sighted.parsed.tx));
-        events.push(Event::Seen(Box::new(seen(sighted, routes, id))));
-    }
-    let plan = carry(tx, wallet, &events, &raws, now)?;
-    done.wallets.insert(id);
-    done.new_txs += plan.new_txs.len();
-    done.changed_txs += plan.changed_txs.len();
-    done.new_coins += plan.new_coins.len();
-    Ok(())
-}
-
-/// A used address extends its chain; the batch is then matched against the new scripts, until none
-/// of them is paid.
-fn widen(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    sightings: &[Sighted<'_>],
-    routes: &mut Routes,
-) -> Result<(), WalletError> {
-    let id = WalletId(wallet.id);
-    let paid: BTreeSet<[u8; 32]> =
-        sightings.iter().flat_map(|sighted| sighted.parsed.scripts.iter().copied()).collect();
-    let owners = routes.owners.values().flatten().copied();
-    let mut used: Vec<Owner> = owners.filter(|owner| owner.wallet == id).collect();
-    let mut widened = false;
-    while !used.is_empty() {
-        mark_used(tx, wallet, used.iter().map(|owner| owner.address).collect())?;
-        let mut highest: HashMap<i64, u32> = HashMap::new();
-        for owner in &used {
-            let best = highest.entry(owner.keychain).or_insert(owner.index);
-            *best = (*best).max(owner.index);
+impl Recording<'_> {
+    /// Records for one locked wallet: extends its chains until nothing new is found, then plans.
+    pub(crate) fn record_in(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: &mut WalletRow,
+    ) -> Result<(), WalletError> {
+        let id = WalletId(wallet.id);
+        self.widen(tx, wallet)?;
+        let Some(places) = self.routes.concerned.get(&id) else { return Ok(()) };
+        let concerned = places.iter().filter_map(|at| self.txs.get(*at));
+        let settled = settled(tx, id, concerned.clone().map(|seen| seen.txid))?;
+        let concerned = concerned.filter(|seen| !settled.contains(&seen.txid));
+        let mut raws = RawTxs::new();
+        let mut events = Vec::new();
+        for seen in concerned {
+            raws.insert(seen.txid, encode::serialize(seen.tx));
+            events.push(Event::Seen(Box::new(self.fact(seen, id))));
         }
-        used.clear();
-        for (chain, index) in highest {
-            for fresh in extend(tx, wallet, chain, Some(index), 0)? {
-                let hash = crate::descriptor::script_hash(&fresh.script);
-                if paid.contains(&hash) {
-                    let owner = owner_of(&fresh, id);
-                    routes.owners.entry(hash).or_default().push(owner);
-                    used.push(owner);
-                    widened = true;
+        let plan = apply_plan(tx, wallet, &events, &raws, self.now)?;
+        self.done.wallets.insert(id);
+        self.done.new_txs += plan.new_txs.len();
+        self.done.changed_txs += plan.changed_txs.len();
+        self.done.new_coins += plan.new_coins.len();
+        Ok(())
+    }
+
+    /// A used address extends its chain; the batch is then matched against the new scripts, until
+    /// none of them is paid.
+    fn widen(&mut self, tx: &mut Tx<'_>, wallet: &mut WalletRow) -> Result<(), WalletError> {
+        let id = WalletId(wallet.id);
+        let owners = self.routes.owners.values().flatten().copied();
+        let mut used: Vec<Owner> = owners.filter(|owner| owner.wallet == id).collect();
+        if used.is_empty() {
+            return Ok(());
+        }
+        let paid: HashSet<[u8; 32]> =
+            self.txs.iter().flat_map(|seen| seen.scripts.iter().copied()).collect();
+        let mut widened = false;
+        while !used.is_empty() {
+            mark_used(tx, wallet, used.iter().map(|owner| owner.address).collect())?;
+            let highest = highest_used(&used);
+            used.clear();
+            for (chain, index) in highest {
+                for fresh in extend(tx, wallet, chain, Some(index), 0)? {
+                    let hash = script_hash(&fresh.script);
+                    if paid.contains(&hash) {
+                        let owner = owner_of(&fresh, id);
+                        self.routes.owners.entry(hash).or_default().push(owner);
+                        used.push(owner);
+                        widened = true;
+                    }
                 }
             }
         }
-    }
-    if widened {
-        // Rebuilding is rare: only when a payment jumped beyond the gap.
-        let batch: Vec<&Parsed<'_>> = sightings.iter().map(|sighted| sighted.parsed).collect();
-        routes.concern_again(&batch);
-    }
-    Ok(())
-}
-
-fn owner_of(fresh: &Fresh, wallet: WalletId) -> Owner {
-    Owner { wallet, address: fresh.address, keychain: fresh.keychain, index: fresh.index }
-}
-
-fn seen(sighted: &Sighted<'_>, routes: &Routes, wallet: WalletId) -> Seen {
-    let parsed = sighted.parsed;
-    let outputs = (0_u32..).zip(parsed.tx.output.iter().zip(&parsed.scripts));
-    let credits = outputs.filter_map(|(index, (output, script))| {
-        let owners = routes.owners.get(script)?;
-        let owner = owners.iter().find(|owner| owner.wallet == wallet)?;
-        Some((index, output.value.to_sat(), owner.address))
-    });
-    let (how, lock, force) = match sighted.how {
-        How::Created { lock, force } => (Sighting::Created, lock, force),
-        How::Relayed => (Sighting::Relayed, None, true),
-        How::Mempool => (Sighting::Mempool, None, true),
-        How::Block(block, position) => {
-            (Sighting::Block(Confirmation { height: block.height, position }), None, true)
+        if widened {
+            // Rebuilding is rare: only when a payment jumped beyond the gap.
+            self.routes.concern_again(self.txs);
         }
-    };
-    Seen {
-        txid: parsed.txid,
-        inputs: parsed.inputs.clone(),
-        output_total: parsed.tx.output.iter().map(|output| output.value.to_sat()).sum(),
-        fee: sighted.fee,
-        is_coinbase: parsed.is_coinbase,
-        credits: credits.collect(),
-        how,
-        lock,
-        force,
+        Ok(())
     }
+
+    /// What the planner is told of a transaction: for this wallet, only its own outputs are coins.
+    fn fact(&self, seen: &SeenTx<'_>, wallet: WalletId) -> Seen {
+        let outputs = (0_u32..).zip(seen.tx.output.iter().zip(&seen.scripts));
+        let credits = outputs.filter_map(|(index, (output, script))| {
+            let owners = self.routes.owners.get(script)?;
+            let owner = owners.iter().find(|owner| owner.wallet == wallet)?;
+            Some((index, output.value.to_sat(), owner.address))
+        });
+        // Leases bind only whoever makes a transaction here: what others made has happened.
+        let (how, lock, force) = match seen.source {
+            TxSource::Created { lock, force } => (Sighting::Created, lock, force),
+            TxSource::Relayed => (Sighting::Relayed, None, true),
+            TxSource::Mempool => (Sighting::Mempool, None, true),
+            TxSource::Block(block, position) => {
+                (Sighting::Block(Confirmation { height: block.height, position }), None, true)
+            }
+        };
+        Seen {
+            txid: seen.txid,
+            inputs: seen.inputs.clone(),
+            output_total: seen.tx.output.iter().map(|output| output.value.to_sat()).sum(),
+            fee: seen.fee,
+            is_coinbase: seen.is_coinbase,
+            credits: credits.collect(),
+            how,
+            lock,
+            force,
+        }
+    }
+}
+
+fn highest_used(owners: &[Owner]) -> HashMap<i64, u32> {
+    let mut highest: HashMap<i64, u32> = HashMap::new();
+    for owner in owners {
+        let best = highest.entry(owner.keychain).or_insert(owner.index);
+        *best = (*best).max(owner.index);
+    }
+    highest
+}
+
+fn owner_of(fresh: &DerivedScript, wallet: WalletId) -> Owner {
+    Owner { wallet, address: fresh.address, keychain: fresh.keychain, index: fresh.index }
 }
 
 fn lock_all(
     tx: &mut Tx<'_>,
     wallets: impl Iterator<Item = WalletId>,
-) -> Result<std::collections::BTreeMap<WalletId, WalletRow>, WalletError> {
+) -> Result<BTreeMap<WalletId, WalletRow>, WalletError> {
     wallets.map(|wallet| Ok((wallet, WalletRow::lock(tx, wallet)?))).collect()
 }
 
-fn all_concern(batch: &[Parsed<'_>], routes: &Routes, wallet: WalletId) -> Result<(), WalletError> {
+fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Result<(), WalletError> {
     let ours = routes.concerned.get(&wallet);
     let stranger = batch
         .iter()
         .enumerate()
         .find(|(place, _)| !ours.is_some_and(|places| places.contains(place)));
     match stranger {
-        Some((_, parsed)) => Err(WalletError::NotOurs(bitcoin_txid(parsed.txid))),
+        Some((_, seen)) => Err(WalletError::NotOurs(bitcoin_txid(seen.txid))),
         None => Ok(()),
     }
 }
@@ -351,7 +350,7 @@ fn all_concern(batch: &[Parsed<'_>], routes: &Routes, wallet: WalletId) -> Resul
 /// Between routing and locking another writer may have given a wallet an interest in the batch.
 fn still_the_same(
     tx: &mut Tx<'_>,
-    batch: &[Parsed<'_>],
+    batch: &[SeenTx<'_>],
     routes: &Routes,
 ) -> Result<(), WalletError> {
     if tx.backend() == unspent_sql::Backend::Sqlite {
@@ -394,9 +393,9 @@ pub(crate) fn store_block(tx: &mut Tx<'_>, block: &BlockRef) -> Result<(), Walle
 
 /// Every block that the batch speaks of must be stored as it says, or be named to be stored.
 fn check_blocks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), WalletError> {
-    let seen = batch.txs.iter().filter_map(|observed| match observed.how {
-        How::Block(block, _) => Some(block),
-        How::Created { .. } | How::Relayed | How::Mempool => None,
+    let seen = batch.txs.iter().filter_map(|observed| match observed.source {
+        TxSource::Block(block, _) => Some(block),
+        TxSource::Created { .. } | TxSource::Relayed | TxSource::Mempool => None,
     });
     let mut wanted: Vec<BlockRef> = seen.chain(batch.tip).collect();
     wanted.extend(&batch.blocks);

@@ -14,8 +14,8 @@ use unspent_model::{
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
+    apply_plan::{RawTxs, apply_plan, write_lines},
     block::tip,
-    carry::{Raws, carry, write_lines},
     error::WalletError,
     prune::unsettle,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
@@ -193,7 +193,7 @@ fn disconnect_step(
     let count = txs.values().map(|list| list.len() as u64).sum();
     for wallet in wallets {
         let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
-        detach(tx, wallet, from, list, below, now)?;
+        Detach { wallet, from, below, now }.run(tx, list)?;
     }
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
     Ok(Disconnected { blocks, txs: count, steps: 1 })
@@ -216,7 +216,7 @@ fn rewind_step(
     let txs = confirmed(tx, CONFIRMED_ONE, &args)?;
     let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
     let below = below(tx, from)?;
-    detach(tx, wallet, from, list, below, now)?;
+    Detach { wallet, from, below, now }.run(tx, list)?;
     Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
 }
 
@@ -257,38 +257,48 @@ fn confirmed(
 }
 
 /// Takes one wallet's transactions off the chain from a height on, and moves its cursor.
-fn detach(
-    tx: &mut Tx<'_>,
+struct Detach {
     wallet: WalletId,
     from: u64,
-    txs: &[Detached],
+    /// The block below, where the wallet stands afterwards.
     below: Option<(u64, BlockHash)>,
     now: i64,
-) -> Result<(), WalletError> {
-    let mut row = WalletRow::lock(tx, wallet)?;
-    let scope = [Arg::Int(sql_int(from)?), Arg::Int(wallet.0)];
-    if !txs.is_empty() {
+}
+
+impl Detach {
+    fn run(&self, tx: &mut Tx<'_>, txs: &[Detached]) -> Result<(), WalletError> {
+        let mut row = WalletRow::lock(tx, self.wallet)?;
+        if !txs.is_empty() {
+            self.clear(tx, &mut row)?;
+        }
+        let lines: Vec<Line> = txs.iter().map(line).collect();
+        write_lines(tx, &mut row, &lines, self.now)?;
+        // Coinbases first: what hangs on them is dead before anything is looked at that may live.
+        let (orphans, others): (Vec<&Detached>, Vec<&Detached>) =
+            txs.iter().partition(|detached| detached.is_coinbase);
+        let gone = orphans.iter().map(|detached| Event::Gone(detached.txid));
+        let loose = others.iter().map(|detached| Event::Detached(detached.txid));
+        let events: Vec<Event> = gone.chain(loose).collect();
+        if !events.is_empty() {
+            apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
+        }
+        unsettle(tx, self.wallet, self.from)?;
+        if row.tip().is_some_and(|tip| tip >= self.from) {
+            row.scanned = self.below;
+        }
+        row.save(tx)
+    }
+
+    /// One statement for all of them, before the plan: it must find them unconfirmed.
+    fn clear(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<(), WalletError> {
+        let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
         let unspent = tx.one(UNSPENT_ONE, &scope)?;
         row.confirmed_amount -= unspent.int("sats")?;
         row.confirmed_coins -= unspent.int("coins")?;
-        let clear = [scope[0], scope[1], Arg::Text(Status::Orphaned.name())];
-        tx.execute(CLEAR_ONE, &clear)?;
+        let [from, wallet] = scope;
+        tx.execute(CLEAR_ONE, &[from, wallet, Arg::Text(Status::Orphaned.name())])?;
+        Ok(())
     }
-    let lines: Vec<Line> = txs.iter().map(line).collect();
-    write_lines(tx, &mut row, &lines, now)?;
-    let (orphans, others): (Vec<&Detached>, Vec<&Detached>) =
-        txs.iter().partition(|detached| detached.is_coinbase);
-    let gone = orphans.iter().map(|detached| Event::Gone(detached.txid));
-    let loose = others.iter().map(|detached| Event::Detached(detached.txid));
-    let events: Vec<Event> = gone.chain(loose).collect();
-    if !events.is_empty() {
-        carry(tx, &mut row, &events, &Raws::new(), now)?;
-    }
-    unsettle(tx, wallet, from)?;
-    if row.tip().is_some_and(|tip| tip >= from) {
-        row.scanned = below;
-    }
-    row.save(tx)
 }
 
 fn line(detached: &Detached) -> Line {

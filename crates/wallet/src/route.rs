@@ -13,27 +13,34 @@ use unspent_sql::{Column, Row, Set, SqlError, Tx};
 use crate::{
     descriptor::script_hash,
     error::WalletError,
+    record::TxSource,
     room::{WalletId, model_outpoint, model_txid},
     rows::{prevout, txid},
     watch::Watch,
 };
 
-/// A transaction, taken apart as far as routing needs.
-pub(crate) struct Parsed<'t> {
+/// A transaction that was seen, taken apart as far as routing and planning need.
+pub(crate) struct SeenTx<'t> {
     pub(crate) tx: &'t Transaction,
     pub(crate) txid: TxId,
+    pub(crate) source: TxSource,
+    pub(crate) fee: Option<u64>,
+    /// What it spends; nothing for a coinbase, whose one input names no output.
     pub(crate) inputs: Vec<Outpoint>,
+    /// The hash of each output's script, by which owners are found.
     pub(crate) scripts: Vec<[u8; 32]>,
     pub(crate) is_coinbase: bool,
 }
 
-impl<'t> Parsed<'t> {
-    pub(crate) fn new(tx: &'t Transaction, txid: Txid) -> Self {
+impl<'t> SeenTx<'t> {
+    pub(crate) fn new(tx: &'t Transaction, txid: Txid, source: TxSource) -> Self {
         let is_coinbase = tx.is_coinbase();
         let inputs = tx.input.iter().map(|input| model_outpoint(input.previous_output));
         Self {
             tx,
             txid: model_txid(txid),
+            source,
+            fee: None,
             inputs: if is_coinbase { Vec::new() } else { inputs.collect() },
             scripts: tx.output.iter().map(|output| script_hash(&output.script_pubkey)).collect(),
             is_coinbase,
@@ -103,12 +110,12 @@ const BY_TXID: Set = Set {
 /// watch can't rule out.
 pub(crate) fn route(
     tx: &mut Tx<'_>,
-    batch: &[Parsed<'_>],
+    batch: &[SeenTx<'_>],
     watch: &Watch,
     allowed: &dyn Fn(WalletId) -> bool,
 ) -> Result<Routes, WalletError> {
     let mut routes = Routes::default();
-    let paid = batch.iter().flat_map(|parsed| parsed.tx.output.iter().zip(&parsed.scripts));
+    let paid = batch.iter().flat_map(|seen| seen.tx.output.iter().zip(&seen.scripts));
     let scripts: HashSet<[u8; 32]> = paid
         .filter(|(output, _)| watch.may_hold_script(&output.script_pubkey))
         .map(|(_, hash)| *hash)
@@ -134,10 +141,10 @@ struct Interest {
 
 fn stored_interest(
     tx: &mut Tx<'_>,
-    batch: &[Parsed<'_>],
+    batch: &[SeenTx<'_>],
     watch: &Watch,
 ) -> Result<Interest, WalletError> {
-    let inputs = batch.iter().flat_map(|parsed| parsed.inputs.iter().copied());
+    let inputs = batch.iter().flat_map(|seen| seen.inputs.iter().copied());
     let inputs: HashSet<Outpoint> = inputs.filter(|input| watch.may_name(&input.tx)).collect();
     let keys = [
         Column::blobs(inputs.iter().map(|input| input.tx.0)),
@@ -150,7 +157,7 @@ fn stored_interest(
             found.outpoints.entry(prevout(&row)?).or_default().insert(wallet);
         }
     }
-    let names = batch.iter().map(|parsed| parsed.txid).filter(|txid| watch.may_name(txid));
+    let names = batch.iter().map(|seen| seen.txid).filter(|txid| watch.may_name(txid));
     let names = [Column::blobs(names.map(|txid| txid.0))];
     for row in tx.query_set(BY_TXID, &[], &names)? {
         let wallet = WalletId(row.int("wallet_id")?);
@@ -160,28 +167,27 @@ fn stored_interest(
 }
 
 impl Routes {
-    fn stored_concerns(&mut self, batch: &[Parsed<'_>], stored: Interest) {
-        for (place, parsed) in batch.iter().enumerate() {
-            let by_txid = stored.txs.get(&parsed.txid).into_iter().flatten();
-            let by_input = parsed.inputs.iter().filter_map(|input| stored.outpoints.get(input));
+    fn stored_concerns(&mut self, batch: &[SeenTx<'_>], stored: Interest) {
+        for (place, seen) in batch.iter().enumerate() {
+            let by_txid = stored.txs.get(&seen.txid).into_iter().flatten();
+            let by_input = seen.inputs.iter().filter_map(|input| stored.outpoints.get(input));
             let wallets: Vec<WalletId> = by_txid.chain(by_input.flatten()).copied().collect();
             for wallet in wallets {
                 self.concerned.entry(wallet).or_default().insert(place);
             }
         }
-        let all: Vec<&Parsed<'_>> = batch.iter().collect();
-        self.concern_again(&all);
+        self.concern_again(batch);
     }
 
     /// Adds what follows from the batch itself: payments, spends of those payments, and conflicts
     /// between members; repeated until nothing new is found.
-    pub(crate) fn concern_again(&mut self, batch: &[&Parsed<'_>]) {
+    pub(crate) fn concern_again(&mut self, batch: &[SeenTx<'_>]) {
         let mut interest: HashMap<Outpoint, BTreeSet<WalletId>> = HashMap::new();
-        for (place, parsed) in batch.iter().enumerate() {
-            for (index, script) in (0_u32..).zip(&parsed.scripts) {
+        for (place, seen) in batch.iter().enumerate() {
+            for (index, script) in (0_u32..).zip(&seen.scripts) {
                 for owner in self.owners.get(script).into_iter().flatten() {
                     self.concerned.entry(owner.wallet).or_default().insert(place);
-                    let coin = Outpoint::new(parsed.txid, index);
+                    let coin = Outpoint::new(seen.txid, index);
                     interest.entry(coin).or_default().insert(owner.wallet);
                 }
             }
@@ -193,8 +199,8 @@ impl Routes {
                     grew |= interest.entry(*input).or_default().insert(*wallet);
                 }
             }
-            for (place, parsed) in batch.iter().enumerate() {
-                for wallet in parsed.inputs.iter().filter_map(|i| interest.get(i)).flatten() {
+            for (place, seen) in batch.iter().enumerate() {
+                for wallet in seen.inputs.iter().filter_map(|i| interest.get(i)).flatten() {
                     grew |= self.concerned.entry(*wallet).or_default().insert(place);
                 }
             }

@@ -215,8 +215,8 @@ impl Room {
             ];
             tx.execute(INSERT_WALLET, &args)?;
             let mut wallet = WalletRow::lock(tx, WalletId(id))?;
-            for (name, chains) in &accounts {
-                add_account(tx, &mut wallet, name, chains)?;
+            for account in &accounts {
+                add_account(tx, &mut wallet, account)?;
             }
             wallet.save(tx)?;
             Ok(WalletId(id))
@@ -229,10 +229,10 @@ impl Room {
     ///
     /// As for [`Room::create_wallet`].
     pub fn add_account(&self, wallet: WalletId, new: &NewAccount) -> Result<(), WalletError> {
-        let (name, chains) = parsed(new, self.bitcoin_network())?;
+        let account = parsed(new, self.bitcoin_network())?;
         self.door.write(move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            add_account(tx, &mut row, &name, &chains)?;
+            add_account(tx, &mut row, &account)?;
             row.save(tx)
         })
     }
@@ -251,9 +251,14 @@ impl Room {
             let mut row = WalletRow::lock(tx, wallet)?;
             let account = account_row(tx, &mut row, "imported")?;
             let chain = row.new_id();
-            let text = format!("raw({})", script.to_hex_string());
-            let weight = guessed_input_weight(&script);
-            insert_keychain(tx, &row, chain, account, Purpose::Imported, &text, weight)?;
+            let new = NewKeychain {
+                id: chain,
+                account,
+                purpose: Purpose::Imported,
+                descriptor: format!("raw({})", script.to_hex_string()),
+                weight: guessed_input_weight(&script),
+            };
+            new.insert(tx, &row)?;
             insert_scripts(tx, &mut row, chain, 0, std::slice::from_ref(&script))?;
             let moved = [Arg::Int(row.id), Arg::Int(chain), Arg::Int(1), Arg::OptInt(None)];
             tx.execute(MOVE_KEYCHAIN, &[&moved[..], &[Arg::Int(1)]].concat())?;
@@ -365,9 +370,13 @@ impl Room {
     }
 }
 
-type Parsed = (String, Vec<(Purpose, Keychain)>);
+/// An account whose descriptors have been read, each with what its chain is for.
+struct ParsedAccount {
+    name: String,
+    chains: Vec<(Purpose, Keychain)>,
+}
 
-fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<Parsed, WalletError> {
+fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, WalletError> {
     check_name(&new.name)?;
     let mut chains = Keychain::parse(&new.receive, network)?;
     if let Some(change) = &new.change {
@@ -379,7 +388,8 @@ fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<Parsed, WalletE
         chains.extend(more);
     }
     let purposes = [Purpose::Receive, Purpose::Change];
-    Ok((new.name.clone(), purposes.into_iter().zip(chains).collect()))
+    let chains = purposes.into_iter().zip(chains).collect();
+    Ok(ParsedAccount { name: new.name.clone(), chains })
 }
 
 fn check_name(name: &str) -> Result<(), WalletError> {
@@ -400,41 +410,45 @@ fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i6
 fn add_account(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    name: &str,
-    chains: &[(Purpose, Keychain)],
+    new: &ParsedAccount,
 ) -> Result<(), WalletError> {
+    let name = &new.name;
     if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?.is_some() {
         return Err(WalletError::Argument(format!("an account `{name}` is already there")));
     }
     let account = account_row(tx, wallet, name)?;
-    for (purpose, chain) in chains {
+    for (purpose, chain) in &new.chains {
         let id = wallet.new_id();
-        let text = chain.to_string();
-        insert_keychain(tx, wallet, id, account, *purpose, &text, chain.input_weight())?;
+        let (descriptor, weight) = (chain.to_string(), chain.input_weight());
+        let row = NewKeychain { id, account, purpose: *purpose, descriptor, weight };
+        row.insert(tx, wallet)?;
         extend(tx, wallet, id, None, 0)?;
     }
     Ok(())
 }
 
-fn insert_keychain(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
+/// A chain of scripts that a wallet doesn't have yet.
+struct NewKeychain {
     id: i64,
     account: i64,
     purpose: Purpose,
-    descriptor: &str,
+    descriptor: String,
     weight: u64,
-) -> Result<(), WalletError> {
-    let args = [
-        Arg::Int(wallet.id),
-        Arg::Int(id),
-        Arg::Int(account),
-        Arg::Text(purpose.name()),
-        Arg::Text(descriptor),
-        Arg::Int(sql_int(weight)?),
-    ];
-    tx.execute(INSERT_KEYCHAIN, &args).map_err(already_watched)?;
-    Ok(())
+}
+
+impl NewKeychain {
+    fn insert(&self, tx: &mut Tx<'_>, wallet: &WalletRow) -> Result<(), WalletError> {
+        let args = [
+            Arg::Int(wallet.id),
+            Arg::Int(self.id),
+            Arg::Int(self.account),
+            Arg::Text(self.purpose.name()),
+            Arg::Text(&self.descriptor),
+            Arg::Int(sql_int(self.weight)?),
+        ];
+        tx.execute(INSERT_KEYCHAIN, &args).map_err(already_watched)?;
+        Ok(())
+    }
 }
 
 /// Both unique rules that an import can break mean the same to its caller.
@@ -472,7 +486,7 @@ fn insert_scripts(
 }
 
 /// A script that a chain newly watches.
-pub(crate) struct Fresh {
+pub(crate) struct DerivedScript {
     pub(crate) address: i64,
     pub(crate) keychain: i64,
     pub(crate) index: u32,
@@ -486,7 +500,7 @@ pub(crate) fn extend(
     chain: i64,
     used: Option<u32>,
     at_least_next: u32,
-) -> Result<Vec<Fresh>, WalletError> {
+) -> Result<Vec<DerivedScript>, WalletError> {
     let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
     if row.text("purpose")? == Purpose::Imported.name() {
         return Ok(Vec::new());
@@ -511,7 +525,7 @@ pub(crate) fn extend(
     tx.execute(MOVE_KEYCHAIN, &args)?;
     let fresh = made.into_iter().zip(scripts);
     Ok(fresh
-        .map(|((address, index), script)| Fresh { address, keychain: chain, index, script })
+        .map(|((address, index), script)| DerivedScript { address, keychain: chain, index, script })
         .collect())
 }
 

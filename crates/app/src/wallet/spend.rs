@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use bitcoin::{Psbt, Transaction, consensus::encode};
 use serde_json::json;
 use unspent_wallet::{
-    Batch, How,
+    Batch, TxSource,
     descriptor::parse_address,
-    pay::{Payment, Signed, Unsigned},
+    pay::{FeeBump, Payment, Signed, Unsigned},
 };
 
 use super::{
@@ -45,8 +45,8 @@ pub(super) fn bump(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     let (policy, terms) = (policy(&args.policy)?, terms(&args.hold)?);
-    let rate = args.policy.rate;
-    let unsigned = desk.room.bump(wallet, args.txid, rate, &policy, terms, desk.now)?;
+    let bump = FeeBump { tx: args.txid, rate: args.policy.rate, policy, terms };
+    let unsigned = desk.room.bump(wallet, &bump, desk.now)?;
     show(&unsigned, &terms.lock.to_string(), args.psbt.as_deref(), output)
 }
 
@@ -132,9 +132,9 @@ pub(super) fn record(
 ) -> anyhow::Result<Outcome> {
     let wallet = desk.wallet(&args.wallet)?;
     let seen = [
-        (&args.what.mempool, How::Mempool),
-        (&args.what.relayed, How::Relayed),
-        (&args.what.created, How::Created { lock: None, force: false }),
+        (&args.what.mempool, TxSource::Mempool),
+        (&args.what.relayed, TxSource::Relayed),
+        (&args.what.created, TxSource::Created { lock: None, force: false }),
     ];
     let mut txid = args.what.sent.or(args.what.evicted);
     for (argument, how) in seen {

@@ -6,7 +6,7 @@ use unspent_engine::{
     source::{Answer, Node},
 };
 use unspent_model::wallet::Status::{Failed, Pending, Published, Replaced};
-use unspent_wallet::{Batch, How, WalletId, wallets::Purpose};
+use unspent_wallet::{Batch, TxSource, WalletId, wallets::Purpose};
 
 use crate::rig::{Rig, wait_for};
 
@@ -38,7 +38,7 @@ fn spend(rig: &Rig, wallet: WalletId, coin: OutPoint, fee: u64) -> Transaction {
 }
 
 fn record(rig: &Rig, wallet: WalletId, tx: &Transaction) {
-    let batch = Batch::one(tx.clone(), How::Created { lock: None, force: false });
+    let batch = Batch::one(tx.clone(), TxSource::Created { lock: None, force: false });
     rig.room().record_for(wallet, &batch, unspent_engine::clock::now()).unwrap();
 }
 
@@ -142,7 +142,7 @@ fn pending_payments_are_sent_again_after_a_restart_before_the_mempool_is_read() 
     rig.engine.shutdown();
     let url = unspent_sql::Url::Sqlite(rig.folder.path().join("wallet.db"));
     let room = unspent_wallet::Room::open_existing(&url, unspent_sql::Options::default()).unwrap();
-    let batch = Batch::one(bump.clone(), How::Created { lock: None, force: false });
+    let batch = Batch::one(bump.clone(), TxSource::Created { lock: None, force: false });
     room.record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
     assert_eq!(room.tx(ours, bump.compute_txid()).unwrap().summary.status, Pending);
     drop(room);

@@ -22,7 +22,7 @@ use unspent_wallet::{
     choose::CoinPolicy,
     descriptor::{parse_address, show_script},
     lease::LeaseTerms,
-    pay::{Payment, Signed},
+    pay::{FeeBump, Payment, Signed},
 };
 
 use crate::rig::{quick, wait_for, wallet};
@@ -144,10 +144,13 @@ impl Pair {
     }
 
     fn bump(&self, txid: Txid) -> Txid {
-        let rate = Rate { sat_per_kwu: 2_500 };
-        let policy = CoinPolicy::default();
-        let room = self.room();
-        let unsigned = room.bump(self.wallet, txid, rate, &policy, Self::terms(), now()).unwrap();
+        let bump = FeeBump {
+            tx: txid,
+            rate: Rate { sat_per_kwu: 2_500 },
+            policy: CoinPolicy::default(),
+            terms: Self::terms(),
+        };
+        let unsigned = self.room().bump(self.wallet, &bump, now()).unwrap();
         self.send(unsigned.psbt)
     }
 

@@ -34,5 +34,5 @@ pub use cause::{CAUSES, Cause, EDGE_CAUSES, EdgeCause};
 pub use coin::{COIN_STATES, CoinFacts, CoinState};
 pub use facts::{Coin, Confirmation, Neighbourhood, StoredTx};
 pub use lease::LockId;
-pub use plan::{Event, Outcome, Plan, Refusal, Seen, Sighting, plan};
+pub use plan::{Event, Outcome, Plan, PlanRefusal, Seen, Sighting, plan};
 pub use status::{Move, STATUSES, Status};

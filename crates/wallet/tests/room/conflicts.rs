@@ -1,7 +1,7 @@
 //! Replacement, double spends, recursive invalidation and revival.
 
-use unspent_model::wallet::{Cause, CoinState, Refusal, Status};
-use unspent_wallet::{Batch, How, WalletError, labels::Label};
+use unspent_model::wallet::{Cause, CoinState, PlanRefusal, Status};
+use unspent_wallet::{Batch, TxSource, WalletError, labels::Label};
 
 use crate::ledger::*;
 
@@ -56,14 +56,17 @@ fn a_new_transaction_of_ours_replaces_only_by_paying_more() {
         let bump = tx(&[out(&coin, 0)], &[(&theirs(1), 4_000)]);
         l.create(&first);
         let refused = l.try_create(&cheap).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::InputSpent { .. })), "{refused}");
+        assert!(
+            matches!(refused, WalletError::Refused(PlanRefusal::InputSpent { .. })),
+            "{refused}"
+        );
         assert!(!l.is_known(&cheap));
         l.create(&bump);
         assert_eq!(l.status(&first), FAILED, "it was never sent, so it was not replaced");
         assert_eq!(l.status(&bump), (Status::Pending, None));
         l.mine(&[&bump]);
         let late = l.try_create(&cheap).unwrap_err();
-        assert!(matches!(late, WalletError::Refused(Refusal::InputSpent { .. })));
+        assert!(matches!(late, WalletError::Refused(PlanRefusal::InputSpent { .. })));
     });
 }
 
@@ -133,7 +136,7 @@ fn a_child_of_a_dead_parent_is_refused_from_us_and_kept_dead_from_others() {
         l.mempool(&b2);
         let both = tx(&[out(&b, 0), out(&b2, 0)], &[(&l.ours(3), 8_000)]);
         let refused = l.try_create(&both).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::InvalidParent { .. })));
+        assert!(matches!(refused, WalletError::Refused(PlanRefusal::InvalidParent { .. })));
         assert!(!l.is_known(&both));
         l.mempool(&both);
         assert_eq!(l.status(&both), FAILED);
@@ -195,10 +198,10 @@ fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
         l.mempool(&sent);
         for wrong in [&a, &coin, &sent] {
             let refused = l.room.invalidate(l.wallet, wrong.compute_txid(), l.tick()).unwrap_err();
-            assert!(matches!(refused, WalletError::Refused(Refusal::NotPending { .. })));
+            assert!(matches!(refused, WalletError::Refused(PlanRefusal::NotPending { .. })));
         }
         let missing = l.room.invalidate(l.wallet, foreign(9).txid, l.tick()).unwrap_err();
-        assert!(matches!(missing, WalletError::Refused(Refusal::Unknown(_))));
+        assert!(matches!(missing, WalletError::Refused(PlanRefusal::Unknown(_))));
         let rival = tx(&[out(&coin, 0)], &[(&theirs(1), 4_999)]);
         l.create(&rival);
         l.room.invalidate(l.wallet, rival.compute_txid(), l.tick()).unwrap();
@@ -327,7 +330,10 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
         assert_eq!((l.status(&parent), l.status(&rival)), (PUBLISHED, FAILED), "the chain judges");
         let stranger = tx(&[out(&coin, 0)], &[(&theirs(1), 1)]);
         let refused = l.try_apply(l.block(&[&stranger])).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::ConflictsWithConfirmed { .. })));
+        assert!(matches!(
+            refused,
+            WalletError::Refused(PlanRefusal::ConflictsWithConfirmed { .. })
+        ));
         assert!(!l.is_known(&stranger));
         assert_eq!(l.room.tip().unwrap().unwrap().0, height, "the block is refused whole");
     });
@@ -366,7 +372,7 @@ fn a_deep_chain_falls_and_rises_in_one_pass() {
             let last = chain.last().unwrap();
             chain.push(tx(&[out(last, 0)], &[(&script, 999_999_999 - u64::from(n))]));
         }
-        let txs = chain.iter().map(|made| observed(made, How::Mempool)).collect();
+        let txs = chain.iter().map(|made| observed(made, TxSource::Mempool)).collect();
         l.room.record(&Batch { txs, ..Batch::default() }, l.tick()).unwrap();
         l.check();
         let rival = tx(&[out(&coin, 0)], &[(&theirs(1), 1)]);

@@ -12,14 +12,14 @@ use bitcoin::{
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use unspent_wallet::{
-    Batch, How, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
+    Batch, TxSource, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
 };
 
 use crate::{ledger::*, random::tangle};
 
 /// One step of a history, atomic in the room.
 enum Step {
-    See(Transaction, How),
+    See(Transaction, TxSource),
     Apply(PlacedBlock),
     Undo(u64),
     Lease(Vec<OutPoint>, u8),
@@ -41,7 +41,10 @@ impl Step {
         let mut pick = || world[rng.random_range(0..world.len())].clone();
         let (tx, other) = (pick(), pick());
         match rng.random_range(0..20) {
-            0..8 => Self::See(tx, if rng.random_bool(0.5) { How::Mempool } else { How::Relayed }),
+            0..8 => Self::See(
+                tx,
+                if rng.random_bool(0.5) { TxSource::Mempool } else { TxSource::Relayed },
+            ),
             8..13 if tx != other => Self::Apply(l.block(&[&tx, &other])),
             8..13 => Self::Apply(l.block(&[&tx])),
             13..15 => Self::Undo(l.height().saturating_sub(rng.random_range(1..4))),
@@ -70,7 +73,7 @@ impl Step {
 
     fn to_line(&self) -> String {
         match self {
-            Self::See(tx, How::Mempool) => format!("mempool {}", serialize_hex(tx)),
+            Self::See(tx, TxSource::Mempool) => format!("mempool {}", serialize_hex(tx)),
             Self::See(tx, _) => format!("relayed {}", serialize_hex(tx)),
             Self::Apply(placed) => {
                 format!("apply {} {}", placed.height, serialize_hex(&*placed.block))
@@ -85,8 +88,8 @@ impl Step {
     fn from_line(line: &str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
-            ["mempool", tx] => Self::See(deserialize_hex(tx).unwrap(), How::Mempool),
-            ["relayed", tx] => Self::See(deserialize_hex(tx).unwrap(), How::Relayed),
+            ["mempool", tx] => Self::See(deserialize_hex(tx).unwrap(), TxSource::Mempool),
+            ["relayed", tx] => Self::See(deserialize_hex(tx).unwrap(), TxSource::Relayed),
             ["apply", height, block] => Self::Apply(PlacedBlock::of(
                 height.parse().unwrap(),
                 deserialize_hex(block).unwrap(),

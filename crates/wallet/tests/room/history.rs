@@ -2,12 +2,11 @@
 
 use unspent_model::wallet::{Cause, Status, prune::PruneRefusal};
 use unspent_wallet::{
-    How, WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
+    TxSource, WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
 };
 
 use crate::ledger::*;
 
-/// Case 52.
 #[test]
 fn lists_by_block_leave_out_the_unmined_and_the_other_way_round() {
     on_both(|l| {
@@ -174,7 +173,11 @@ fn what_was_pruned_stays_settled_until_its_block_goes() {
         let names = [&funding, &spend].map(|tx| tx.compute_txid()).to_vec();
         l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick()).unwrap();
         for again in [&funding, &spend, &loser] {
-            for how in [How::Mempool, How::Relayed, How::Created { lock: None, force: false }] {
+            for how in [
+                TxSource::Mempool,
+                TxSource::Relayed,
+                TxSource::Created { lock: None, force: false },
+            ] {
                 assert_eq!(l.see(again, how).unwrap().new_txs, 0);
             }
         }

@@ -1,7 +1,7 @@
 //! Leases: taken, renewed, stolen, released, kept through everything that happens to a coin.
 
-use unspent_model::wallet::{Cause, CoinState, Refusal, Status};
-use unspent_wallet::{How, WalletError, lease::LeaseTerms};
+use unspent_model::wallet::{Cause, CoinState, PlanRefusal, Status};
+use unspent_wallet::{TxSource, WalletError, lease::LeaseTerms};
 
 use crate::ledger::*;
 
@@ -142,7 +142,7 @@ fn a_lease_reappears_when_the_spend_is_replaced_without_the_coin() {
         let (x, y) = (l.fund(1, 5_000), l.fund(2, 6_000));
         l.room.lease(l.wallet, &[out(&x, 0)], l.terms(1), l.now.get()).unwrap();
         let spend = tx(&[out(&x, 0), out(&y, 0)], &[(&theirs(1), 10_000)]);
-        let how = How::Created { lock: Some(lock(1)), force: false };
+        let how = TxSource::Created { lock: Some(lock(1)), force: false };
         l.see(&spend, how).unwrap();
         l.mempool(&spend);
         assert_eq!(l.coin(&x, 0), CoinState::Spent);
@@ -160,11 +160,11 @@ fn a_created_transaction_needs_the_lease_or_force() {
         let pay = l.fund(1, 5_000);
         l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
         let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
-        let other = How::Created { lock: Some(lock(2)), force: false };
+        let other = TxSource::Created { lock: Some(lock(2)), force: false };
         let refused = l.see(&spend, other).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::Leased { .. })), "{refused}");
+        assert!(matches!(refused, WalletError::Refused(PlanRefusal::Leased { .. })), "{refused}");
         assert!(!l.is_known(&spend));
-        l.see(&spend, How::Created { lock: Some(lock(2)), force: true }).unwrap();
+        l.see(&spend, TxSource::Created { lock: Some(lock(2)), force: true }).unwrap();
         assert_eq!(l.status(&spend), (Status::Pending, None));
         let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
         assert!(lines.iter().any(|line| line.cause == Cause::ForcedSpend));
@@ -198,7 +198,7 @@ fn a_held_lease_outlasts_the_clock_until_its_spend_is_deep_enough() {
         let terms = LeaseTerms { hold_confirmations: Some(2), duration: SECOND, ..l.terms(1) };
         l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.now.get()).unwrap();
         let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
-        l.see(&spend, How::Created { lock: Some(lock(1)), force: false }).unwrap();
+        l.see(&spend, TxSource::Created { lock: Some(lock(1)), force: false }).unwrap();
         let held = || l.room.leases(l.wallet, l.now.get() + MINUTE).unwrap().len();
         let purge = || l.room.purge_leases(None, l.now.get() + MINUTE).unwrap();
         assert_eq!((held(), purge()), (1, 0));

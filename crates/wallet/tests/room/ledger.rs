@@ -23,7 +23,7 @@ use unspent_model::{
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 use unspent_wallet::{
-    Batch, BlockRef, How, NewAccount, NewWallet, Observed, Room, WalletError, WalletId,
+    Batch, BlockRef, NewAccount, NewWallet, Observed, Room, TxSource, WalletError, WalletId,
     block::{Applied, PlacedBlock},
     descriptor::Keychain,
     lease::LeaseTerms,
@@ -189,24 +189,24 @@ impl Ledger {
         self.now.get()
     }
 
-    pub fn see(&self, tx: &Transaction, how: How) -> Result<Recorded, WalletError> {
+    pub fn see(&self, tx: &Transaction, how: TxSource) -> Result<Recorded, WalletError> {
         self.room.record(&Batch::one(tx.clone(), how), self.tick())
     }
 
     pub fn mempool(&self, tx: &Transaction) -> Recorded {
-        let done = self.see(tx, How::Mempool).unwrap();
+        let done = self.see(tx, TxSource::Mempool).unwrap();
         self.check();
         done
     }
 
     pub fn relay(&self, tx: &Transaction) -> Recorded {
-        let done = self.see(tx, How::Relayed).unwrap();
+        let done = self.see(tx, TxSource::Relayed).unwrap();
         self.check();
         done
     }
 
     pub fn try_create(&self, tx: &Transaction) -> Result<Recorded, WalletError> {
-        self.see(tx, How::Created { lock: None, force: false })
+        self.see(tx, TxSource::Created { lock: None, force: false })
     }
 
     pub fn create(&self, tx: &Transaction) -> Recorded {
@@ -368,14 +368,14 @@ pub fn new_wallet(name: &str, seed: u8) -> NewWallet {
     }
 }
 
-pub fn in_block(block: &PlacedBlock, place: u64) -> How {
-    How::Block(block.reference(), place)
+pub fn in_block(block: &PlacedBlock, place: u64) -> TxSource {
+    TxSource::Block(block.reference(), place)
 }
 
 pub fn block_ref(height: u64, byte: u8) -> BlockRef {
     BlockRef { height, hash: unspent_model::BlockHash([byte; 32]), time: 5 }
 }
 
-pub fn observed(tx: &Transaction, how: How) -> Observed {
+pub fn observed(tx: &Transaction, how: TxSource) -> Observed {
     Observed::new(tx.clone(), how)
 }

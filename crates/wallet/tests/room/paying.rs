@@ -1,14 +1,14 @@
 //! From amounts to a PSBT and back, with coins chosen and leased in one step.
 
-use bitcoin::{ScriptBuf, secp256k1::Secp256k1};
+use bitcoin::{ScriptBuf, Txid, secp256k1::Secp256k1};
 use unspent_model::wallet::{
     CoinState, Status,
     select::{ChangePolicy, Method, OVERHEAD_WEIGHT, Rate, SelectError, Strategy},
 };
 use unspent_wallet::{
-    How, NewAccount, NewWallet, WalletError,
+    NewAccount, NewWallet, TxSource, WalletError,
     choose::{CoinPolicy, Wanted},
-    pay::{Payment, Signed},
+    pay::{FeeBump, Payment, Signed},
     wallets::Purpose,
 };
 
@@ -199,9 +199,13 @@ fn a_fee_bump_replaces_and_pays_more() {
         let signed = Signed::Psbt(Box::new(psbt));
         let (first, _) = l.room.finalize(l.wallet, signed, Some(lock(1)), false, l.tick()).unwrap();
         l.room.mark_broadcast(l.wallet, first, l.tick()).unwrap();
-        let policy = CoinPolicy::default();
-        let rate = Rate { sat_per_kwu: 600 };
-        let bump = l.room.bump(l.wallet, first, rate, &policy, l.terms(1), l.tick()).unwrap();
+        let dearer = |tx: Txid| FeeBump {
+            tx,
+            rate: Rate { sat_per_kwu: 600 },
+            policy: CoinPolicy::default(),
+            terms: l.terms(1),
+        };
+        let bump = l.room.bump(l.wallet, &dearer(first), l.tick()).unwrap();
         let old = l.room.tx(l.wallet, first).unwrap();
         assert!(bump.chosen.selection.fee > old.summary.fee.unwrap());
         let mut psbt = bump.psbt;
@@ -219,12 +223,12 @@ fn a_fee_bump_replaces_and_pays_more() {
         l.check();
         let back = l.room.tx(l.wallet, first).unwrap().summary.status;
         assert_eq!(back, Status::Published, "the bump was never sent, so the first lives again");
-        let dead = l.room.bump(l.wallet, second, rate, &policy, l.terms(1), l.tick());
+        let dead = l.room.bump(l.wallet, &dearer(second), l.tick());
         assert!(matches!(dead, Err(WalletError::Payment(_))));
         let incoming = tx(&[foreign(9)], &[(&l.ours(5), 10)]);
         l.mempool(&incoming);
         let txid = incoming.compute_txid();
-        let strange = l.room.bump(l.wallet, txid, rate, &policy, l.terms(1), l.tick());
+        let strange = l.room.bump(l.wallet, &dearer(txid), l.tick());
         assert!(matches!(strange, Err(WalletError::Payment(_))));
     });
 }
@@ -284,7 +288,7 @@ fn every_kind_of_descriptor_receives_and_pays() {
             let wallet = l.room.create_wallet(&new, 1).unwrap();
             let address = l.room.next_address(wallet, None, Purpose::Receive).unwrap();
             let pay = tx(&[foreign(n as u32)], &[(&address.script, 100_000)]);
-            let seen = l.see(&pay, How::Mempool).unwrap();
+            let seen = l.see(&pay, TxSource::Mempool).unwrap();
             assert!(seen.wallets.contains(&wallet), "{kind}");
             let block = l.block(&[&pay]);
             // The wallet is newborn: it joins with the next block.

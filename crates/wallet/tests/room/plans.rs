@@ -60,7 +60,7 @@ fn hot_statements_search_by_index_on_postgresql() {
     let Some(l) = Ledger::postgres() else { return };
     let script = l.ours(0);
     for n in 0..300 {
-        l.see(&tx(&[foreign(n)], &vec![(&script, 5); 20]), unspent_wallet::How::Mempool).unwrap();
+        l.see(&tx(&[foreign(n)], &vec![(&script, 5); 20]), unspent_wallet::TxSource::Mempool).unwrap();
     }
     let door = Door::open(&l.url, &SCHEMA, Options::default()).unwrap();
     let explained: [(&str, &str); 3] = [

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use bitcoin::{OutPoint, Transaction, Txid, hashes::Hash as _};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng};
 use unspent_model::{Outpoint, TxId};
-use unspent_testkit::wallet::model::{Model, Refused, SeenHow, WorldTx};
+use unspent_testkit::wallet::model::{Model, ModelRefused, SeenHow, WorldTx};
 use unspent_wallet::{
-    Batch, How, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
+    Batch, TxSource, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
 };
 
 use crate::ledger::*;
@@ -131,7 +131,7 @@ impl Three {
     fn all<T: PartialEq + std::fmt::Debug>(
         &mut self,
         what: &str,
-        model: Result<T, Refused>,
+        model: Result<T, ModelRefused>,
         mut room: impl FnMut(&Ledger) -> Result<T, WalletError>,
     ) {
         for l in &self.rooms {
@@ -212,9 +212,9 @@ fn one_history(seed: u64, server: Option<Ledger>) -> Option<Ledger> {
 fn see(three: &mut Three, rng: &mut StdRng, tx: &Transaction, what: &str) {
     let now = three.now;
     let (model_how, how) = match rng.random_range(0..3) {
-        0 => (SeenHow::Created, How::Created { lock: None, force: false }),
-        1 => (SeenHow::Relayed, How::Relayed),
-        _ => (SeenHow::Mempool, How::Mempool),
+        0 => (SeenHow::Created, TxSource::Created { lock: None, force: false }),
+        1 => (SeenHow::Relayed, TxSource::Relayed),
+        _ => (SeenHow::Mempool, TxSource::Mempool),
     };
     let world = world_tx(tx, &three.rooms[0]);
     let before = three.model.clone();

@@ -1,8 +1,8 @@
 //! Recording: any order, any source, as often as the teller likes.
 
 use bitcoin::Amount;
-use unspent_model::wallet::{CoinState, Refusal, Status};
-use unspent_wallet::{Batch, How, Observed, WalletError, history::Listing};
+use unspent_model::wallet::{CoinState, PlanRefusal, Status};
+use unspent_wallet::{Batch, Observed, TxSource, WalletError, history::Listing};
 
 use crate::ledger::*;
 
@@ -27,9 +27,14 @@ fn a_coinbase_is_known_from_a_block_and_from_nowhere_else() {
         assert_eq!(l.status(&mined), (Status::Published, Some(FIRST)));
         assert_eq!(l.coin(&mined, 0), CoinState::Immature);
         let loose = coinbase(&l.ours(1), 50, 99);
-        for how in [How::Mempool, How::Relayed, How::Created { lock: None, force: false }] {
+        for how in
+            [TxSource::Mempool, TxSource::Relayed, TxSource::Created { lock: None, force: false }]
+        {
             let refused = l.see(&loose, how).unwrap_err();
-            assert!(matches!(refused, WalletError::Refused(Refusal::LooseCoinbase)), "{refused}");
+            assert!(
+                matches!(refused, WalletError::Refused(PlanRefusal::LooseCoinbase)),
+                "{refused}"
+            );
         }
         assert_eq!(l.count_txs(), 1);
     });
@@ -41,7 +46,7 @@ fn a_transaction_that_concerns_nobody_is_not_stored_and_refused_for_a_named_wall
     on_both(|l| {
         let stranger = tx(&[foreign(1)], &[(&theirs(1), 500)]);
         assert!(l.mempool(&stranger).wallets.is_empty());
-        let batch = Batch::one(stranger.clone(), How::Mempool);
+        let batch = Batch::one(stranger.clone(), TxSource::Mempool);
         let refused = l.room.record_for(l.wallet, &batch, l.tick()).unwrap_err();
         assert!(matches!(refused, WalletError::NotOurs(_)), "{refused}");
         assert_eq!(l.count_txs(), 0);
@@ -53,11 +58,11 @@ fn a_transaction_that_concerns_nobody_is_not_stored_and_refused_for_a_named_wall
 fn a_transaction_that_spends_an_output_twice_is_refused() {
     on_both(|l| {
         let twice = tx(&[foreign(1), foreign(1)], &[(&l.ours(0), 500)]);
-        let refused = l.see(&twice, How::Mempool).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::DuplicateInput { .. })));
+        let refused = l.see(&twice, TxSource::Mempool).unwrap_err();
+        assert!(matches!(refused, WalletError::Refused(PlanRefusal::DuplicateInput { .. })));
         let no_inputs = tx(&[], &[(&l.ours(0), 500)]);
-        let refused = l.see(&no_inputs, How::Mempool).unwrap_err();
-        assert!(matches!(refused, WalletError::Refused(Refusal::NoInputs(_))));
+        let refused = l.see(&no_inputs, TxSource::Mempool).unwrap_err();
+        assert!(matches!(refused, WalletError::Refused(PlanRefusal::NoInputs(_))));
         assert_eq!(l.count_txs(), 0);
     });
 }
@@ -106,7 +111,7 @@ fn another_label_in_a_batch_refuses_the_batch_and_the_tip_stays() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let labelled = |label: &str| Observed {
             label: Some(label.into()),
-            ..Observed::new(pay.clone(), How::Mempool)
+            ..Observed::new(pay.clone(), TxSource::Mempool)
         };
         let batch = Batch { txs: vec![labelled("rent")], ..Batch::default() };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
@@ -164,7 +169,7 @@ fn a_pending_transaction_is_published_by_mempool_broadcast_or_block_and_keeps_it
         for made in &made {
             let labelled = Observed {
                 label: Some("mine".into()),
-                ..observed(made, How::Created { lock: None, force: false })
+                ..observed(made, TxSource::Created { lock: None, force: false })
             };
             let batch = Batch { txs: vec![labelled], ..Batch::default() };
             l.room.record(&batch, l.tick()).unwrap();
@@ -202,7 +207,7 @@ fn a_child_before_its_parent_ends_as_a_child_after_it() {
             let child = tx(&[out(&parent, 0)], &[(&theirs(1), 4_000)]);
             (parent, child)
         };
-        let txs = vec![observed(&child2, How::Mempool), observed(&parent2, How::Mempool)];
+        let txs = vec![observed(&child2, TxSource::Mempool), observed(&parent2, TxSource::Mempool)];
         l.room.record(&Batch { txs, ..Batch::default() }, l.tick()).unwrap();
         l.check();
         assert_eq!(l.spender(&parent2, 0), Some(child2.compute_txid()));
@@ -219,11 +224,11 @@ fn a_batch_with_one_bad_transaction_is_refused_whole() {
         let stranger = tx(&[foreign(3)], &[(&theirs(4), 500)]);
         let block = block_ref(5, 5);
         for wrong in [&bad, &stranger] {
-            let txs = vec![observed(&good, How::Mempool), observed(wrong, How::Mempool)];
+            let txs = vec![observed(&good, TxSource::Mempool), observed(wrong, TxSource::Mempool)];
             let batch = Batch { txs, blocks: vec![block], tip: Some(block) };
             assert!(l.room.record_for(l.wallet, &batch, l.tick()).is_err());
         }
-        let for_other = Batch::one(good, How::Mempool);
+        let for_other = Batch::one(good, TxSource::Mempool);
         assert!(l.room.record_for(other, &for_other, l.tick()).is_err());
         assert_eq!(l.count_txs(), 0);
         assert_eq!(l.room.tip().unwrap(), None);
@@ -237,7 +242,7 @@ fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
     on_both(|l| {
         let block = block_ref(5, 5);
         let first = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
-        let txs = vec![observed(&first, How::Block(block, 1))];
+        let txs = vec![observed(&first, TxSource::Block(block, 1))];
         let batch = Batch { txs, blocks: vec![block], tip: None };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         assert_eq!(l.status(&first), (Status::Published, Some(5)));
@@ -258,14 +263,14 @@ fn a_block_that_is_unknown_or_differs_is_refused_and_the_transaction_stays_as_it
         l.mempool(&pay);
         l.mine(&[]);
         let stored = l.chain.borrow()[0].reference();
-        let unknown = l.see(&pay, How::Block(block_ref(77, 1), 0)).unwrap_err();
+        let unknown = l.see(&pay, TxSource::Block(block_ref(77, 1), 0)).unwrap_err();
         assert!(matches!(unknown, WalletError::BlockNotFound { height: 77 }));
         let mut other_hash = stored;
         other_hash.hash = unspent_model::BlockHash([1; 32]);
         let mut other_time = stored;
         other_time.time += 1;
         for wrong in [other_hash, other_time] {
-            let refused = l.see(&pay, How::Block(wrong, 0)).unwrap_err();
+            let refused = l.see(&pay, TxSource::Block(wrong, 0)).unwrap_err();
             assert!(matches!(refused, WalletError::BlockMismatch { .. }));
         }
         assert_eq!(l.status(&pay), (Status::Published, None));
@@ -350,9 +355,9 @@ fn extremes_are_stored_as_they_are() {
         l.mempool(&nothing);
         assert_eq!(l.coin(&nothing, 0), CoinState::Unconfirmed);
         let mut too_rich = tx(&[foreign(3)], &[(&l.ours(0), max), (&l.ours(1), 1)]);
-        assert!(matches!(l.see(&too_rich, How::Mempool), Err(WalletError::TooMuchMoney(_))));
+        assert!(matches!(l.see(&too_rich, TxSource::Mempool), Err(WalletError::TooMuchMoney(_))));
         too_rich.output[0].value = Amount::from_sat(u64::MAX);
-        assert!(matches!(l.see(&too_rich, How::Mempool), Err(WalletError::TooMuchMoney(_))));
+        assert!(matches!(l.see(&too_rich, TxSource::Mempool), Err(WalletError::TooMuchMoney(_))));
         let script = l.ours(3);
         let wide = tx(&[foreign(4)], &vec![(&script, 10); 10_000]);
         assert_eq!(l.mempool(&wide).new_coins, 10_000);

@@ -1,7 +1,7 @@
 //! Blocks that come, go and come again.
 
 use unspent_model::wallet::{CoinState, Status};
-use unspent_wallet::{Batch, How, WalletError, block::PlacedBlock, reorg::Comparison};
+use unspent_wallet::{Batch, TxSource, WalletError, block::PlacedBlock, reorg::Comparison};
 
 use crate::ledger::*;
 
@@ -75,7 +75,7 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
         for height in [10, 50, 90] {
             let block = block_ref(height, height as u8);
             let pay = tx(&[foreign(height as u32)], &[(&l.ours(0), 500)]);
-            let txs = vec![observed(&pay, How::Block(block, 0))];
+            let txs = vec![observed(&pay, TxSource::Block(block, 0))];
             let batch = Batch { txs, blocks: vec![block], tip: Some(block) };
             l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         }
@@ -125,7 +125,7 @@ fn a_block_above_a_wallets_tip_counts_as_unconfirmed() {
         l.mine(&[]);
         let ahead = block_ref(FIRST + 5, 5);
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
-        let txs = vec![observed(&pay, How::Block(ahead, 0))];
+        let txs = vec![observed(&pay, TxSource::Block(ahead, 0))];
         let batch = Batch { txs, blocks: vec![ahead], tip: None };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         assert_eq!(l.coin(&pay, 0), CoinState::Unconfirmed);

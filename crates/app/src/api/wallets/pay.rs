@@ -7,7 +7,11 @@ use unspent_model::wallet::{
     LockId,
     select::{MAX_STANDARD_WEIGHT, Method, Rate, Strategy},
 };
-use unspent_wallet::{choose::CoinPolicy, descriptor::parse_address, pay::Payment};
+use unspent_wallet::{
+    choose::CoinPolicy,
+    descriptor::parse_address,
+    pay::{FeeBump, Payment},
+};
 use utoipa::ToSchema;
 
 use super::{bounded, coins, leases::terms, parse, txid};
@@ -243,7 +247,8 @@ pub(crate) async fn bump(
     let work = request.run(&app, wallet, StatusCode::CREATED, move |desk, _, lock| {
         let WalletDesk { room, wallet, now } = desk;
         let lock = holder.unwrap_or(lock);
-        let unsigned = room.bump(*wallet, replaced, rate, &policy, terms(lock), *now)?;
+        let bump = FeeBump { tx: replaced, rate, policy: policy.clone(), terms: terms(lock) };
+        let unsigned = room.bump(*wallet, &bump, *now)?;
         Ok(UnsignedJson::new(&unsigned, lock.to_string()))
     });
     work.await

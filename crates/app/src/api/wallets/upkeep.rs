@@ -2,7 +2,7 @@
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
-use unspent_wallet::{Batch, How, prune::PruneRequest};
+use unspent_wallet::{Batch, TxSource, prune::PruneRequest};
 use utoipa::ToSchema;
 
 use super::{bounded, txid};
@@ -64,9 +64,9 @@ pub(crate) async fn record(
 ) -> Result<Response, ApiError> {
     let work = request.run(&app, wallet, StatusCode::OK, |desk, body, _| {
         let seen = match body.how {
-            RecordHow::Mempool => Some(How::Mempool),
-            RecordHow::Relayed => Some(How::Relayed),
-            RecordHow::Created => Some(How::Created { lock: None, force: false }),
+            RecordHow::Mempool => Some(TxSource::Mempool),
+            RecordHow::Relayed => Some(TxSource::Relayed),
+            RecordHow::Created => Some(TxSource::Created { lock: None, force: false }),
             RecordHow::Sent | RecordHow::Evicted => None,
         };
         let txid = match (seen, body.raw, body.txid) {

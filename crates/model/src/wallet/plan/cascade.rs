@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::VecDeque};
 
-use super::{Refusal, outcome::Line, working::Working};
+use super::{PlanRefusal, outcome::Line, working::Working};
 use crate::{
     Outpoint, TxId,
     wallet::{
@@ -96,7 +96,7 @@ impl Working<'_> {
     ///
     /// An orphaned coinbase can't come back without a block, so nothing that hangs on it can be in
     /// the chain before it is.
-    pub(super) fn uphold_parents(&mut self, txid: TxId) -> Result<(), Refusal> {
+    pub(super) fn uphold_parents(&mut self, txid: TxId) -> Result<(), PlanRefusal> {
         let mut upheld = Ordered::default();
         upheld.insert(txid);
         let mut next = 0;
@@ -108,7 +108,7 @@ impl Working<'_> {
                     continue;
                 }
                 if tx.is_coinbase {
-                    return Err(Refusal::OrphanedAncestor { tx: txid, coinbase: parent });
+                    return Err(PlanRefusal::OrphanedAncestor { tx: txid, coinbase: parent });
                 }
                 self.uphold(parent, child)?;
                 upheld.insert(parent);
@@ -117,15 +117,15 @@ impl Working<'_> {
         // What was upheld may have fallen again through what was upheld after it.
         let fallen = upheld.iter().find(|txid| !self.is_live(*txid));
         match fallen {
-            Some(tx) => Err(Refusal::ConflictsWithConfirmed { tx, with: txid }),
+            Some(tx) => Err(PlanRefusal::ConflictsWithConfirmed { tx, with: txid }),
             None => Ok(()),
         }
     }
 
-    fn uphold(&mut self, parent: TxId, child: TxId) -> Result<(), Refusal> {
+    fn uphold(&mut self, parent: TxId, child: TxId) -> Result<(), PlanRefusal> {
         for rival in self.rivals_of(parent) {
             if let Some(with) = self.anchor(rival) {
-                return Err(Refusal::ConflictsWithConfirmed { tx: parent, with });
+                return Err(PlanRefusal::ConflictsWithConfirmed { tx: parent, with });
             }
             self.kill(rival, parent, true);
         }

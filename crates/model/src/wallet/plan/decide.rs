@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Event, Refusal, Seen, Sighting, outcome::Line, working::Working};
+use super::{Event, PlanRefusal, Seen, Sighting, outcome::Line, working::Working};
 use crate::{
     Outpoint, TxId,
     wallet::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Working<'_> {
-    pub(super) fn event(&mut self, event: &Event) -> Result<(), Refusal> {
+    pub(super) fn event(&mut self, event: &Event) -> Result<(), PlanRefusal> {
         match event {
             Event::Seen(seen) => self.seen(seen)?,
             Event::Broadcast(txid) => self.broadcast(*txid)?,
@@ -26,7 +26,7 @@ impl Working<'_> {
         Ok(())
     }
 
-    fn seen(&mut self, seen: &Seen) -> Result<(), Refusal> {
+    fn seen(&mut self, seen: &Seen) -> Result<(), PlanRefusal> {
         check_shape(seen)?;
         if let Some(lock) = seen.lock {
             self.locks.insert(seen.txid, lock);
@@ -102,7 +102,7 @@ impl Working<'_> {
         seen: &Seen,
         stored: Option<(Status, Option<Confirmation>)>,
         at: Confirmation,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PlanRefusal> {
         if let Some((_, Some(before))) = stored {
             if before == at {
                 self.store(seen, Status::Published, Cause::Confirmed, None);
@@ -111,7 +111,7 @@ impl Working<'_> {
             // Before BIP 30 a coinbase could repeat an older one; the later confirmation counts.
             if !seen.is_coinbase {
                 let height = before.height;
-                return Err(Refusal::ConfirmedElsewhere { tx: seen.txid, height });
+                return Err(PlanRefusal::ConfirmedElsewhere { tx: seen.txid, height });
             }
         }
         let rivals = self.live_rivals(seen);
@@ -120,7 +120,7 @@ impl Working<'_> {
             anchored = self.own_ancestor(seen, &rivals);
         }
         if let Some(with) = anchored {
-            return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
+            return Err(PlanRefusal::ConflictsWithConfirmed { tx: seen.txid, with });
         }
         for rival in rivals {
             self.kill(rival, seen.txid, true);
@@ -156,7 +156,7 @@ impl Working<'_> {
         &mut self,
         seen: &Seen,
         stored: Option<(Status, Option<Confirmation>)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PlanRefusal> {
         if let Some((status, confirmed)) = stored {
             if status.is_live() {
                 self.store(seen, status, Cause::Mempool, None);
@@ -175,7 +175,7 @@ impl Working<'_> {
     }
 
     /// What the chain or a dead parent decides, before anybody compares: true when that was it.
-    fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, Refusal> {
+    fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, PlanRefusal> {
         if let Some(rival) = self.own_ancestor(seen, rivals) {
             self.store(seen, Status::Failed, Cause::ParentInvalid, Some(rival));
             return Ok(true);
@@ -184,7 +184,7 @@ impl Working<'_> {
         let anchored = rivals.iter().copied().find_map(|r| Some((r, self.anchor(r)?)));
         match (proof, anchored) {
             (Some(_), Some((_, with))) => {
-                return Err(Refusal::ConflictsWithConfirmed { tx: seen.txid, with });
+                return Err(PlanRefusal::ConflictsWithConfirmed { tx: seen.txid, with });
             }
             (Some(child), None) => self.win_by_child(seen, rivals, child)?,
             (None, Some((rival, _))) => self.store_loser(seen, rival, EdgeCause::DoubleSpent),
@@ -199,7 +199,12 @@ impl Working<'_> {
     }
 
     /// A confirmed child came first: the parent is in the chain, whoever stands against it.
-    fn win_by_child(&mut self, seen: &Seen, rivals: &[TxId], child: TxId) -> Result<(), Refusal> {
+    fn win_by_child(
+        &mut self,
+        seen: &Seen,
+        rivals: &[TxId],
+        child: TxId,
+    ) -> Result<(), PlanRefusal> {
         for rival in rivals {
             self.kill(*rival, seen.txid, true);
         }
@@ -230,7 +235,7 @@ impl Working<'_> {
         &mut self,
         seen: &Seen,
         stored: Option<(Status, Option<Confirmation>)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PlanRefusal> {
         if let Some((status, confirmed)) = stored {
             self.store(seen, status, Cause::Relayed, None);
             if status.is_live() {
@@ -255,10 +260,10 @@ impl Working<'_> {
         &mut self,
         seen: &Seen,
         stored: Option<(Status, Option<Confirmation>)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PlanRefusal> {
         if let Some((status, _)) = stored {
             if !status.is_live() {
-                return Err(Refusal::Dead(seen.txid));
+                return Err(PlanRefusal::Dead(seen.txid));
             }
             self.store(seen, status, Cause::Created, None);
             return Ok(());
@@ -271,16 +276,16 @@ impl Working<'_> {
             let inputs = seen.inputs.iter().copied();
             let outpoint = inputs.clone().find(|input| self.live_spender(*input) == Some(by));
             let outpoint = outpoint.or_else(|| inputs.clone().next()).unwrap_or_default();
-            return Err(Refusal::InputSpent { outpoint, by });
+            return Err(PlanRefusal::InputSpent { outpoint, by });
         }
         for outpoint in &seen.inputs {
             let parent = self.tx(outpoint.tx).map(StoredTx::is_live);
             if parent == Some(false) {
-                return Err(Refusal::InvalidParent { outpoint: *outpoint });
+                return Err(PlanRefusal::InvalidParent { outpoint: *outpoint });
             }
             let holder = self.coin(*outpoint).and_then(|coin| coin.holder);
             if let Some(holder) = holder.filter(|h| Some(*h) != seen.lock && !seen.force) {
-                return Err(Refusal::Leased { outpoint: *outpoint, holder });
+                return Err(PlanRefusal::Leased { outpoint: *outpoint, holder });
             }
         }
         for rival in rivals {
@@ -367,23 +372,23 @@ impl Working<'_> {
         total.checked_sub(seen.output_total)
     }
 
-    fn broadcast(&mut self, txid: TxId) -> Result<(), Refusal> {
-        let tx = self.tx(txid).ok_or(Refusal::Unknown(txid))?;
+    fn broadcast(&mut self, txid: TxId) -> Result<(), PlanRefusal> {
+        let tx = self.tx(txid).ok_or(PlanRefusal::Unknown(txid))?;
         match tx.status {
             Status::Pending => self.step(txid, Move::Publish, Cause::Broadcast, None),
             Status::Published => {}
             status @ (Status::Failed | Status::Replaced | Status::Orphaned) => {
-                return Err(Refusal::NotPending { tx: txid, status });
+                return Err(PlanRefusal::NotPending { tx: txid, status });
             }
         }
         Ok(())
     }
 
-    fn withdraw(&mut self, txid: TxId) -> Result<(), Refusal> {
-        let tx = self.tx(txid).ok_or(Refusal::Unknown(txid))?;
+    fn withdraw(&mut self, txid: TxId) -> Result<(), PlanRefusal> {
+        let tx = self.tx(txid).ok_or(PlanRefusal::Unknown(txid))?;
         let status = tx.status;
         if status != Status::Pending {
-            return Err(Refusal::NotPending { tx: txid, status });
+            return Err(PlanRefusal::NotPending { tx: txid, status });
         }
         let family = self.descendants(txid);
         if let Some(tx) = self.tx_mut(txid) {
@@ -438,17 +443,17 @@ impl Working<'_> {
     }
 }
 
-fn check_shape(seen: &Seen) -> Result<(), Refusal> {
+fn check_shape(seen: &Seen) -> Result<(), PlanRefusal> {
     if seen.is_coinbase {
         let in_block = matches!(seen.how, Sighting::Block(_));
-        return if in_block { Ok(()) } else { Err(Refusal::LooseCoinbase) };
+        return if in_block { Ok(()) } else { Err(PlanRefusal::LooseCoinbase) };
     }
     if seen.inputs.is_empty() {
-        return Err(Refusal::NoInputs(seen.txid));
+        return Err(PlanRefusal::NoInputs(seen.txid));
     }
     let mut spent = HashSet::with_capacity(seen.inputs.len());
     match seen.inputs.iter().find(|input| !spent.insert(**input)) {
-        Some(outpoint) => Err(Refusal::DuplicateInput { tx: seen.txid, outpoint: *outpoint }),
+        Some(outpoint) => Err(PlanRefusal::DuplicateInput { tx: seen.txid, outpoint: *outpoint }),
         None => Ok(()),
     }
 }

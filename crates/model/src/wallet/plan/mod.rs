@@ -87,7 +87,7 @@ pub enum Sighting {
 
 /// Why an event was refused. Nothing is to be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PlanRefusal {
     /// A coinbase exists in a block or not at all.
     #[error("a coinbase can't be seen outside a block")]
     LooseCoinbase,
@@ -186,8 +186,8 @@ pub enum Outcome {
 ///
 /// # Errors
 ///
-/// [`Refusal`] names the first event that can't be recorded; the batch as a whole is refused.
-pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome, Refusal> {
+/// [`PlanRefusal`] names the first event that can't be recorded; the batch as a whole is refused.
+pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome, PlanRefusal> {
     let mut working = working::Working::new(facts, now);
     for event in events {
         let refused = working.event(event).err();

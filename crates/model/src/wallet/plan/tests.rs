@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    fn feed(&mut self, event: Event) -> Result<(Plan, usize), Refusal> {
+    fn feed(&mut self, event: Event) -> Result<(Plan, usize), PlanRefusal> {
         let mut facts = Neighbourhood::default();
         let events = [event];
         for round in 0..1_000 {
@@ -151,7 +151,7 @@ fn a_transaction_that_descends_from_its_own_rival_is_never_valid() {
     assert_eq!(store.status(4), Status::Failed);
     assert_eq!((store.status(2), store.status(3)), (Status::Published, Status::Published));
     let refused = store.feed(seen(4, &[1, 3], BLOCK)).unwrap_err();
-    assert!(matches!(refused, Refusal::ConflictsWithConfirmed { .. }));
+    assert!(matches!(refused, PlanRefusal::ConflictsWithConfirmed { .. }));
 }
 
 #[test]

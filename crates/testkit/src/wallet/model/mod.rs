@@ -39,7 +39,7 @@ pub struct Kept {
 
 /// The request makes no sense in this state; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct ModelRefused;
 
 /// One wallet.
 #[derive(Clone, Debug, Default)]
@@ -121,8 +121,8 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Refused`] as the room would refuse.
-    pub fn see(&mut self, tx: &WorldTx, how: SeenHow, now: i64) -> Result<(), Refused> {
+    /// [`ModelRefused`] as the room would refuse.
+    pub fn see(&mut self, tx: &WorldTx, how: SeenHow, now: i64) -> Result<(), ModelRefused> {
         if !self.concerns(tx) {
             return Ok(());
         }
@@ -133,8 +133,13 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Refused`] as the room would refuse.
-    pub fn see_relevant(&mut self, tx: &WorldTx, how: SeenHow, now: i64) -> Result<(), Refused> {
+    /// [`ModelRefused`] as the room would refuse.
+    pub fn see_relevant(
+        &mut self,
+        tx: &WorldTx,
+        how: SeenHow,
+        now: i64,
+    ) -> Result<(), ModelRefused> {
         if self.pruned.contains_key(&tx.txid) {
             return Ok(());
         }
@@ -208,19 +213,19 @@ impl Model {
         rivals.iter().any(|rival| self.family(*rival).iter().any(spends))
     }
 
-    fn in_block(&mut self, tx: &WorldTx, height: u64, now: i64) -> Result<(), Refused> {
+    fn in_block(&mut self, tx: &WorldTx, height: u64, now: i64) -> Result<(), ModelRefused> {
         if let Some(before) = self.kept(tx.txid).and_then(|kept| kept.height) {
             if before == height {
                 return Ok(());
             }
             if !tx.is_coinbase {
-                return Err(Refused);
+                return Err(ModelRefused);
             }
         }
         let rivals = self.rivals(tx);
         let anchored = rivals.iter().any(|rival| self.is_anchored(*rival));
         if anchored || self.is_impossible(tx, &rivals) {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         for rival in rivals {
             self.kill(rival, tx.txid, true);
@@ -239,7 +244,7 @@ impl Model {
         self.uphold(tx.txid)
     }
 
-    fn uphold(&mut self, txid: TxId) -> Result<(), Refused> {
+    fn uphold(&mut self, txid: TxId) -> Result<(), ModelRefused> {
         let mut upheld = vec![txid];
         let mut queue = std::collections::VecDeque::from([txid]);
         while let Some(child) = queue.pop_front() {
@@ -250,11 +255,11 @@ impl Model {
                     continue;
                 }
                 if kept.tx.is_coinbase {
-                    return Err(Refused);
+                    return Err(ModelRefused);
                 }
                 for rival in self.rivals(&kept.tx) {
                     if self.is_anchored(rival) {
-                        return Err(Refused);
+                        return Err(ModelRefused);
                     }
                     self.kill(rival, parent, true);
                 }
@@ -268,7 +273,7 @@ impl Model {
                 upheld.push(parent);
             }
         }
-        if upheld.iter().all(|txid| self.live(*txid)) { Ok(()) } else { Err(Refused) }
+        if upheld.iter().all(|txid| self.live(*txid)) { Ok(()) } else { Err(ModelRefused) }
     }
 
     /// The chain or a dead parent decides: true when that was it.
@@ -278,7 +283,7 @@ impl Model {
         rivals: &[TxId],
         how: SeenHow,
         now: i64,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, ModelRefused> {
         if self.is_impossible(tx, rivals) {
             self.store(tx, Status::Failed, how, now);
             return Ok(true);
@@ -286,7 +291,7 @@ impl Model {
         let proven = self.is_anchored(tx.txid);
         let anchored = rivals.iter().copied().find(|rival| self.is_anchored(*rival));
         match (proven, anchored) {
-            (true, Some(_)) => Err(Refused),
+            (true, Some(_)) => Err(ModelRefused),
             (true, None) => {
                 for rival in rivals {
                     self.kill(*rival, tx.txid, true);
@@ -315,7 +320,7 @@ impl Model {
         }
     }
 
-    fn in_mempool(&mut self, tx: &WorldTx, now: i64) -> Result<(), Refused> {
+    fn in_mempool(&mut self, tx: &WorldTx, now: i64) -> Result<(), ModelRefused> {
         if let Some(kept) = self.kept(tx.txid).cloned() {
             if kept.status.is_live() {
                 self.edit(tx.txid, |kept| {
@@ -370,7 +375,7 @@ impl Model {
         }
     }
 
-    fn relayed(&mut self, tx: &WorldTx, now: i64) -> Result<(), Refused> {
+    fn relayed(&mut self, tx: &WorldTx, now: i64) -> Result<(), ModelRefused> {
         if let Some(kept) = self.kept(tx.txid).cloned() {
             if kept.status.is_live() {
                 self.edit(tx.txid, |kept| {
@@ -394,22 +399,22 @@ impl Model {
         Ok(())
     }
 
-    fn created(&mut self, tx: &WorldTx, now: i64) -> Result<(), Refused> {
+    fn created(&mut self, tx: &WorldTx, now: i64) -> Result<(), ModelRefused> {
         if let Some(kept) = self.kept(tx.txid) {
-            return if kept.status.is_live() { Ok(()) } else { Err(Refused) };
+            return if kept.status.is_live() { Ok(()) } else { Err(ModelRefused) };
         }
         let rivals = self.rivals(tx);
         let anchored =
             rivals.iter().any(|rival| self.is_anchored(*rival)) || self.is_impossible(tx, &rivals);
         if anchored || (!rivals.is_empty() && !self.pays_more(tx, &rivals)) {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         let leased = tx.inputs.iter().any(|input| {
             self.coin(*input).is_some()
                 && self.leases.get(input).is_some_and(|(_, expires)| *expires > now)
         });
         if self.has_dead_parent(tx) || leased {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         for rival in rivals {
             self.kill(rival, tx.txid, false);
@@ -504,10 +509,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Refused`] when it isn't live.
-    pub fn broadcast(&mut self, txid: TxId) -> Result<(), Refused> {
+    /// [`ModelRefused`] when it isn't live.
+    pub fn broadcast(&mut self, txid: TxId) -> Result<(), ModelRefused> {
         if !self.live(txid) {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         self.edit(txid, |kept| {
             kept.status = Status::Published;
@@ -520,10 +525,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Refused`] when it isn't pending.
-    pub fn withdraw(&mut self, txid: TxId) -> Result<(), Refused> {
+    /// [`ModelRefused`] when it isn't pending.
+    pub fn withdraw(&mut self, txid: TxId) -> Result<(), ModelRefused> {
         if self.kept(txid).is_none_or(|kept| kept.status != Status::Pending) {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         self.edit(txid, |kept| {
             kept.status = Status::Failed;
@@ -567,14 +572,14 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Refused`] when one is no live, unspent coin or is held by somebody else.
+    /// [`ModelRefused`] when one is no live, unspent coin or is held by somebody else.
     pub fn lease(
         &mut self,
         coins: &[Outpoint],
         lock: [u8; 32],
         now: i64,
         until: i64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ModelRefused> {
         let fine = |coin: &Outpoint| {
             let held = self.leases.get(coin).filter(|(_, expires)| *expires > now);
             self.coin(*coin).is_some()
@@ -583,7 +588,7 @@ impl Model {
                 && held.is_none_or(|(by, _)| *by == lock)
         };
         if !coins.iter().all(fine) {
-            return Err(Refused);
+            return Err(ModelRefused);
         }
         self.leases.extend(coins.iter().map(|coin| (*coin, (lock, until))));
         Ok(())

@@ -23,14 +23,14 @@ use crate::{
 const MAX_ROUNDS: usize = 10_000;
 
 /// Raw transactions by name, for those that will be stored or confirmed.
-pub(crate) type Raws = HashMap<TxId, Vec<u8>>;
+pub(crate) type RawTxs = HashMap<TxId, Vec<u8>>;
 
 /// Plans the events under the wallet's lock and writes the plan. The caller saves the wallet's row.
-pub(crate) fn carry(
+pub(crate) fn apply_plan(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     events: &[Event],
-    raws: &Raws,
+    raws: &RawTxs,
     now: i64,
 ) -> Result<Plan, WalletError> {
     let mut loaded = Loaded::default();
@@ -135,7 +135,7 @@ struct Writer<'a, 'c> {
 }
 
 impl Writer<'_, '_> {
-    fn write(&mut self, plan: &Plan, raws: &Raws) -> Result<(), WalletError> {
+    fn write(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
         self.new_txs(plan, raws)?;
         self.changed_txs(plan, raws)?;
         self.new_coins(plan)?;
@@ -154,7 +154,7 @@ impl Writer<'_, '_> {
         found.ok_or(WalletError::Bug("a plan names a transaction that has no row"))
     }
 
-    fn new_txs(&mut self, plan: &Plan, raws: &Raws) -> Result<(), WalletError> {
+    fn new_txs(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
         if plan.new_txs.is_empty() {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn changed_txs(&mut self, plan: &Plan, raws: &Raws) -> Result<(), WalletError> {
+    fn changed_txs(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
         let changes = &plan.changed_txs;
         let rows = changes.iter().map(|change| self.row_of(change.now.txid));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
