@@ -37,6 +37,17 @@ pub struct CoinInfo {
     pub lock: Option<LockId>,
 }
 
+/// A coin in one of the wallets that know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCoin {
+    /// The wallet.
+    pub wallet: WalletId,
+    /// What people call that wallet.
+    pub name: String,
+    /// The coin as that wallet sees it.
+    pub coin: CoinInfo,
+}
+
 /// Where a page of coins ended: the next one starts after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoinCursor {
@@ -71,6 +82,18 @@ const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
     WHERE u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4";
+
+/// One coin in every wallet that knows it: the same output may pay a script that several watch.
+const EVERYWHERE: &str = "SELECT w.id AS wallet_id, w.name, w.scanned_height, w.scanned_hash,
+        u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key, t.block_height, t.status,
+        t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
+    FROM transactions t
+    JOIN wallets w ON w.id = t.wallet_id
+    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
+    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $1
+    WHERE t.tx_hash = $2 ORDER BY w.id";
 
 impl Room {
     /// A page of live, unspent coins, smallest first.
@@ -142,6 +165,27 @@ impl Room {
             info(&row, tip)
         })
     }
+
+    /// A coin as each wallet sees it that knows it, with the wallets' names; asked by index, not
+    /// wallet by wallet.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says; a coin that no wallet knows is no error.
+    pub fn coins_at(&self, coin: OutPoint, now: i64) -> Result<Vec<FoundCoin>, WalletError> {
+        self.door.read(move |tx| {
+            let txid = model_txid(coin.txid);
+            let args = [Arg::Int(now), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
+            tx.query(EVERYWHERE, &args)?.iter().map(found).collect()
+        })
+    }
+}
+
+fn found(row: &Row) -> Result<FoundCoin, WalletError> {
+    // Each wallet counts confirmations from its own tip.
+    let tip = rows::scanned(row)?.map(|(height, _)| height);
+    let (wallet, name) = (WalletId(row.int("wallet_id")?), row.text("name")?);
+    Ok(FoundCoin { wallet, name, coin: info(row, tip)? })
 }
 
 fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {

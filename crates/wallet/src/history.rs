@@ -194,7 +194,22 @@ const JOURNAL_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_
         to_status, other_tx_hash, block_height, lock_id FROM journal
     WHERE wallet_id = $1 AND tx_hash = $4 AND id > $2 ORDER BY id LIMIT $3";
 
+const WALLETS_OF: &str = "SELECT w.id, w.name FROM transactions t
+    JOIN wallets w ON w.id = t.wallet_id WHERE t.tx_hash = $1 ORDER BY w.id";
+
 impl Room {
+    /// The wallets that know a transaction, with their names; asked by index, not wallet by wallet.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says; a transaction that no wallet knows is no error.
+    pub fn wallets_of_tx(&self, txid: Txid) -> Result<Vec<(WalletId, String)>, WalletError> {
+        self.door.read(move |tx| {
+            let rows = tx.query(WALLETS_OF, &[Arg::Blob(&model_txid(txid).0)])?;
+            rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.text("name")?))).collect()
+        })
+    }
+
     /// A page of transactions.
     ///
     /// # Errors

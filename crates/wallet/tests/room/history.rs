@@ -8,6 +8,37 @@ use unspent_wallet::{
 use crate::ledger::*;
 
 #[test]
+fn a_transaction_and_a_coin_are_found_in_every_wallet_that_knows_them() {
+    on_both(|l| {
+        let (other, third) = (l.other_wallet("other", 2), l.other_wallet("third", 3));
+        let theirs_too = l.room.addresses(other, 0, 1).unwrap().remove(0).script;
+        l.room.import_script(third, &l.ours(0)).unwrap();
+        let pay = tx(&[foreign(1)], &[(&l.ours(0), 500), (&theirs_too, 700)]);
+        l.mine(&[&pay]);
+        let terms = l.terms(1);
+        l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.tick()).unwrap();
+        let named = |id, name: &str| (id, name.to_owned());
+        let all = [named(l.wallet, "ours"), named(other, "other"), named(third, "third")];
+        assert_eq!(l.room.wallets_of_tx(pay.compute_txid()).unwrap(), all);
+        assert_eq!(l.room.wallets_of_tx(foreign(1).txid).unwrap(), []);
+        for vout in 0..2 {
+            let found = l.room.coins_at(out(&pay, vout), l.now.get()).unwrap();
+            let known = [l.wallet, other, third].into_iter().filter_map(|wallet| {
+                Some((wallet, l.room.coin(wallet, out(&pay, vout), l.now.get()).ok()?))
+            });
+            assert!(found.iter().map(|at| (at.wallet, at.coin.clone())).eq(known));
+            assert_eq!(found.len(), if vout == 0 { 2 } else { 1 });
+        }
+        let found = l.room.coins_at(out(&pay, 0), l.now.get()).unwrap();
+        assert_eq!((found[0].name.as_str(), found[1].name.as_str()), ("ours", "third"));
+        assert_eq!(found[0].coin.lock, Some(lock(1)), "a lease is the wallet's own");
+        assert_eq!(found[1].coin.lock, None);
+        assert!(l.room.coins_at(out(&pay, 2), l.now.get()).unwrap().is_empty());
+    });
+}
+
+/// Case 52.
+#[test]
 fn lists_by_block_leave_out_the_unmined_and_the_other_way_round() {
     on_both(|l| {
         let mined = l.fund(1, 500);

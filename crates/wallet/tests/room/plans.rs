@@ -6,7 +6,7 @@ use unspent_wallet::schema::SCHEMA;
 use crate::ledger::*;
 
 /// Hot statements as SQLite would plan them; each must search, never scan a table of history.
-const HOT: [(&str, &str); 7] = [
+const HOT: [(&str, &str); 10] = [
     (
         "EXPLAIN QUERY PLAN SELECT id FROM transactions WHERE wallet_id = 1 AND tx_hash = x'00'",
         "uidx_transactions_hash",
@@ -41,6 +41,28 @@ const HOT: [(&str, &str); 7] = [
         "EXPLAIN QUERY PLAN SELECT wallet_id FROM transactions WHERE block_height >= 5",
         "idx_transactions_by_height",
     ),
+    (
+        "EXPLAIN QUERY PLAN SELECT w.id, w.name FROM transactions t
+            JOIN wallets w ON w.id = t.wallet_id WHERE t.tx_hash = x'00' ORDER BY w.id",
+        "uidx_transactions_hash",
+    ),
+    (
+        "EXPLAIN QUERY PLAN SELECT w.name, u.id, d.script_pub_key, s.tx_hash, l.expires_at
+            FROM transactions t
+            JOIN wallets w ON w.id = t.wallet_id
+            JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = 1
+            JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+            LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+            LEFT JOIN utxo_leases l
+                ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > 5
+            WHERE t.tx_hash = x'00' ORDER BY w.id",
+        "uidx_transactions_hash",
+    ),
+    (
+        "EXPLAIN QUERY PLAN SELECT tx_hash FROM transactions
+            WHERE wallet_id = 1 AND id >= 5 AND id < 9 LIMIT 3",
+        "sqlite_autoindex_transactions_1",
+    ),
 ];
 
 #[test]
@@ -60,10 +82,11 @@ fn hot_statements_search_by_index_on_postgresql() {
     let Some(l) = Ledger::postgres() else { return };
     let script = l.ours(0);
     for n in 0..300 {
-        l.see(&tx(&[foreign(n)], &vec![(&script, 5); 20]), unspent_wallet::TxSource::Mempool).unwrap();
+        l.see(&tx(&[foreign(n)], &vec![(&script, 5); 20]), unspent_wallet::TxSource::Mempool)
+            .unwrap();
     }
     let door = Door::open(&l.url, &SCHEMA, Options::default()).unwrap();
-    let explained: [(&str, &str); 3] = [
+    let explained: [(&str, &str); 5] = [
         (
             "EXPLAIN SELECT id FROM transactions WHERE wallet_id = 1 AND tx_hash = '\\x00'",
             "uidx_transactions_hash",
@@ -77,6 +100,19 @@ fn hot_statements_search_by_index_on_postgresql() {
             "EXPLAIN SELECT u.id FROM utxos u WHERE u.wallet_id = 1 AND u.spent_by_tx_id IS NULL
                 ORDER BY u.amount DESC, u.id DESC LIMIT 9",
             "idx_utxos_unspent",
+        ),
+        (
+            "EXPLAIN SELECT w.id, w.name FROM transactions t
+                JOIN wallets w ON w.id = t.wallet_id WHERE t.tx_hash = '\\x00' ORDER BY w.id",
+            "uidx_transactions_hash",
+        ),
+        (
+            "EXPLAIN SELECT w.name, u.id FROM transactions t
+                JOIN wallets w ON w.id = t.wallet_id
+                JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+                    AND u.output_index = 1
+                WHERE t.tx_hash = '\\x00' ORDER BY w.id",
+            "uidx_transactions_hash",
         ),
     ];
     for (sql, index) in explained {
