@@ -1,4 +1,12 @@
-//! Carrying a plan out: load what it needs, then write it with set statements.
+//! Applying a plan: load what it needs, then write it with set statements.
+//!
+//! The planner is pure, so somebody has to play its two questions against the database: "load
+//! these" until it has enough, then "write this". Between the first load and the last write nobody
+//! may change what the plan was made on; the caller holds the wallet's row for that, and the
+//! guarded `WHERE status = …` of the changed transactions would show if it ever failed.
+//!
+//! Writes go table by table, parents before children, as foreign keys want it, one set statement
+//! each: a family of a thousand costs as many statements as one transaction.
 
 use std::collections::HashMap;
 
@@ -136,12 +144,15 @@ struct Writer<'a, 'c> {
 
 impl Writer<'_, '_> {
     fn write(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
+        // Transactions before coins, coins before spends: each row names rows of the one before.
         self.new_txs(plan, raws)?;
         self.changed_txs(plan, raws)?;
         self.new_coins(plan)?;
         self.spends(plan)?;
         self.edges(&plan.edges)?;
         write_lines(self.tx, self.wallet, &plan.lines, self.now)?;
+        // The total is kept by differences, so that a balance needn't add up a million coins; the
+        // audit adds them up and compares.
         let amount = i128::from(self.wallet.confirmed_amount) + plan.confirmed_sats;
         self.wallet.confirmed_amount = i64::try_from(amount)
             .map_err(|_| WalletError::Corrupt("the confirmed total left its range".into()))?;
@@ -213,6 +224,7 @@ impl Writer<'_, '_> {
             Column::Ints(changes.iter().map(|change| change.now.evicted_at).collect()),
         ];
         let changed = self.tx.execute_set(UPDATE_TXS, &[Arg::Int(self.wallet.id)], &columns)?;
+        // Fewer rows mean that a status wasn't what was planned on: then nothing is written.
         if changed != changes.len() as u64 {
             return Err(WalletError::Bug("a planned change met another status"));
         }

@@ -1,5 +1,9 @@
 //! Selecting coins and leasing them, in one database transaction.
 //!
+//! To look for coins and then to lease them would be two steps, and between them somebody else may
+//! choose the same. To lock each coin that is looked at would make callers wait for each other in
+//! different orders, and so for ever. Hence one lock for both steps: the wallet's row.
+//!
 //! The wallet's row is locked while coins are read, chosen and leased, so two callers, be they two
 //! processes, can never choose the same coin. Immature and leased coins are never candidates; own
 //! unconfirmed change is one unless it stands in a replacement; pending parents only on request.
@@ -81,7 +85,7 @@ pub struct Wanted {
     pub target: u64,
     /// Weight of everything but inputs and change.
     pub base_weight: u64,
-    /// The fee rate.
+    /// What a unit of weight shall pay.
     pub rate: Rate,
     /// A fee that must be reached whatever the rate says.
     pub min_fee: u64,
@@ -92,11 +96,11 @@ pub struct Wanted {
 /// A chosen coin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenCoin {
-    /// Its row.
+    /// By which it is leased.
     pub(crate) row: i64,
-    /// Its name.
+    /// The output that an input will name.
     pub outpoint: OutPoint,
-    /// Its satoshis.
+    /// In satoshis, before the fee of its own input.
     pub amount: u64,
     address: i64,
     weight: u64,
@@ -119,7 +123,7 @@ impl ChosenCoin {
 /// Chosen coins and the reason.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The coins.
+    /// In the order in which they were considered.
     pub coins: Vec<ChosenCoin>,
     /// How they were found, and what they come to.
     pub selection: Selection,

@@ -19,15 +19,15 @@ use crate::{
 pub struct CoinInfo {
     /// Its row, which is also the second half of a cursor.
     pub id: i64,
-    /// Its name.
+    /// The output that it is, by transaction and index.
     pub outpoint: OutPoint,
-    /// Its satoshis.
+    /// In satoshis.
     pub amount: u64,
-    /// Its script.
+    /// The watched script that it pays.
     pub script: ScriptBuf,
     /// Height of its block.
     pub height: Option<u64>,
-    /// Its state.
+    /// Derived from its facts, the wallet's tip and the time; never stored.
     pub state: CoinState,
     /// Whether a transaction of our own made it.
     pub is_own: bool,
@@ -40,7 +40,7 @@ pub struct CoinInfo {
 /// A coin in one of the wallets that know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundCoin {
-    /// The wallet.
+    /// Whose view of the coin this is.
     pub wallet: WalletId,
     /// What people call that wallet.
     pub name: String,

@@ -24,7 +24,7 @@ use crate::{
 pub struct TxSummary {
     /// Its row, which is also part of a cursor.
     pub id: i64,
-    /// Its name.
+    /// By which everybody knows it, whatever its signatures look like.
     pub txid: Txid,
     /// Validity.
     pub status: Status,
@@ -42,7 +42,7 @@ pub struct TxSummary {
     pub credit: u64,
     /// What it took from the wallet, in satoshis.
     pub debit: u64,
-    /// Its label.
+    /// What people call it, kept as BIP 329 says.
     pub label: Option<String>,
     /// When the mempool was found without it.
     pub evicted_at: Option<i64>,
@@ -67,11 +67,11 @@ pub struct InputInfo {
 /// An output as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputInfo {
-    /// Its index.
+    /// Its place among the outputs.
     pub index: u32,
     /// Satoshis.
     pub amount: u64,
-    /// Its script.
+    /// What must be satisfied to spend it; people see its address.
     pub script: ScriptBuf,
     /// Whether it is ours.
     pub is_ours: bool,
@@ -80,7 +80,7 @@ pub struct OutputInfo {
 /// One transaction standing in another's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeInfo {
-    /// The other one.
+    /// The transaction at the other end.
     pub txid: Txid,
     /// Why.
     pub cause: EdgeCause,
@@ -93,9 +93,9 @@ pub struct EdgeInfo {
 pub struct TxDetail {
     /// As in a list.
     pub summary: TxSummary,
-    /// Its inputs.
+    /// In order; none for a coinbase.
     pub inputs: Vec<InputInfo>,
-    /// Its outputs.
+    /// In order, ours and others'.
     pub outputs: Vec<OutputInfo>,
     /// Transactions that took its place.
     pub replaced_by: Vec<EdgeInfo>,
@@ -103,7 +103,7 @@ pub struct TxDetail {
     pub replaces: Vec<EdgeInfo>,
     /// It was taken back by hand before it was ever sent.
     pub withdrawn: bool,
-    /// The transaction itself.
+    /// As the chain holds it, or as it was last seen.
     pub tx: Transaction,
 }
 
@@ -126,9 +126,9 @@ pub struct JournalLine {
     pub to: Option<Status>,
     /// The other transaction involved.
     pub other: Option<Txid>,
-    /// The block involved.
+    /// The block that confirmed it or that it lost.
     pub height: Option<u64>,
-    /// The lease involved.
+    /// Whose lease a forced spend broke.
     pub lock: Option<LockId>,
 }
 

@@ -25,7 +25,7 @@ pub const DEFAULT_DURATION: i64 = 10 * 60 * 1_000_000;
 /// A lease to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// The holder.
+    /// By which the holder shows that the lease is theirs.
     pub lock: LockId,
     /// How long, in microseconds.
     pub duration: i64,
@@ -49,13 +49,13 @@ impl LeaseTerms {
 /// An active lease as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseInfo {
-    /// The coin.
+    /// What is held.
     pub coin: OutPoint,
-    /// Its satoshis.
+    /// What the coin holds, in satoshis.
     pub amount: u64,
-    /// Its script.
+    /// What the coin pays to.
     pub script: ScriptBuf,
-    /// The holder.
+    /// By which the holder shows that the lease is theirs.
     pub lock: LockId,
     /// When it ends, in microseconds.
     pub expires_at: i64,

@@ -63,6 +63,7 @@ pub mod coins;
 pub mod descriptor;
 pub mod error;
 pub mod history;
+mod keychains;
 pub mod labels;
 pub mod lease;
 mod load;

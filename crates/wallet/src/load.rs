@@ -1,4 +1,13 @@
 //! Loading the neighbourhood that a plan asks for, with set reads.
+//!
+//! A plan needs few facts out of a long history, and which ones shows only while it is made: a
+//! conflict leads to its rivals, those to their descendants, those to other rivals. Asked one by
+//! one that would be a question for each transaction of the family; so the planner names all it
+//! misses in a round ([`Needs`]), each kind is read as one set, and descendants come whole by one
+//! recursive statement.
+//!
+//! What was looked for and isn't there is stored as absent: the planner tells "nothing" from
+//! "unknown", and never asks for the same thing twice.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -115,6 +124,7 @@ impl Loaded {
         needs: &Needs,
         now: i64,
     ) -> Result<(), WalletError> {
+        // Families and spenders bring transactions along, which then needn't be read again.
         self.families(tx, wallet, &needs.children)?;
         self.spenders(tx, wallet, &needs.spenders)?;
         self.txs(tx, wallet, needs.txs.iter().copied())?;
@@ -128,6 +138,7 @@ impl Loaded {
         wallet: i64,
         wanted: impl IntoIterator<Item = TxId>,
     ) -> Result<(), WalletError> {
+        // Facts are read once for a plan, since the wallet is locked: nobody else changes them.
         let known = &self.facts.txs;
         let wanted: BTreeSet<TxId> =
             wanted.into_iter().filter(|txid| !known.contains_key(txid)).collect();
@@ -185,6 +196,8 @@ impl Loaded {
             }
         }
         self.txs(tx, wallet, members.iter().copied())?;
+        // The whole family is here, so each member's children are among the members: known even
+        // where there are none.
         for member in &members {
             self.facts.children.insert(*member, Vec::new());
         }

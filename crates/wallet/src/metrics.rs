@@ -7,9 +7,9 @@ use crate::{error::WalletError, room::Room};
 /// Rows of a table and the space it takes with its indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSize {
-    /// Its name.
+    /// As the schema calls it.
     pub name: &'static str,
-    /// Its rows.
+    /// Counted, not estimated.
     pub rows: u64,
     /// Its bytes, indexes included.
     pub bytes: u64,
@@ -18,7 +18,7 @@ pub struct TableSize {
 /// What a monitor wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metrics {
-    /// The tables.
+    /// Every table of the room.
     pub tables: Vec<TableSize>,
     /// Leases that have not run out.
     pub active_leases: u64,

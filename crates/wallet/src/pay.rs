@@ -1,7 +1,13 @@
 //! From amounts and addresses to an unsigned PSBT, and back as a pending transaction.
 //!
-//! Building a payment leases its coins; recording the signed transaction turns those leases into
-//! spends. A fee bump builds a payment that spends the same coins and pays more.
+//! Keys are elsewhere: between building and recording a payment minutes or days may pass while it
+//! is signed, and meanwhile its coins must be nobody else's. So building a payment ([BIP 174])
+//! leases its coins, and recording the signed transaction turns those leases into spends; if it
+//! never comes back, the leases run out. A fee bump builds a payment that spends the same coins and
+//! pays more, by the rules of [BIP 125].
+//!
+//! [BIP 125]: https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki
+//! [BIP 174]: https://github.com/bitcoin/bips/blob/master/bip-0174.mediawiki
 
 use std::collections::HashSet;
 
@@ -24,14 +30,16 @@ use crate::{
     choose::{Choosing, Chosen, CoinPolicy, Wanted},
     descriptor::Keychain,
     error::WalletError,
+    keychains::reveal,
     lease::LeaseTerms,
     record::{Batch, Observed, Recorded, TxSource},
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
     rows::status,
-    wallets::{AddressInfo, Purpose, reveal},
+    wallets::{AddressInfo, Purpose},
 };
 
-/// What a replacement must pay beyond what it replaces: 1 sat per virtual byte.
+/// What a replacement must pay beyond what it replaces: 1 sat per virtual byte, as nodes have long
+/// asked for (Core's `DEFAULT_INCREMENTAL_RELAY_FEE`); newer ones ask for less.
 const INCREMENTAL: Rate = Rate { sat_per_kwu: 250 };
 
 /// A payment to build.
@@ -39,7 +47,7 @@ const INCREMENTAL: Rate = Rate { sat_per_kwu: 250 };
 pub struct Payment {
     /// Scripts and satoshis to pay.
     pub outputs: Vec<(ScriptBuf, u64)>,
-    /// The fee rate.
+    /// What a unit of weight shall pay.
     pub rate: Rate,
     /// Which coins may be used.
     pub policy: CoinPolicy,
@@ -134,8 +142,8 @@ impl Room {
             let mut row = WalletRow::lock(tx, wallet)?;
             let (old, old_fee) = bumpable(tx, wallet, bump.tx)?;
             let payment = replacement(tx, wallet, &old, &bump)?;
-            // BIP 125, rules 3 and 4: more than before, and the relay of the new one paid for. The
-            // old weight stands for the new one's, hence one satoshi more.
+            // BIP 125, rules 3 and 4: more than before, and its own relay paid for. It will weigh
+            // about as much as the old one.
             let relay = INCREMENTAL.fee(old.weight().to_wu());
             let least_fee = old_fee.saturating_add(relay).saturating_add(1);
             let replaces = Replaces { txid: model_txid(bump.tx), least_fee };
@@ -311,6 +319,8 @@ fn assemble(
         output.insert(place, TxOut { value, script_pubkey: change.clone() });
         place
     });
+    // As Core does: valid only above the tip, it gives miners nothing to win by mining the last
+    // block anew.
     let height = wallet.tip().and_then(|tip| u32::try_from(tip).ok());
     let lock_time = height.and_then(|height| LockTime::from_height(height).ok());
     let tx = Transaction {
@@ -340,6 +350,7 @@ fn explain_inputs(tx: &mut Tx<'_>, wallet: &WalletRow, psbt: &mut Psbt) -> Resul
         if output.script_pubkey.is_witness_program() || output.script_pubkey.is_p2sh() {
             input.witness_utxo = Some(output);
         }
+        // The whole parent too: a signer that is only shown an amount can be lied to about it.
         input.non_witness_utxo = Some(parent);
         if let Some(definite) = described(&row)? {
             psbt.update_input_with_descriptor(place, &definite)

@@ -16,18 +16,18 @@ use crate::{
     apply_plan::{RawTxs, apply_plan},
     descriptor::script_hash,
     error::WalletError,
+    keychains::{DerivedScript, extend, mark_used},
     labels,
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Routes, SeenTx, route},
-    wallets::{DerivedScript, extend, mark_used},
     watch::Watch,
 };
 
 /// A block, by all that a wallet keeps of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRef {
-    /// Its height.
+    /// Blocks between it and genesis.
     pub height: u64,
     /// Its hash, in wire order.
     pub hash: BlockHash,
@@ -57,7 +57,7 @@ pub enum TxSource {
 /// A transaction that was seen.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The transaction.
+    /// With its signatures, as it was seen.
     pub tx: Transaction,
     /// Where it comes from.
     pub source: TxSource,

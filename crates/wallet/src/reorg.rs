@@ -1,5 +1,10 @@
 //! Blocks that leave the best chain, for all wallets or for one.
 //!
+//! A reorganisation is what happened to the chain; rolling back is what is done about it here. A
+//! transaction that loses its block is not invalid: it waits for another one, and mostly finds it
+//! within minutes. A coinbase is another matter: it exists in its block or not at all, and takes
+//! along whatever was paid out of it.
+//!
 //! One UPDATE clears the height and orphans coinbases in the same statement; then the planner fails
 //! what hung on those coinbases; then the block rows go. Deep disconnects run in bounded steps,
 //! each its own transaction with the cursors moved in it, so that a crash leaves a shorter

@@ -1,5 +1,9 @@
 //! Which wallets a transaction concerns: matched by index, never by scanning wallets.
 //!
+//! A block has thousands of transactions and a room may have thousands of wallets; comparing each
+//! with each is out of the question. So scripts, outputs and names are asked for as sets, over all
+//! wallets at once, and answer with the few that care.
+//!
 //! A wallet is concerned when an output pays one of its scripts, when an input spends one of its
 //! coins, when it stores a transaction that spends the same output (a conflict, be the output ours
 //! or not), or when it stores the transaction itself.
@@ -192,6 +196,8 @@ impl Routes {
                 }
             }
         }
+        // A member that concerns a wallet makes its inputs a matter of that wallet's, and so every
+        // other member that spends one of them; which may come earlier in the batch.
         loop {
             let mut grew = false;
             for (wallet, places) in &self.concerned {

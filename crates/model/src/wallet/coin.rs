@@ -53,7 +53,7 @@ pub const COIN_STATES: [(CoinState, &str); 8] = [
 ];
 
 impl CoinState {
-    /// Its name.
+    /// As programs and people read it in answers.
     pub fn name(self) -> &'static str {
         COIN_STATES.iter().find(|(state, _)| *state == self).map_or("", |(_, name)| name)
     }

@@ -20,7 +20,7 @@ pub struct Confirmation {
 /// A transaction as the wallet knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredTx {
-    /// Its name.
+    /// In wire order, as hashed.
     pub txid: TxId,
     /// Validity.
     pub status: Status,

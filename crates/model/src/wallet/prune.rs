@@ -12,7 +12,7 @@ use crate::{Outpoint, TxId};
 /// What has to be known of a transaction that may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PruneFacts {
-    /// Its name.
+    /// In wire order, as hashed.
     pub txid: TxId,
     /// Height of its block, if it has one.
     pub height: Option<u64>,

@@ -1,4 +1,11 @@
 //! Consequences: who falls with a loser, who rises when its conqueror is gone.
+//!
+//! Falling is easy: down the family, all that isn't confirmed. Rising is not. Several transactions
+//! may have lost to the same winner, and when that one goes, only one of them can come back; its
+//! children may stand against others that are live. So the dead are taken one by one in a fixed
+//! order of preference, each is asked whether every input is open *now*, and whoever comes back
+//! closes its inputs to those after it. Nothing that is live is ever displaced by a revival, which
+//! is why the walk ends.
 
 use std::{cmp::Reverse, collections::VecDeque};
 
@@ -28,6 +35,7 @@ impl Working<'_> {
 
     /// The confirmed transaction that proves `txid` to be in the chain: itself or a descendant.
     pub(super) fn anchor(&mut self, txid: TxId) -> Option<TxId> {
+        // A chain that holds a child holds all its ancestors.
         let is_confirmed = |tx: &StoredTx| tx.is_live() && tx.confirmed.is_some();
         if self.tx(txid).is_some_and(is_confirmed) {
             return Some(txid);
@@ -75,6 +83,7 @@ impl Working<'_> {
         let inputs = self.tx(txid).map(|tx| tx.inputs.clone()).unwrap_or_default();
         for input in inputs {
             self.touched.insert(input);
+            // Whoever wanted this output before may have it again; seen to once the event is done.
             self.freed.push(input);
         }
     }
@@ -172,6 +181,7 @@ impl Working<'_> {
             if !self.may_live(txid) {
                 continue;
             }
+            // What the network once had, it may have still; what was never sent waits again.
             let published = self.tx(txid).is_some_and(|tx| tx.ever_published);
             let step = if published { Move::RevivePublished } else { Move::RevivePending };
             self.step(txid, step, Cause::Revived, None);
@@ -206,6 +216,7 @@ impl Working<'_> {
     }
 
     fn input_is_open(&mut self, input: Outpoint) -> bool {
+        // A parent that isn't stored is a stranger's: nothing speaks against it.
         let parent_lives = self.tx(input.tx).is_none_or(StoredTx::is_live);
         parent_lives && self.live_spender(input).is_none()
     }
@@ -238,6 +249,7 @@ impl Working<'_> {
         }
         self.put_coin(outpoint, super::super::facts::Coin { spent_by, ..coin });
         let Some((by, _)) = spent_by else { return };
+        // A lease can't keep the network from spending a coin; the journal says that it happened.
         let forced = coin.holder.filter(|holder| self.locks.get(&by) != Some(holder));
         if let Some(lock) = forced {
             self.lines.push(Line {

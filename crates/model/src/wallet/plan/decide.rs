@@ -1,4 +1,10 @@
 //! What each event asks for, before its consequences are drawn.
+//!
+//! The hard part is not who wins, which the table on the front page of [`super`] says, but that
+//! news is partial. A parent may be heard of after its confirmed child, a spend before the
+//! transaction that it spends, a coinbase after its block has gone. The chain's word is looked for
+//! first, in the transaction itself, its descendants ([`Working::anchor`]) and its rivals; only
+//! where the chain is silent do mempool and fees decide.
 
 use std::collections::HashSet;
 
@@ -21,6 +27,7 @@ impl Working<'_> {
             Event::Detached(txid) => self.detached(*txid),
             Event::Evicted(txid) => self.evicted(*txid),
         }
+        // Ownership before revival: it settles fees, and fees decide who of several comes back.
         self.reown();
         self.revive();
         Ok(())
@@ -69,6 +76,7 @@ impl Working<'_> {
             });
             self.touch_inputs(seen.txid);
             if status.is_live() {
+                // Children stored as failed for want of this parent are looked at again.
                 self.risen.push(seen.txid);
             } else {
                 // Children may have come first, when nobody knew what they hang on.
@@ -91,6 +99,7 @@ impl Working<'_> {
             self.put_coin(outpoint, coin);
             self.note_new_credit(outpoint);
             self.touched.insert(outpoint);
+            // Stored spenders may turn out to be wholly ours now, with a fee that can be told.
             for child in self.spenders(outpoint) {
                 self.reowned.insert(child);
             }
@@ -114,6 +123,8 @@ impl Working<'_> {
                 return Err(PlanRefusal::ConfirmedElsewhere { tx: seen.txid, height });
             }
         }
+        // Whatever a block says wins, unless the stored chain says the opposite: then a block left
+        // unnoticed, and going on would fail transactions that are confirmed.
         let rivals = self.live_rivals(seen);
         let mut anchored = rivals.iter().find_map(|rival| self.anchor(*rival));
         if anchored.is_none() {
@@ -137,6 +148,7 @@ impl Working<'_> {
         tx.evicted_at = None;
         tx.withdrawn = false;
         let is_new = !self.facts.txs.get(&txid).is_some_and(Option::is_some);
+        // A newcomer already has the line that told of its arrival; it only gets its height.
         if is_new {
             let line = self.lines.iter_mut().rev().find(|line| line.txid == txid);
             if let Some(line) = line {
@@ -163,6 +175,7 @@ impl Working<'_> {
                 self.seen_again(seen.txid, status, confirmed);
                 return Ok(());
             }
+            // No node relays a coinbase; what says so is confused, and only a block can help.
             if status == Status::Orphaned {
                 return Ok(());
             }
@@ -176,6 +189,8 @@ impl Working<'_> {
 
     /// What the chain or a dead parent decides, before anybody compares: true when that was it.
     fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, PlanRefusal> {
+        // It spends an output of what it stands against, so that it can't be valid beside it nor
+        // without it.
         if let Some(rival) = self.own_ancestor(seen, rivals) {
             self.store(seen, Status::Failed, Cause::ParentInvalid, Some(rival));
             return Ok(true);
@@ -238,6 +253,7 @@ impl Working<'_> {
     ) -> Result<(), PlanRefusal> {
         if let Some((status, confirmed)) = stored {
             self.store(seen, status, Cause::Relayed, None);
+            // Hearsay never brings back what has lost: peers repeat stale transactions for days.
             if status.is_live() {
                 self.seen_again(seen.txid, status, confirmed);
             }
@@ -248,6 +264,8 @@ impl Working<'_> {
             return Ok(());
         }
         match rivals.first() {
+            // Nobody can tell from here which one miners will see. The first one heard of stays,
+            // and the edge keeps in mind that it was never decided.
             Some(first) if !self.pays_more(seen, &rivals) => {
                 self.store_loser(seen, *first, EdgeCause::Undecided);
             }
@@ -268,6 +286,7 @@ impl Working<'_> {
             self.store(seen, status, Cause::Created, None);
             return Ok(());
         }
+        // What is made here can still be made otherwise, so doubt is a refusal and not a loser.
         let rivals = self.live_rivals(seen);
         let anchored = rivals.iter().copied().find(|rival| self.anchor(*rival).is_some());
         let anchored = anchored.or_else(|| self.own_ancestor(seen, &rivals));
@@ -348,7 +367,8 @@ impl Working<'_> {
         parents.find(|parent| self.tx(*parent).is_some_and(|tx| !tx.is_live()))
     }
 
-    /// Whether its fee is known and beats the known fees of all rivals together.
+    /// Whether its fee is known and beats the known fees of all rivals together, as rule 3 of
+    /// BIP 125 asks. Rates aren't compared: of a transaction that others made we know no weight.
     fn pays_more(&mut self, seen: &Seen, rivals: &[TxId]) -> bool {
         let Some(fee) = self.fee_of(seen) else { return false };
         let mut theirs: u64 = 0;
@@ -366,6 +386,7 @@ impl Working<'_> {
         for input in &seen.inputs {
             match self.coin(*input) {
                 Some(coin) => total = total.checked_add(coin.amount)?,
+                // A foreign input: only whoever made the transaction knows what it holds.
                 None => return seen.fee,
             }
         }
@@ -391,6 +412,8 @@ impl Working<'_> {
             return Err(PlanRefusal::NotPending { tx: txid, status });
         }
         let family = self.descendants(txid);
+        // The mark keeps revival away; only the network itself, which may hold a copy that was
+        // sent behind our back, can lift it.
         if let Some(tx) = self.tx_mut(txid) {
             tx.withdrawn = true;
         }
@@ -418,6 +441,8 @@ impl Working<'_> {
         self.bury(txid, family);
     }
 
+    /// Eviction changes no status, for whoever still has the transaction may mine it. The mark only
+    /// keeps its change from being spent meanwhile.
     fn evicted(&mut self, txid: TxId) {
         let now = self.now;
         let waits = self.tx(txid).is_some_and(|tx| {

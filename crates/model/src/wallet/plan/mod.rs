@@ -1,8 +1,30 @@
 //! What an event changes in a wallet.
 //!
+//! # The problem
+//!
+//! A wallet hears of transactions from its owner, from peers, from a node's mempool and from
+//! blocks; late, twice, children before parents, and again after a reorganisation. Two of them may
+//! spend the same output, be it ours or not, and at most one can end up in the chain. So whenever
+//! something is heard, three questions come up:
+//!
+//! 1. Does it stand against something stored, and which of the two is to be believed?
+//! 2. What falls with the loser? Everything that spends its outputs, and what spends theirs.
+//! 3. What does the fall set free? A transaction that lost only to this loser may live again, and
+//!    so may its children, which can beat others in turn.
+//!
+//! The answer must not depend on how often or in which order things were heard, as far as the same
+//! chain is reached in the end; and it has to be drawn from a small part of a history that may hold
+//! millions of transactions.
+//!
+//! # The answer
+//!
 //! [`plan`] takes what is known of the neighbourhood and a batch of events, and answers either with
 //! what is still to be loaded or with a [`Plan`]: the difference between what is stored and what
 //! should be. A repeated event has an empty plan. Nothing here reads a clock or a database.
+//!
+//! What is missing is found by trying: the events are played on what is loaded, every question
+//! that can't be answered is noted, and the whole trial is thrown away unless there was none. So
+//! the rules are written as if all history were at hand, and nobody has to foretell what they need.
 //!
 //! Who wins when two transactions spend the same output:
 //!
@@ -13,8 +35,18 @@
 //! | relayed, no node | the higher known fee wins; else stored as failed, with edge | stored as failed |
 //! | created here | wins with the higher known fee; else refused | refused |
 //!
+//! The node's mempool is believed before fees are compared, because the node has applied the
+//! replacement rules to transactions that we may not even know ([BIP 125], today Core's
+//! [`doc/policy/mempool-replacements.md`]). Without a node only the part of these rules is used
+//! that can be judged from here: to replace, a transaction must pay more than all it evicts.
+//!
 //! Losing takes all descendants along; what no longer stands in anybody's way, and what regained
-//! its parents, comes back. The walk is iterative and visits each transaction once.
+//! its parents, comes back. The walk is iterative, for chains of descendants can be longer than a
+//! stack is deep, and visits each transaction once.
+//!
+//! [BIP 125]: https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki
+//! [`doc/policy/mempool-replacements.md`]:
+//!     https://github.com/bitcoin/bitcoin/blob/master/doc/policy/mempool-replacements.md
 
 mod cascade;
 mod decide;
@@ -52,7 +84,7 @@ pub enum Event {
 /// A transaction, and how we came to see it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its name.
+    /// In wire order, as hashed.
     pub txid: TxId,
     /// What it spends.
     pub inputs: Vec<Outpoint>,
@@ -196,6 +228,7 @@ pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome
             return Err(refusal);
         }
     }
+    // Spenders are set once, at the end: on the way a coin may change hands several times.
     working.settle();
     if working.needs.is_empty() {
         Ok(Outcome::Ready(working.finish()))

@@ -42,7 +42,7 @@ pub struct TxChange {
 /// A coin to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewCoin {
-    /// Its name.
+    /// The output that it is.
     pub outpoint: Outpoint,
     /// What it is.
     pub coin: Coin,
@@ -51,7 +51,7 @@ pub struct NewCoin {
 /// A coin that gets another spender, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spend {
-    /// The coin.
+    /// The coin whose spender changes.
     pub outpoint: Outpoint,
     /// The live spender and its input.
     pub by: Option<(TxId, u32)>,
@@ -83,9 +83,9 @@ pub struct Line {
     pub cause: Cause,
     /// The other transaction involved.
     pub other: Option<TxId>,
-    /// The block involved.
+    /// The block that confirmed it or that it lost.
     pub height: Option<u64>,
-    /// The lease involved.
+    /// Whose lease a forced spend broke.
     pub lock: Option<LockId>,
 }
 
@@ -125,7 +125,8 @@ impl Working<'_> {
         plan
     }
 
-    /// Confirmed and unspent, before and after, over every coin that could differ.
+    /// Confirmed and unspent, before and after, over every coin that could differ. The difference
+    /// keeps the wallet's total right without a sum over its coins.
     fn confirmed_change(&self) -> (i128, i64) {
         let moved = self.order.iter().filter(|txid| self.confirmation_moved(*txid));
         let theirs = moved.flat_map(|txid| {

@@ -1,4 +1,9 @@
 //! The state under change: stored facts with an overlay, and a note of everything missing.
+//!
+//! A rule asks as if all were loaded. What isn't is answered with "nothing" and noted in
+//! [`Working::needs`]; such an answer can lead astray, to a wrong winner or a wrong refusal, so a
+//! trial with needs is never used for anything but its needs. Each round loads all that the last
+//! one missed, and a few rounds suffice because families are loaded whole.
 
 use std::collections::{HashMap, HashSet};
 
@@ -125,7 +130,8 @@ impl<'f> Working<'f> {
         if let Some(coin) = self.coins.get(&outpoint) {
             return Some(*coin);
         }
-        // An output of a transaction that isn't stored is no coin of ours.
+        // An output of a transaction that isn't stored is no coin of ours, and one of a newcomer
+        // is only in the overlay: neither is worth a question.
         if self.tx(outpoint.tx).is_none() || !self.facts.txs.contains_key(&outpoint.tx) {
             return None;
         }

@@ -23,11 +23,11 @@ pub(super) const METHODS: [(Method, &str); 4] = [
     (Method::OldestFirst, "oldest-first"),
 ];
 
-/// Steps after which branch and bound settles for what it has.
+/// Steps after which branch and bound settles for what it has; Core's `TOTAL_TRIES`.
 const BRANCH_LIMIT: u32 = 100_000;
 
 impl Method {
-    /// Its name.
+    /// As requests and answers spell it.
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, _)| *method == self).map_or("", |(_, name)| name)
     }
@@ -73,6 +73,8 @@ impl<'a> Search<'a> {
         let mut taken = Vec::new();
         let mut next = order.iter();
         loop {
+            // The exact price is worked out only once the cheap bound says that it may suffice:
+            // otherwise a thousand small coins would be added up a thousand times.
             if self.bound(&taken) >= 0
                 && let Ok(selection) = self.priced(method, &taken)
             {
@@ -125,8 +127,10 @@ impl<'a> Search<'a> {
         let excess = amount.checked_sub(request.target).ok_or_else(short)?;
         let over = excess.checked_sub(fee_of(bare)).ok_or_else(short)?;
         let change = excess.checked_sub(fee_of(bare + request.change.weight));
+        // Less than dust can't be an output: it goes to the miners.
         let change = change.filter(|change| *change >= request.change.min.max(1));
         let weight = if change.is_some() { bare + request.change.weight } else { bare };
+        // What these inputs cost now beyond what they would cost on a day of usual fees.
         let timing = signed(request.rate.fee(inputs)) - signed(request.long_term_rate.fee(inputs));
         let rest = match change {
             Some(_) => signed(self.cost_of_change()),
@@ -158,10 +162,13 @@ impl<'a> Search<'a> {
         if required + rest < self.wanted() {
             return Err(self.shortage(&self.free));
         }
+        // Depth first over "with" and "without" each coin, the most valuable first: `path` are the
+        // coins taken, `value` their sum, `rest` what those from `at` on could still add.
         let mut path: Vec<usize> = Vec::new();
         let mut best: Option<Selection> = None;
         let (mut value, mut at) = (0_i64, 0_usize);
         for _ in 0..BRANCH_LIMIT {
+            // Too much already, as change would be cheaper; or never enough, whatever is added.
             let hopeless = value > most || value + rest < wanted;
             if !hopeless && value >= wanted {
                 self.keep_better(&mut best, &path);

@@ -1,11 +1,32 @@
 //! Which coins pay for what, and why these.
 //!
+//! # The problem
+//!
+//! Every input costs a fee by its weight ([BIP 141]), change costs an output now and an input
+//! later, and small coins may cost more than they hold. To spend many coins is cheap while fees are
+//! low and dear while they are high. A set that matches the amount needs no change at all, but to
+//! find one is a knapsack problem. And coins of one address that are spent apart tell a reader of
+//! the chain more than coins spent together.
+//!
+//! # The answer
+//!
+//! The methods and the measure to compare them are Bitcoin Core's ([`coinselection.cpp`], after
+//! Erhardt's [thesis]): branch and bound for a match, a random draw where there is none, and
+//! *waste*, which weighs paying now against paying later:
+//!
+//! `waste = inputs × (rate − long-term rate) + (cost of change, or what no change gives away)`
+//!
 //! Everything is counted in whole satoshis and weight units. A coin is worth its amount less the
 //! fee for its own input (its effective value); one that costs more than it brings is never chosen
 //! unless required. Several methods are tried and the one that wastes least is taken; the answer
 //! says what each came to.
 //!
 //! Randomness comes in as a seed, so that the same request has the same answer.
+//!
+//! [BIP 141]: https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki
+//! [`coinselection.cpp`]:
+//!     https://github.com/bitcoin/bitcoin/blob/master/src/wallet/coinselection.cpp
+//! [thesis]: https://murch.one/erhardt2016coinselection.pdf
 
 mod methods;
 #[cfg(test)]
