@@ -3,8 +3,12 @@
 use unspent_model::Network;
 
 pub(crate) mod address;
-pub(crate) mod decode;
+mod block;
+mod coins;
 pub mod framing;
+
+pub use block::{ParsedBlock, RawHeader, bitcoin_header};
+pub use coins::genesis_hash;
 
 /// A block may have this many bytes: the weight limit of 4,000,000 divided by its smallest factor.
 pub const MAX_BLOCK_BYTES: usize = 4_000_000;
