@@ -241,7 +241,7 @@ pub(crate) fn read_coins(
     for ((outpoint, key), value) in sorted.iter().zip(&keys).zip(values) {
         let Some(value) = value else { continue };
         let coin =
-            Coin::from_value(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
+            Coin::from_stored(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
         take(*outpoint, coin.into());
     }
     Ok(())

@@ -84,12 +84,12 @@ impl Pending {
         match effect {
             Effect::Add(outpoint, coin) => {
                 cursor.coins += 1;
-                cursor.value += u128::from(coin.lovelace());
+                cursor.value += u128::from(coin.value());
                 self.add(outpoint, coin);
             }
             Effect::Remove(outpoint, coin) => {
                 cursor.coins = cursor.coins.saturating_sub(1);
-                cursor.value = cursor.value.saturating_sub(u128::from(coin.lovelace()));
+                cursor.value = cursor.value.saturating_sub(u128::from(coin.value()));
                 self.remove(outpoint, coin);
             }
             // Spends are written by the caller, who knows whether they are kept at all.
@@ -171,7 +171,7 @@ impl Pending {
         let coins: Vec<_> = self.slots.iter().collect();
         for (outpoint, slot) in by_key(&coins, |(outpoint, _)| &outpoint.tx.0, |a, b| a.0.cmp(b.0))
         {
-            let value = slot.after.as_ref().map(|coin| coin.value());
+            let value = slot.after.as_ref().map(|coin| coin.stored());
             batch.set(Family::Unspent, &OutpointKey(**outpoint).encode(), value)?;
         }
         Ok(())

@@ -72,7 +72,7 @@ pub struct Balance {
     /// How many coins.
     pub coins: u64,
     /// Their value in base units.
-    pub lovelace: u128,
+    pub value: u128,
     /// Their assets, by policy and name.
     pub assets: BTreeMap<([u8; 28], Vec<u8>), u128>,
     /// The block as of which this is true.
@@ -404,7 +404,7 @@ fn add_up(
 ) -> Result<(), StoreError> {
     for (_, record) in records(view, keys)? {
         balance.coins += 1;
-        balance.lovelace += u128::from(record.output.lovelace);
+        balance.value += u128::from(record.output.value);
         for asset in record.output.assets {
             let quantity = u128::from(asset.quantity);
             *balance.assets.entry((asset.policy, asset.name)).or_default() += quantity;

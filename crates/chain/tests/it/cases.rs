@@ -44,8 +44,8 @@ fn outpoint(tx: u64, index: u32) -> Outpoint {
     Outpoint::new(payment(tx, vec![], vec![]).id, index)
 }
 
-fn create(tx: u64, owner: u8, lovelace: u64) -> Tx<Output> {
-    payment(tx, vec![], vec![(0, coin_of(owner, lovelace))])
+fn create(tx: u64, owner: u8, value: u64) -> Tx<Output> {
+    payment(tx, vec![], vec![(0, coin_of(owner, value))])
 }
 
 fn spend(tx: u64, coins: Vec<Outpoint>) -> Tx<Output> {
@@ -83,7 +83,7 @@ fn case_01_one_output_answers_by_address_and_by_outpoint() {
     };
     assert_eq!(page.coins, [(outpoint(1, 0), record.clone())]);
     assert_eq!(page.at, Some(blocks[0].header.point));
-    assert_eq!(record.output.lovelace, 700);
+    assert_eq!(record.output.value, 700);
     assert_eq!(record.born.slot, 0);
     assert_eq!(record.born.block_hash, blocks[0].header.point.hash);
 }
@@ -389,7 +389,7 @@ fn case_27_addresses_that_share_a_credential_are_exact_by_address_and_together_b
     let mut store = store();
     let coin = |addr: Vec<u8>| Output {
         addr,
-        lovelace: 1,
+        value: 1,
         payment_credential: Some([7; 28]),
         ..Output::default()
     };
@@ -455,7 +455,7 @@ fn case_30_asset_names_of_any_bytes_survive_and_are_added_up() {
     };
     assert_eq!(record.output.assets, assets);
     let balance = store.reader().balance(owner_of(0)).unwrap();
-    assert_eq!((balance.coins, balance.lovelace), (2, 4));
+    assert_eq!((balance.coins, balance.value), (2, 4));
     for name in names {
         let sum = balance.assets[&([3; 28], name.to_vec())];
         assert_eq!(sum, 2 * u128::from(u64::MAX), "sums pass 64 bits");

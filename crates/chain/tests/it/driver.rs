@@ -128,7 +128,7 @@ impl Store {
         assert_eq!(status.horizon.floor, reference.floor(), "horizon");
         assert_eq!(status.cursor.coins, reference.unspent().len() as u64);
         let value: u128 =
-            reference.unspent().values().map(|record| u128::from(record.output.lovelace)).sum();
+            reference.unspent().values().map(|record| u128::from(record.output.value)).sum();
         assert_eq!(status.cursor.value, value, "value is conserved");
         let stored = stored(&reader);
         let unspent = reference.unspent().iter().map(|(o, record)| (*o, record.clone()));

@@ -141,9 +141,9 @@ fn creates<T: Borrow<TxOut>>(
         if is_unspendable(script_pubkey) {
             continue;
         }
-        let lovelace = value.to_sat();
+        let value = value.to_sat();
         let addr = script(out).into_bytes();
-        creates.push((index, Output { addr, lovelace, is_coinbase, ..Output::default() }));
+        creates.push((index, Output { addr, value, is_coinbase, ..Output::default() }));
     }
     creates
 }
