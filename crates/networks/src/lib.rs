@@ -106,3 +106,19 @@ pub fn decode_block(
         Family::Cardano => cardano::decode::decode(network, raw),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unspent_model::network::NETWORKS;
+
+    use super::*;
+
+    #[test]
+    fn every_network_has_the_row_that_its_family_needs() {
+        for (network, name) in NETWORKS {
+            let is_bitcoin = network.family() == Family::Bitcoin;
+            assert_eq!(bitcoin::library_network(network).is_some(), is_bitcoin, "{name}");
+            assert_eq!(cardano::magic(network).is_some(), !is_bitcoin, "{name}");
+        }
+    }
+}

@@ -33,7 +33,7 @@ use crate::{DecodeError, spends::without_repeats};
 
 /// The hash of a Bitcoin network's first block; `None` for Cardano, where genesis is no block.
 pub fn genesis_hash(network: Network) -> Option<BlockHash> {
-    let network = super::of(network)?;
+    let network = super::library_network(network)?;
     Some(BlockHash(ChainHash::using_genesis_block_const(network).to_bytes()))
 }
 
