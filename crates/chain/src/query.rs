@@ -11,7 +11,7 @@ use crate::{
     },
     coin::Coin,
     cursor::PageCursor,
-    db::{Access, Db, Direction, Memory, View},
+    db::{Access, Db, Direction, Memory, Range, View},
     error::{OpenError, QueryError, StoreError},
     open,
     options::Indexes,
@@ -369,7 +369,9 @@ fn scan_owner(
             Direction::Down
         }
     };
-    view.scan(Family::Address, (&low, &high), direction, true, |key, _| {
+    let (family, within_owner) = (Family::Address, true);
+    let range = Range { family, low: &low, high: &high, direction, within_owner };
+    view.scan(&range, |key, _| {
         let key = AddressKey::decode(key);
         visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)
     })

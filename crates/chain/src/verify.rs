@@ -10,7 +10,7 @@ use unspent_model::{Outpoint, chain::Record};
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::Coin,
-    db::{Direction, View},
+    db::{Range, View},
     error::{QueryError, StoreError},
     open,
     options::Indexes,
@@ -266,7 +266,7 @@ impl Check<'_> {
         if low >= high {
             return Ok(spends);
         }
-        self.view.scan(Family::Delta, (&low, &high), Direction::Up, false, |key, value| {
+        self.view.scan(&Range::up(Family::Delta, &low, &high), |key, value| {
             let delta =
                 decode_delta(value).map_err(StoreError::value(Family::Delta.name(), key))?;
             if delta.is_self_contained() {
