@@ -70,17 +70,17 @@ impl Pending {
 
     /// Applies a block's coins and adds up what that does to the totals.
     pub(crate) fn apply(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.forward().for_each(|effect| self.carry_out(effect, cursor));
+        delta.forward().for_each(|effect| self.apply_effect(effect, cursor));
         cursor.missing_inputs += delta.missing.len() as u64;
     }
 
     /// Takes a block's coins back.
     pub(crate) fn undo(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.backward().for_each(|effect| self.carry_out(effect, cursor));
+        delta.backward().for_each(|effect| self.apply_effect(effect, cursor));
         cursor.missing_inputs = cursor.missing_inputs.saturating_sub(delta.missing.len() as u64);
     }
 
-    fn carry_out(&mut self, effect: Effect<'_, SharedCoin>, cursor: &mut Cursor) {
+    fn apply_effect(&mut self, effect: Effect<'_, SharedCoin>, cursor: &mut Cursor) {
         match effect {
             Effect::Add(outpoint, coin) => {
                 cursor.coins += 1;
@@ -93,8 +93,8 @@ impl Pending {
                 self.remove(outpoint, coin);
             }
             // Spends are written by the caller, who knows whether they are kept at all.
-            Effect::Remember(_) => {}
-            Effect::Forget(outpoint) => self.spends.push((*outpoint, None)),
+            Effect::RecordSpend(_) => {}
+            Effect::EraseSpend(outpoint) => self.spends.push((*outpoint, None)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Pending {
         }
     }
 
-    pub(crate) fn remember_spend(&mut self, outpoint: Outpoint, value: Vec<u8>) {
+    pub(crate) fn record_spend(&mut self, outpoint: Outpoint, value: Vec<u8>) {
         self.spends.push((outpoint, Some(value)));
     }
 

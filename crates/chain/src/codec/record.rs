@@ -17,7 +17,7 @@ use unspent_model::{
     chain::{Asset, Born, Output, Record},
 };
 
-use super::{CodecError, Strict, Written};
+use super::{CodecError, StrictDecoder, Written};
 use minicbor::Encoder;
 
 /// A typical record without assets fits without growing the buffer.
@@ -41,7 +41,7 @@ pub(crate) fn append_record(record: &Record, to: &mut Vec<u8>) {
 ///
 /// When the bytes are not the canonical form of a record.
 pub fn decode_record(bytes: &[u8]) -> Result<Record, CodecError> {
-    let mut strict = Strict::new(bytes);
+    let mut strict = StrictDecoder::new(bytes);
     let record = read(&mut strict)?;
     strict.end()?;
     Ok(record)
@@ -109,7 +109,7 @@ fn optional(to: &mut super::Writer<'_>, key: u8, bytes: Option<&[u8]>) -> Writte
 const REQUIRED: u32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17;
 
 /// Reads a record that may be followed by more.
-pub(super) fn read(from: &mut Strict<'_>) -> Result<Record, CodecError> {
+pub(super) fn read(from: &mut StrictDecoder<'_>) -> Result<Record, CodecError> {
     let mut output = Output::default();
     let mut born = Born {
         slot: 0,
@@ -151,7 +151,7 @@ pub(super) fn read(from: &mut Strict<'_>) -> Result<Record, CodecError> {
     Ok(Record { output, born })
 }
 
-fn assets(from: &mut Strict<'_>) -> Result<Vec<Asset>, CodecError> {
+fn assets(from: &mut StrictDecoder<'_>) -> Result<Vec<Asset>, CodecError> {
     let assets = from.list(|from| {
         if from.array()? != 3 {
             return Err(from.error("an asset has three parts"));

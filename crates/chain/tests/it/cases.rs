@@ -6,7 +6,7 @@ use unspent_chain::{
 };
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
-    chain::{Asset, Block, Era, Header, Output, Refusal, Tx, Work},
+    chain::{AdmitError, Asset, Block, Era, Header, Output, Tx, Work},
 };
 use unspent_testkit::chain::{coin_of, payment};
 
@@ -293,7 +293,7 @@ fn case_21_the_same_block_twice_is_a_no_op() {
     assert_eq!(bytes(&store.reader()), before);
 }
 
-fn refusal(store: &mut Store, block: &Block<Output>) -> Refusal {
+fn refusal(store: &mut Store, block: &Block<Output>) -> AdmitError {
     let before = bytes(&store.reader());
     let error = store.index().apply(prepare(block.clone())).unwrap_err();
     assert_eq!(error.kind(), Kind::Refused);
@@ -310,7 +310,7 @@ fn case_22_another_block_at_a_taken_height_is_refused() {
     let blocks = relay(4);
     store.apply_all(&blocks);
     let rival = block_on(Some(&blocks[2]), 2, vec![]);
-    assert_eq!(refusal(&mut store, &rival), Refusal::OtherBranch { height: 3 });
+    assert_eq!(refusal(&mut store, &rival), AdmitError::OtherBranch { height: 3 });
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn case_23_gaps_and_wrong_parents_are_refused() {
     let blocks = relay(6);
     store.apply_all(&blocks[..3]);
     let gap = refusal(&mut store, &blocks[4]);
-    assert_eq!(gap, Refusal::Gap { tip: Some(2), offered: 4 });
+    assert_eq!(gap, AdmitError::Gap { tip: Some(2), offered: 4 });
     let mut orphan = blocks[3].clone();
     orphan.header.parent = BlockHash([7; 32]);
-    assert!(matches!(refusal(&mut store, &orphan), Refusal::WrongParent { height: 3, .. }));
+    assert!(matches!(refusal(&mut store, &orphan), AdmitError::WrongParent { height: 3, .. }));
     let mut early = blocks[3].clone();
     early.header.point.slot = 0;
-    assert!(matches!(refusal(&mut store, &early), Refusal::SlotGoesBack { .. }));
+    assert!(matches!(refusal(&mut store, &early), AdmitError::SlotGoesBack { .. }));
 }
 
 #[test]
@@ -527,7 +527,7 @@ fn case_37_an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up(
     assert_eq!(status.chain.unwrap().1.point, rival_next.header.point, "the chain is ahead");
     // Behind: it takes only the blocks that the chain has.
     let wrong = block_on(Some(&blocks[2]), 3, vec![]);
-    assert_eq!(refusal(&mut store, &wrong), Refusal::OtherBranch { height: 3 });
+    assert_eq!(refusal(&mut store, &wrong), AdmitError::OtherBranch { height: 3 });
     store.apply(&rival);
     store.apply(&rival_next);
     let mut straight = Store::cardano(small_windows(10, 10));
@@ -634,7 +634,7 @@ fn holes_are_accepted_only_when_told_are_remembered_and_are_never_rolled_back_ac
     let report = store.reader().verify(&mut |_| {}).unwrap();
     assert_eq!(report.holes, [(Some(2), 5)]);
     // The permission was for that session only.
-    assert!(matches!(refusal(&mut store, &blocks[8]), Refusal::Gap { .. }));
+    assert!(matches!(refusal(&mut store, &blocks[8]), AdmitError::Gap { .. }));
 }
 
 #[test]

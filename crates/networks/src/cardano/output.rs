@@ -9,7 +9,7 @@ use pallas_primitives::alonzo::{self, Value};
 use unspent_model::chain::{Asset, Output};
 
 use super::{
-    address::Parts,
+    address::Credentials,
     cbor::{end, has_more, start, wrapped},
 };
 use crate::{DecodeError, address::blake2b};
@@ -107,13 +107,13 @@ impl WireOutput<'_> {
 
 /// An output of this address and no more.
 pub(super) fn at_address(addr: Vec<u8>, value: u64) -> Output {
-    let parts = Parts::of(&addr);
+    let credentials = Credentials::of(&addr);
     Output {
         addr,
         value,
-        payment_credential: parts.payment,
-        stake_credential: parts.stake,
-        stake_addr: parts.stake_addr,
+        payment_credential: credentials.payment,
+        stake_credential: credentials.stake,
+        stake_addr: credentials.stake_addr,
         ..Output::default()
     }
 }
