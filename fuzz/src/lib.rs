@@ -59,7 +59,7 @@ impl Source<'_> {
     pub fn record(&mut self) -> Record {
         let output = Output {
             addr: self.bytes(),
-            lovelace: self.number(),
+            value: self.number(),
             assets: self.list(|source| Asset {
                 policy: source.array(),
                 name: source.bytes(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use unspent_model::{
     Outpoint,
-    chain::{self, Admission, BlockDelta, Era, Header, Refusal, Tip, Work},
+    chain::{self, Admission, AdmitError, BlockDelta, Era, Header, Tip, Work},
 };
 
 use crate::{
@@ -111,7 +111,7 @@ impl Stage<'_> {
             let known = StoredPoint::decode(&known)
                 .map_err(StoreError::value(Family::Points.name(), &next))?;
             if known.point.hash != header.point.hash {
-                return Err(Refusal::OtherBranch { height: header.point.height }.into());
+                return Err(AdmitError::OtherBranch { height: header.point.height }.into());
             }
         }
         Ok(admission)
@@ -133,7 +133,7 @@ impl Stage<'_> {
         if known {
             return Ok(Applied::Already);
         }
-        Err(Refusal::OtherBranch { height: header.point.height }.into())
+        Err(AdmitError::OtherBranch { height: header.point.height }.into())
     }
 
     fn note_hole(&mut self, header: &Header) {
@@ -159,7 +159,7 @@ impl Stage<'_> {
         if undo.spends {
             for spent in &delta.spent {
                 let value = encode_spent(spent.by, header, spent.coin.body());
-                self.pending.remember_spend(spent.outpoint, value);
+                self.pending.record_spend(spent.outpoint, value);
             }
         } else {
             self.state.horizon.spends_floor = ordinal;
@@ -241,7 +241,7 @@ pub(crate) fn read_coins(
     for ((outpoint, key), value) in sorted.iter().zip(&keys).zip(values) {
         let Some(value) = value else { continue };
         let coin =
-            Coin::from_value(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
+            Coin::from_stored(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
         take(*outpoint, coin.into());
     }
     Ok(())

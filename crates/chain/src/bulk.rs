@@ -23,14 +23,14 @@ use crate::{
 };
 
 /// A full batch on its way to the disk, with the state that holds once it is there.
-struct Batch {
+struct FlushJob {
     pending: Arc<Pending>,
     state: State,
     counts: Counts,
 }
 
 /// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it
-/// without finishing forgets the blocks since the last one.
+/// without finishing loses the blocks since the last one.
 pub struct Bulk<'a> {
     index: &'a mut ChainIndex,
     pending: Pending,
@@ -89,7 +89,7 @@ impl<'a> Bulk<'a> {
         self.state.cursor.ordinal
     }
 
-    /// Makes everything durable, then forgets what has become due.
+    /// Makes everything durable, then prunes what has become due.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<'a> Bulk<'a> {
         self.wait()?;
         let pending = Arc::new(std::mem::take(&mut self.pending));
         self.frozen = Some(pending.clone());
-        let batch = Batch { pending, state: self.state.clone(), counts: self.counts };
+        let batch = FlushJob { pending, state: self.state.clone(), counts: self.counts };
         self.counts = Counts::default();
         let index = &self.index;
         let flusher = self.flusher.get_or_insert_with(|| Flusher::start(index));
@@ -119,9 +119,9 @@ impl<'a> Bulk<'a> {
     /// Waits until the flush under way, if any, is on disk.
     fn wait(&mut self) -> Result<(), StoreError> {
         let outcome = self.flusher.as_mut().map(Flusher::wait).transpose();
-        let arrived = outcome.inspect_err(|_| self.index.break_off())?.flatten();
+        let arrived = outcome.inspect_err(|_| self.index.mark_broken())?.flatten();
         if let Some(state) = arrived {
-            self.index.arrived(state);
+            self.index.acknowledge(state);
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Drop for Bulk<'_> {
 
 /// The thread that flushes. At most one batch is under way.
 struct Flusher {
-    batches: Option<Sender<Batch>>,
+    batches: Option<Sender<FlushJob>>,
     outcomes: Receiver<Result<State, StoreError>>,
     under_way: bool,
     thread: Option<JoinHandle<()>>,
@@ -145,11 +145,11 @@ struct Flusher {
 
 impl Flusher {
     fn start(index: &ChainIndex) -> Self {
-        let (batches, inbox) = bounded::<Batch>(1);
+        let (batches, inbox) = bounded::<FlushJob>(1);
         let (outbox, outcomes) = bounded(1);
         let (db, indexes) = (index.db.clone(), index.kept_indexes());
         let thread = thread::spawn(move || {
-            for Batch { pending, state, counts } in inbox {
+            for FlushJob { pending, state, counts } in inbox {
                 let started = Instant::now();
                 let written = pending.commit(&db, &state, indexes, Durability::Flushed);
                 let outcome = written.map(|()| {
@@ -164,7 +164,7 @@ impl Flusher {
         Self { batches: Some(batches), outcomes, under_way: false, thread: Some(thread) }
     }
 
-    fn send(&mut self, batch: Batch) -> Result<(), StoreError> {
+    fn send(&mut self, batch: FlushJob) -> Result<(), StoreError> {
         let batches = self.batches.as_ref().ok_or(StoreError::FlusherGone)?;
         batches.send(batch).map_err(|_| StoreError::FlusherGone)?;
         self.under_way = true;

@@ -24,12 +24,13 @@ pub type PreparedBlock = Block<SharedCoin>;
 /// An unspent output in the form in which the store keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Coin {
-    value: Box<[u8]>,
+    /// What `utxo_unspent` stores: the version byte and the record.
+    stored: Box<[u8]>,
     address: Owner,
     credential: Option<Owner>,
     slot: u64,
     tx_position: u32,
-    lovelace: u64,
+    value: u64,
 }
 
 impl Coin {
@@ -43,47 +44,47 @@ impl Coin {
         buffer.clear();
         buffer.push(VALUE_VERSION);
         append_record(record, buffer);
-        Self::with_value(buffer.as_slice().into(), record)
+        Self::with_stored(buffer.as_slice().into(), record)
     }
 
-    /// Takes over a value read from `utxo_unspent`.
-    pub(crate) fn from_value(value: &[u8]) -> Result<Self, CodecError> {
-        let record = Self::decode(value)?;
-        Ok(Self::with_value(value.into(), &record))
+    /// Takes over what `utxo_unspent` stores.
+    pub(crate) fn from_stored(stored: &[u8]) -> Result<Self, CodecError> {
+        let record = Self::decode(stored)?;
+        Ok(Self::with_stored(stored.into(), &record))
     }
 
-    /// The record inside a value of `utxo_unspent`.
-    pub(crate) fn decode(value: &[u8]) -> Result<Record, CodecError> {
-        match value.split_first() {
+    /// The record inside what `utxo_unspent` stores.
+    pub(crate) fn decode(stored: &[u8]) -> Result<Record, CodecError> {
+        match stored.split_first() {
             Some((&VALUE_VERSION, body)) => decode_record(body),
             other => Err(CodecError::Version(other.map(|(version, _)| *version))),
         }
     }
 
-    fn with_value(value: Box<[u8]>, record: &Record) -> Self {
+    fn with_stored(stored: Box<[u8]>, record: &Record) -> Self {
         Self {
-            value,
+            stored,
             address: Owner::address(&record.output.addr),
             credential: record.output.payment_credential.map(Owner::Credential),
             slot: record.born.slot,
             tx_position: record.born.tx_position,
-            lovelace: record.output.lovelace,
+            value: record.output.value,
         }
     }
 
     /// What `utxo_unspent` stores.
-    pub(crate) fn value(&self) -> &[u8] {
-        &self.value
+    pub(crate) fn stored(&self) -> &[u8] {
+        &self.stored
     }
 
     /// The encoded record, without the version byte.
     pub(crate) fn body(&self) -> &[u8] {
-        self.value.get(1..).unwrap_or_default()
+        self.stored.get(1..).unwrap_or_default()
     }
 
-    /// Amount in base units.
-    pub fn lovelace(&self) -> u64 {
-        self.lovelace
+    /// What the coin is worth, in base units.
+    pub fn value(&self) -> u64 {
+        self.value
     }
 
     /// The coin's places in all lists.

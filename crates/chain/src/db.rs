@@ -262,6 +262,24 @@ pub(crate) enum Direction {
     Down,
 }
 
+/// Entries of a family with `low <= key < high`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range<'a> {
+    pub(crate) family: Family,
+    pub(crate) low: &'a [u8],
+    pub(crate) high: &'a [u8],
+    pub(crate) direction: Direction,
+    /// The whole range lies under one address prefix, so that prefix filters may be used.
+    pub(crate) within_owner: bool,
+}
+
+impl<'a> Range<'a> {
+    /// In key order, over prefixes.
+    pub(crate) fn up(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
+        Self { family, low, high, direction: Direction::Up, within_owner: false }
+    }
+}
+
 impl View<'_> {
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.snapshot.get_cf(self.db.handle(family)?, key);
@@ -279,25 +297,22 @@ impl View<'_> {
         self.db.multi_get_with(family, sorted, &options)
     }
 
-    /// Visits entries with `low <= key < high` until `visit` returns false. `within_owner` says
-    /// that the whole range lies under one address prefix, so that prefix filters may be used.
+    /// Visits the entries of a range until `visit` returns false.
     pub(crate) fn scan(
         &self,
-        family: Family,
-        range: (&[u8], &[u8]),
-        direction: Direction,
-        within_owner: bool,
+        range: &Range<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
+        let Range { family, low, high, direction, within_owner } = *range;
         let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(range.0);
-        options.set_iterate_upper_bound(range.1);
+        options.set_iterate_lower_bound(low);
+        options.set_iterate_upper_bound(high);
         options.set_total_order_seek(!within_owner);
         options.set_prefix_same_as_start(within_owner);
         let mut cursor = self.snapshot.raw_iterator_cf_opt(self.db.handle(family)?, options);
         match direction {
-            Direction::Up => cursor.seek(range.0),
-            Direction::Down => cursor.seek_for_prev(range.1),
+            Direction::Up => cursor.seek(low),
+            Direction::Down => cursor.seek_for_prev(high),
         }
         while let Some((key, value)) = cursor.item() {
             if !visit(key, value)? {
@@ -319,7 +334,7 @@ impl View<'_> {
     ) -> Result<(), StoreError> {
         // No key of ours is longer than this, nor greater.
         let end = [0xff; 128];
-        self.scan(family, (&[], &end), Direction::Up, false, |key, value| {
+        self.scan(&Range::up(family, &[], &end), |key, value| {
             visit(key, value)?;
             Ok(true)
         })

@@ -1,7 +1,7 @@
 //! A fingerprint of the coin set that anyone can compute from a node's data.
 //!
 //! Cardano: coins by (tx hash, index); each `tx hash | index u16 | address length u16 | address |
-//! lovelace u64`, then per asset by policy and name `length u16 | policy | name | quantity u64`.
+//! value u64`, then per asset by policy and name `length u16 | policy | name | quantity u64`.
 //! Bitcoin: coins by (txid as shown, vout); each `txid as shown | vout u32 | value u64 | script`.
 //! Numbers are big-endian; the digest is SHA-256 over all of it.
 
@@ -71,7 +71,7 @@ impl Sums {
         self.hash.update(short(outpoint, u64::from(outpoint.index))?);
         self.hash.update(short(outpoint, output.addr.len() as u64)?);
         self.hash.update(&output.addr);
-        self.hash.update(output.lovelace.to_be_bytes());
+        self.hash.update(output.value.to_be_bytes());
         for asset in &output.assets {
             let length = asset.policy.len() + asset.name.len();
             self.hash.update(short(outpoint, length as u64)?);
@@ -86,13 +86,13 @@ impl Sums {
         self.count(record);
         self.hash.update(shown);
         self.hash.update(index.to_be_bytes());
-        self.hash.update(record.output.lovelace.to_be_bytes());
+        self.hash.update(record.output.value.to_be_bytes());
         self.hash.update(&record.output.addr);
     }
 
     fn count(&mut self, record: &Record) {
         self.coins += 1;
-        self.value += u128::from(record.output.lovelace);
+        self.value += u128::from(record.output.value);
         self.asset_entries += record.output.assets.len() as u64;
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong, by operation. The [`Kind`] alone decides between retry, stop and giving up.
 
-use unspent_model::{Network, Point, chain::Refusal};
+use unspent_model::{Network, Point, chain::AdmitError};
 
 use crate::{codec::CodecError, schema::KeyError};
 
@@ -152,7 +152,7 @@ pub enum OpenError {
 pub enum ApplyError {
     /// The block does not belong here.
     #[error("{0}; the index is unchanged")]
-    Refused(#[from] Refusal),
+    Refused(#[from] AdmitError),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),

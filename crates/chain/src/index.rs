@@ -176,11 +176,11 @@ impl ChainIndex {
         Bulk::new(self, coming, allow_holes)
     }
 
-    /// Forgets what is due, a bounded amount. Runs after each block by itself.
+    /// Prunes what is due, a bounded amount. Runs after each block by itself.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]; nothing was forgotten then.
+    /// [`StoreError`]; nothing was pruned then.
     pub fn prune(&mut self) -> Result<Pruned, StoreError> {
         if !self.options.enabled {
             return Ok(Pruned::default());
@@ -194,7 +194,7 @@ impl ChainIndex {
         Ok(pruned)
     }
 
-    /// Forgets everything that is due, pass by pass, and compacts after a large amount.
+    /// Prunes everything that is due, pass by pass, and compacts after a large amount.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ impl ChainIndex {
     ) -> Result<(), StoreError> {
         let written = pending.commit(&self.db, &state, self.kept_indexes(), durability);
         written.inspect_err(|_| self.broken = true)?;
-        self.arrived(state);
+        self.acknowledge(state);
         Ok(())
     }
 
@@ -285,12 +285,12 @@ impl ChainIndex {
     }
 
     /// A write failed on another thread.
-    pub(crate) fn break_off(&mut self) {
+    pub(crate) fn mark_broken(&mut self) {
         self.broken = true;
     }
 
     /// The disk now shows `state`.
-    pub(crate) fn arrived(&mut self, state: State) {
+    pub(crate) fn acknowledge(&mut self, state: State) {
         self.state = state;
         self.note();
     }

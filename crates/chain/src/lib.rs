@@ -23,7 +23,7 @@
 //! let options = Options::for_network(network);
 //! let (mut index, _) = ChainIndex::open(folder.path(), network, options, &[])?;
 //!
-//! let coin = Output { addr: vec![0x51], lovelace: 5_000, ..Output::default() };
+//! let coin = Output { addr: vec![0x51], value: 5_000, ..Output::default() };
 //! let mint = Tx {
 //!     id: TxId([1; 32]),
 //!     spends: vec![],

@@ -153,8 +153,8 @@ fn create(
     for GenesisCoin { outpoint, record, .. } in genesis {
         let coin = Coin::new(record);
         cursor.coins += 1;
-        cursor.value += u128::from(coin.lovelace());
-        batch.put(Family::Unspent, &OutpointKey(*outpoint).encode(), coin.value())?;
+        cursor.value += u128::from(coin.value());
+        batch.put(Family::Unspent, &OutpointKey(*outpoint).encode(), coin.stored())?;
         if address_hash {
             batch.put(Family::Address, &coin.address_key(outpoint).encode(), &[])?;
         }
@@ -178,7 +178,7 @@ fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for coin in coins {
         hash.update(OutpointKey(coin.outpoint).encode());
-        hash.update(coin.record.output.lovelace.to_be_bytes());
+        hash.update(coin.record.output.value.to_be_bytes());
         hash.update([u8::from(coin.is_redeem)]);
     }
     hash.finalize().into()

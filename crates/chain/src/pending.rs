@@ -70,31 +70,31 @@ impl Pending {
 
     /// Applies a block's coins and adds up what that does to the totals.
     pub(crate) fn apply(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.forward().for_each(|effect| self.carry_out(effect, cursor));
+        delta.forward().for_each(|effect| self.apply_effect(effect, cursor));
         cursor.missing_inputs += delta.missing.len() as u64;
     }
 
     /// Takes a block's coins back.
     pub(crate) fn undo(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.backward().for_each(|effect| self.carry_out(effect, cursor));
+        delta.backward().for_each(|effect| self.apply_effect(effect, cursor));
         cursor.missing_inputs = cursor.missing_inputs.saturating_sub(delta.missing.len() as u64);
     }
 
-    fn carry_out(&mut self, effect: Effect<'_, SharedCoin>, cursor: &mut Cursor) {
+    fn apply_effect(&mut self, effect: Effect<'_, SharedCoin>, cursor: &mut Cursor) {
         match effect {
             Effect::Add(outpoint, coin) => {
                 cursor.coins += 1;
-                cursor.value += u128::from(coin.lovelace());
+                cursor.value += u128::from(coin.value());
                 self.add(outpoint, coin);
             }
             Effect::Remove(outpoint, coin) => {
                 cursor.coins = cursor.coins.saturating_sub(1);
-                cursor.value = cursor.value.saturating_sub(u128::from(coin.lovelace()));
+                cursor.value = cursor.value.saturating_sub(u128::from(coin.value()));
                 self.remove(outpoint, coin);
             }
             // Spends are written by the caller, who knows whether they are kept at all.
-            Effect::Remember(_) => {}
-            Effect::Forget(outpoint) => self.spends.push((*outpoint, None)),
+            Effect::RecordSpend(_) => {}
+            Effect::EraseSpend(outpoint) => self.spends.push((*outpoint, None)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Pending {
         }
     }
 
-    pub(crate) fn remember_spend(&mut self, outpoint: Outpoint, value: Vec<u8>) {
+    pub(crate) fn record_spend(&mut self, outpoint: Outpoint, value: Vec<u8>) {
         self.spends.push((outpoint, Some(value)));
     }
 
@@ -171,7 +171,7 @@ impl Pending {
         let coins: Vec<_> = self.slots.iter().collect();
         for (outpoint, slot) in by_key(&coins, |(outpoint, _)| &outpoint.tx.0, |a, b| a.0.cmp(b.0))
         {
-            let value = slot.after.as_ref().map(|coin| coin.value());
+            let value = slot.after.as_ref().map(|coin| coin.stored());
             batch.set(Family::Unspent, &OutpointKey(**outpoint).encode(), value)?;
         }
         Ok(())

@@ -7,7 +7,7 @@
 
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, decode_delta},
-    db::{Batch, Db, Direction, Durability},
+    db::{Batch, Db, Durability, Range},
     error::StoreError,
     options::Options,
     schema::{Family, OutpointKey, decode_ordinal, names},
@@ -89,7 +89,7 @@ impl Pass<'_> {
         let low = (swept + 1).to_be_bytes();
         let high = due.saturating_add(1).to_be_bytes();
         let view = db.view();
-        view.scan(Family::Delta, (&low, &high), Direction::Up, false, |key, value| {
+        view.scan(&Range::up(Family::Delta, &low, &high), |key, value| {
             let family = Family::Delta.name();
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family, key))?;
             if done >= least && entries >= self.budget {

@@ -11,7 +11,7 @@ use crate::{
     },
     coin::Coin,
     cursor::PageCursor,
-    db::{Access, Db, Direction, Memory, View},
+    db::{Access, Db, Direction, Memory, Range, View},
     error::{OpenError, QueryError, StoreError},
     open,
     options::Indexes,
@@ -72,7 +72,7 @@ pub struct Balance {
     /// How many coins.
     pub coins: u64,
     /// Their value in base units.
-    pub lovelace: u128,
+    pub value: u128,
     /// Their assets, by policy and name.
     pub assets: BTreeMap<([u8; 28], Vec<u8>), u128>,
     /// The block as of which this is true.
@@ -369,7 +369,9 @@ fn scan_owner(
             Direction::Down
         }
     };
-    view.scan(Family::Address, (&low, &high), direction, true, |key, _| {
+    let (family, within_owner) = (Family::Address, true);
+    let range = Range { family, low: &low, high: &high, direction, within_owner };
+    view.scan(&range, |key, _| {
         let key = AddressKey::decode(key);
         visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)
     })
@@ -404,7 +406,7 @@ fn add_up(
 ) -> Result<(), StoreError> {
     for (_, record) in records(view, keys)? {
         balance.coins += 1;
-        balance.lovelace += u128::from(record.output.lovelace);
+        balance.value += u128::from(record.output.value);
         for asset in record.output.assets {
             let quantity = u128::from(asset.quantity);
             *balance.assets.entry((asset.policy, asset.name)).or_default() += quantity;

@@ -10,7 +10,7 @@ use unspent_model::{Outpoint, chain::Record};
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::Coin,
-    db::{Direction, View},
+    db::{Range, View},
     error::{QueryError, StoreError},
     open,
     options::Indexes,
@@ -173,10 +173,10 @@ impl Check<'_> {
         let family = Family::Unspent;
         self.each(family, |view, report, key, value| {
             let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family.name(), key))?.0;
-            let coin = Coin::from_value(value);
+            let coin = Coin::from_stored(value);
             let coin = coin.map_err(StoreError::value(family.name(), key))?;
             coins += 1;
-            value_sum += u128::from(coin.lovelace());
+            value_sum += u128::from(coin.value());
             let by_address = indexes.address_hash.then(|| coin.address_key(&outpoint));
             let by_credential = indexes.payment_credential.then(|| coin.credential_key(&outpoint));
             for wanted in by_address.into_iter().chain(by_credential.flatten()) {
@@ -220,7 +220,7 @@ impl Check<'_> {
                 report.found(Family::Address, entry, "is listed but not unspent");
                 return Ok(());
             };
-            let coin = Coin::from_value(&value);
+            let coin = Coin::from_stored(&value);
             let coin = coin.map_err(StoreError::value(Family::Unspent.name(), &coin_key))?;
             let belongs = coin.address_key(&entry.outpoint) == entry
                 || coin.credential_key(&entry.outpoint) == Some(entry);
@@ -266,7 +266,7 @@ impl Check<'_> {
         if low >= high {
             return Ok(spends);
         }
-        self.view.scan(Family::Delta, (&low, &high), Direction::Up, false, |key, value| {
+        self.view.scan(&Range::up(Family::Delta, &low, &high), |key, value| {
             let delta =
                 decode_delta(value).map_err(StoreError::value(Family::Delta.name(), key))?;
             if delta.is_self_contained() {

@@ -1,4 +1,9 @@
-//! The networks we know.
+//! The networks we know: one row each in the table below.
+//!
+//! A network is named in many places: on the command line, in a data folder, in a configuration.
+//! So that adding one is adding a row, the enum, its list and its names are made from the table.
+//! What only the reading of blocks needs (magic numbers, clocks) stands in `unspent-networks`, which
+//! has a row per network too; a test there finds a row that is missing.
 
 use std::{fmt, str::FromStr};
 
@@ -11,35 +16,53 @@ pub enum Family {
     Cardano,
 }
 
-/// A network a data folder may serve. One folder serves exactly one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Network {
-    /// Bitcoin's main network.
-    Bitcoin,
-    /// Bitcoin's fourth test network.
-    BitcoinTestnet4,
-    /// Bitcoin's signed test network.
-    BitcoinSignet,
-    /// A private Bitcoin chain for tests.
-    BitcoinRegtest,
-    /// Cardano's main network.
-    CardanoMainnet,
-    /// Cardano's pre-production test network.
-    CardanoPreprod,
-    /// Cardano's preview test network.
-    CardanoPreview,
+macro_rules! networks {
+    ($($(#[$doc:meta])* $network:ident, $family:ident, $name:literal;)*) => {
+        /// A network a data folder may serve. One folder serves exactly one.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum Network {
+            $($(#[$doc])* $network,)*
+        }
+
+        /// Every network with its name on the command line and on disk.
+        pub const NETWORKS: [(Network, &str); [$($name),*].len()] =
+            [$((Network::$network, $name)),*];
+
+        impl Network {
+            /// Bitcoin or Cardano.
+            pub fn family(self) -> Family {
+                match self {
+                    $(Self::$network => Family::$family,)*
+                }
+            }
+
+            /// The network's name, as the command line and the data folder spell it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$network => $name,)*
+                }
+            }
+        }
+    };
 }
 
-/// Every network with its name on the command line and on disk.
-pub const NETWORKS: [(Network, &str); 7] = [
-    (Network::Bitcoin, "bitcoin"),
-    (Network::BitcoinTestnet4, "bitcoin-testnet4"),
-    (Network::BitcoinSignet, "bitcoin-signet"),
-    (Network::BitcoinRegtest, "bitcoin-regtest"),
-    (Network::CardanoMainnet, "cardano-mainnet"),
-    (Network::CardanoPreprod, "cardano-preprod"),
-    (Network::CardanoPreview, "cardano-preview"),
-];
+// A name is written into every data folder: it may be added, never changed.
+networks! {
+    /// Bitcoin's main network.
+    Bitcoin, Bitcoin, "bitcoin";
+    /// Bitcoin's fourth test network.
+    BitcoinTestnet4, Bitcoin, "bitcoin-testnet4";
+    /// Bitcoin's signed test network.
+    BitcoinSignet, Bitcoin, "bitcoin-signet";
+    /// A private Bitcoin chain for tests.
+    BitcoinRegtest, Bitcoin, "bitcoin-regtest";
+    /// Cardano's main network.
+    CardanoMainnet, Cardano, "cardano-mainnet";
+    /// Cardano's pre-production test network.
+    CardanoPreprod, Cardano, "cardano-preprod";
+    /// Cardano's preview test network.
+    CardanoPreview, Cardano, "cardano-preview";
+}
 
 /// How many blocks back things are kept, unless the operator says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,22 +74,8 @@ pub struct Windows {
 }
 
 impl Network {
-    /// Bitcoin or Cardano.
-    pub fn family(self) -> Family {
-        match self {
-            Self::Bitcoin | Self::BitcoinTestnet4 | Self::BitcoinSignet | Self::BitcoinRegtest => {
-                Family::Bitcoin
-            }
-            Self::CardanoMainnet | Self::CardanoPreprod | Self::CardanoPreview => Family::Cardano,
-        }
-    }
-
-    /// The network's name, as the command line and the data folder spell it.
-    pub fn name(self) -> &'static str {
-        NETWORKS.iter().find(|(network, _)| *network == self).map_or("", |(_, name)| name)
-    }
-
-    /// The windows an operator gets without asking.
+    /// The windows an operator gets without asking: two days of Bitcoin blocks; on Cardano the
+    /// security parameter k = 2160, past which a node itself never rolls back, and twice that.
     pub fn default_windows(self) -> Windows {
         match self.family() {
             Family::Bitcoin => Windows { prune_depth: 288, rollback_window: 288 },

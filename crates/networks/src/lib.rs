@@ -3,6 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | a block | [`decode_block`] |
+//! | a Bitcoin block that several readers share | [`bitcoin::ParsedBlock`] |
 //! | a Bitcoin header on its own, a network's first block | [`bitcoin_header`], [`genesis_hash`] |
 //! | coins that exist before the first block | [`cardano::genesis`] |
 //! | what a person types, and what a person reads | [`address`] |
@@ -38,7 +39,7 @@ pub mod bitcoin;
 pub mod cardano;
 mod spends;
 
-pub use bitcoin::decode::{RawHeader, bitcoin_header, genesis_hash};
+pub use bitcoin::{RawHeader, bitcoin_header, genesis_hash};
 
 /// A block that can't be read. Nothing was changed: decoding only reads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +102,23 @@ pub fn decode_block(
     height: Option<u64>,
 ) -> Result<Block<Output>, DecodeError> {
     match network.family() {
-        Family::Bitcoin => bitcoin::decode::decode(network, raw, height),
+        Family::Bitcoin => bitcoin::ParsedBlock::parse(raw)?.into_model(network, height),
         Family::Cardano => cardano::decode::decode(network, raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspent_model::network::NETWORKS;
+
+    use super::*;
+
+    #[test]
+    fn every_network_has_the_row_that_its_family_needs() {
+        for (network, name) in NETWORKS {
+            let is_bitcoin = network.family() == Family::Bitcoin;
+            assert_eq!(bitcoin::library_network(network).is_some(), is_bitcoin, "{name}");
+            assert_eq!(cardano::magic(network).is_some(), !is_bitcoin, "{name}");
+        }
     }
 }

@@ -53,7 +53,7 @@ fn assert_as_the_library(block: &Block<Output>, raw: &[u8]) {
         assert_eq!(ours.spends, inputs);
         assert_eq!(ours.is_coinbase, i == 0);
         assert!(!ours.is_invalid);
-        let got = ours.creates.iter().map(|(i, o)| (*i, o.addr.clone(), o.lovelace));
+        let got = ours.creates.iter().map(|(i, o)| (*i, o.addr.clone(), o.value));
         assert_eq!(got.collect::<Vec<_>>(), outputs);
         for (_, output) in &ours.creates {
             assert_eq!(output.is_coinbase, ours.is_coinbase);

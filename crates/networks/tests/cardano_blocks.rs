@@ -120,7 +120,7 @@ fn assert_same_output(ours: &Output, theirs: &pallas_traverse::MultiEraOutput<'_
         Address::Byron(_) | Address::Stake(_) => None,
     };
     assert_eq!(ours.stake_addr, stake_addr.map(|x| x.to_vec()));
-    assert_eq!(ours.lovelace, theirs.value().coin());
+    assert_eq!(ours.value, theirs.value().coin());
     let value = theirs.value();
     let mut assets = Vec::new();
     for policy in value.assets() {
@@ -231,8 +231,8 @@ fn the_preview_run_has_the_totals_an_independent_decoder_found() {
 fn check_set(height: u64, unspent: &HashMap<Outpoint, Output>, expected: &Value) -> usize {
     let Some(known) = expected["checkpoints"].get(height.to_string()) else { return 0 };
     assert_eq!(unspent.len() as u64, known["utxos"].as_u64().unwrap(), "at {height}");
-    let lovelace: u64 = unspent.values().map(|output| output.lovelace).sum();
-    assert_eq!(lovelace, known["lovelace"].as_u64().unwrap(), "at {height}");
+    let value: u64 = unspent.values().map(|output| output.value).sum();
+    assert_eq!(value, known["lovelace"].as_u64().unwrap(), "at {height}");
     let assets: usize = unspent.values().map(|output| output.assets.len()).sum();
     assert_eq!(assets as u64, known["asset_entries"].as_u64().unwrap(), "at {height}");
     1
@@ -252,7 +252,7 @@ fn check_invalid(block: &Block<Output>, expected: &Value) {
             (tx.creates.len(), u64::from(*index)),
             (1, entry["return_index"].as_u64().unwrap())
         );
-        assert_eq!(Some(returned.lovelace), entry["return_lovelace"].as_u64());
+        assert_eq!(Some(returned.value), entry["return_lovelace"].as_u64());
         assert!(returned.is_collateral_return);
     }
 }

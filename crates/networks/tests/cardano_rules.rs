@@ -99,10 +99,10 @@ fn address() -> Vec<u8> {
     [&[0x60][..], &[0xaa; 28]].concat()
 }
 
-fn plain_output(lovelace: u64) -> Vec<u8> {
+fn plain_output(value: u64) -> Vec<u8> {
     cbor(|e| {
         e.map(2).unwrap().u64(0).unwrap().bytes(&address()).unwrap();
-        e.u64(1).unwrap().u64(lovelace).unwrap();
+        e.u64(1).unwrap().u64(value).unwrap();
     })
 }
 
@@ -133,7 +133,7 @@ fn coin(seed: u8, index: u32) -> Outpoint {
 
 fn amounts(tx: &Tx<Output>) -> Vec<(u32, u64, bool)> {
     let creates = tx.creates.iter();
-    creates.map(|(i, o)| (*i, o.lovelace, o.is_collateral_return)).collect()
+    creates.map(|(i, o)| (*i, o.value, o.is_collateral_return)).collect()
 }
 
 #[test]

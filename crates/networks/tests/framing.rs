@@ -7,7 +7,7 @@ use unspent_model::Network;
 use unspent_networks::{
     bitcoin::framing::{Found, FramingError, Scanner, XorKey, magic, split_frames, xor},
     bitcoin_header,
-    cardano::framing::{FramingError as ChunkError, split_cbor_items},
+    cardano::framing::{SplitError, split_cbor_items},
 };
 
 const NETWORK: Network = Network::BitcoinRegtest;
@@ -164,9 +164,9 @@ fn chunks_split_into_items_and_a_torn_one_is_named() {
     assert_eq!(split, items);
     assert_eq!(split_cbor_items(&[]).count(), 0);
     let torn: Vec<_> = split_cbor_items(&chunk[..8]).collect();
-    assert_eq!(torn, [Ok(items[0]), Ok(items[1]), Err(ChunkError::Torn { offset: 6 })]);
+    assert_eq!(torn, [Ok(items[0]), Ok(items[1]), Err(SplitError::Torn { offset: 6 })]);
     let damaged: Vec<_> = split_cbor_items(&[0x00, 0xfe, 0x00]).collect();
-    assert!(matches!(damaged[..], [Ok(_), Err(ChunkError::Malformed { offset: 1, .. })]));
+    assert!(matches!(damaged[..], [Ok(_), Err(SplitError::Malformed { offset: 1, .. })]));
 }
 
 #[test]
@@ -175,5 +175,5 @@ fn an_item_larger_than_any_block_is_refused() {
     chunk.resize(10 * 1024 * 1024, 0);
     let split: Vec<_> = split_cbor_items(&chunk).collect();
     let limit = 8 * 1024 * 1024;
-    assert_eq!(split, [Ok(&[0x00][..]), Err(ChunkError::TooLarge { offset: 1, limit })]);
+    assert_eq!(split, [Ok(&[0x00][..]), Err(SplitError::TooLarge { offset: 1, limit })]);
 }

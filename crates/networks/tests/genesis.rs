@@ -11,7 +11,7 @@ const MAINNET: Network = Network::CardanoMainnet;
 const PREVIEW: Network = Network::CardanoPreview;
 
 fn total(coins: &[GenesisCoin]) -> u64 {
-    coins.iter().map(|coin| coin.record.output.lovelace).sum()
+    coins.iter().map(|coin| coin.record.output.value).sum()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn the_main_network_has_exactly_the_coins_of_the_oracle() {
     let oracle: BTreeMap<String, u64> =
         serde_json::from_slice(&data::bytes(oracle).unwrap()).unwrap();
     let coins = genesis_coins(MAINNET, &[&file]).unwrap();
-    let ours = coins.iter().map(|c| (hex::encode(c.outpoint.tx.0), c.record.output.lovelace));
+    let ours = coins.iter().map(|c| (hex::encode(c.outpoint.tx.0), c.record.output.value));
     assert_eq!(ours.collect::<BTreeMap<_, _>>(), oracle);
     assert_eq!(coins.len(), oracle.len());
     assert!(coins.iter().all(|coin| coin.is_redeem && coin.outpoint.index == 0));
@@ -34,9 +34,9 @@ fn preview_has_eight_coins_seven_of_them_empty() {
     let shelley = data::bytes("cardano/genesis/preview-shelley-genesis.json").unwrap();
     let coins = genesis_coins(PREVIEW, &[&byron, &shelley]).unwrap();
     assert_eq!((coins.len(), total(&coins)), (8, 30_000_000_000_000_000));
-    assert_eq!(coins.iter().filter(|coin| coin.record.output.lovelace == 0).count(), 7);
+    assert_eq!(coins.iter().filter(|coin| coin.record.output.value == 0).count(), 7);
     assert_eq!(genesis_coins(PREVIEW, &[&shelley, &byron]).unwrap(), coins, "in any order");
-    let rich = coins.iter().find(|coin| coin.record.output.lovelace > 0).unwrap();
+    let rich = coins.iter().find(|coin| coin.record.output.value > 0).unwrap();
     assert!(hex::encode(rich.outpoint.tx.0).starts_with("4843cf2e"));
     let born = rich.record.born;
     assert_eq!((born.slot, born.block_number, born.tx_position), (0, 0, 0));

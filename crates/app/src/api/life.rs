@@ -220,7 +220,7 @@ impl Story {
 
     fn output(&mut self, output: &Output) {
         self.address = Some(show_address(self.network, &output.addr));
-        self.amount = Some(output.lovelace);
+        self.amount = Some(output.value);
     }
 
     fn born(&mut self, born: &unspent_model::chain::Born) {

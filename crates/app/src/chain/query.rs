@@ -29,7 +29,7 @@ pub(crate) fn utxos(
         let rows = page.coins.iter().map(|(outpoint, record)| {
             [
                 text::outpoint(network, outpoint),
-                text::amount(network, u128::from(record.output.lovelace)),
+                text::amount(network, u128::from(record.output.value)),
                 record.output.assets.len().to_string(),
                 record.born.block_number.to_string(),
             ]
@@ -88,7 +88,7 @@ fn coin_rows(network: Network, record: &Record) -> Vec<(&'static str, String)> {
     let born_at = Point { height: born.block_number, slot: born.slot, hash: born.block_hash };
     let mut rows = vec![
         ("address", show_address(network, &output.addr)),
-        ("amount", text::amount(network, u128::from(output.lovelace))),
+        ("amount", text::amount(network, u128::from(output.value))),
         ("born at", PointJson::new(network, &born_at).text()),
     ];
     for asset in &output.assets {
@@ -124,7 +124,7 @@ pub(crate) fn balance(
 
 fn balance_text(network: Network, balance: &Balance) -> String {
     let mut rows = vec![
-        ("amount", text::amount(network, balance.lovelace)),
+        ("amount", text::amount(network, balance.value)),
         ("coins", text::grouped(u128::from(balance.coins))),
     ];
     for ((policy, name), quantity) in &balance.assets {

@@ -93,7 +93,7 @@ fn wrong(reader: &Reader, truth: &Coins) -> anyhow::Result<u64> {
         let is_same = match reader.coin(&name)? {
             CoinState::Unspent(record) => {
                 record.output.addr == coin.output.script_pubkey.as_bytes()
-                    && record.output.lovelace == coin.output.value.to_sat()
+                    && record.output.value == coin.output.value.to_sat()
             }
             CoinState::Spent(_) | CoinState::Unknown => false,
         };

@@ -16,7 +16,7 @@ use unspent_model::{
     chain::{BlockDelta, Record, TxFlags},
 };
 
-use super::{CodecError, Strict, Writer, Written, record, value, whole};
+use super::{CodecError, StrictDecoder, Writer, Written, record, value, whole};
 use crate::coin::{Coin, SharedCoin};
 
 /// A coin created, as the delta stores it.
@@ -173,21 +173,21 @@ fn one_mode(created: &[StoredCreated], spent: &[StoredSpent]) -> bool {
 }
 
 fn not_empty<T>(
-    from: &mut Strict<'_>,
-    item: impl FnMut(&mut Strict<'_>) -> Result<T, CodecError>,
+    from: &mut StrictDecoder<'_>,
+    item: impl FnMut(&mut StrictDecoder<'_>) -> Result<T, CodecError>,
 ) -> Result<Vec<T>, CodecError> {
     let items = from.list(item)?;
     if items.is_empty() { Err(from.error("an empty list must be left out")) } else { Ok(items) }
 }
 
-fn read_outpoint(from: &mut Strict<'_>) -> Result<Outpoint, CodecError> {
+fn read_outpoint(from: &mut StrictDecoder<'_>) -> Result<Outpoint, CodecError> {
     if from.array()? != 2 {
         return Err(from.error("an outpoint has two parts"));
     }
     Ok(Outpoint::new(TxId(from.array_of()?), from.u32()?))
 }
 
-fn read_entry(from: &mut Strict<'_>) -> Result<StoredSpent, CodecError> {
+fn read_entry(from: &mut StrictDecoder<'_>) -> Result<StoredSpent, CodecError> {
     let (mut outpoint, mut body, mut by) = (None, None, None);
     from.fields(|from, key| {
         match key {
@@ -202,28 +202,28 @@ fn read_entry(from: &mut Strict<'_>) -> Result<StoredSpent, CodecError> {
     Ok(StoredSpent { outpoint, record: body, by })
 }
 
-fn read_created(from: &mut Strict<'_>) -> Result<StoredCreated, CodecError> {
+fn read_created(from: &mut StrictDecoder<'_>) -> Result<StoredCreated, CodecError> {
     match read_entry(from)? {
         StoredSpent { outpoint, record, by: None } => Ok(StoredCreated { outpoint, record }),
         StoredSpent { .. } => Err(from.error("a created coin has no spender")),
     }
 }
 
-fn read_overwritten(from: &mut Strict<'_>) -> Result<(Outpoint, Record), CodecError> {
+fn read_overwritten(from: &mut StrictDecoder<'_>) -> Result<(Outpoint, Record), CodecError> {
     match read_created(from)? {
         StoredCreated { outpoint, record: Some(record) } => Ok((outpoint, record)),
         StoredCreated { .. } => Err(from.error("an overwritten coin lacks its record")),
     }
 }
 
-fn read_flags(from: &mut Strict<'_>) -> Result<bool, CodecError> {
+fn read_flags(from: &mut StrictDecoder<'_>) -> Result<bool, CodecError> {
     if from.map()? != 1 || from.u64()? != 0 {
         return Err(from.error("flags have one field"));
     }
     from.bool()
 }
 
-fn read_tx_flags(from: &mut Strict<'_>) -> Result<TxFlags, CodecError> {
+fn read_tx_flags(from: &mut StrictDecoder<'_>) -> Result<TxFlags, CodecError> {
     let (mut tx, mut is_invalid, mut returned) = (None, None, None);
     from.fields(|from, key| {
         match key {

@@ -5,7 +5,7 @@ use unspent_model::{
     chain::{Era, Work},
 };
 
-use super::{CodecError, Strict, value, whole};
+use super::{CodecError, StrictDecoder, value, whole};
 use crate::options::Indexes;
 
 /// Format of the whole data folder; another one is refused on open.
@@ -26,7 +26,7 @@ fn era_number(era: Era) -> u64 {
     ERAS.iter().find(|(known, _)| *known == era).map_or(0, |(_, number)| *number)
 }
 
-fn era(from: &mut Strict<'_>) -> Result<Era, CodecError> {
+fn era(from: &mut StrictDecoder<'_>) -> Result<Era, CodecError> {
     let number = from.u64()?;
     let found = ERAS.iter().find(|(_, known)| *known == number);
     found.map(|(era, _)| *era).ok_or_else(|| from.error("unknown era"))
@@ -58,11 +58,11 @@ impl StoredPoint {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
             expect_fields(from, 6)?;
-            let height = numbered(from, 0, Strict::u64)?;
-            let slot = numbered(from, 1, Strict::u64)?;
-            let hash = BlockHash(numbered(from, 2, Strict::array_of)?);
+            let height = numbered(from, 0, StrictDecoder::u64)?;
+            let slot = numbered(from, 1, StrictDecoder::u64)?;
+            let hash = BlockHash(numbered(from, 2, StrictDecoder::array_of)?);
             let era = numbered(from, 3, era)?;
-            let time = numbered(from, 4, Strict::u64)?;
+            let time = numbered(from, 4, StrictDecoder::u64)?;
             let work = Work(numbered(from, 5, wide)?);
             Ok(Self { point: Point { height, slot, hash }, era, time, work })
         })
@@ -115,15 +115,15 @@ impl Cursor {
                 6 => false,
                 _ => return Err(from.error("wrong number of fields")),
             };
-            let ordinal = numbered(from, 0, Strict::u64)?;
+            let ordinal = numbered(from, 0, StrictDecoder::u64)?;
             let tip = if at_origin {
                 None
             } else {
                 Some((numbered(from, 1, point)?, numbered(from, 2, era)?))
             };
-            let coins = numbered(from, 3, Strict::u64)?;
+            let coins = numbered(from, 3, StrictDecoder::u64)?;
             let value = u128::from_be_bytes(numbered(from, 4, wide)?);
-            let missing_inputs = numbered(from, 5, Strict::u64)?;
+            let missing_inputs = numbered(from, 5, StrictDecoder::u64)?;
             Ok(Self { ordinal, tip, coins, value, missing_inputs })
         })
     }
@@ -155,10 +155,10 @@ impl Horizon {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
             expect_fields(from, 4)?;
-            let floor = numbered(from, 0, Strict::u64)?;
-            let swept_deltas = numbered(from, 1, Strict::u64)?;
-            let swept_spends = numbered(from, 2, Strict::u64)?;
-            let spends_floor = numbered(from, 3, Strict::u64)?;
+            let floor = numbered(from, 0, StrictDecoder::u64)?;
+            let swept_deltas = numbered(from, 1, StrictDecoder::u64)?;
+            let swept_spends = numbered(from, 2, StrictDecoder::u64)?;
+            let spends_floor = numbered(from, 3, StrictDecoder::u64)?;
             Ok(Self { floor, swept_deltas, swept_spends, spends_floor })
         })
     }
@@ -184,8 +184,8 @@ impl Identity {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
             expect_fields(from, 2)?;
-            let schema = numbered(from, 0, Strict::u64)?;
-            let name = numbered(from, 1, Strict::text)?;
+            let schema = numbered(from, 0, StrictDecoder::u64)?;
+            let name = numbered(from, 1, StrictDecoder::text)?;
             let network = name.parse().map_err(|_| from.error("unknown network"))?;
             Ok(Self { schema, network })
         })
@@ -225,10 +225,10 @@ impl Layout {
                 3 => true,
                 _ => return Err(from.error("wrong number of fields")),
             };
-            let address_hash = numbered(from, 0, Strict::bool)?;
-            let payment_credential = numbered(from, 1, Strict::bool)?;
+            let address_hash = numbered(from, 0, StrictDecoder::bool)?;
+            let payment_credential = numbered(from, 1, StrictDecoder::bool)?;
             let genesis =
-                if with_genesis { Some(numbered(from, 2, Strict::array_of)?) } else { None };
+                if with_genesis { Some(numbered(from, 2, StrictDecoder::array_of)?) } else { None };
             Ok(Self { address_hash, payment_credential, genesis })
         })
     }
@@ -258,9 +258,9 @@ impl Choices {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
             expect_fields(from, 3)?;
-            let prune_depth = numbered(from, 0, Strict::u64)?;
-            let rollback_window = numbered(from, 1, Strict::u64)?;
-            let self_contained = numbered(from, 2, Strict::bool)?;
+            let prune_depth = numbered(from, 0, StrictDecoder::u64)?;
+            let rollback_window = numbered(from, 1, StrictDecoder::u64)?;
+            let self_contained = numbered(from, 2, StrictDecoder::bool)?;
             Ok(Self { prune_depth, rollback_window, self_contained })
         })
     }
@@ -296,10 +296,10 @@ impl Hole {
         whole(bytes, |from| {
             from.list(|from| {
                 let from_origin = from.map()? == 2;
-                let ordinal = numbered(from, 0, Strict::u64)?;
-                let resumes_at = numbered(from, 1, Strict::u64)?;
+                let ordinal = numbered(from, 0, StrictDecoder::u64)?;
+                let resumes_at = numbered(from, 1, StrictDecoder::u64)?;
                 let left_at =
-                    if from_origin { None } else { Some(numbered(from, 2, Strict::u64)?) };
+                    if from_origin { None } else { Some(numbered(from, 2, StrictDecoder::u64)?) };
                 Ok(Self { ordinal, left_at, resumes_at })
             })
         })
@@ -326,11 +326,11 @@ pub(crate) fn decode_outpoints(bytes: &[u8]) -> Result<Vec<Outpoint>, CodecError
     })
 }
 
-fn expect_pair(from: &mut Strict<'_>) -> Result<(), CodecError> {
+fn expect_pair(from: &mut StrictDecoder<'_>) -> Result<(), CodecError> {
     if from.array()? == 2 { Ok(()) } else { Err(from.error("expected a pair")) }
 }
 
-fn point(from: &mut Strict<'_>) -> Result<Point, CodecError> {
+fn point(from: &mut StrictDecoder<'_>) -> Result<Point, CodecError> {
     if from.array()? != 3 {
         return Err(from.error("a point has three parts"));
     }
@@ -343,7 +343,7 @@ fn significant(bytes: &[u8]) -> &[u8] {
     bytes.get(zeros..).unwrap_or_default()
 }
 
-fn wide<const N: usize>(from: &mut Strict<'_>) -> Result<[u8; N], CodecError> {
+fn wide<const N: usize>(from: &mut StrictDecoder<'_>) -> Result<[u8; N], CodecError> {
     let bytes = from.bytes()?;
     if bytes.first() == Some(&0) || bytes.len() > N {
         return Err(from.error("wide number not in its shortest form"));
@@ -355,14 +355,14 @@ fn wide<const N: usize>(from: &mut Strict<'_>) -> Result<[u8; N], CodecError> {
     Ok(padded)
 }
 
-fn expect_fields(from: &mut Strict<'_>, count: u64) -> Result<(), CodecError> {
+fn expect_fields(from: &mut StrictDecoder<'_>, count: u64) -> Result<(), CodecError> {
     if from.map()? == count { Ok(()) } else { Err(from.error("wrong number of fields")) }
 }
 
 fn numbered<'b, T>(
-    from: &mut Strict<'b>,
+    from: &mut StrictDecoder<'b>,
     key: u64,
-    read: impl FnOnce(&mut Strict<'b>) -> Result<T, CodecError>,
+    read: impl FnOnce(&mut StrictDecoder<'b>) -> Result<T, CodecError>,
 ) -> Result<T, CodecError> {
     if from.u64()? != key {
         return Err(from.error("fields out of order"));

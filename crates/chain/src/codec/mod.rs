@@ -1,7 +1,7 @@
 //! Values on disk: one version byte, then canonical CBOR with the integer keys of the format.
 //!
 //! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map
-//! keys ascend, what is absent is left out. [`Strict`] refuses everything else, so that bytes which
+//! keys ascend, what is absent is left out. [`StrictDecoder`] refuses everything else, so that bytes which
 //! decode re-encode to themselves, and a digest over bytes is a digest over meaning.
 
 mod delta;
@@ -16,7 +16,7 @@ pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
 pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};
 pub use spent::{SpentRecord, decode_spent, encode_spent};
-pub(crate) use strict::Strict;
+pub(crate) use strict::StrictDecoder;
 
 use minicbor::Encoder;
 
@@ -68,9 +68,9 @@ fn body(bytes: &[u8]) -> Result<&[u8], CodecError> {
 /// Decodes a whole value with `read`, refusing anything left over.
 fn whole<'b, T>(
     bytes: &'b [u8],
-    read: impl FnOnce(&mut Strict<'b>) -> Result<T, CodecError>,
+    read: impl FnOnce(&mut StrictDecoder<'b>) -> Result<T, CodecError>,
 ) -> Result<T, CodecError> {
-    let mut strict = Strict::new(body(bytes)?);
+    let mut strict = StrictDecoder::new(body(bytes)?);
     let decoded = read(&mut strict)?;
     strict.end()?;
     Ok(decoded)

@@ -3,7 +3,7 @@
 //! | key | field | key | field |
 //! |---|---|---|---|
 //! | 0 | addr | 9 | block number |
-//! | 1 | lovelace | 10 | block hash |
+//! | 1 | value | 10 | block hash |
 //! | 2 | assets `[policy, name, quantity]` | 11 | epoch |
 //! | 3 | datum hash | 12 | block time |
 //! | 4 | inline datum | 13 | owner payment credential |
@@ -17,7 +17,7 @@ use unspent_model::{
     chain::{Asset, Born, Output, Record},
 };
 
-use super::{CodecError, Strict, Written};
+use super::{CodecError, StrictDecoder, Written};
 use minicbor::Encoder;
 
 /// A typical record without assets fits without growing the buffer.
@@ -41,7 +41,7 @@ pub(crate) fn append_record(record: &Record, to: &mut Vec<u8>) {
 ///
 /// When the bytes are not the canonical form of a record.
 pub fn decode_record(bytes: &[u8]) -> Result<Record, CodecError> {
-    let mut strict = Strict::new(bytes);
+    let mut strict = StrictDecoder::new(bytes);
     let record = read(&mut strict)?;
     strict.end()?;
     Ok(record)
@@ -62,13 +62,13 @@ fn field_count(record: &Record) -> u64 {
         output.stake_addr.is_some(),
         output.is_coinbase,
     ];
-    // addr, lovelace, slot, block number, block hash, block time, transaction position
+    // addr, value, slot, block number, block hash, block time, transaction position
     7 + optional.into_iter().map(u64::from).sum::<u64>()
 }
 
 fn write(record: &Record, to: &mut super::Writer<'_>) -> Written {
     let Record { output, born } = record;
-    to.map(field_count(record))?.u8(0)?.bytes(&output.addr)?.u8(1)?.u64(output.lovelace)?;
+    to.map(field_count(record))?.u8(0)?.bytes(&output.addr)?.u8(1)?.u64(output.value)?;
     if !output.assets.is_empty() {
         to.u8(2)?.array(output.assets.len() as u64)?;
         for Asset { policy, name, quantity } in &output.assets {
@@ -109,7 +109,7 @@ fn optional(to: &mut super::Writer<'_>, key: u8, bytes: Option<&[u8]>) -> Writte
 const REQUIRED: u32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17;
 
 /// Reads a record that may be followed by more.
-pub(super) fn read(from: &mut Strict<'_>) -> Result<Record, CodecError> {
+pub(super) fn read(from: &mut StrictDecoder<'_>) -> Result<Record, CodecError> {
     let mut output = Output::default();
     let mut born = Born {
         slot: 0,
@@ -123,7 +123,7 @@ pub(super) fn read(from: &mut Strict<'_>) -> Result<Record, CodecError> {
     from.fields(|from, key| {
         match key {
             0 => output.addr = from.bytes()?.to_vec(),
-            1 => output.lovelace = from.u64()?,
+            1 => output.value = from.u64()?,
             2 => output.assets = assets(from)?,
             3 => output.data_hash = Some(from.array_of()?),
             4 => output.inline_datum = Some(from.bytes()?.to_vec()),
@@ -151,7 +151,7 @@ pub(super) fn read(from: &mut Strict<'_>) -> Result<Record, CodecError> {
     Ok(Record { output, born })
 }
 
-fn assets(from: &mut Strict<'_>) -> Result<Vec<Asset>, CodecError> {
+fn assets(from: &mut StrictDecoder<'_>) -> Result<Vec<Asset>, CodecError> {
     let assets = from.list(|from| {
         if from.array()? != 3 {
             return Err(from.error("an asset has three parts"));

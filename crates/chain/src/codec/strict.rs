@@ -5,11 +5,11 @@ use minicbor::{Decoder, decode};
 use super::CodecError;
 
 /// Reads canonical CBOR; every method fails on what our encoder would not have written.
-pub(crate) struct Strict<'b> {
+pub(crate) struct StrictDecoder<'b> {
     inner: Decoder<'b>,
 }
 
-impl<'b> Strict<'b> {
+impl<'b> StrictDecoder<'b> {
     pub(crate) fn new(bytes: &'b [u8]) -> Self {
         Self { inner: Decoder::new(bytes) }
     }

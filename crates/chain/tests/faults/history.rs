@@ -215,7 +215,7 @@ impl History {
         let assets = assets.collect();
         Output {
             addr: vec![owner; 29],
-            lovelace: 1 + self.rng.below(1 << 45),
+            value: 1 + self.rng.below(1 << 45),
             assets,
             inline_datum: (self.rng.below(3) == 0).then(|| self.rng.hash().to_vec()),
             is_collateral_return,
@@ -293,13 +293,13 @@ impl History {
         let mut hash = Sha256::new();
         let (mut value, mut asset_entries) = (0, 0);
         for (outpoint, output) in coins {
-            value += u128::from(output.lovelace);
+            value += u128::from(output.value);
             asset_entries += output.assets.len() as u64;
             hash.update(outpoint.tx.0);
             hash.update((outpoint.index as u16).to_be_bytes());
             hash.update((output.addr.len() as u16).to_be_bytes());
             hash.update(&output.addr);
-            hash.update(output.lovelace.to_be_bytes());
+            hash.update(output.value.to_be_bytes());
             for asset in &output.assets {
                 hash.update(((28 + asset.name.len()) as u16).to_be_bytes());
                 hash.update(asset.policy);

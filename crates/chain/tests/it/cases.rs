@@ -6,7 +6,7 @@ use unspent_chain::{
 };
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
-    chain::{Asset, Block, Era, Header, Output, Refusal, Tx, Work},
+    chain::{AdmitError, Asset, Block, Era, Header, Output, Tx, Work},
 };
 use unspent_testkit::chain::{coin_of, payment};
 
@@ -44,8 +44,8 @@ fn outpoint(tx: u64, index: u32) -> Outpoint {
     Outpoint::new(payment(tx, vec![], vec![]).id, index)
 }
 
-fn create(tx: u64, owner: u8, lovelace: u64) -> Tx<Output> {
-    payment(tx, vec![], vec![(0, coin_of(owner, lovelace))])
+fn create(tx: u64, owner: u8, value: u64) -> Tx<Output> {
+    payment(tx, vec![], vec![(0, coin_of(owner, value))])
 }
 
 fn spend(tx: u64, coins: Vec<Outpoint>) -> Tx<Output> {
@@ -83,7 +83,7 @@ fn case_01_one_output_answers_by_address_and_by_outpoint() {
     };
     assert_eq!(page.coins, [(outpoint(1, 0), record.clone())]);
     assert_eq!(page.at, Some(blocks[0].header.point));
-    assert_eq!(record.output.lovelace, 700);
+    assert_eq!(record.output.value, 700);
     assert_eq!(record.born.slot, 0);
     assert_eq!(record.born.block_hash, blocks[0].header.point.hash);
 }
@@ -293,7 +293,7 @@ fn case_21_the_same_block_twice_is_a_no_op() {
     assert_eq!(bytes(&store.reader()), before);
 }
 
-fn refusal(store: &mut Store, block: &Block<Output>) -> Refusal {
+fn refusal(store: &mut Store, block: &Block<Output>) -> AdmitError {
     let before = bytes(&store.reader());
     let error = store.index().apply(prepare(block.clone())).unwrap_err();
     assert_eq!(error.kind(), Kind::Refused);
@@ -310,7 +310,7 @@ fn case_22_another_block_at_a_taken_height_is_refused() {
     let blocks = relay(4);
     store.apply_all(&blocks);
     let rival = block_on(Some(&blocks[2]), 2, vec![]);
-    assert_eq!(refusal(&mut store, &rival), Refusal::OtherBranch { height: 3 });
+    assert_eq!(refusal(&mut store, &rival), AdmitError::OtherBranch { height: 3 });
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn case_23_gaps_and_wrong_parents_are_refused() {
     let blocks = relay(6);
     store.apply_all(&blocks[..3]);
     let gap = refusal(&mut store, &blocks[4]);
-    assert_eq!(gap, Refusal::Gap { tip: Some(2), offered: 4 });
+    assert_eq!(gap, AdmitError::Gap { tip: Some(2), offered: 4 });
     let mut orphan = blocks[3].clone();
     orphan.header.parent = BlockHash([7; 32]);
-    assert!(matches!(refusal(&mut store, &orphan), Refusal::WrongParent { height: 3, .. }));
+    assert!(matches!(refusal(&mut store, &orphan), AdmitError::WrongParent { height: 3, .. }));
     let mut early = blocks[3].clone();
     early.header.point.slot = 0;
-    assert!(matches!(refusal(&mut store, &early), Refusal::SlotGoesBack { .. }));
+    assert!(matches!(refusal(&mut store, &early), AdmitError::SlotGoesBack { .. }));
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn case_27_addresses_that_share_a_credential_are_exact_by_address_and_together_b
     let mut store = store();
     let coin = |addr: Vec<u8>| Output {
         addr,
-        lovelace: 1,
+        value: 1,
         payment_credential: Some([7; 28]),
         ..Output::default()
     };
@@ -455,7 +455,7 @@ fn case_30_asset_names_of_any_bytes_survive_and_are_added_up() {
     };
     assert_eq!(record.output.assets, assets);
     let balance = store.reader().balance(owner_of(0)).unwrap();
-    assert_eq!((balance.coins, balance.lovelace), (2, 4));
+    assert_eq!((balance.coins, balance.value), (2, 4));
     for name in names {
         let sum = balance.assets[&([3; 28], name.to_vec())];
         assert_eq!(sum, 2 * u128::from(u64::MAX), "sums pass 64 bits");
@@ -527,7 +527,7 @@ fn case_37_an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up(
     assert_eq!(status.chain.unwrap().1.point, rival_next.header.point, "the chain is ahead");
     // Behind: it takes only the blocks that the chain has.
     let wrong = block_on(Some(&blocks[2]), 3, vec![]);
-    assert_eq!(refusal(&mut store, &wrong), Refusal::OtherBranch { height: 3 });
+    assert_eq!(refusal(&mut store, &wrong), AdmitError::OtherBranch { height: 3 });
     store.apply(&rival);
     store.apply(&rival_next);
     let mut straight = Store::cardano(small_windows(10, 10));
@@ -634,7 +634,7 @@ fn holes_are_accepted_only_when_told_are_remembered_and_are_never_rolled_back_ac
     let report = store.reader().verify(&mut |_| {}).unwrap();
     assert_eq!(report.holes, [(Some(2), 5)]);
     // The permission was for that session only.
-    assert!(matches!(refusal(&mut store, &blocks[8]), Refusal::Gap { .. }));
+    assert!(matches!(refusal(&mut store, &blocks[8]), AdmitError::Gap { .. }));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn full_record() -> Record {
     Record {
         output: Output {
             addr: vec![0x61; 29],
-            lovelace: 1_500_000,
+            value: 1_500_000,
             assets: vec![Asset { policy: [2; 28], name: b"\0t".to_vec(), quantity: 7 }],
             data_hash: Some([3; 32]),
             inline_datum: Some(vec![0xd8, 0x79, 0x80]),
@@ -199,7 +199,7 @@ fn what_is_not_canonical_is_refused() {
 prop_compose! {
     fn records()(
         addr in proptest::collection::vec(any::<u8>(), 0..80),
-        lovelace: u64,
+        value: u64,
         assets in proptest::collection::vec(
             (any::<[u8; 28]>(), proptest::collection::vec(any::<u8>(), 0..32), any::<u64>()),
             0..4,
@@ -215,7 +215,7 @@ prop_compose! {
         Record {
             output: Output {
                 addr,
-                lovelace,
+                value,
                 assets: assets
                     .map(|(policy, name, quantity)| Asset { policy, name, quantity })
                     .collect(),

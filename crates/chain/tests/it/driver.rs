@@ -12,9 +12,9 @@ use unspent_chain::{
 };
 use unspent_model::{
     Network, Outpoint, Point,
-    chain::{Block, GenesisCoin, Output, Record, Refusal},
+    chain::{AdmitError, Block, GenesisCoin, Output, Record},
 };
-use unspent_testkit::chain::{Answer, Known, Reference, Refused, Remembered, Rules, Step, World};
+use unspent_testkit::chain::{Answer, Known, Objection, Reference, Remembered, Rules, Step, World};
 
 /// Memory-backed where there is such a thing: these tests are about logic, not about disks.
 pub fn folder() -> TempDir {
@@ -101,7 +101,7 @@ impl Store {
                 match self.index().rollback(target(*ordinal, *point, *by)) {
                     Ok(done) => Answer::RolledBack(done.blocks),
                     Err(RollbackError::BelowHorizon { .. }) => {
-                        Answer::Refused(Refused::BelowHorizon)
+                        Answer::Refused(Objection::BelowHorizon)
                     }
                     Err(error) => panic!("{error}"),
                 }
@@ -128,7 +128,7 @@ impl Store {
         assert_eq!(status.horizon.floor, reference.floor(), "horizon");
         assert_eq!(status.cursor.coins, reference.unspent().len() as u64);
         let value: u128 =
-            reference.unspent().values().map(|record| u128::from(record.output.lovelace)).sum();
+            reference.unspent().values().map(|record| u128::from(record.output.value)).sum();
         assert_eq!(status.cursor.value, value, "value is conserved");
         let stored = stored(&reader);
         let unspent = reference.unspent().iter().map(|(o, record)| (*o, record.clone()));
@@ -194,12 +194,12 @@ pub fn target(ordinal: u64, point: Option<Point>, by: u8) -> Target {
     }
 }
 
-fn refused(refusal: &Refusal) -> Refused {
+fn refused(refusal: &AdmitError) -> Objection {
     match refusal {
-        Refusal::Gap { .. } => Refused::Gap,
-        Refusal::WrongParent { .. } => Refused::WrongParent,
-        Refusal::OtherBranch { .. } => Refused::OtherBranch,
-        Refusal::SlotGoesBack { .. } => panic!("{refusal}"),
+        AdmitError::Gap { .. } => Objection::Gap,
+        AdmitError::WrongParent { .. } => Objection::WrongParent,
+        AdmitError::OtherBranch { .. } => Objection::OtherBranch,
+        AdmitError::SlotGoesBack { .. } => panic!("{refusal}"),
     }
 }
 

@@ -125,7 +125,7 @@ fn check_tip(store: &Store, expected: &Value) {
         let owner = Owner::address(&raw);
         let balance = reader.balance(owner).unwrap();
         assert_eq!(balance.coins, address["utxo_count"].as_u64().unwrap());
-        assert_eq!(balance.lovelace, u128::from(address["lovelace"].as_u64().unwrap()));
+        assert_eq!(balance.value, u128::from(address["lovelace"].as_u64().unwrap()));
         check_order(&reader, owner, address);
     }
     for credential in expected["top_payment_credentials_at_tip"].as_array().unwrap() {
@@ -197,7 +197,7 @@ fn check_invalid(preview: &Preview) {
         assert_eq!(hex::encode(tx.id.0), invalid["tx"].as_str().unwrap());
         let (index, coin) = &tx.creates[0];
         assert_eq!(u64::from(*index), invalid["return_index"].as_u64().unwrap());
-        assert_eq!(coin.lovelace, invalid["return_lovelace"].as_u64().unwrap());
+        assert_eq!(coin.value, invalid["return_lovelace"].as_u64().unwrap());
         assert!(coin.is_collateral_return);
     }
 }
@@ -263,7 +263,7 @@ fn blocks_367891_and_866342_spend_exactly_the_outputs_listed() {
         for (outpoint, entry) in spends.iter().zip(&listed) {
             let coin = Output {
                 addr: hex::decode(entry["txout"]["script_pubkey"].as_str().unwrap()).unwrap(),
-                lovelace: entry["txout"]["value"].as_u64().unwrap(),
+                value: entry["txout"]["value"].as_u64().unwrap(),
                 is_coinbase: entry["is_coinbase"].as_bool().unwrap(),
                 ..Output::default()
             };
@@ -299,7 +299,7 @@ fn blocks_367891_and_866342_spend_exactly_the_outputs_listed() {
             let CoinState::Spent(spent) = store.reader().coin(outpoint).unwrap() else {
                 panic!("{outpoint:?} is not spent")
             };
-            assert_eq!(spent.record.output.lovelace, entry["txout"]["value"].as_u64().unwrap());
+            assert_eq!(spent.record.output.value, entry["txout"]["value"].as_u64().unwrap());
         }
         store.index().rollback(Target::Height(height - 1)).unwrap();
         let left = store.reader().digest().unwrap().coins;

@@ -8,7 +8,7 @@ use std::{
 
 use unspent_networks::cardano::{
     MAX_BLOCK_BYTES,
-    framing::{FramingError, split_cbor_items},
+    framing::{SplitError as FramingError, split_cbor_items},
 };
 
 use super::{FilesError, find::InputFile};

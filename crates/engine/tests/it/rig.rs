@@ -216,7 +216,7 @@ pub fn check_chain(sim: &SimNetwork, reader: &Reader) {
             panic!("{outpoint} is not unspent");
         };
         assert_eq!(record.output.addr, coin.output.script_pubkey.as_bytes());
-        assert_eq!(record.output.lovelace, coin.output.value.to_sat());
+        assert_eq!(record.output.value, coin.output.value.to_sat());
         assert_eq!(record.born.block_number, u64::from(coin.height));
     }
 }

@@ -25,7 +25,7 @@ pub enum Admission {
 
 /// Why a block is refused. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum AdmitError {
     /// Blocks between the tip and this one are missing.
     #[error("block {offered} does not follow the tip {tip:?}: blocks between are missing")]
     Gap {
@@ -66,14 +66,18 @@ pub enum Refusal {
 ///
 /// # Errors
 ///
-/// A [`Refusal`] that names the reason; only `allow_holes` turns a gap into an admission.
-pub fn admit(tip: Option<&Tip>, header: &Header, allow_holes: bool) -> Result<Admission, Refusal> {
+/// A [`AdmitError`] that names the reason; only `allow_holes` turns a gap into an admission.
+pub fn admit(
+    tip: Option<&Tip>,
+    header: &Header,
+    allow_holes: bool,
+) -> Result<Admission, AdmitError> {
     let offered = header.point.height;
     let Some(tip) = tip.map(|tip| tip.point) else {
         return match (offered, allow_holes) {
             (0, _) => Ok(Admission::Next),
             (_, true) => Ok(Admission::AfterHole),
-            (_, false) => Err(Refusal::Gap { tip: None, offered }),
+            (_, false) => Err(AdmitError::Gap { tip: None, offered }),
         };
     };
     let next = tip.height.saturating_add(u64::from(!header.is_boundary));
@@ -85,14 +89,14 @@ pub fn admit(tip: Option<&Tip>, header: &Header, allow_holes: bool) -> Result<Ad
         (true, false, _) if header.is_boundary => return Ok(Admission::Below),
         (true, false, _) => {
             let parent = header.parent;
-            return Err(Refusal::WrongParent { height: offered, parent, tip: tip.hash });
+            return Err(AdmitError::WrongParent { height: offered, parent, tip: tip.hash });
         }
         (false, _, true) => Admission::AfterHole,
-        (false, _, false) => return Err(Refusal::Gap { tip: Some(tip.height), offered }),
+        (false, _, false) => return Err(AdmitError::Gap { tip: Some(tip.height), offered }),
     };
     if header.point.slot < tip.slot {
         let slot = header.point.slot;
-        return Err(Refusal::SlotGoesBack { height: offered, slot, tip: tip.slot });
+        return Err(AdmitError::SlotGoesBack { height: offered, slot, tip: tip.slot });
     }
     Ok(admission)
 }

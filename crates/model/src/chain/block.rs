@@ -100,8 +100,8 @@ pub struct Asset {
 pub struct Output {
     /// Raw address; on Bitcoin the scriptPubKey.
     pub addr: Vec<u8>,
-    /// Amount in base units: lovelace or satoshi.
-    pub lovelace: u64,
+    /// In base units: satoshi on Bitcoin, lovelace on Cardano.
+    pub value: u64,
     /// Native assets in canonical order: by policy, then name.
     pub assets: Vec<Asset>,
     /// Hash of the datum; derived when the datum is inline.

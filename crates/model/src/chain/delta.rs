@@ -61,10 +61,10 @@ pub enum Effect<'a, C> {
     Add(&'a Outpoint, &'a C),
     /// The coin leaves the set.
     Remove(&'a Outpoint, &'a C),
-    /// The spend is written down.
-    Remember(&'a Spent<C>),
-    /// The spend never happened.
-    Forget(&'a Outpoint),
+    /// The spend is recorded.
+    RecordSpend(&'a Spent<C>),
+    /// The record of the spend goes: the block that spent the coin is undone.
+    EraseSpend(&'a Outpoint),
 }
 
 impl<C> BlockDelta<C> {
@@ -78,14 +78,14 @@ impl<C> BlockDelta<C> {
         let lost = self.overwritten.iter().map(|(outpoint, coin)| Effect::Remove(outpoint, coin));
         lost.chain(self.leaving().map(|s| Effect::Remove(&s.outpoint, &s.coin)))
             .chain(self.entering().map(|c| Effect::Add(&c.outpoint, &c.coin)))
-            .chain(self.spent.iter().map(Effect::Remember))
+            .chain(self.spent.iter().map(Effect::RecordSpend))
     }
 
     /// What undoing the block does: the exact inverse of [`Self::forward`].
     pub fn backward(&self) -> impl Iterator<Item = Effect<'_, C>> {
-        let forgotten = self.spent.iter().map(|s| Effect::Forget(&s.outpoint));
+        let erased = self.spent.iter().map(|s| Effect::EraseSpend(&s.outpoint));
         let regained = self.overwritten.iter().map(|(outpoint, coin)| Effect::Add(outpoint, coin));
-        forgotten
+        erased
             .chain(self.entering().map(|c| Effect::Remove(&c.outpoint, &c.coin)))
             .chain(self.leaving().map(|s| Effect::Add(&s.outpoint, &s.coin)))
             .chain(regained)

@@ -18,7 +18,7 @@ mod block;
 mod delta;
 mod plan;
 
-pub use admit::{Admission, Refusal, Tip, admit};
+pub use admit::{Admission, AdmitError, Tip, admit};
 pub use block::{Asset, Block, Born, Era, GenesisCoin, Header, Output, Record, Tx, Work};
 pub use delta::{BlockDelta, Created, Effect, Spent, TxFlags};
 pub use plan::{lookups, plan, retires_redeem_coins};

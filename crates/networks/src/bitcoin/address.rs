@@ -11,7 +11,7 @@ const EXPECTED: &str = "a Bitcoin address of this network, or a scriptPubKey in 
 
 pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError> {
     let not_ours = || AddressError::WrongNetwork { network };
-    let ours = super::of(network).ok_or_else(not_ours)?;
+    let ours = super::library_network(network).ok_or_else(not_ours)?;
     match text.parse::<Address<NetworkUnchecked>>() {
         Ok(address) => {
             let address = address.require_network(ours).map_err(|_| not_ours())?;
@@ -26,6 +26,6 @@ pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError>
 
 pub(crate) fn show(network: Network, script: &[u8]) -> Option<String> {
     let script = Script::from_bytes(script);
-    let address = Address::from_script(script, super::of(network)?).ok()?;
+    let address = Address::from_script(script, super::library_network(network)?).ok()?;
     Some(address.to_string())
 }

@@ -80,7 +80,7 @@ pub struct Found {
 
 /// The bytes that start each block's frame; `None` for Cardano.
 pub fn magic(network: Network) -> Option<[u8; 4]> {
-    super::of(network).map(|network| network.magic().to_bytes())
+    super::library_network(network).map(|network| network.magic().to_bytes())
 }
 
 /// Obfuscates or clears `bytes` that stand at `file_offset` of their file.

@@ -23,13 +23,13 @@ const BASE_BYTES: usize = SHORT_BYTES + HASH_BYTES;
 
 /// Who may spend an address, and who delegates with it.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct Credentials {
     pub(super) payment: Option<[u8; 28]>,
     pub(super) stake: Option<[u8; 28]>,
     pub(super) stake_addr: Option<Vec<u8>>,
 }
 
-impl Parts {
+impl Credentials {
     /// Reads what can be read: eras before Babbage accepted addresses with more bytes than needed,
     /// so a length is only ever too short. Byron addresses have no parts.
     pub(super) fn of(addr: &[u8]) -> Self {

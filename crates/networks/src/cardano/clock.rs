@@ -24,16 +24,7 @@ pub struct Clock {
 impl Clock {
     /// The clock of a Cardano network; `None` for Bitcoin.
     pub fn of(network: Network) -> Option<Self> {
-        let (start, byron_epoch_slots, shelley_slot, epoch_slots) = match network {
-            Network::CardanoMainnet => (1_506_203_091, 21_600, 4_492_800, 432_000),
-            Network::CardanoPreprod => (1_654_041_600, 21_600, 86_400, 432_000),
-            Network::CardanoPreview => (1_666_656_000, 4_320, 0, 86_400),
-            Network::Bitcoin
-            | Network::BitcoinTestnet4
-            | Network::BitcoinSignet
-            | Network::BitcoinRegtest => return None,
-        };
-        Some(Self { start, byron_epoch_slots, shelley_slot, epoch_slots })
+        super::parameters(network).map(|row| row.clock)
     }
 
     /// The epoch of a slot.

@@ -110,14 +110,14 @@ pub(super) fn babbage_place(header: &KeepRaw<'_, babbage::Header>) -> (Place, [u
 
 /// A block of Shelley or later: header, bodies, which of them failed in phase 2, and the hash of
 /// all but the header.
-struct Parts<'b, H> {
+struct LaterBlock<'b, H> {
     header: KeepRaw<'b, H>,
     bodies: Vec<KeepRaw<'b, Body<'b>>>,
     invalid: HashSet<u32>,
     hash: [u8; 32],
 }
 
-fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, CborError> {
+fn later_block<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<LaterBlock<'b, H>, CborError> {
     let mut left = d.array()?;
     if left.is_some_and(|length| length != 4 && length != 5) {
         return Err(CborError::message("expected a block of 4 or 5 parts"));
@@ -136,7 +136,7 @@ fn parts<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<Parts<'b, H>, Cbo
         hashes.extend_from_slice(&hash);
     }
     let invalid = invalid.into_iter().flatten().collect();
-    Ok(Parts { header, bodies, invalid, hash: blake2b(&hashes) })
+    Ok(LaterBlock { header, bodies, invalid, hash: blake2b(&hashes) })
 }
 
 /// What `read` finds, and the hash of the bytes it passed.
@@ -156,7 +156,7 @@ fn later<'b, H: Decode<'b, ()>>(
     place: impl Fn(&KeepRaw<'b, H>) -> (Place, [u8; 32]),
     d: &mut Decoder<'b>,
 ) -> Result<Block<Output>, DecodeError> {
-    let Parts { header, bodies, invalid, hash } = parts(d).map_err(in_block)?;
+    let LaterBlock { header, bodies, invalid, hash } = later_block(d).map_err(in_block)?;
     let (place, promised) = place(&header);
     if hash != promised {
         return Err(DecodeError::BodyHash);

@@ -6,7 +6,7 @@ use super::MAX_BLOCK_BYTES;
 
 /// A chunk that can't be cut further. Items before the offset are fine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FramingError {
+pub enum SplitError {
     /// The bytes end inside an item: the file is being written, or it was cut.
     #[error("the chunk ends inside the item at byte {offset}; wait for the node or copy it again")]
     Torn {
@@ -32,7 +32,7 @@ pub enum FramingError {
 }
 
 /// The items of a chunk, one after the other. Nothing follows the first error.
-pub fn split_cbor_items(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], FramingError>> {
+pub fn split_cbor_items(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], SplitError>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
         let here = rest.take().filter(|here| !here.is_empty())?;
@@ -44,15 +44,15 @@ pub fn split_cbor_items(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Fram
     })
 }
 
-fn first_item(bytes: &[u8], offset: usize) -> Result<(&[u8], &[u8]), FramingError> {
+fn first_item(bytes: &[u8], offset: usize) -> Result<(&[u8], &[u8]), SplitError> {
     let window = bytes.get(..MAX_BLOCK_BYTES).unwrap_or(bytes);
     let mut d = Decoder::new(window);
     match d.skip() {
-        Ok(()) => bytes.split_at_checked(d.position()).ok_or(FramingError::Torn { offset }),
+        Ok(()) => bytes.split_at_checked(d.position()).ok_or(SplitError::Torn { offset }),
         Err(e) if e.is_end_of_input() && window.len() < bytes.len() => {
-            Err(FramingError::TooLarge { offset, limit: MAX_BLOCK_BYTES })
+            Err(SplitError::TooLarge { offset, limit: MAX_BLOCK_BYTES })
         }
-        Err(e) if e.is_end_of_input() => Err(FramingError::Torn { offset }),
-        Err(e) => Err(FramingError::Malformed { offset, reason: e.to_string() }),
+        Err(e) if e.is_end_of_input() => Err(SplitError::Torn { offset }),
+        Err(e) => Err(SplitError::Malformed { offset, reason: e.to_string() }),
     }
 }

@@ -196,7 +196,7 @@ impl Reader {
         number.ok_or_else(|| self.malformed(entry, format!("{amount} is no amount")))
     }
 
-    fn coin(&self, addr: Vec<u8>, lovelace: u64, is_redeem: bool) -> GenesisCoin {
+    fn coin(&self, addr: Vec<u8>, value: u64, is_redeem: bool) -> GenesisCoin {
         let outpoint = Outpoint::new(TxId(blake2b(&addr)), 0);
         let born = Born {
             slot: 0,
@@ -206,7 +206,7 @@ impl Reader {
             block_time: self.start,
             tx_position: 0,
         };
-        let record = Record { output: output::at_address(addr, lovelace), born };
+        let record = Record { output: output::at_address(addr, value), born };
         GenesisCoin { outpoint, record, is_redeem }
     }
 

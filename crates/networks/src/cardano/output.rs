@@ -9,7 +9,7 @@ use pallas_primitives::alonzo::{self, Value};
 use unspent_model::chain::{Asset, Output};
 
 use super::{
-    address::Parts,
+    address::Credentials,
     cbor::{end, has_more, start, wrapped},
 };
 use crate::{DecodeError, address::blake2b};
@@ -85,8 +85,8 @@ fn hash(bytes: &[u8]) -> Result<[u8; 32], CborError> {
 
 impl WireOutput<'_> {
     pub(super) fn to_model(&self) -> Result<Output, DecodeError> {
-        let (lovelace, assets) = money(&self.value);
-        let mut output = Output { assets, ..at_address(self.address.clone(), lovelace) };
+        let (value, assets) = money(&self.value);
+        let mut output = Output { assets, ..at_address(self.address.clone(), value) };
         match self.datum {
             None => {}
             Some(Datum::Hash(hash)) => output.data_hash = Some(hash),
@@ -106,23 +106,23 @@ impl WireOutput<'_> {
 }
 
 /// An output of this address and no more.
-pub(super) fn at_address(addr: Vec<u8>, lovelace: u64) -> Output {
-    let parts = Parts::of(&addr);
+pub(super) fn at_address(addr: Vec<u8>, value: u64) -> Output {
+    let credentials = Credentials::of(&addr);
     Output {
         addr,
-        lovelace,
-        payment_credential: parts.payment,
-        stake_credential: parts.stake,
-        stake_addr: parts.stake_addr,
+        value,
+        payment_credential: credentials.payment,
+        stake_credential: credentials.stake,
+        stake_addr: credentials.stake_addr,
         ..Output::default()
     }
 }
 
-/// Lovelace, and assets by policy, then name.
-fn money(value: &Value) -> (u64, Vec<Asset>) {
-    let (lovelace, policies) = match value {
-        Value::Coin(lovelace) => return (*lovelace, Vec::new()),
-        Value::Multiasset(lovelace, policies) => (*lovelace, policies),
+/// Base units, and assets by policy, then name.
+fn money(wire: &Value) -> (u64, Vec<Asset>) {
+    let (value, policies) = match wire {
+        Value::Coin(value) => return (*value, Vec::new()),
+        Value::Multiasset(value, policies) => (*value, policies),
     };
     let assets = policies.iter().flat_map(|(policy, names)| {
         names.iter().map(|(name, quantity)| Asset {
@@ -131,7 +131,7 @@ fn money(value: &Value) -> (u64, Vec<Asset>) {
             quantity: *quantity,
         })
     });
-    (lovelace, assets.collect())
+    (value, assets.collect())
 }
 
 /// The hash of `[language, script]`: over the language and the script's own bytes.

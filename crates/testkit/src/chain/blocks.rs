@@ -55,12 +55,12 @@ pub fn payment(id: u64, spends: Vec<Outpoint>, creates: Vec<(u32, Output)>) -> T
 }
 
 /// A coin of the made-up owner number `owner`; owners 0 and 1 share a payment credential.
-pub fn coin_of(owner: u8, lovelace: u64) -> Output {
+pub fn coin_of(owner: u8, value: u64) -> Output {
     let credential = [owner / 2; 28];
     let addr = [&[0x60 | (owner & 1)][..], &credential, &[owner]].concat();
     // The last owner has none, as Byron addresses have none.
     let payment_credential = (owner < 4).then_some(credential);
-    Output { addr, lovelace, payment_credential, ..Output::default() }
+    Output { addr, value, payment_credential, ..Output::default() }
 }
 
 /// A made-up block: payments, chains inside the block, unknown inputs, failed transactions,

@@ -6,7 +6,7 @@ use unspent_model::{
     chain::{Block, GenesisCoin, Output},
 };
 
-use super::{Answer, Recipe, Reference, Refused, Rules, make_block};
+use super::{Answer, Objection, Recipe, Reference, Rules, make_block};
 
 /// Something that happens to a store. The numbers are entropy, given a meaning when met.
 #[derive(Clone, Debug)]
@@ -161,15 +161,15 @@ impl World {
                         total = (total.0 + a, total.1 + b, total.2 + c, total.3 + d);
                     }
                 }
-                self.reference.forget();
+                self.reference.prune();
                 Answer::Applied(total.0, total.1, total.2, total.3)
             }
             Step::Rollback { ordinal, point: None, .. } if *ordinal > 0 => {
-                Answer::Refused(Refused::NoSuchTarget)
+                Answer::Refused(Objection::NoSuchTarget)
             }
             Step::Rollback { ordinal, .. } => self.reference.rollback(*ordinal),
             Step::Prune => {
-                self.reference.forget();
+                self.reference.prune();
                 Answer::Done
             }
             Step::Reopen => Answer::Done,

@@ -11,4 +11,4 @@ mod reference;
 
 pub use blocks::{Recipe, coin_of, header_after, make_block, payment};
 pub use history::{Event, Step, World, histories};
-pub use reference::{Answer, Known, Reference, Refused, Remembered, Rules};
+pub use reference::{Answer, Known, Objection, Reference, Remembered, Rules};

@@ -32,7 +32,7 @@ pub type Remembered = (Option<TxId>, Point, Record);
 
 /// Why a call is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum Objection {
     /// Blocks are missing in between.
     Gap,
     /// The parent is another block.
@@ -54,8 +54,8 @@ pub enum Answer {
     Already,
     /// Blocks undone.
     RolledBack(u64),
-    /// Refused, nothing changed.
-    Refused(Refused),
+    /// Nothing changed.
+    Refused(Objection),
     /// Done.
     Done,
 }
@@ -168,19 +168,19 @@ impl Reference {
     pub fn apply(&mut self, block: &Block<Output>) -> Answer {
         let answer = self.take(block, u64::MAX);
         if matches!(answer, Answer::Applied(..)) {
-            self.forget();
+            self.prune();
         }
         answer
     }
 
-    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::forget`] at
+    /// Applies a block in bulk, with the chain known to reach `known_tip`. Call [`Self::prune`] at
     /// the end.
     pub fn apply_bulk(&mut self, block: &Block<Output>, known_tip: u64) -> Answer {
         self.take(block, known_tip)
     }
 
-    /// Forgets what is due.
-    pub fn forget(&mut self) {
+    /// Prunes what is due.
+    pub fn prune(&mut self) {
         let ordinal = self.ordinal();
         self.floor = self.floor.max(ordinal.saturating_sub(self.rules.delta_depth));
         let spends = ordinal.saturating_sub(self.rules.spent_depth);
@@ -249,19 +249,19 @@ impl Reference {
             return Some(Answer::Already);
         }
         let Some((tip, _)) = self.now().tip else {
-            return (point.height != 0).then_some(Answer::Refused(Refused::Gap));
+            return (point.height != 0).then_some(Answer::Refused(Objection::Gap));
         };
         let next = if block.header.is_boundary { tip.height } else { tip.height + 1 };
         let right_parent = block.header.parent == tip.hash;
         match point.height.cmp(&next) {
-            std::cmp::Ordering::Less => Some(Answer::Refused(Refused::OtherBranch)),
-            std::cmp::Ordering::Greater => Some(Answer::Refused(Refused::Gap)),
+            std::cmp::Ordering::Less => Some(Answer::Refused(Objection::OtherBranch)),
+            std::cmp::Ordering::Greater => Some(Answer::Refused(Objection::Gap)),
             std::cmp::Ordering::Equal if right_parent => None,
             // A boundary block shares its parent's height, so that height is taken by another.
             std::cmp::Ordering::Equal if block.header.is_boundary => {
-                Some(Answer::Refused(Refused::OtherBranch))
+                Some(Answer::Refused(Objection::OtherBranch))
             }
-            std::cmp::Ordering::Equal => Some(Answer::Refused(Refused::WrongParent)),
+            std::cmp::Ordering::Equal => Some(Answer::Refused(Objection::WrongParent)),
         }
     }
 
@@ -282,7 +282,7 @@ impl Reference {
     pub fn rollback(&mut self, ordinal: u64) -> Answer {
         let tip = self.ordinal();
         if ordinal < self.floor && ordinal < tip {
-            return Answer::Refused(Refused::BelowHorizon);
+            return Answer::Refused(Objection::BelowHorizon);
         }
         self.moments.truncate(usize::try_from(ordinal).expect("few") + 1);
         self.swept_spends = self.swept_spends.min(ordinal);

@@ -44,8 +44,8 @@ impl BalanceJson {
             assets.iter().map(|((policy, name), sum)| AmountJson::asset(policy, name, *sum));
         Self {
             utxos: balance.coins,
-            lovelace_amount: balance.lovelace.to_string(),
-            amounts: std::iter::once(AmountJson::base(network, balance.lovelace))
+            lovelace_amount: balance.value.to_string(),
+            amounts: std::iter::once(AmountJson::base(network, balance.value))
                 .chain(assets)
                 .collect(),
             at: balance.at.map(|at| PointJson::new(network, &at)),

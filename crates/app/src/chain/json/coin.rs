@@ -45,7 +45,7 @@ impl UtxoJson {
                 .map(|addr| show_stake_address(network, addr)),
             owner_payment_credential: output.payment_credential.map(hex::encode),
             owner_stake_credential: output.stake_credential.map(hex::encode),
-            lovelace_amount: output.lovelace.to_string(),
+            lovelace_amount: output.value.to_string(),
             amounts: AmountJson::of_output(network, output),
             data_hash: output.data_hash.map(hex::encode),
             inline_datum: output.inline_datum.as_ref().map(hex::encode),

@@ -86,6 +86,6 @@ impl AmountJson {
             .assets
             .iter()
             .map(|asset| Self::asset(&asset.policy, &asset.name, u128::from(asset.quantity)));
-        std::iter::once(Self::base(network, u128::from(output.lovelace))).chain(assets).collect()
+        std::iter::once(Self::base(network, u128::from(output.value))).chain(assets).collect()
     }
 }

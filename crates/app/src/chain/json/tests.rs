@@ -17,7 +17,7 @@ fn record() -> Record {
     Record {
         output: Output {
             addr,
-            lovelace: u64::MAX,
+            value: u64::MAX,
             assets: vec![Asset { policy: [0xaa; 28], name: b"\xffx".to_vec(), quantity: 7 }],
             data_hash: Some([0xdd; 32]),
             inline_datum: Some(vec![0xd8, 0x79]),
@@ -64,7 +64,7 @@ fn a_cardano_coin_has_every_field_of_the_document() {
 
 #[test]
 fn a_spent_bitcoin_coin_shows_reversed_hashes_and_its_spend() {
-    let output = Output { addr: vec![0x51], lovelace: 5, is_coinbase: true, ..Output::default() };
+    let output = Output { addr: vec![0x51], value: 5, is_coinbase: true, ..Output::default() };
     let born = Born { epoch: None, ..record().born };
     let spent = SpentRecord {
         by: Some(outpoint().tx),
@@ -84,8 +84,7 @@ fn a_spent_bitcoin_coin_shows_reversed_hashes_and_its_spend() {
 
 #[test]
 fn sums_larger_than_any_coin_stay_exact() {
-    let mut balance =
-        Balance { coins: 2, lovelace: u128::from(u64::MAX) * 2, ..Balance::default() };
+    let mut balance = Balance { coins: 2, value: u128::from(u64::MAX) * 2, ..Balance::default() };
     balance.assets.insert(([0; 28], Vec::new()), u128::from(u64::MAX) + 1);
     let shown = serde_json::to_value(BalanceJson::new(Network::CardanoPreview, &balance)).unwrap();
     assert_eq!(shown["lovelace_amount"], "36893488147419103230");
