@@ -37,21 +37,28 @@ deps: ## Install what building needs and is missing
 
 .PHONY: build
 build: deps ## Build the binary `unspent` in release mode
+	@scripts/say-rocksdb release
 	$(RUN) cargo build --release -p unspent
 
 .PHONY: demo
 demo: deps ## Run a daemon on a simulated network with a story and a dashboard (SECONDS=60 ends it)
+	@scripts/say-rocksdb release
+	$(RUN) cargo build --release -p unspent
 	$(RUN) cargo run --quiet --release -p unspent -- demo --dir $(DEMO_DIR) $(DEMO_ARGS) $(ARGS)
 
 .PHONY: lint
-lint: deps ## Check formatting and run clippy with warnings as errors
+lint: ## Check formatting and unused dependencies, run clippy with warnings as errors
+	@scripts/deps machete
 	$(RUN) cargo fmt --all --check
+	$(RUN) cargo machete --with-metadata crates
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 
 .PHONY: test
 test: ## Lint, then run every test and doctest
-	@scripts/deps nextest postgresql chromium
+	@scripts/deps nextest postgresql chromium machete
+	@scripts/say-rocksdb debug
 	$(RUN) cargo fmt --all --check
+	$(RUN) cargo machete --with-metadata crates
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 	$(RUN) cargo nextest run --workspace $(ARGS)
 	$(RUN) cargo test --workspace --doc

@@ -11,6 +11,8 @@
     missing_docs
 )]
 
+mod names;
+
 use std::{
     collections::BTreeSet,
     fs,
