@@ -95,9 +95,9 @@ fn questions(daemon: &Daemon, agent: &ureq::Agent) -> (Vec<String>, Vec<String>)
     for height in (tip - 5)..=tip {
         let delta = daemon.get(agent, &format!("deltas/{height}"));
         for coin in delta["deltas"][0]["created"].as_array().unwrap().iter().take(200) {
-            let name = format!("{}/{}", coin["tx_hash"].as_str().unwrap(), coin["output_index"]);
+            let name = coin["outpoint"].as_str().unwrap();
             let coin = daemon.get(agent, &format!("utxos/{name}"));
-            let owner = coin["owner_addr"].as_str().unwrap();
+            let owner = coin["address"].as_str().unwrap();
             pages.insert(format!("addresses/{owner}/utxos?limit=100"));
             coins.push(format!("utxos/{name}"));
         }

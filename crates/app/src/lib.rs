@@ -3,9 +3,9 @@
 //! | module | what |
 //! |---|---|
 //! | `cli` | the arguments, their environment variables and their help |
-//! | `chain` | questions to the chain room and its upkeep; its JSON and its tables |
 //! | `import` | block files to the chain room, with fork choice for Bitcoin |
-//! | `wallet` | the commands of the wallet room |
+//! | `rooms` | the rooms: requests, routes, commands, answers |
+//! | `request` | what every request is checked for |
 //! | `serve` | the daemon: engine and server together |
 //! | `api` | the REST interface |
 //! | `web` | the dashboard's files |
@@ -14,7 +14,8 @@
 //! | `manual` | completions and the manual page |
 //! | `auth` | who may do what |
 //! | `demo` | the product in a minute, on a simulated network |
-//! | `fault` | errors as people and programs read them, and exit codes |
+//! | `json` | the words that all rooms use in JSON |
+//! | `error` | errors as people and programs read them, and exit codes |
 //!
 //! Invariant: results go to the writer passed in (standard output), everything else to standard
 //! error; with `--json` standard output holds exactly one JSON document.
@@ -24,18 +25,20 @@
 mod api;
 mod auth;
 mod backup;
-mod chain;
 mod cli;
 mod config;
 mod demo;
-mod fault;
+mod error;
 mod import;
 mod interrupt;
+mod json;
 mod logging;
 mod manual;
 mod output;
+mod random;
+mod request;
+mod rooms;
 mod serve;
-mod wallet;
 mod web;
 
 use std::process::ExitCode;
@@ -44,7 +47,6 @@ use clap::Parser;
 
 use crate::{
     cli::{Cli, Command},
-    fault::Outcome,
     output::Output,
 };
 
@@ -54,7 +56,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let json = std::env::args_os().any(|argument| argument == "--json");
-            return fault::refuse_arguments(&error, json);
+            return error::refuse_arguments(&error, json);
         }
     };
     // The daemon's configuration says how it logs.
@@ -63,22 +65,8 @@ pub fn main() -> ExitCode {
     }
     let mut stdout = std::io::stdout().lock();
     let mut output = Output::new(&mut stdout, cli.json);
-    match run(&cli, &mut output) {
+    match cli.run(&mut output) {
         Ok(outcome) => outcome.exit_code(),
-        Err(error) => fault::report(&error, &mut output),
-    }
-}
-
-fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    match &cli.command {
-        Command::Chain(chain) => chain::run(cli, chain, output),
-        Command::Wallet(wallet) => wallet::run(cli, wallet, output),
-        Command::Serve(serve) => serve::run(cli, serve, output),
-        Command::Config(config) => config::run(config, output),
-        Command::Token(token) => auth::run(cli, token, output),
-        Command::Db(db) => backup::run(cli, db, output),
-        Command::Completions { shell } => manual::completions(*shell, output),
-        Command::Man => manual::page(output),
-        Command::Demo(demo) => demo::run(demo, output),
+        Err(error) => error::report(&error, &mut output),
     }
 }

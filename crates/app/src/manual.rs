@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::{cli::Cli, fault::Outcome, output::Output};
+use crate::{cli::Cli, error::Outcome, output::Output};
 
 /// Completions for a shell.
 pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> anyhow::Result<Outcome> {

@@ -12,7 +12,6 @@ pub(crate) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Results to `writer`.
     pub(crate) fn new(writer: &'a mut dyn Write, json: bool) -> Self {
         Self { writer, json }
     }

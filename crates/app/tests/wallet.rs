@@ -60,14 +60,14 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
     let path = blocks.to_str().unwrap();
     let first = folder.json(&["scan", path, "--stop-at", "200"]);
     assert_eq!((&first["blocks"], &first["tip"]), (&201.into(), &200.into()));
-    assert_eq!(folder.json(&["balance", "mine"])["confirmed"]["sats"], 2_800_000_000_u64);
+    assert_eq!(folder.json(&["balance", "mine"])["confirmed"]["value"], "2800000000");
     let rest = folder.json(&["scan", path]);
     assert_eq!((&rest["blocks"], &rest["lagging"]), (&4112.into(), &serde_json::json!([])));
     let balance = folder.json(&["balance", "mine"]);
-    assert_eq!(balance["confirmed"]["sats"], 1_800_000_000_u64);
-    assert_eq!(balance["total_sats"], "1800000000");
+    assert_eq!(balance["confirmed"]["value"], "1800000000");
+    assert_eq!(balance["value"], "1800000000");
     let past = folder.json(&["balance", "mine", "--at", "169"]);
-    assert_eq!(past["sats"], 5_000_000_000_u64);
+    assert_eq!(past["value"], "5000000000");
     let txs = folder.json(&["txs", "mine", "--from", "0"]);
     let heights: Vec<_> =
         txs["txs"].as_array().unwrap().iter().map(|tx| tx["height"].as_u64().unwrap()).collect();
@@ -75,18 +75,18 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
     let detail = folder.json(&["tx", "mine", txs["txs"][1]["txid"].as_str().unwrap()]);
     assert_eq!(detail["net"], "-1000000000");
     let coins = folder.json(&["coins", "mine"]);
-    let coin = coins["coins"][0]["coin"].as_str().unwrap().to_owned();
+    let coin = coins["coins"][0]["outpoint"].as_str().unwrap().to_owned();
     assert_eq!(folder.json(&["audit", "mine"])["differences"], serde_json::json!([]));
 
     let leased = folder.json(&["lease", "mine", &coin, "--for", "30m"]);
     let lock = leased["lock"].as_str().unwrap();
-    assert_eq!(folder.json(&["leases", "mine"])[0]["sats"], 1_800_000_000_u64);
+    assert_eq!(folder.json(&["leases", "mine"])["leases"][0]["value"], "1800000000");
     assert_eq!(folder.json(&["coin", "mine", &coin])["state"], "leased");
     let short = folder.refused(&["select", "mine", "1000"]);
     assert!(short["error"]["message"].as_str().unwrap().contains("missing"), "{short}");
     folder.json(&["release", "mine", &coin, "--lock", lock]);
     let looked = folder.json(&["select", "mine", "0.5 BTC", "--dry-run", "--rate", "2.5"]);
-    assert_eq!(looked["coins"][0]["coin"], coin);
+    assert_eq!(looked["coins"][0]["outpoint"], coin);
     let address = folder.json(&["address", "mine"]);
     let to = format!("{}=150000", address["address"].as_str().unwrap());
     let file = folder.0.path().join("payment.psbt");
@@ -106,7 +106,7 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
     assert_eq!(rewound["txs"], 4);
     folder.json(&["scan", path]);
     let again = folder.json(&["balance", "mine"]);
-    assert_eq!(again["total_sats"], "1800000000");
+    assert_eq!(again["value"], "1800000000");
     let pruned = folder.json(&["prune", "mine", "--up-to", "4000"]);
     assert_eq!(pruned["pruned"].as_array().unwrap().len(), 5);
     assert_eq!(folder.json(&["audit", "mine"])["differences"], serde_json::json!([]));

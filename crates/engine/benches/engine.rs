@@ -31,6 +31,7 @@ use crossbeam_channel::bounded;
 use unspent_chain::{ChainIndex, Options, prepare};
 use unspent_engine::{
     Config, Engine, RoomName,
+    rooms::{chain, wallet as wallet_room},
     source::{Node, Origin, RawBlock, Source, SourceError, Step, sim::SimNetwork},
 };
 use unspent_model::{BlockHash, Network, Point};
@@ -58,9 +59,9 @@ fn config(folder: &Path, origin: Arc<dyn Origin>) -> Config {
     let mut config = Config::new(folder.to_owned(), origin);
     // Nothing but following.
     let never = Duration::from_secs(86_400);
-    config.jobs.prune_every = never;
-    config.jobs.mempool_every = never;
-    config.jobs.measure_every = never;
+    config.room::<chain::ChainRoom>().unwrap().prune_every = never;
+    config.room::<wallet_room::WalletRoom>().unwrap().mempool_every = never;
+    config.measure_every = never;
     config
 }
 
@@ -80,7 +81,7 @@ fn wait(engine: &Engine, tip: &str, room: RoomName) {
     loop {
         let status = engine.status();
         let found = status.rooms.iter().find(|status| status.room == room).unwrap();
-        if found.tip.as_ref().is_some_and(|at| at.hash == tip) {
+        if found.tip.as_ref().is_some_and(|at| at.block_hash == tip) {
             return;
         }
         std::thread::sleep(Duration::from_micros(50));
@@ -107,9 +108,10 @@ fn node_to_rooms() {
     network.mine_busy(20, PAYMENTS).unwrap();
     let ours = wallet(folder.path());
     let engine = Engine::start(config(folder.path(), Arc::new(network.clone()))).unwrap();
-    let script = engine.wallets().unwrap().addresses(ours, 0, 1).unwrap().remove(0).script;
+    let script =
+        wallet_room::wallets(&engine).unwrap().addresses(ours, 0, 1).unwrap().remove(0).script;
     let tip = || network.look(|sim| sim.tip()).to_string();
-    for room in [RoomName::Chain, RoomName::Wallet] {
+    for room in [chain::NAME, wallet_room::NAME] {
         wait(&engine, &tip(), room);
     }
     let (mut chain, mut wallet) = (Vec::new(), Vec::new());
@@ -120,10 +122,10 @@ fn node_to_rooms() {
         let (mined, tip) = (Instant::now(), tip());
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
-                wait(&engine, &tip, RoomName::Wallet);
+                wait(&engine, &tip, wallet_room::NAME);
                 mined.elapsed()
             });
-            wait(&engine, &tip, RoomName::Chain);
+            wait(&engine, &tip, chain::NAME);
             chain.push(mined.elapsed());
             wallet.push(waits.join().unwrap());
         });
@@ -153,7 +155,7 @@ impl Blocks {
             let hash = BlockHash(block.hash.to_byte_array());
             let parent = blocks.last().map(|last| last.point.hash);
             let point = Point { height, slot: height, hash };
-            blocks.push(RawBlock { point, parent, bytes: block.bytes.into() });
+            blocks.push(RawBlock::new(point, parent, block.bytes));
             left -= usize::from(block.stats.is_modern());
             if left == 0 {
                 break;
@@ -244,13 +246,13 @@ fn whole_engine(blocks: &Blocks, with_wallet: bool) -> Duration {
     if with_wallet {
         wallet(folder.path());
     } else {
-        config.wallet = None;
+        config.without(wallet_room::NAME);
     }
     let started = Instant::now();
     let engine = Engine::start(config).unwrap();
-    wait(&engine, &blocks.tip(), RoomName::Chain);
+    wait(&engine, &blocks.tip(), chain::NAME);
     if with_wallet {
-        wait(&engine, &blocks.tip(), RoomName::Wallet);
+        wait(&engine, &blocks.tip(), wallet_room::NAME);
     }
     let took = started.elapsed();
     engine.shutdown();

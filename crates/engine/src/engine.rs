@@ -9,56 +9,46 @@ use std::{
     time::Duration,
 };
 
-use bitcoin::Txid;
 use crossbeam_channel::{Sender, bounded};
-use unspent_chain::Reader;
-use unspent_model::{Family, Network};
-use unspent_wallet::{Room, WalletId};
+use unspent_model::Network;
 
 use crate::{
-    board::Board,
-    broadcast,
     config::Config,
-    error::{BroadcastError, JobError, ResumeError, StartError},
-    events::{EventLog, Teller},
-    follow::{
-        Follower, cache::BlockCache, chain, chain::ChainFollower, wallet::WalletFollower,
-        worker::Worker,
-    },
-    jobs::{self, Ask, Job, Lane, Line, Tools},
+    context::Context,
+    error::{JobError, ResumeError, StartError},
+    events::{EventLog, EventWriter, LogError},
+    jobs::{self, Ask, Job, JobName, Lane, Outcome, Runner},
     lock::FolderLock,
-    pulse::hold,
     requests::RequestLog,
-    shared::Shared,
-    source::{Answer, Node},
-    status::{JobKind, RoomName, RoomState, Status},
+    road::cache::BlockCache,
+    rooms::{self, Opened, Plug, RoomName, plug::spawn},
+    status::{RoomState, Status},
+    status_board::StatusBoard,
     store,
+    wakeup::lock,
 };
 
-/// Orders that may wait for a room's thread.
-const ORDERS_WAITING: usize = 4;
 /// Requests for a job that may wait for its thread.
 const ASKS_WAITING: usize = 16;
 /// How long somebody who asked for a job waits for its end.
 const JOB_PATIENCE: Duration = Duration::from_secs(30);
 
 /// To the threads of the jobs.
-type Asks = Vec<(JobKind, Sender<Ask>)>;
+type Asks = Vec<(JobName, Sender<Ask>)>;
 
 /// A running engine. Cheap to clone; the last handle that goes ends it.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<Running>,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
+struct Running {
+    context: Arc<Context>,
     requests: RequestLog,
-    node: Option<Arc<dyn Node>>,
     resumes: Vec<(RoomName, Arc<AtomicBool>)>,
     asks: Asks,
     workers: Mutex<Vec<JoinHandle<()>>>,
-    teller: Mutex<Option<JoinHandle<()>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     lock: Mutex<Option<FolderLock>>,
 }
 
@@ -71,29 +61,23 @@ impl Engine {
     pub fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
         let lock = FolderLock::take(&config.data_dir)?;
-        let door = Arc::new(store::open(&config.data_dir).map_err(crate::events::LogError::from)?);
+        let door = Arc::new(store::open(&config.data_dir).map_err(LogError::from)?);
         let log = Arc::new(EventLog::open(door.clone(), config.events_kept)?);
-        let is_on = |room| match room {
-            RoomName::Chain => config.chain.is_some(),
-            RoomName::Wallet => config.wallet.is_some(),
-        };
-        let board = Board::new(config.network, config.origin.name(), is_on);
+        let board = StatusBoard::new(config.network, config.origin.name());
         let requests = RequestLog::new(door, board.started_at());
         let cache = BlockCache::new(config.follow.cache_blocks, config.follow.cache_bytes);
-        let shared = Arc::new(Shared::new(config.origin.clone(), board, log, cache));
-        let mut starting = Starting { config, shared, workers: Vec::new(), resumes: Vec::new() };
-        let node = starting.config.origin.node();
-        let (asks, teller) = starting.all(node.clone()).inspect_err(|_| starting.give_up())?;
-        let Starting { shared, workers, resumes, .. } = starting;
-        tracing::info!(network = shared.network.name(), source = shared.origin.name(), "started");
-        let inner = Inner {
-            shared,
+        let context = Arc::new(Context::new(config.origin.clone(), board, log, cache));
+        let mut starting = Starting::new(config, context);
+        let (asks, writer) = starting.all().inspect_err(|_| starting.give_up())?;
+        let Starting { context, threads, resumes, .. } = starting;
+        tracing::info!(network = context.network.name(), source = context.origin.name(), "started");
+        let inner = Running {
+            context,
             requests,
-            node,
             resumes,
             asks,
-            workers: Mutex::new(workers),
-            teller: Mutex::new(Some(teller)),
+            workers: Mutex::new(threads),
+            writer: Mutex::new(Some(writer)),
             lock: Mutex::new(Some(lock)),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -101,27 +85,27 @@ impl Engine {
 
     /// The chain that is followed.
     pub fn network(&self) -> Network {
-        self.inner.shared.network
+        self.inner.context.network
     }
 
     /// What the engine is doing. Waits for no room.
     pub fn status(&self) -> Status {
-        self.inner.shared.board.status()
+        self.inner.context.board.status()
     }
 
-    /// Questions to the chain room. `None` when it is off, being opened again, or ended.
-    pub fn chain(&self) -> Option<Reader> {
-        self.inner.shared.reader()
+    /// An open room by its kind; `None` when it is off or ended. Rooms have functions that give
+    /// what they are asked by, such as [`rooms::chain::reader`].
+    pub fn room<R: Opened>(&self) -> Option<Arc<R>> {
+        self.inner.context.room()
     }
 
-    /// The wallet room. `None` when it is off or ended.
-    pub fn wallets(&self) -> Option<Arc<Room>> {
-        self.inner.shared.wallets()
+    pub(crate) fn context(&self) -> &Context {
+        &self.inner.context
     }
 
     /// What happened.
     pub fn events(&self) -> &EventLog {
-        &self.inner.shared.log
+        &self.inner.context.log
     }
 
     /// Requests by their idempotency key.
@@ -129,24 +113,13 @@ impl Engine {
         &self.inner.requests
     }
 
-    /// Hands a live, unconfirmed transaction of a wallet to the node. The answer is an event too.
-    ///
-    /// # Errors
-    ///
-    /// [`BroadcastError`]; a refusal by the node is an [`Answer`].
-    pub fn broadcast(&self, wallet: WalletId, txid: Txid) -> Result<Answer, BroadcastError> {
-        let room = self.wallets().ok_or(BroadcastError::NoWallets)?;
-        let node = self.inner.node.as_ref().ok_or(BroadcastError::NoNode)?;
-        broadcast::send(&self.inner.shared, node, &room, wallet, txid)
-    }
-
     /// Runs a job now and waits for its end.
     ///
     /// # Errors
     ///
     /// [`JobError`].
-    pub fn run_job(&self, job: JobKind) -> Result<(), JobError> {
-        let asks = self.inner.asks.iter().find(|(kind, _)| *kind == job);
+    pub fn run_job(&self, job: JobName) -> Result<(), JobError> {
+        let asks = self.inner.asks.iter().find(|(name, _)| *name == job);
         let (_, asks) = asks.ok_or(JobError::Absent(job))?;
         let (reply, answer) = bounded(1);
         asks.try_send(Ask { job, reply }).map_err(|_| JobError::Late(job))?;
@@ -164,10 +137,10 @@ impl Engine {
     pub fn resume(&self, room: RoomName) -> Result<(), ResumeError> {
         let found = self.inner.resumes.iter().find(|(name, _)| *name == room);
         let (_, resume) = found.ok_or(ResumeError::Off(room))?;
-        match self.inner.shared.board.state(room) {
+        match self.inner.context.board.state(room) {
             RoomState::Stopped { .. } => {
                 resume.store(true, Ordering::Release);
-                self.inner.shared.pulse.wake();
+                self.inner.context.wakeup.wake();
                 Ok(())
             }
             RoomState::Off => Err(ResumeError::Off(room)),
@@ -181,8 +154,8 @@ impl Engine {
     /// Has everybody look for news now: rooms that wait for their source, the reading of the
     /// mempool, and the events, which so follow at once on what a caller wrote.
     pub fn wake(&self) {
-        self.inner.shared.pulse.wake();
-        self.inner.shared.news.wake();
+        self.inner.context.wakeup.wake();
+        self.inner.context.news.wake();
     }
 
     /// Ends all threads at a block boundary, waits for them, closes the rooms and frees the folder.
@@ -198,23 +171,22 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-impl Inner {
+impl Running {
     fn end(&self) {
-        self.shared.pulse.stop();
-        join(std::mem::take(&mut *hold(&self.workers)));
-        // The teller looks once more after the rooms have ended.
-        self.shared.news.stop();
-        join(hold(&self.teller).take());
-        self.shared.log.close();
-        self.shared.set_reader(None);
-        self.shared.set_wallets(None);
-        if hold(&self.lock).take().is_some() {
+        self.context.wakeup.stop();
+        join(std::mem::take(&mut *lock(&self.workers)));
+        // Events are looked for once more after the rooms have ended.
+        self.context.news.stop();
+        join(lock(&self.writer).take());
+        self.context.log.close();
+        self.context.close_rooms();
+        if lock(&self.lock).take().is_some() {
             tracing::info!("ended");
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
@@ -233,91 +205,81 @@ fn check(config: &Config) -> Result<(), StartError> {
     if found != config.network {
         return Err(StartError::Network { found, wanted: config.network });
     }
-    if config.wallet.is_some() && config.network.family() != Family::Bitcoin {
-        return Err(StartError::NoWallets(config.network));
-    }
-    Ok(())
+    config.rooms.iter().try_for_each(|room| room.check(config.network))
 }
 
 /// An engine whose threads are being started.
 struct Starting {
     config: Config,
-    shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    context: Arc<Context>,
+    threads: Vec<JoinHandle<()>>,
     resumes: Vec<(RoomName, Arc<AtomicBool>)>,
+    jobs: Vec<Job>,
 }
 
 impl Starting {
-    fn all(&mut self, node: Option<Arc<dyn Node>>) -> Result<(Asks, JoinHandle<()>), StartError> {
-        let orders = self.chain()?;
-        self.wallet()?;
-        let asks = self.jobs(orders, node)?;
-        Ok((asks, self.teller()?))
+    fn new(config: Config, context: Arc<Context>) -> Self {
+        Self { config, context, threads: Vec::new(), resumes: Vec::new(), jobs: Vec::new() }
     }
 
-    fn spawn(
-        &self,
-        name: &str,
-        run: impl FnOnce() + Send + 'static,
-    ) -> Result<JoinHandle<()>, StartError> {
-        let builder = std::thread::Builder::new().name(format!("unspent-{name}"));
-        builder.spawn(run).map_err(StartError::Thread)
+    fn all(&mut self) -> Result<(Asks, JoinHandle<()>), StartError> {
+        self.rooms()?;
+        let asks = self.run_jobs()?;
+        let writer = EventWriter::new(self.context.clone());
+        Ok((asks, spawn("events", move || writer.run())?))
     }
 
-    fn follow<F: Follower + 'static>(&mut self, follower: F) -> Result<(), StartError> {
-        let (room, resume) = (follower.room(), Arc::new(AtomicBool::new(false)));
-        self.resumes.push((room, resume.clone()));
-        let worker = Worker::new(follower, self.shared.clone(), self.config.follow, resume);
-        let thread = self.spawn(room.name(), move || worker.run())?;
-        self.workers.push(thread);
+    fn rooms(&mut self) -> Result<(), StartError> {
+        let Self { config, context, threads, resumes, jobs } = self;
+        // Status is whole from the start, before the first room is open.
+        let on: Vec<RoomName> = config.rooms.iter().map(|room| room.name()).collect();
+        let known: Vec<RoomName> = rooms::TABLE.iter().map(|entry| entry.name).collect();
+        for name in known.iter().chain(on.iter().filter(|name| !known.contains(name))) {
+            let is_on = on.contains(name);
+            let state = if is_on { RoomState::Starting } else { RoomState::Off };
+            context.board.add_room(*name, state);
+        }
+        for room in &config.rooms {
+            let follow = config.follow;
+            let mut plug = Plug { context, follow, threads, resumes, jobs };
+            let opened = room.open(&mut plug)?;
+            context.add_room(room.name(), opened);
+        }
         Ok(())
     }
 
-    fn chain(&mut self) -> Result<Option<Sender<chain::Order>>, StartError> {
-        let Some(settings) = self.config.chain.clone() else { return Ok(None) };
-        let index = chain::open(self.config.network, &settings)?;
-        let (orders, inbox) = bounded(ORDERS_WAITING);
-        self.follow(ChainFollower::new(index, settings, inbox, self.shared.clone()))?;
-        Ok(Some(orders))
-    }
-
-    fn wallet(&mut self) -> Result<(), StartError> {
-        let Some(settings) = self.config.wallet.clone() else { return Ok(()) };
-        let opened = Room::open(&settings.url, self.config.network, settings.options);
-        self.follow(WalletFollower::new(Arc::new(opened?), self.shared.clone()))
-    }
-
-    fn jobs(
-        &mut self,
-        chain: Option<Sender<chain::Order>>,
-        node: Option<Arc<dyn Node>>,
-    ) -> Result<Asks, StartError> {
-        let tools = Tools { chain, has_wallets: self.config.wallet.is_some(), node };
-        let table = jobs::table(self.config.jobs, tools);
-        for job in &table {
-            self.shared.board.add_job(job.kind, job.every);
+    fn run_jobs(&mut self) -> Result<Asks, StartError> {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.push(measure(self.context.clone(), self.config.measure_every));
+        for job in &jobs {
+            self.context.board.add_job(job.name, job.every);
         }
         let (upkeep, node): (Vec<Job>, Vec<Job>) =
-            table.into_iter().partition(|job| job.line == Line::Upkeep);
+            jobs.into_iter().partition(|job| job.lane == Lane::Upkeep);
         let mut asks = Vec::new();
         for (name, jobs) in [("upkeep", upkeep), ("node", node)] {
             let (ask, inbox) = bounded(ASKS_WAITING);
-            asks.extend(jobs.iter().map(|job| (job.kind, ask.clone())));
-            let lane = Lane::new(jobs, inbox, self.shared.clone());
-            let thread = self.spawn(name, move || lane.run())?;
-            self.workers.push(thread);
+            asks.extend(jobs.iter().map(|job| (job.name, ask.clone())));
+            let runner = Runner::new(jobs, inbox, self.context.clone());
+            self.threads.push(spawn(name, move || runner.run())?);
         }
         Ok(asks)
     }
 
-    fn teller(&self) -> Result<JoinHandle<()>, StartError> {
-        let teller = Teller::new(self.shared.clone());
-        self.spawn("teller", move || teller.run())
-    }
-
     /// Ends what was started, since the rest can't be.
     fn give_up(&mut self) {
-        self.shared.pulse.stop();
-        join(std::mem::take(&mut self.workers));
+        self.context.wakeup.stop();
+        join(std::mem::take(&mut self.threads));
+        self.context.close_rooms();
     }
+}
+
+/// The engine's own job: sets the gauges of all rooms.
+fn measure(context: Arc<Context>, every: Duration) -> Job {
+    let run = move |_| {
+        let rooms = context.rooms();
+        rooms.iter().try_for_each(|(_, room)| room.measure())?;
+        Ok(Outcome::Done("measured".into()))
+    };
+    Job { name: jobs::MEASURE, every, lane: Lane::Upkeep, is_woken: false, run: Box::new(run) }
 }

@@ -2,11 +2,7 @@
 
 use unspent_model::Network;
 
-use crate::{
-    events::LogError,
-    source::SourceError,
-    status::{JobKind, RoomName},
-};
+use crate::{events::LogError, jobs::JobName, road::Cause, rooms::RoomName};
 
 /// Why the engine did not start. Nothing runs then, and the folder's lock is free.
 #[derive(Debug, thiserror::Error)]
@@ -36,15 +32,22 @@ pub enum StartError {
         /// The configured chain.
         wanted: Network,
     },
-    /// The wallet room is Bitcoin only.
-    #[error("{0} has no wallets here; switch the wallet room off")]
-    NoWallets(Network),
-    /// The chain room can't be opened.
-    #[error("the chain room can't be opened: {0}")]
-    Chain(#[from] unspent_chain::OpenError),
-    /// The wallet room can't be opened.
-    #[error("the wallet room can't be opened: {0}")]
-    Wallet(#[from] unspent_wallet::WalletError),
+    /// A room that this network can't have.
+    #[error("{network} has no {room} room; switch it off")]
+    Unsupported {
+        /// Which room.
+        room: RoomName,
+        /// The configured chain.
+        network: Network,
+    },
+    /// A room can't be opened.
+    #[error("the {room} room can't be opened: {source}")]
+    Room {
+        /// Which room.
+        room: RoomName,
+        /// What it said.
+        source: Cause,
+    },
     /// The engine's own database can't be opened.
     #[error("the event log can't be opened: {0}")]
     Log(#[from] LogError),
@@ -53,28 +56,11 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
-/// Why a transaction was not handed to the node. Its status is unchanged.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BroadcastError {
-    /// There is no wallet room.
-    #[error("the wallet room is switched off")]
-    NoWallets,
-    /// Nobody to hand it to.
-    #[error("the source has no node that takes transactions")]
-    NoNode,
-    /// It is confirmed or dead.
-    #[error("the transaction is {0}; only one that is live and unconfirmed can be sent")]
-    NotLive(&'static str),
-    /// The wallet room said no.
-    #[error(transparent)]
-    Wallet(#[from] unspent_wallet::WalletError),
-    /// The node can't be asked. It may or may not have the transaction; sending again is harmless.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The answer could not be written down as an event; what the node said still holds.
-    #[error("the node answered, but the event could not be written: {0}")]
-    Log(#[from] LogError),
+impl StartError {
+    /// A room can't be opened.
+    pub fn room(room: RoomName, source: impl Into<Cause>) -> Self {
+        Self::Room { room, source: source.into() }
+    }
 }
 
 /// Why a job did not run to its end.
@@ -82,19 +68,19 @@ pub enum BroadcastError {
 #[non_exhaustive]
 pub enum JobError {
     /// The engine has no such job: its room is off.
-    #[error("{} is not among the jobs: its room is off, or there is no node", .0.name())]
-    Absent(JobKind),
+    #[error("{0} is not among the jobs: its room is off, or there is no node")]
+    Absent(JobName),
     /// It failed; the next run tries again.
-    #[error("{} failed: {reason}", .job.name())]
+    #[error("{job} failed: {reason}")]
     Failed {
         /// Which.
-        job: JobKind,
+        job: JobName,
         /// Why.
         reason: String,
     },
     /// It is still waiting for its turn or its room.
-    #[error("{} was asked for and has not ended yet", .0.name())]
-    Late(JobKind),
+    #[error("{0} was asked for and has not ended yet")]
+    Late(JobName),
 }
 
 /// Why a room was not resumed.
@@ -102,9 +88,9 @@ pub enum JobError {
 #[non_exhaustive]
 pub enum ResumeError {
     /// It is switched off.
-    #[error("the {} room is switched off", .0.name())]
+    #[error("the {0} room is switched off")]
     Off(RoomName),
     /// It isn't stopped.
-    #[error("the {} room is not stopped", .0.name())]
+    #[error("the {0} room is not stopped")]
     Running(RoomName),
 }

@@ -9,16 +9,16 @@
 //! | [`status`] | what it says of itself |
 //! | [`events`] | what happened, numbered |
 //! | [`requests`] | requests that move value, by the caller's key |
-//! | [`story`] | a random but seeded course of events, for demonstrations and tests |
-//! | [`error`] | why it didn't start, send or resume |
-//! | `follow` | one worker per room: forward, backward, waiting, stopping |
-//! | `mempool`, `broadcast` | transactions in no block yet |
-//! | `jobs` | what is done from time to time |
+//! | [`rooms`] | the rooms, one module each, listed in one table |
+//! | [`road`] | how a block comes from a source into a room: forward, backward, the end |
+//! | [`jobs`] | what is done from time to time |
+//! | [`scenario`] | a random but seeded course of events, for demonstrations and tests |
+//! | [`error`] | why it didn't start, or a room didn't resume |
 //! | `store` | the engine's own database |
 //!
 //! Invariants: each room has its own source, place and thread, and a room that fails stops alone.
 //! What a room is given derives from block bytes. Nothing that a crash destroys is needed again:
-//! rooms find their place from their own records, and events from comparing what was told with
+//! rooms find their place from their own records, and events from comparing what was written with
 //! where the rooms stand.
 //!
 //! ```
@@ -49,31 +49,31 @@
 //!
 //! Deliberately absent: an HTTP server, a terminal, rules about coins.
 
-mod board;
-mod broadcast;
 pub mod clock;
 pub mod config;
+pub mod context;
 pub mod engine;
 pub mod error;
 pub mod events;
 pub mod files;
-mod follow;
-mod jobs;
+pub mod jobs;
 pub mod lock;
-mod mempool;
-mod pulse;
 pub mod requests;
-mod shared;
+pub mod road;
+pub mod rooms;
+pub mod scenario;
 pub mod source;
 pub mod status;
+mod status_board;
 pub mod store;
-pub mod story;
+mod wakeup;
 
 pub use config::Config;
+pub use context::Context;
 pub use engine::Engine;
-pub use error::{BroadcastError, JobError, ResumeError, StartError};
+pub use error::{JobError, ResumeError, StartError};
 pub use events::{Event, EventLog, EventPage, LogError};
+pub use jobs::JobName;
 pub use requests::{Begun, RequestLog};
-pub use status::{
-    JobKind, JobStatus, ReorgView, RoomName, RoomState, RoomStatus, SourceStatus, Status, TipView,
-};
+pub use rooms::RoomName;
+pub use status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView};

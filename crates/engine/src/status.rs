@@ -2,12 +2,16 @@
 
 use serde::{Serialize, Serializer};
 use unspent_model::{Network, Point};
+use utoipa::ToSchema;
+
+use crate::{clock::Time, jobs::JobName, rooms::RoomName};
 
 /// The whole engine at one moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Status {
     /// The chain that is followed.
     #[serde(serialize_with = "network_name")]
+    #[schema(value_type = String)]
     pub network: Network,
     /// Where blocks come from.
     pub source: SourceStatus,
@@ -15,12 +19,12 @@ pub struct Status {
     pub rooms: Vec<RoomStatus>,
     /// What is done from time to time.
     pub jobs: Vec<JobStatus>,
-    /// When the engine started, in microseconds.
-    pub started_at: i64,
+    /// When the engine started.
+    pub started_at: Time,
 }
 
 /// The source as last heard of.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct SourceStatus {
     /// What it is called.
     pub name: String,
@@ -33,12 +37,12 @@ pub struct SourceStatus {
 }
 
 /// A place on the chain, as people read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TipView {
     /// Its height.
     pub height: u64,
-    /// Its hash.
-    pub hash: String,
+    /// The hash of the block there.
+    pub block_hash: String,
     /// Its slot; the height on Bitcoin.
     pub slot: u64,
 }
@@ -46,15 +50,16 @@ pub struct TipView {
 impl TipView {
     /// A point as people of the network write it.
     pub fn new(network: Network, point: Point) -> Self {
-        let hash = network.show_hash(&point.hash.0);
-        Self { height: point.height, hash, slot: point.slot }
+        let block_hash = network.show_hash(&point.hash.0);
+        Self { height: point.height, block_hash, slot: point.slot }
     }
 }
 
 /// One room.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RoomStatus {
     /// Which.
+    #[schema(value_type = String)]
     pub room: RoomName,
     /// What it is doing.
     #[serde(flatten)]
@@ -71,31 +76,8 @@ pub struct RoomStatus {
     pub reorgs: u64,
 }
 
-/// A room of the engine. A further room is one more variant here and a file in `follow`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RoomName {
-    /// Every unspent output.
-    Chain,
-    /// What belongs to whom.
-    Wallet,
-}
-
-/// Every room, in the order in which they are shown.
-pub const ROOMS: [RoomName; 2] = [RoomName::Chain, RoomName::Wallet];
-
-impl RoomName {
-    /// Its name in events, metrics and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Chain => "chain",
-            Self::Wallet => "wallet",
-        }
-    }
-}
-
 /// What a room is doing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum RoomState {
     /// Looking for its place on the source's chain.
@@ -120,8 +102,22 @@ pub enum RoomState {
     Off,
 }
 
+impl RoomState {
+    /// The word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::CatchingUp => "catching_up",
+            Self::Following => "following",
+            Self::Waiting { .. } => "waiting",
+            Self::Stopped { .. } => "stopped",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// A change of branch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReorgView {
     /// Blocks that were undone.
     pub depth: u64,
@@ -129,49 +125,20 @@ pub struct ReorgView {
     pub from: TipView,
     /// The last common block; `None` is the origin.
     pub to: Option<TipView>,
-    /// When, in microseconds.
-    pub at: i64,
-}
-
-/// What is done from time to time. A further room's job is one more variant and a row in
-/// `jobs::TABLE`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobKind {
-    /// Forgets spent coins and undo data that no rollback can need.
-    PruneChain,
-    /// Takes expired leases away.
-    PurgeLeases,
-    /// Reads the node's mempool into the wallets.
-    ReadMempool,
-    /// Sends own transactions that the node doesn't have.
-    Rebroadcast,
-    /// Measures the rooms for the metrics.
-    Measure,
-}
-
-impl JobKind {
-    /// Its name in events, metrics and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PruneChain => "prune_chain",
-            Self::PurgeLeases => "purge_leases",
-            Self::ReadMempool => "read_mempool",
-            Self::Rebroadcast => "rebroadcast",
-            Self::Measure => "measure",
-        }
-    }
+    /// When that was.
+    pub at: Time,
 }
 
 /// One job.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct JobStatus {
     /// Which.
-    pub job: JobKind,
+    #[schema(value_type = String)]
+    pub job: JobName,
     /// The pause between two runs.
     pub every_seconds: f64,
-    /// When it last ended, in microseconds.
-    pub last_run: Option<i64>,
+    /// When it last ended.
+    pub last_run: Option<Time>,
     /// What came of it.
     pub last_outcome: Option<String>,
     /// How often it ran since the start.

@@ -2,8 +2,8 @@
 //!
 //! A network is named in many places: on the command line, in a data folder, in a configuration.
 //! So that adding one is adding a row, the enum, its list and its names are made from the table.
-//! What only the reading of blocks needs (magic numbers, clocks) stands in `unspent-networks`, which
-//! has a row per network too; a test there finds a row that is missing.
+//! What only the reading of blocks needs (magic numbers, clocks) stands in `unspent-networks`,
+//! which has a row per network too; a test there finds a row that is missing.
 
 use std::{fmt, str::FromStr};
 

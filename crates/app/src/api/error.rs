@@ -9,13 +9,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use unspent_chain::{Kind as ChainKind, QueryError};
+use unspent_model::Kind;
 use unspent_networks::address::AddressError;
-use unspent_wallet::{Kind as WalletKind, WalletError};
 use utoipa::{
     IntoResponses, ToSchema,
     openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, response},
 };
+
+use crate::request::BadRequest;
 
 /// Seconds after which a busy server may be asked again.
 const TRY_AGAIN: u64 = 1;
@@ -100,7 +101,7 @@ impl ApiError {
         self
     }
 
-    fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
@@ -121,23 +122,23 @@ impl ApiError {
         ErrorBody { error }
     }
 
-    /// The database can't be reached, is damaged, or we are at fault.
-    fn of_store(kind: WalletKind, error: &dyn std::fmt::Display) -> Self {
+    /// What a room's kind of error means to a client.
+    pub(crate) fn of_store(kind: Kind, error: &dyn std::fmt::Display) -> Self {
         match kind {
-            WalletKind::Refused => Self::invalid(error.to_string()),
-            WalletKind::Busy => Self::busy("the database is busy; nothing was changed"),
-            WalletKind::Unavailable => {
+            Kind::Refused => Self::invalid(error.to_string()),
+            Kind::Busy => Self::busy("the database is busy; nothing was changed"),
+            Kind::Unavailable => {
                 tracing::warn!(%error, "a request met a database that can't be reached");
                 let message = "the database can't be reached; nothing was changed";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "unavailable", message).after(TRY_AGAIN)
             }
-            WalletKind::Corrupt => {
+            Kind::Corrupt => {
                 tracing::error!(%error, "a request met damaged data");
                 let message = "stored data is damaged; the log says more";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "corrupt", message)
             }
-            WalletKind::Bug => Self::bug(error),
+            Kind::Bug => Self::bug(error),
         }
     }
 }
@@ -152,55 +153,13 @@ impl IntoResponse for ApiError {
     }
 }
 
-impl From<WalletError> for ApiError {
-    fn from(error: WalletError) -> Self {
-        use WalletError as E;
-        let kind = error.kind();
-        if kind != WalletKind::Refused {
-            return Self::of_store(kind, &error);
-        }
-        let text = error.to_string();
-        if matches!(error, E::NoWallet(_) | E::CoinNotFound(_) | E::NoTransaction(_)) {
-            return Self::not_found(text);
-        }
-        if let E::AlreadyLeased { expires_at, .. } = &error {
-            return Self::refused(text).detail(format!("expires_at={expires_at}"));
-        }
-        let is_conflict = matches!(
-            error,
-            E::Refused(_)
-                | E::WalletExists(_)
-                | E::ScriptExists
-                | E::NotYourLease(_)
-                | E::LabelDiffers(_)
-                | E::BlockMismatch { .. }
-                | E::Gap { .. }
-                | E::WrongParent { .. }
-                | E::Prune(_)
-        );
-        if is_conflict { Self::refused(text) } else { Self::invalid(text) }
-    }
-}
-
-impl From<QueryError> for ApiError {
-    fn from(error: QueryError) -> Self {
-        let text = error.to_string();
+impl From<BadRequest> for ApiError {
+    fn from(error: BadRequest) -> Self {
         match error {
-            QueryError::Disabled => Self::room_off("chain"),
-            QueryError::IndexDisabled(_) => Self::refused(text),
-            QueryError::NoCredentials(_) | QueryError::Limit { .. } => Self::invalid(text),
-            QueryError::Cursor => Self::malformed(text),
-            QueryError::NoDelta { .. } => Self::not_found(text),
-            QueryError::Store(error) => Self::of_store(
-                match error.kind() {
-                    ChainKind::Refused => WalletKind::Refused,
-                    ChainKind::Busy => WalletKind::Busy,
-                    ChainKind::Unavailable => WalletKind::Unavailable,
-                    ChainKind::Corrupt => WalletKind::Corrupt,
-                    ChainKind::Bug => WalletKind::Bug,
-                },
-                &error,
-            ),
+            BadRequest::Malformed(message) => Self::malformed(message),
+            BadRequest::Invalid(message) | BadRequest::Unreadable(message) => {
+                Self::invalid(message)
+            }
         }
     }
 }

@@ -23,9 +23,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     error::{ApiError, Failures},
-    extract::{ApiQuery, May, Read, page_limit},
+    extract::{ApiQuery, May, Read},
     state::App,
 };
+use crate::request::page_limit;
 
 /// Events that wait for one client.
 const QUEUE: usize = 64;
@@ -38,32 +39,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Pause after the log could not be read.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Something that happened.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct EventJson {
-    id: u64,
-    at: i64,
-    /// `chain`, `wallet` or `engine`
-    room: &'static str,
-    kind: &'static str,
-    wallet: Option<String>,
-    /// A transaction, coin or block
-    subject: Option<String>,
-    #[schema(value_type = Object)]
-    body: Value,
-}
-
-impl From<Event> for EventJson {
-    fn from(event: Event) -> Self {
-        let Event { id, at, room, kind, wallet, subject, body } = event;
-        Self { id, at, room, kind, wallet, subject, body }
-    }
-}
-
 /// A page of events.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct EventsJson {
-    events: Vec<EventJson>,
+    events: Vec<Event>,
     /// The oldest that is kept
     first_kept: u64,
     /// The newest there is
@@ -98,7 +77,7 @@ pub(crate) struct StreamQuery {
 async fn page(app: &App, after: u64, limit: usize) -> Result<EventPage, ApiError> {
     let engine = app.engine.clone();
     let read = move || engine.events().after(after, limit).map_err(|error| ApiError::bug(&error));
-    app.desk.run(read).await
+    app.pool.run(read).await
 }
 
 /// A page of events, oldest first
@@ -113,7 +92,6 @@ pub(crate) async fn list(
     let EventPage { events, first_kept, last } =
         page(&app, query.after.unwrap_or(0), limit).await?;
     let next = events.last().map(|event| event.id).filter(|id| *id < last);
-    let events = events.into_iter().map(EventJson::from).collect();
     Ok(Json(EventsJson { events, first_kept, last, next }))
 }
 
@@ -203,9 +181,9 @@ impl Feed {
 
     async fn all(&mut self, events: Vec<Event>) -> bool {
         for event in events {
-            let (id, kind) = (event.id, event.kind);
-            let Ok(data) = serde_json::to_value(EventJson::from(event)) else { return false };
-            if !self.put(id, kind, data).await {
+            let (id, kind) = (event.id, event.kind.clone());
+            let Ok(data) = serde_json::to_value(event) else { return false };
+            if !self.put(id, &kind, data).await {
                 return false;
             }
             self.after = id;
@@ -214,7 +192,7 @@ impl Feed {
     }
 
     /// Waits for a place in the client's queue, but not for ever.
-    async fn put(&self, id: u64, kind: &'static str, data: Value) -> bool {
+    async fn put(&self, id: u64, kind: &str, data: Value) -> bool {
         let message = sse::Event::default().id(id.to_string()).event(kind).data(data.to_string());
         let mut stopping = self.app.stopping.clone();
         tokio::select! {

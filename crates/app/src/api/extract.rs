@@ -8,19 +8,16 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{StatusCode, header::CONTENT_TYPE, request::Parts},
 };
+use clap::Args;
 use serde::{Deserialize, de::DeserializeOwned};
-use unspent_model::{Network, Outpoint, TxId};
+use unspent_model::{Network, Outpoint};
 use utoipa::IntoParams;
 
 use super::error::ApiError;
-use crate::auth::{Identity, Scope};
-
-/// Most rows on one page.
-pub(crate) const PAGE_LIMIT: u32 = 500;
-/// Rows on a page unless asked otherwise.
-const PAGE_DEFAULT: u32 = 100;
-/// The longest cursor or name in a query.
-const MAX_TEXT: usize = 1_000;
+use crate::{
+    auth::{Identity, Scope},
+    request::{BadRequest, page_limit, short},
+};
 
 /// How JSON writes a zero character.
 const ZERO: &[u8] = b"\\u0000";
@@ -86,99 +83,44 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiErro
 }
 
 /// Which page.
-#[derive(Deserialize, IntoParams)]
+#[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Rows on the page
+    /// Rows on the page, 1 to 500
+    #[arg(long, default_value = "100")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: Option<u32>,
-    /// The `next` of the page before
+    /// Go on after the `next` of the page before
+    #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
 }
 
 impl PageQuery {
-    pub(crate) fn limit(&self) -> Result<u32, ApiError> {
+    pub(crate) fn limit(&self) -> Result<u32, BadRequest> {
         page_limit(self.limit)
     }
 
-    pub(crate) fn after(&self) -> Result<Option<&str>, ApiError> {
+    pub(crate) fn after(&self) -> Result<Option<&str>, BadRequest> {
         short(self.after.as_deref())
     }
-}
-
-/// A page size inside its bounds.
-pub(crate) fn page_limit(asked: Option<u32>) -> Result<u32, ApiError> {
-    let limit = asked.unwrap_or(PAGE_DEFAULT);
-    if (1..=PAGE_LIMIT).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(ApiError::invalid(format!("limit must be 1 to {PAGE_LIMIT}")))
-}
-
-/// Text that isn't longer than makes sense.
-pub(crate) fn short(text: Option<&str>) -> Result<Option<&str>, ApiError> {
-    match text {
-        Some(long) if long.len() > MAX_TEXT => Err(ApiError::malformed("a parameter is too long")),
-        Some(_) | None => Ok(text),
-    }
-}
-
-/// A cursor that isn't one of ours.
-pub(crate) fn bad_cursor() -> ApiError {
-    ApiError::malformed("`after` takes what the page before named as `next`")
-}
-
-/// A row number given back to us.
-pub(crate) fn cursor_number(after: Option<&str>) -> Result<i64, ApiError> {
-    let number = after.map_or(Ok(0), str::parse::<i64>);
-    number.ok().filter(|number| *number >= 0).ok_or_else(bad_cursor)
-}
-
-/// Two numbers given back to us.
-pub(crate) fn cursor_pair(after: Option<&str>) -> Result<Option<(i64, i64)>, ApiError> {
-    let Some(text) = after else { return Ok(None) };
-    let pair = text.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    pair.filter(|(a, b): &(i64, i64)| *a >= 0 && *b >= 0).map(Some).ok_or_else(bad_cursor)
-}
-
-/// Cuts what was read for looking ahead; returns the last row when there is a next page.
-pub(crate) fn cut<T>(rows: &mut Vec<T>, limit: u32) -> Option<&T> {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    if more { rows.last() } else { None }
 }
 
 /// A coin named in a path.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(crate) struct CoinPath {
-    /// Hash of the coin's transaction
-    #[param(pattern = "^[0-9a-fA-F]{64}$")]
-    pub(crate) tx_hash: String,
-    /// Index of the output
-    #[param(minimum = 0, maximum = 4294967295u32)]
-    pub(crate) output_index: String,
+#[allow(dead_code)]
+pub(crate) struct OutpointPath {
+    /// The coin, as TXID:VOUT
+    #[param(pattern = "^[0-9a-fA-F]{64}[:#][0-9]{1,10}$")]
+    outpoint: String,
 }
 
-impl CoinPath {
-    pub(crate) fn outpoint(&self, network: Network) -> Result<Outpoint, ApiError> {
-        Ok(Outpoint::new(TxId(hash(network, &self.tx_hash)?), index(&self.output_index)?))
-    }
-}
-
-/// The index of an output: digits alone.
-pub(crate) fn index(text: &str) -> Result<u32, ApiError> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = if digits { text.parse().ok() } else { None };
-    number.ok_or_else(|| ApiError::malformed("an output index is a number of 32 bits"))
-}
-
-/// A hash as people of the network write it.
-pub(crate) fn hash(network: Network, text: &str) -> Result<[u8; 32], ApiError> {
-    network.parse_hash(text).ok_or_else(|| ApiError::malformed("a hash is 64 hex digits"))
+/// A coin as people of the network write it.
+pub(crate) fn outpoint(network: Network, text: &str) -> Result<Outpoint, ApiError> {
+    let wrong = "a coin is named TXID:VOUT: 64 hex digits, then the number of the output";
+    crate::json::parse_outpoint(network, text).ok_or_else(|| ApiError::malformed(wrong))
 }
 
 /// What a route asks of its caller.

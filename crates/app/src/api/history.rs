@@ -1,29 +1,33 @@
 //! Samples of how the coin set and the storage grew, for plots. In memory, bounded.
 
-use std::{sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use serde::Serialize;
+use serde_json::Value;
 use unspent_engine::Engine;
 use utoipa::ToSchema;
 
 use super::figures::Figures;
+use crate::{
+    json::Time,
+    rooms::{AppRoom, ROOMS},
+};
 
 /// Samples kept; when full, every second one goes and the pace halves.
 const MAX_SAMPLES: usize = 1_440;
 /// The first pace.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// One sample; what a room that is off can't say is null.
+/// One sample; what a room that is off can't say is missing.
 #[derive(Serialize, ToSchema, Clone)]
 pub(crate) struct SampleJson {
-    at: i64,
-    height: Option<u64>,
-    utxos: Option<u64>,
-    lovelace_amount: Option<String>,
-    chain_bytes: Option<u64>,
-    wallet_bytes: Option<u64>,
-    active_leases: Option<u64>,
+    at: Time,
+    /// Blocks that the room furthest behind is behind
     lag: Option<u64>,
+    /// What the rooms have plotted
+    #[serde(flatten)]
+    #[schema(value_type = Object, additional_properties)]
+    plotted: BTreeMap<&'static str, Value>,
 }
 
 /// The samples.
@@ -33,17 +37,17 @@ pub(crate) struct HistoryJson {
     samples: Vec<SampleJson>,
 }
 
-struct Kept {
+struct Samples {
     every: Duration,
     samples: Vec<SampleJson>,
 }
 
 /// What was sampled so far.
-pub(crate) struct History(Mutex<Kept>);
+pub(crate) struct History(Mutex<Samples>);
 
 impl History {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Kept { every: EVERY, samples: Vec::new() }))
+        Self(Mutex::new(Samples { every: EVERY, samples: Vec::new() }))
     }
 
     pub(crate) fn shown(&self) -> HistoryJson {
@@ -71,19 +75,14 @@ impl History {
 
 /// Looks at the rooms; may block.
 pub(crate) fn sample(engine: &Engine, figures: &Figures, now: i64) -> SampleJson {
-    let chain = engine.chain().and_then(|reader| reader.status().ok());
-    let wallet = engine.wallets().and_then(|room| figures.of(&room, now));
+    let found = figures.all(engine);
+    let of = |room: &&'static dyn AppRoom| {
+        let figures = found.get(room.name()).filter(|figures| !figures.is_null());
+        figures.map(|figures| room.plotted(figures)).unwrap_or_default()
+    };
+    let plotted = ROOMS.iter().flat_map(of).collect();
     let lag = engine.status().rooms.iter().filter_map(|room| room.lag).max();
-    SampleJson {
-        at: now,
-        height: chain.as_ref().and_then(|s| s.cursor.point()).map(|point| point.height),
-        utxos: chain.as_ref().map(|status| status.cursor.coins),
-        lovelace_amount: chain.as_ref().map(|status| status.cursor.value.to_string()),
-        chain_bytes: chain.as_ref().map(|s| s.sizes.iter().map(|(_, bytes)| bytes).sum()),
-        wallet_bytes: wallet.as_ref().map(|w| w.tables.iter().map(|table| table.bytes).sum()),
-        active_leases: wallet.as_ref().map(|wallet| wallet.active_leases),
-        lag,
-    }
+    SampleJson { at: Time(now), lag, plotted }
 }
 
 #[cfg(test)]
@@ -94,16 +93,7 @@ mod tests {
     fn samples_are_thinned_when_there_are_too_many() {
         let history = History::new();
         for at in 0..10_000 {
-            let none = SampleJson {
-                at,
-                height: None,
-                utxos: None,
-                lovelace_amount: None,
-                chain_bytes: None,
-                wallet_bytes: None,
-                active_leases: None,
-                lag: None,
-            };
+            let none = SampleJson { at: Time(at), lag: None, plotted: BTreeMap::new() };
             history.put(none);
         }
         let shown = history.shown();

@@ -1,7 +1,7 @@
 //! Requests that move value: each carries a key, and a repeat gets the first answer.
 //!
-//! Coins are held under a lock id that derives from wallet and key. So when a request was under way
-//! while the process died, its repeat finds what that one held, gives it back and runs again.
+//! When a request was under way while the process died, its repeat first has the room give back
+//! what that one held, and runs again.
 
 use axum::{
     body::Bytes,
@@ -11,14 +11,13 @@ use axum::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
-use unspent_engine::requests::Begun;
-use unspent_model::wallet::LockId;
+use unspent_engine::{Engine, clock, requests::Begun};
 use utoipa::IntoParams;
 
 use super::{
     error::ApiError,
     extract::{json_bytes, parse_json},
-    state::{App, WalletDesk, now},
+    state::App,
 };
 
 /// The longest key.
@@ -40,7 +39,7 @@ pub(crate) struct KeyHeader {
 pub(crate) struct Keyed<T> {
     key: String,
     digest: [u8; 32],
-    pub(crate) body: T,
+    body: T,
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Keyed<T> {
@@ -70,45 +69,35 @@ fn key(request: &Request) -> Result<String, ApiError> {
     if fine { Ok(text.to_owned()) } else { Err(wrong("the idempotency key can't be used")) }
 }
 
-/// The lock id under which a keyed request holds coins.
-pub(crate) fn lock_of(wallet: &str, key: &str) -> Result<LockId, ApiError> {
-    let mut hasher = Sha256::new();
-    for part in ["unspent lease", wallet, key] {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    LockId::new(&hasher.finalize()).map_err(|error| ApiError::bug(&error))
+/// What a keyed request works on, found before its key is looked at.
+pub(crate) trait KeyedTarget {
+    /// Gives back what an interrupted run of the request with this key holds.
+    fn give_back(&self, key: &str) -> Result<(), ApiError>;
 }
 
 impl<T: Send + 'static> Keyed<T> {
     /// Runs the request once for its key.
-    pub(crate) async fn run<A: Serialize + 'static>(
+    pub(crate) async fn run<C: KeyedTarget, A: Serialize + 'static>(
         self,
         app: &App,
-        wallet: String,
         status: StatusCode,
-        work: impl FnOnce(&WalletDesk, T, LockId) -> Result<A, ApiError> + Send + 'static,
+        open: impl FnOnce(&Engine) -> Result<C, ApiError> + Send + 'static,
+        work: impl FnOnce(&C, T, &str) -> Result<A, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
         let engine = app.engine.clone();
         let Self { key, digest, body } = self;
-        let done = app.desk.run(move || {
-            let room = engine.wallets().ok_or_else(|| ApiError::room_off("wallet"))?;
-            let now = now()?;
-            if wallet.chars().any(char::is_control) {
-                return Err(ApiError::not_found("no wallet has such a name"));
-            }
-            let id = room.wallet(&wallet)?;
-            let desk = WalletDesk { room, wallet: id, now };
-            let lock = lock_of(&wallet, &key)?;
+        let done = app.pool.run(move || {
+            let target = open(&engine)?;
             let requests = engine.requests();
-            match requests.begin(&key, digest, now).map_err(|error| ApiError::bug(&error))? {
+            let begun = requests.begin(&key, digest, clock::now());
+            match begun.map_err(|error| ApiError::bug(&error))? {
                 Begun::New => {}
-                Begun::Unfinished => give_back(&desk, lock)?,
+                Begun::Unfinished => target.give_back(&key)?,
                 Begun::Repeat { status, body } => return Ok((status, body, true)),
                 Begun::InProgress => return Err(in_progress()),
                 Begun::Differs => return Err(reused()),
             }
-            let answer = work(&desk, body, lock);
+            let answer = work(&target, body, &key);
             settle(requests, &key, status, answer)
         });
         let (status, body, is_repeat) = done.await?;
@@ -142,17 +131,6 @@ fn settle<A: Serialize>(
         unwritten(&error);
     }
     Ok((status, body, false))
-}
-
-/// Releases what an interrupted run of the same request holds.
-fn give_back(desk: &WalletDesk, lock: LockId) -> Result<(), ApiError> {
-    let held = desk.room.leases(desk.wallet, desk.now)?;
-    let ours = held.iter().filter(|lease| lease.lock == lock && !lease.is_spent);
-    let coins: Vec<_> = ours.map(|lease| lease.coin).collect();
-    if !coins.is_empty() {
-        desk.room.release(desk.wallet, &coins, lock, desk.now)?;
-    }
-    Ok(())
 }
 
 fn in_progress() -> ApiError {

@@ -2,38 +2,32 @@
 //!
 //! | module | routes or business |
 //! |---|---|
-//! | `owners` | `/addresses`, `/credentials` |
-//! | `blocks` | `/utxos`, `/blocks`, `/deltas` |
-//! | `life`, `search` | a coin's life across rooms; what a text may name |
-//! | `wallets` | `/wallets`: everything that the wallet room does |
+//! | `timeline`, `search` | what happened to a coin in all rooms; what a text may name |
 //! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
-//! | `guard`, `extract`, `error`, `keyed`, `desk` | what all routes share |
+//! | `guard`, `extract`, `error`, `keyed`, `pool` | what all routes share |
 //!
-//! A further room gets a file of its own here, and a line in [`routes`].
+//! What belongs to one room stands in its folder under `rooms`, and is merged in here.
 //!
 //! Invariant: the description of the interface is generated from the routes, so it can't leave one
 //! out; every route takes a `May<…>` unless it is open on purpose; no handler blocks.
 //!
 //! Deliberately absent: rules about coins. A handler reads values, asks a room, shows the answer.
 
-mod blocks;
-pub(crate) mod desk;
 pub(crate) mod error;
 mod events;
-mod extract;
+pub(crate) mod extract;
 pub(crate) mod figures;
 pub(crate) mod guard;
 pub(crate) mod history;
-mod keyed;
-mod life;
-mod owners;
-mod search;
+pub(crate) mod keyed;
+pub(crate) mod pool;
+pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod state;
 mod status;
-mod wallets;
+pub(crate) mod timeline;
 
 use axum::{Json, Router, extract::DefaultBodyLimit, http::StatusCode, middleware};
 use utoipa::{
@@ -42,16 +36,14 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+pub(crate) use self::extract::{May, Read};
 use self::{
     error::{ApiError, ErrorBody},
     state::App,
 };
-pub(crate) use self::{
-    extract::{May, Read},
-    status::room_state,
-};
 
-/// Where the interface lives.
+use crate::rooms::ROOMS;
+
 const BASE: &str = "/api/v1";
 
 /// What the description says besides the routes.
@@ -79,17 +71,8 @@ impl Modify for Credentials {
 
 /// Every route under `/api/v1`.
 fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(owners::address_utxos))
-        .routes(routes!(owners::address_balance))
-        .routes(routes!(owners::credential_utxos))
-        .routes(routes!(owners::credential_balance))
-        .routes(routes!(blocks::utxo))
-        .routes(routes!(blocks::blocks))
-        .routes(routes!(blocks::tip))
-        .routes(routes!(blocks::one))
-        .routes(routes!(blocks::deltas))
-        .routes(routes!(life::life))
+    let common = OpenApiRouter::new()
+        .routes(routes!(timeline::timeline))
         .routes(routes!(search::search))
         .routes(routes!(status::status))
         .routes(routes!(status::history))
@@ -99,8 +82,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(status::run_job))
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
-        .routes(routes!(session::who, session::log_in, session::log_out))
-        .merge(wallets::routes())
+        .routes(routes!(session::who, session::log_in, session::log_out));
+    ROOMS.iter().fold(common, |all, room| all.merge(room.routes()))
 }
 
 /// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside

@@ -3,13 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Semaphore, watch};
-use unspent_chain::Reader;
 use unspent_engine::Engine;
 use unspent_model::Network;
-use unspent_wallet::{Room, WalletId};
 
-use super::{desk::Desk, error::ApiError, figures::Figures, history::History};
-use crate::auth::Auth;
+use super::{figures::Figures, history::History, pool::BlockingPool};
+use crate::{auth::Auth, config::Config};
 
 /// The server's state. Cheap to clone.
 #[derive(Clone)]
@@ -18,8 +16,9 @@ pub(crate) struct App(Arc<Inner>);
 /// What the state is made of.
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
+    pub(crate) config: Config,
     pub(crate) auth: Auth,
-    pub(crate) desk: Desk,
+    pub(crate) pool: BlockingPool,
     pub(crate) history: History,
     pub(crate) figures: Figures,
     /// Live streams that may still be opened.
@@ -32,8 +31,6 @@ pub(crate) struct Inner {
 /// What the configuration says about answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// How long coins are held unless a request says otherwise.
-    pub(crate) lease: Duration,
     pub(crate) timeout: Duration,
     pub(crate) body_bytes: usize,
     /// Names under which the server may be called; empty: loopback and its own address alone.
@@ -53,13 +50,6 @@ impl std::ops::Deref for App {
     }
 }
 
-/// A wallet, the room it lives in, and the time at which it is asked.
-pub(crate) struct WalletDesk {
-    pub(crate) room: Arc<Room>,
-    pub(crate) wallet: WalletId,
-    pub(crate) now: i64,
-}
-
 impl App {
     pub(crate) fn new(inner: Inner) -> Self {
         Self(Arc::new(inner))
@@ -68,51 +58,4 @@ impl App {
     pub(crate) fn network(&self) -> Network {
         self.engine.network()
     }
-
-    /// Asks the chain room, on a thread that may block.
-    pub(crate) async fn chain<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Reader) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let engine = self.engine.clone();
-        let work = move || match engine.chain() {
-            Some(reader) => ask(&reader),
-            None => Err(ApiError::room_off("chain")),
-        };
-        self.desk.run(work).await
-    }
-
-    /// Asks the wallet room.
-    pub(crate) async fn wallets<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Arc<Room>, i64) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let engine = self.engine.clone();
-        let work = move || match engine.wallets() {
-            Some(room) => ask(&room, now()?),
-            None => Err(ApiError::room_off("wallet")),
-        };
-        self.desk.run(work).await
-    }
-
-    /// Asks about one wallet.
-    pub(crate) async fn wallet<T: Send + 'static>(
-        &self,
-        name: String,
-        ask: impl FnOnce(&WalletDesk) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let find = move |room: &Arc<Room>, now| {
-            if name.chars().any(char::is_control) {
-                return Err(ApiError::not_found("no wallet has such a name"));
-            }
-            let wallet = room.wallet(&name)?;
-            ask(&WalletDesk { room: room.clone(), wallet, now })
-        };
-        self.wallets(find).await
-    }
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now() -> Result<i64, ApiError> {
-    crate::wallet::now().map_err(|error| ApiError::bug(&error))
 }

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use unspent_engine::clock;
 
 use super::{Scope, TokenFile};
 use crate::{
     cli::Cli,
-    fault::Outcome,
+    error::Outcome,
+    json::Time,
     output::{Output, table},
 };
 
@@ -40,13 +42,12 @@ enum TokenCommand {
     },
 }
 
-/// Runs one command.
 pub(crate) fn run(cli: &Cli, args: &TokenArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let path = args.file.clone().unwrap_or_else(|| cli.data_dir().join("tokens.json"));
     let mut file = TokenFile::open(path)?;
     match &args.command {
         TokenCommand::Add { name, scope } => {
-            let token = file.add(name, *scope, crate::wallet::now()?)?;
+            let token = file.add(name, *scope, clock::now())?;
             let shown = json!({ "name": name, "scope": scope, "token": token });
             output.answer(&shown, || {
                 format!("{token}\nKeep it: it can't be shown again. It may: {scope}.")
@@ -55,8 +56,8 @@ pub(crate) fn run(cli: &Cli, args: &TokenArgs, output: &mut Output<'_>) -> anyho
         TokenCommand::List => {
             let tokens = file.list().iter();
             let listed = tokens.clone().map(|token| {
-                json!({ "name": token.name, "scope": token.scope,
-                                "created_at": token.created_at })
+                let created_at = Time(token.created_at);
+                json!({ "name": token.name, "scope": token.scope, "created_at": created_at })
             });
             output.answer(&listed.collect::<Vec<_>>(), || {
                 let rows = tokens.map(|token| [token.name.clone(), token.scope.to_string()]);

@@ -34,6 +34,7 @@ pub(crate) use self::{
     sessions::Session,
     tokens::TokenFile,
 };
+use crate::random;
 
 /// A request's sender, once known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +59,7 @@ fn same(a: &Hash, b: &Hash) -> bool {
 
 /// 32 random bytes as hex.
 fn secret() -> anyhow::Result<String> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("no source of randomness: {error}"))?;
-    Ok(hex::encode(bytes))
+    Ok(hex::encode(random::bytes()?))
 }
 
 /// Everything that can tell who is asking.
@@ -126,7 +124,6 @@ impl Auth {
         Ok(secret)
     }
 
-    /// Ends a session.
     pub(crate) fn close_session(&self, presented: &str) {
         if let Ok(mut sessions) = self.sessions.lock() {
             sessions.remove(&hash(presented));

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Hash, Scope, cookie::private_file, hash, same, secret};
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// Tokens that a file may hold.
 const MAX_TOKENS: usize = 1_000;
@@ -33,7 +33,7 @@ pub(crate) struct Token {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Document {
+struct TokenDocument {
     tokens: Vec<Token>,
 }
 
@@ -91,10 +91,10 @@ impl TokenFile {
         check_name(name)?;
         if self.tokens.iter().any(|token| token.name == name) {
             let message = format!("a token called `{name}` is there; nothing was changed");
-            return Err(Fault::refused(message).into());
+            return Err(CliError::refused(message).into());
         }
         if self.tokens.len() >= MAX_TOKENS {
-            return Err(Fault::refused("there are 1,000 tokens already").into());
+            return Err(CliError::refused("there are 1,000 tokens already").into());
         }
         let secret = format!("{PREFIX}{}", secret()?);
         let sha256 = hash(&secret);
@@ -103,18 +103,17 @@ impl TokenFile {
         Ok(secret)
     }
 
-    /// Takes a token away.
     pub(super) fn revoke(&mut self, name: &str) -> anyhow::Result<()> {
         let before = self.tokens.len();
         self.tokens.retain(|token| token.name != name);
         if self.tokens.len() == before {
-            return Err(Fault::refused(format!("no token is called `{name}`")).into());
+            return Err(CliError::refused(format!("no token is called `{name}`")).into());
         }
         self.save()
     }
 
     fn save(&self) -> anyhow::Result<()> {
-        let document = Document { tokens: self.tokens.clone() };
+        let document = TokenDocument { tokens: self.tokens.clone() };
         private_file(&self.path, &serde_json::to_vec_pretty(&document)?)
     }
 }
@@ -126,7 +125,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("`{}` can't be a token's name", name.escape_debug());
-    Err(Fault::usage(message).hint("1 to 64 of a-z, 0-9, -, _ and .").into())
+    Err(CliError::usage(message).hint("1 to 64 of a-z, 0-9, -, _ and .").into())
 }
 
 fn changed(path: &PathBuf) -> Option<SystemTime> {
@@ -141,12 +140,12 @@ fn read(path: &PathBuf) -> anyhow::Result<Vec<Token>> {
         Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
     };
     if found.len() > MAX_FILE {
-        return Err(Fault::input(format!("{shown} is larger than 1 MiB")).into());
+        return Err(CliError::input(format!("{shown} is larger than 1 MiB")).into());
     }
     private(path, &found)?;
     let text = fs::read(path).with_context(|| format!("can't read {shown}"))?;
-    let document: Document = serde_json::from_slice(&text)
-        .map_err(|_| Fault::input(format!("{shown} holds no tokens; make it anew")))?;
+    let document: TokenDocument = serde_json::from_slice(&text)
+        .map_err(|_| CliError::input(format!("{shown} holds no tokens; make it anew")))?;
     Ok(document.tokens)
 }
 
@@ -158,7 +157,7 @@ fn private(path: &std::path::Path, found: &fs::Metadata) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("others can read or write {}", path.display());
-    Err(Fault::refused(message).hint("chmod 600 it").into())
+    Err(CliError::refused(message).hint("chmod 600 it").into())
 }
 
 #[cfg(not(unix))]

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// The list's name in the backup.
 const NAME: &str = "backup.json";
@@ -63,16 +63,19 @@ impl List {
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let bytes = fs::read(&path).map_err(|_| {
-            Fault::refused(format!("{} is no whole backup: its list is missing", folder.display()))
+            CliError::refused(format!(
+                "{} is no whole backup: its list is missing",
+                folder.display()
+            ))
         })?;
         let list: Self = serde_json::from_slice(&bytes)
-            .map_err(|_| Fault::refused(format!("{} can't be read", path.display())))?;
+            .map_err(|_| CliError::refused(format!("{} can't be read", path.display())))?;
         let inside = |file: &Listed| {
             let parts = file.path.components().all(|part| matches!(part, Component::Normal(_)));
             parts && file.path.components().next().is_some()
         };
         if list.version != VERSION || !list.files.iter().all(inside) {
-            return Err(Fault::refused(format!("{} is of another kind", path.display())).into());
+            return Err(CliError::refused(format!("{} is of another kind", path.display())).into());
         }
         Ok(list)
     }
@@ -85,7 +88,7 @@ impl List {
                 .is_ok_and(|(bytes, sha256)| bytes == file.bytes && sha256 == file.sha256);
             if !is_same {
                 let message = format!("{} is missing or damaged", path.display());
-                return Err(Fault::refused(message).hint("nothing was restored").into());
+                return Err(CliError::refused(message).hint("nothing was restored").into());
             }
         }
         Ok(())
@@ -110,7 +113,7 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 found.push(path);
             }
             if found.len() > MAX_FILES {
-                return Err(Fault::refused("there are too many files").into());
+                return Err(CliError::refused("there are too many files").into());
             }
         }
     }

@@ -24,20 +24,22 @@ use std::{
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use unspent_engine::{
+    rooms::{OnDisk, TABLE},
+    store::STORE_FILE,
+};
 use unspent_sql::copy_sqlite;
 
 use self::list::List;
 use crate::{
     cli::Cli,
-    fault::{Fault, Outcome},
+    error::{CliError, Outcome},
     output::Output,
-    serve::held,
+    serve::folder_lock,
 };
 
-/// Databases of SQLite in a data folder: the wallets' and the engine's.
-const DATABASES: [&str; 2] = ["wallet.db", "engine.db"];
-/// Folders in a data folder: the chain room's and the simulated network's.
-const FOLDERS: [&str; 2] = ["chain", "sim"];
+/// What a data folder holds besides the rooms: the engine's database, and the simulated network.
+const OWN: [OnDisk; 2] = [OnDisk::Database(STORE_FILE), OnDisk::Folder("sim")];
 /// Single files in a data folder.
 const FILES: [&str; 1] = ["tokens.json"];
 
@@ -54,9 +56,10 @@ enum DbCommand {
         /// The folder to make
         #[arg(value_name = "FOLDER")]
         to: PathBuf,
-        /// The wallets are in PostgreSQL or elsewhere and are saved by other means
-        #[arg(long)]
-        without_wallets: bool,
+        /// A room whose data is in PostgreSQL or elsewhere and is saved by other means; may be
+        /// repeated
+        #[arg(long, value_name = "ROOM")]
+        without: Vec<String>,
     },
     /// Bring a backup back into a data folder that holds nothing
     Restore {
@@ -70,9 +73,7 @@ enum DbCommand {
 pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let data = cli.data_dir();
     let (done, list) = match &args.command {
-        DbCommand::Backup { to, without_wallets } => {
-            ("saved", backup(&data, to, *without_wallets)?)
-        }
+        DbCommand::Backup { to, without } => ("saved", backup(&data, to, without)?),
         DbCommand::Restore { from } => ("restored", restore(from, &data)?),
     };
     let (files, bytes) = (list.files.len(), list.bytes());
@@ -82,29 +83,24 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
     Ok(Outcome::Done)
 }
 
-fn backup(data: &Path, to: &Path, without_wallets: bool) -> anyhow::Result<List> {
+fn backup(data: &Path, to: &Path, without: &[String]) -> anyhow::Result<List> {
     if !data.is_dir() {
-        return Err(Fault::refused(format!("there is no data in {}", data.display())).into());
+        return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
-    let _alone = held::alone(data)?;
-    let wallets = data.join("wallet.db").exists();
-    if !wallets && !without_wallets && data.join("engine.db").exists() {
-        let message = "there is no wallet.db in the data folder; nothing was copied";
-        let hint = "with PostgreSQL use pg_dump at the same time, and pass --without-wallets";
-        return Err(Fault::refused(message).hint(hint).into());
-    }
+    let _alone = folder_lock::exclusive(data)?;
+    let parts = parts(data, without)?;
     empty(to)?;
-    for name in DATABASES {
-        let from = data.join(name);
-        let skip = name == "wallet.db" && without_wallets;
-        if from.exists() && !skip {
-            copy_sqlite(&from, &to.join(name))
-                .with_context(|| format!("can't copy {}", from.display()))?;
-        }
-    }
-    for name in FOLDERS {
-        if data.join(name).is_dir() {
-            copy_folder(&data.join(name), &to.join(name))?;
+    for part in parts {
+        match part {
+            OnDisk::Database(name) if data.join(name).exists() => {
+                let from = data.join(name);
+                copy_sqlite(&from, &to.join(name))
+                    .with_context(|| format!("can't copy {}", from.display()))?;
+            }
+            OnDisk::Folder(name) if data.join(name).is_dir() => {
+                copy_folder(&data.join(name), &to.join(name))?;
+            }
+            OnDisk::Database(_) | OnDisk::Folder(_) => {}
         }
     }
     for name in FILES {
@@ -117,11 +113,39 @@ fn backup(data: &Path, to: &Path, without_wallets: bool) -> anyhow::Result<List>
     Ok(list)
 }
 
+/// What is to be copied: everything of every room that isn't left out by name.
+fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<OnDisk>> {
+    if let Some(unknown) = without.iter().find(|name| TABLE.iter().all(|r| r.name.name() != *name))
+    {
+        return Err(CliError::usage(format!("no room is called {unknown}")).into());
+    }
+    let is_daemon = data.join(STORE_FILE).exists();
+    let mut parts = OWN.to_vec();
+    for room in TABLE.iter().filter(|room| without.iter().all(|name| name != room.name.name())) {
+        for kept in room.keeps {
+            // A daemon's room that isn't here lives in a database elsewhere.
+            if let OnDisk::Database(name) = kept
+                && is_daemon
+                && !data.join(name).exists()
+            {
+                let room = room.name;
+                let message = format!("there is no {name} in the data folder; nothing was copied");
+                let hint = format!(
+                    "with PostgreSQL use pg_dump at the same time, and pass --without {room}"
+                );
+                return Err(CliError::refused(message).hint(hint).into());
+            }
+            parts.push(*kept);
+        }
+    }
+    Ok(parts)
+}
+
 fn restore(from: &Path, data: &Path) -> anyhow::Result<List> {
     let list = List::read(from)?;
     list.check(from)?;
     empty(data)?;
-    let _alone = held::alone(data)?;
+    let _alone = folder_lock::exclusive(data)?;
     for file in &list.files {
         copy_file(&from.join(&file.path), &data.join(&file.path))?;
     }
@@ -135,7 +159,7 @@ fn empty(folder: &Path) -> anyhow::Result<()> {
     let mut entries = fs::read_dir(folder).with_context(|| format!("can't read {shown}"))?;
     if entries.next().is_some() {
         let message = format!("{shown} holds something; nothing was changed");
-        return Err(Fault::refused(message).hint("name a new folder").into());
+        return Err(CliError::refused(message).hint("name a new folder").into());
     }
     Ok(())
 }

@@ -2,40 +2,37 @@
 
 use unspent_model::{Family, Network};
 
-use super::sections::{Config, SourceKind};
-use crate::fault::Fault;
+use super::{sections::SourceKind, whole::Config};
+use crate::{error::CliError, rooms::ROOMS};
 
 /// Refuses what can't work, naming the key.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     source(config)?;
-    wallet(config)?;
     http(config)?;
-    utxo(config)?;
+    rooms(config)?;
     if config.events.keep == 0 {
         return Err(wrong("events.keep must be at least 1"));
     }
-    let jobs = &config.jobs;
-    let spans = [
-        ("jobs.prune_seconds", jobs.prune_seconds),
-        ("jobs.purge_leases_seconds", jobs.purge_leases_seconds),
-        ("jobs.mempool_seconds", jobs.mempool_seconds),
-        ("jobs.rebroadcast_seconds", jobs.rebroadcast_seconds),
-        ("source.poll_seconds", config.source.poll_seconds),
-        ("source.retry_seconds", config.source.retry_seconds),
-        ("auth.session_minutes", config.auth.session_minutes),
-        ("http.timeout_seconds", config.http.timeout_seconds),
-    ];
-    match spans.into_iter().find(|(_, span)| !(1..=SPAN_LIMIT).contains(span)) {
-        Some((key, _)) => Err(wrong(format!("{key} must be 1 to {SPAN_LIMIT}"))),
-        None => Ok(()),
-    }
+    check_span("source.poll_seconds", config.source.poll_seconds)?;
+    check_span("source.retry_seconds", config.source.retry_seconds)?;
+    check_span("auth.session_minutes", config.auth.session_minutes)?;
+    check_span("http.timeout_seconds", config.http.timeout_seconds)
 }
 
-/// The longest span in seconds or minutes that makes sense for a job.
+/// The longest span in seconds or minutes that makes sense.
 const SPAN_LIMIT: u64 = 604_800;
 
-fn wrong(message: impl Into<String>) -> anyhow::Error {
-    Fault::usage(message.into()).into()
+/// Refuses a span of time that makes no sense.
+pub(crate) fn check_span(key: &str, span: u64) -> anyhow::Result<()> {
+    if (1..=SPAN_LIMIT).contains(&span) {
+        return Ok(());
+    }
+    Err(wrong(format!("{key} must be 1 to {SPAN_LIMIT}")))
+}
+
+/// A configuration that can't be.
+pub(crate) fn wrong(message: impl Into<String>) -> anyhow::Error {
+    CliError::usage(message.into()).into()
 }
 
 fn source(config: &Config) -> anyhow::Result<()> {
@@ -67,34 +64,6 @@ fn source(config: &Config) -> anyhow::Result<()> {
     complete
 }
 
-fn wallet(config: &Config) -> anyhow::Result<()> {
-    if config.wallet.enabled == Some(true) && config.network.family() == Family::Cardano {
-        let message = "wallet.enabled = true: the wallet room is for Bitcoin networks";
-        return Err(wrong(format!("{message}, not for {}", config.network)));
-    }
-    if config.wallet.url.is_some() && config.wallet.url_file.is_some() {
-        return Err(wrong("set wallet.url or wallet.url_file, not both"));
-    }
-    if let Some(url) = &config.wallet.url {
-        let has_password = url.starts_with("postgres")
-            && url
-                .split_once("//")
-                .and_then(|(_, rest)| rest.rsplit_once('@'))
-                .is_some_and(|(user, _)| user.contains(':'));
-        if has_password && std::env::var_os("UNSPENT_WALLET__URL").is_none() {
-            return Err(wrong(
-                "wallet.url holds a password; put it into a file and set wallet.url_file, or set \
-                 UNSPENT_WALLET__URL in the environment",
-            ));
-        }
-        url.parse::<unspent_sql::Url>().map_err(|error| wrong(format!("wallet.url: {error}")))?;
-    }
-    if config.wallet.lease_seconds == 0 {
-        return Err(wrong("wallet.lease_seconds must be at least 1"));
-    }
-    Ok(())
-}
-
 fn http(config: &Config) -> anyhow::Result<()> {
     let http = &config.http;
     if http.tls_cert.is_some() != http.tls_key.is_some() {
@@ -118,23 +87,16 @@ fn http(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn utxo(config: &Config) -> anyhow::Result<()> {
-    match config.utxo.store.as_str() {
-        "classic" => {}
-        "mmr" => return Err(wrong("utxo.store = \"mmr\" comes later; use \"classic\"")),
-        other => return Err(wrong(format!("utxo.store = \"{other}\": use \"classic\""))),
+/// Each room's own section, and that there is a room at all.
+fn rooms(config: &Config) -> anyhow::Result<()> {
+    let mut is_any_on = false;
+    for room in ROOMS {
+        room.check(config)?;
+        is_any_on |= room.is_on(config)?;
     }
-    if let Some(strategy) = &config.utxo.indexing_strategy {
-        let known = strategy.parse::<unspent_chain::IndexingStrategy>();
-        known.map_err(|error| wrong(format!("utxo.indexing_strategy: {error}")))?;
+    if is_any_on {
+        return Ok(());
     }
-    let on = config.utxo.enabled || config.wallet_enabled();
-    if on { Ok(()) } else { Err(wrong("every room is off; switch on utxo or wallet")) }
-}
-
-impl Config {
-    /// Whether wallets are kept: unless said otherwise, where the network has them.
-    pub(crate) fn wallet_enabled(&self) -> bool {
-        self.wallet.enabled.unwrap_or(self.network.family() == Family::Bitcoin)
-    }
+    let names = ROOMS.map(|room| room.section()).join(" or ");
+    Err(wrong(format!("every room is off; switch on {names}")))
 }

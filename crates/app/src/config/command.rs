@@ -1,19 +1,21 @@
 //! `unspent config init` and `unspent config check`.
 
 use std::{
+    collections::BTreeMap,
     fs::OpenOptions,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{load, template::TEMPLATE};
+use super::{load, sections::SourceKind, whole::template};
 use crate::{
-    fault::{Fault, Outcome},
+    error::{CliError, Outcome},
     output::{Output, facts},
+    rooms::ROOMS,
 };
 
 #[derive(Args)]
@@ -40,45 +42,49 @@ enum ConfigCommand {
 
 /// What a configuration comes to.
 #[derive(Serialize)]
-struct Checked {
+struct ConfigSummary {
     network: &'static str,
     data_dir: String,
-    source: String,
-    utxo: bool,
-    wallet: bool,
+    source: SourceKind,
+    /// Which rooms are on.
+    rooms: BTreeMap<&'static str, bool>,
     listen: String,
 }
 
-/// Runs one command.
 pub(crate) fn run(args: &ConfigArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     match &args.command {
-        ConfigCommand::Init { file: None } => output.raw(TEMPLATE)?,
+        ConfigCommand::Init { file: None } => output.raw(&template())?,
         ConfigCommand::Init { file: Some(file) } => init(file, output)?,
-        ConfigCommand::Check { file } => {
-            let environment: Vec<_> = std::env::vars().collect();
-            let config = load(file.as_deref(), &environment, &[])?;
-            let shown = Checked {
-                network: config.network.name(),
-                data_dir: config.data_dir.display().to_string(),
-                source: format!("{:?}", config.source.kind),
-                utxo: config.utxo.enabled,
-                wallet: config.wallet_enabled(),
-                listen: config.http.listen.to_string(),
-            };
-            output.answer(&shown, || {
-                let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-                facts(&[
-                    ("network", shown.network.to_owned()),
-                    ("data folder", shown.data_dir.clone()),
-                    ("source", shown.source.clone()),
-                    ("chain room", on(shown.utxo)),
-                    ("wallet room", on(shown.wallet)),
-                    ("listens on", shown.listen.clone()),
-                ])
-            })?;
-        }
+        ConfigCommand::Check { file } => check(file.as_deref(), output)?,
     }
     Ok(Outcome::Done)
+}
+
+fn check(file: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<()> {
+    let environment: Vec<_> = std::env::vars().collect();
+    let config = load(file, &environment, &[])?;
+    let mut rooms = BTreeMap::new();
+    for room in ROOMS {
+        rooms.insert(room.name(), room.is_on(&config)?);
+    }
+    let shown = ConfigSummary {
+        network: config.network.name(),
+        data_dir: config.data_dir.display().to_string(),
+        source: config.source.kind,
+        rooms,
+        listen: config.http.listen.to_string(),
+    };
+    output.answer(&shown, || {
+        let on = shown.rooms.iter().filter(|(_, on)| **on).map(|(name, _)| *name);
+        facts(&[
+            ("network", shown.network.to_owned()),
+            ("data folder", shown.data_dir.clone()),
+            ("source", format!("{:?}", shown.source)),
+            ("rooms", on.collect::<Vec<_>>().join(", ")),
+            ("listens on", shown.listen.clone()),
+        ])
+    })?;
+    Ok(())
 }
 
 fn init(file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
@@ -86,11 +92,11 @@ fn init(file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).open(file);
     let mut made = made.map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            return Fault::refused(format!("{shown} is there; it was not touched")).into();
+            return CliError::refused(format!("{shown} is there; it was not touched")).into();
         }
         anyhow::Error::new(error).context(format!("can't make {shown}"))
     })?;
-    made.write_all(TEMPLATE.as_bytes()).with_context(|| format!("can't write {shown}"))?;
+    made.write_all(template().as_bytes()).with_context(|| format!("can't write {shown}"))?;
     output.answer(&serde_json::json!({ "written": shown.to_string() }), || {
         format!("written to {shown}; look at it, then: unspent serve --config {shown}")
     })?;

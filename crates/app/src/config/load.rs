@@ -7,22 +7,20 @@
 use std::{fs, path::Path};
 
 use anyhow::Context as _;
-use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 use unspent_model::Network;
 
 use super::{
     check,
-    sections::{Config, SourceKind},
+    declare::Section,
+    sections::SourceKind,
+    whole::{Config, DATA_DIR, NETWORK, section_names},
 };
-use crate::fault::Fault;
+use crate::{error::CliError, rooms::ROOMS};
 
 /// The largest configuration file taken in.
 const MAX_FILE: u64 = 1 << 20;
 const PREFIX: &str = "UNSPENT_";
-
-/// Every section; `network` and `data_dir` stand before the first.
-const SECTIONS: [&str; 8] = ["source", "utxo", "wallet", "http", "auth", "jobs", "log", "events"];
 
 /// Reads and checks the configuration. `over` holds `KEY=VALUE` from flags, `data_dir` counts most.
 pub(crate) fn load(
@@ -55,11 +53,11 @@ fn read(path: &Path) -> anyhow::Result<Table> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("can't read {shown}"))?.len();
     if size > MAX_FILE {
-        return Err(Fault::usage(format!("{shown} is larger than 1 MiB")).into());
+        return Err(CliError::usage(format!("{shown} is larger than 1 MiB")).into());
     }
     let text = fs::read_to_string(path).with_context(|| format!("can't read {shown}"))?;
     let parsed = text.parse::<Table>();
-    parsed.map_err(|error| Fault::usage(format!("{shown} is no TOML: {error}")).into())
+    parsed.map_err(|error| CliError::usage(format!("{shown} is no TOML: {error}")).into())
 }
 
 /// Sets a key, making the tables on the way.
@@ -69,7 +67,7 @@ fn put(table: &mut Table, keys: &[&str], text: &str) -> anyhow::Result<()> {
     for key in way {
         let next = place.entry((*key).to_owned()).or_insert_with(|| Value::Table(Table::new()));
         let Value::Table(inner) = next else {
-            return Err(Fault::usage(format!("`{key}` is no section")).into());
+            return Err(CliError::usage(format!("`{key}` is no section")).into());
         };
         place = inner;
     }
@@ -87,49 +85,48 @@ fn scalar(text: &str) -> Value {
 fn build(mut table: Table) -> anyhow::Result<Config> {
     let network = match table.remove("network") {
         Some(Value::String(name)) => Some(name.parse::<Network>().map_err(usage)?),
-        Some(_) => return Err(Fault::usage("`network` is a name in quotes").into()),
+        Some(_) => return Err(CliError::usage("`network` is a name in quotes").into()),
         None => None,
     };
     let data_dir = match table.remove("data_dir") {
         Some(Value::String(path)) => path.into(),
-        Some(_) => return Err(Fault::usage("`data_dir` is a path in quotes").into()),
-        None => "./unspent-data".into(),
+        Some(_) => return Err(CliError::usage("`data_dir` is a path in quotes").into()),
+        None => DATA_DIR.into(),
     };
-    if let Some(key) = table.keys().find(|key| !SECTIONS.contains(&key.as_str())) {
-        let known = SECTIONS.join(", ");
-        let hint = format!("known: network, data_dir and the sections {known}");
-        return Err(Fault::usage(format!("unknown key `{key}`")).hint(hint).into());
+    let known = section_names();
+    if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+        let hint = format!("known: network, data_dir and the sections {}", known.join(", "));
+        return Err(CliError::usage(format!("unknown key `{key}`")).hint(hint).into());
     }
     let mut config = Config {
-        network: Network::BitcoinRegtest,
+        network: NETWORK,
         data_dir,
-        source: section(&mut table, "source")?,
-        utxo: section(&mut table, "utxo")?,
-        wallet: section(&mut table, "wallet")?,
-        http: section(&mut table, "http")?,
-        auth: section(&mut table, "auth")?,
-        jobs: section(&mut table, "jobs")?,
-        log: section(&mut table, "log")?,
-        events: section(&mut table, "events")?,
+        source: read_section(&mut table)?,
+        http: read_section(&mut table)?,
+        auth: read_section(&mut table)?,
+        log: read_section(&mut table)?,
+        events: read_section(&mut table)?,
+        rooms: ROOMS.iter().map(|room| room.read(&mut table)).collect::<Result<_, _>>()?,
     };
     match network {
         Some(network) => config.network = network,
         None if config.source.kind == SourceKind::Sim => {}
-        None => return Err(Fault::usage("`network` must be set for this source").into()),
+        None => return Err(CliError::usage("`network` must be set for this source").into()),
     }
     Ok(config)
 }
 
-fn section<T: DeserializeOwned + Default>(table: &mut Table, name: &str) -> anyhow::Result<T> {
-    match table.remove(name) {
+/// Takes a section out of a configuration; one that isn't there has its defaults.
+pub(crate) fn read_section<T: Section>(table: &mut Table) -> anyhow::Result<T> {
+    match table.remove(T::NAME) {
         None => Ok(T::default()),
         Some(value) => value.try_into().map_err(|error: toml::de::Error| {
             let said = error.message().trim_end();
-            Fault::usage(format!("in [{name}]: {said}")).into()
+            CliError::usage(format!("in [{}]: {said}", T::NAME)).into()
         }),
     }
 }
 
 fn usage(error: impl std::fmt::Display) -> anyhow::Error {
-    Fault::usage(error.to_string()).into()
+    CliError::usage(error.to_string()).into()
 }

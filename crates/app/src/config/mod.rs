@@ -2,10 +2,12 @@
 //!
 //! | module | keeps |
 //! |---|---|
-//! | `sections` | what may be configured, with defaults |
+//! | `declare` | how a section is declared: each key once |
+//! | `sections` | the sections that belong to no room; each room has its own in its folder |
+//! | `whole` | all of it together, and the commented file that `unspent config init` writes |
 //! | `load` | file, environment and flags laid over each other |
 //! | `check` | what can't be, before anything is opened |
-//! | `template` | the commented file that `unspent config init` writes |
+//! | `secret` | what stands in a file of its own |
 //! | `command` | `unspent config init` and `check` |
 //!
 //! Invariant: an unknown key is an error that names it; a secret stands in a file of its own or in
@@ -13,14 +15,20 @@
 
 mod check;
 mod command;
+mod declare;
 mod load;
+mod secret;
 mod sections;
-mod template;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub(crate) use self::{
+    check::{check_span, wrong},
     command::{ConfigArgs, run},
-    load::load,
-    sections::{Config, LogFormat, LogSection, SimSection, SourceKind, SourceSection, UtxoSection},
+    declare::{KeyText, Section, default_of, section, section_text, shown_default, toml_text},
+    load::{load, read_section},
+    secret::secret,
+    sections::{LogFormat, LogSection, SimSection, SourceKind, SourceSection},
+    whole::{Config, DATA_DIR, RoomSection},
 };

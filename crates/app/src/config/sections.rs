@@ -1,31 +1,22 @@
-//! What may be configured, section by section, with the defaults.
+//! What may be configured besides the rooms, section by section.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
-use unspent_model::Network;
+use serde::{Deserialize, Serialize};
+use unspent_engine::config::{EVENTS_KEPT, Follow};
 
-/// The whole configuration.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) network: Network,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) source: SourceSection,
-    pub(crate) utxo: UtxoSection,
-    pub(crate) wallet: WalletSection,
-    pub(crate) http: HttpSection,
-    pub(crate) auth: AuthSection,
-    pub(crate) jobs: JobsSection,
-    pub(crate) log: LogSection,
-    pub(crate) events: EventsSection,
+use super::declare::section;
+
+/// A default of the engine in the whole seconds that the configuration counts in.
+fn seconds(span: Duration) -> u64 {
+    span.as_secs().max(1)
 }
 
 /// Where blocks come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SourceKind {
     /// The built-in simulated network.
-    #[default]
     Sim,
     /// A Bitcoin Core compatible node, by JSON-RPC.
     BitcoinNode,
@@ -39,146 +30,106 @@ pub(crate) enum SourceKind {
     ImmutableDb,
 }
 
-/// `[source]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SourceSection {
-    pub(crate) kind: SourceKind,
-    /// bitcoin-node: where its JSON-RPC listens.
-    pub(crate) url: Option<String>,
-    pub(crate) cookie_file: Option<PathBuf>,
-    pub(crate) user: Option<String>,
-    pub(crate) password_file: Option<PathBuf>,
-    /// bitcoin-node: where it publishes blocks and transactions.
-    pub(crate) zmq: Option<String>,
-    /// bitcoin-files, immutable-db: the folder.
-    pub(crate) path: Option<PathBuf>,
-    /// cardano-node: HOST:PORT.
-    pub(crate) address: Option<String>,
-    /// cardano-socket: the socket.
-    pub(crate) socket: Option<PathBuf>,
-    /// Cardano's genesis files.
-    pub(crate) genesis: Vec<PathBuf>,
-    pub(crate) sim: SimSection,
-    pub(crate) poll_seconds: u64,
-    pub(crate) retry_seconds: u64,
+section! {
+    /// Where blocks come from.
+    pub(crate) struct SourceSection in "source" {
+        /// sim: the built-in simulated network, to look around.
+        /// bitcoin-node: a Bitcoin Core compatible node by JSON-RPC.
+        /// bitcoin-files: a folder of block files.
+        /// cardano-node: node to node. cardano-socket: the node's local socket.
+        /// immutable-db: a Cardano node's folder.
+        kind: SourceKind = SourceKind::Sim;
+        /// bitcoin-node: where its JSON-RPC listens
+        url: Option<String>, example "\"http://127.0.0.1:8332\"";
+        /// bitcoin-node: the node's cookie file; or user and password_file
+        cookie_file: Option<PathBuf>, example "\"/var/lib/bitcoind/.cookie\"";
+        user: Option<String>, example "\"unspent\"";
+        password_file: Option<PathBuf>, example "\"/etc/unspent/rpc-password\"";
+        /// bitcoin-node: where it publishes blocks
+        zmq: Option<String>, example "\"tcp://127.0.0.1:28332\"";
+        /// bitcoin-files, immutable-db: the folder
+        path: Option<PathBuf>, example "\"/var/lib/bitcoind/blocks\"";
+        /// cardano-node: HOST:PORT
+        address: Option<String>, example "\"127.0.0.1:3001\"";
+        /// cardano-socket: the socket
+        socket: Option<PathBuf>, example "\"/run/cardano/node.socket\"";
+        /// Cardano's Byron and Shelley genesis files
+        genesis: Vec<PathBuf>, example "[]";
+        /// How often the source is asked for news
+        poll_seconds: u64 = seconds(Follow::default().poll);
+        /// How long to wait after a failure
+        retry_seconds: u64 = seconds(Follow::default().retry);
+    } with {
+        sim: SimSection,
+    }
 }
 
-/// `[source.sim]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SimSection {
-    /// The same seed makes the same chain.
-    pub(crate) seed: u64,
-    /// Blocks mined before the daemon follows.
-    pub(crate) blocks: u64,
-    /// A block each so many seconds; 0 for none.
-    pub(crate) block_seconds: u64,
-    /// Random payments in each of these blocks.
-    pub(crate) payments: u32,
-    /// Each so many blocks the chain is reorganised; 0 for never.
-    pub(crate) reorg_every: u64,
-    /// Blocks that a reorganisation replaces.
-    pub(crate) reorg_depth: u32,
+section! {
+    /// The simulated network.
+    pub(crate) struct SimSection in "source.sim" {
+        /// The same seed makes the same chain
+        seed: u64 = 21;
+        /// Blocks that are there at the start
+        blocks: u64 = 110;
+        /// A new block each so many seconds; 0 for none
+        block_seconds: u64 = 5;
+        /// Random payments in each of these blocks
+        payments: u32 = 0;
+        /// Each so many blocks the last `reorg_depth` ones are replaced; 0 for never
+        reorg_every: u64 = 0;
+        reorg_depth: u32 = 2;
+    }
 }
 
-/// `[utxo]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct UtxoSection {
-    pub(crate) enabled: bool,
-    pub(crate) store: String,
-    pub(crate) prune_depth: Option<u64>,
-    pub(crate) rollback_window: Option<u64>,
-    pub(crate) prune_batch_size: Option<usize>,
-    pub(crate) indexing_strategy: Option<String>,
-    pub(crate) index: IndexSection,
-    pub(crate) delta: DeltaSection,
-    pub(crate) block_cache_mb: Option<usize>,
-    pub(crate) bulk_blocks: Option<usize>,
+section! {
+    /// The server.
+    pub(crate) struct HttpSection in "http" {
+        /// Another address than loopback needs tokens and TLS, or the server refuses to start
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8480));
+        tls_cert: Option<PathBuf>, example "\"/etc/unspent/cert.pem\"";
+        tls_key: Option<PathBuf>, example "\"/etc/unspent/key.pem\"";
+        /// Names under which browsers may call the server, besides localhost and the address itself
+        allowed_hosts: Vec<String> = Vec::new();
+        body_bytes: usize = 1 << 20;
+        timeout_seconds: u64 = 30;
+        /// Requests that work at a time
+        concurrency: usize = 16;
+        /// Requests that may wait
+        queue: usize = 256;
+        /// Live streams at a time
+        streams: usize = 256;
+        /// Connections at a time; one more is closed at once
+        connections: usize = 1024;
+    }
 }
 
-/// `[utxo.index]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct IndexSection {
-    pub(crate) address_hash: Option<bool>,
-    pub(crate) payment_credential: Option<bool>,
+section! {
+    /// Who may call.
+    pub(crate) struct AuthSection in "auth" {
+        /// Made anew at each start, readable by the owner alone; DATA_DIR/.cookie by default
+        cookie_file: Option<PathBuf>, example "\"/run/unspent/cookie\"";
+        /// Written by `unspent token add`; DATA_DIR/tokens.json by default
+        tokens_file: Option<PathBuf>, example "\"/etc/unspent/tokens.json\"";
+        /// The dashboard may read without a login; by default on loopback only
+        dashboard_read: Option<bool>, example "true";
+        /// Wrong credentials that one address may send in a minute
+        failures_per_minute: u32 = 30;
+        session_minutes: u64 = 720;
+    }
 }
 
-/// `[utxo.delta]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct DeltaSection {
-    pub(crate) self_contained: Option<bool>,
-}
-
-/// `[wallet]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct WalletSection {
-    /// Absent: on for Bitcoin, off for Cardano.
-    pub(crate) enabled: Option<bool>,
-    pub(crate) url: Option<String>,
-    /// A file that holds the URL, for one with a password.
-    pub(crate) url_file: Option<PathBuf>,
-    pub(crate) lease_seconds: u32,
-}
-
-/// `[http]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct HttpSection {
-    pub(crate) listen: SocketAddr,
-    pub(crate) tls_cert: Option<PathBuf>,
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Names under which the server may be called, besides loopback's and its own address.
-    pub(crate) allowed_hosts: Vec<String>,
-    pub(crate) body_bytes: usize,
-    pub(crate) timeout_seconds: u64,
-    /// Requests that work at a time.
-    pub(crate) concurrency: usize,
-    /// Requests that may wait.
-    pub(crate) queue: usize,
-    /// Live streams at a time.
-    pub(crate) streams: usize,
-    /// Connections at a time.
-    pub(crate) connections: usize,
-}
-
-/// `[auth]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct AuthSection {
-    pub(crate) cookie_file: Option<PathBuf>,
-    pub(crate) tokens_file: Option<PathBuf>,
-    /// Whether the dashboard may read without a login; absent: on loopback only.
-    pub(crate) dashboard_read: Option<bool>,
-    /// Wrong credentials that one address may send in a minute.
-    pub(crate) failures_per_minute: u32,
-    pub(crate) session_minutes: u64,
-}
-
-/// `[jobs]`: seconds between two runs.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct JobsSection {
-    pub(crate) prune_seconds: u64,
-    pub(crate) purge_leases_seconds: u64,
-    pub(crate) mempool_seconds: u64,
-    pub(crate) rebroadcast_seconds: u64,
-}
-
-/// `[log]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct LogSection {
-    pub(crate) level: String,
-    pub(crate) format: LogFormat,
+section! {
+    /// Log lines, on standard error.
+    pub(crate) struct LogSection in "log" {
+        /// error, warn, info, debug, trace, or filters such as "info,unspent_chain=debug"
+        level: String = "info".into();
+        /// text or json
+        format: LogFormat = LogFormat::Text;
+    }
 }
 
 /// How log lines look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     /// For people.
@@ -187,118 +138,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// `[events]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct EventsSection {
-    /// How many events are kept.
-    pub(crate) keep: u64,
-}
-
-impl Default for SourceSection {
-    fn default() -> Self {
-        Self {
-            kind: SourceKind::Sim,
-            url: None,
-            cookie_file: None,
-            user: None,
-            password_file: None,
-            zmq: None,
-            path: None,
-            address: None,
-            socket: None,
-            genesis: Vec::new(),
-            sim: SimSection::default(),
-            poll_seconds: 1,
-            retry_seconds: 5,
-        }
-    }
-}
-
-impl Default for SimSection {
-    fn default() -> Self {
-        Self {
-            seed: 21,
-            blocks: 110,
-            block_seconds: 5,
-            payments: 0,
-            reorg_every: 0,
-            reorg_depth: 2,
-        }
-    }
-}
-
-impl Default for UtxoSection {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            store: "classic".into(),
-            prune_depth: None,
-            rollback_window: None,
-            prune_batch_size: None,
-            indexing_strategy: None,
-            index: IndexSection::default(),
-            delta: DeltaSection::default(),
-            block_cache_mb: None,
-            bulk_blocks: None,
-        }
-    }
-}
-
-impl Default for WalletSection {
-    fn default() -> Self {
-        Self { enabled: None, url: None, url_file: None, lease_seconds: 600 }
-    }
-}
-
-impl Default for HttpSection {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8480)),
-            tls_cert: None,
-            tls_key: None,
-            allowed_hosts: Vec::new(),
-            body_bytes: 1 << 20,
-            timeout_seconds: 30,
-            concurrency: 16,
-            queue: 256,
-            streams: 256,
-            connections: 1024,
-        }
-    }
-}
-
-impl Default for AuthSection {
-    fn default() -> Self {
-        Self {
-            cookie_file: None,
-            tokens_file: None,
-            dashboard_read: None,
-            failures_per_minute: 30,
-            session_minutes: 720,
-        }
-    }
-}
-
-impl Default for JobsSection {
-    fn default() -> Self {
-        Self {
-            prune_seconds: 60,
-            purge_leases_seconds: 60,
-            mempool_seconds: 30,
-            rebroadcast_seconds: 600,
-        }
-    }
-}
-
-impl Default for LogSection {
-    fn default() -> Self {
-        Self { level: "info".into(), format: LogFormat::Text }
-    }
-}
-
-impl Default for EventsSection {
-    fn default() -> Self {
-        Self { keep: 100_000 }
+section! {
+    /// The log of events.
+    pub(crate) struct EventsSection in "events" {
+        /// How many events are kept for clients that come back
+        keep: u64 = EVENTS_KEPT;
     }
 }

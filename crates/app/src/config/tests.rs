@@ -1,6 +1,7 @@
 //! The configuration as people get it wrong.
 
-use super::{load::load, sections::SourceKind, template::TEMPLATE};
+use super::{load::load, sections::SourceKind, whole::template};
+use crate::rooms::{chain::UtxoSection, wallet::WalletSection};
 
 fn with(
     text: &str,
@@ -22,7 +23,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn the_template_is_valid_and_says_the_defaults() {
-    let written = with(TEMPLATE, &[], &[]).unwrap();
+    let written = with(&template(), &[], &[]).unwrap();
     let plain = load(None, &[], &[]).unwrap();
     assert_eq!(format!("{written:?}"), format!("{plain:?}"));
 }
@@ -30,7 +31,8 @@ fn the_template_is_valid_and_says_the_defaults() {
 #[test]
 fn every_commented_key_of_the_template_is_a_known_one() {
     // Keys that exclude each other or need another kind of source are tried one at a time.
-    let lines: Vec<&str> = TEMPLATE.lines().collect();
+    let template = template();
+    let lines: Vec<&str> = template.lines().collect();
     let mut tried = 0;
     for (at, line) in lines.iter().enumerate() {
         let Some(key) = line.strip_prefix('#').filter(|rest| {
@@ -66,11 +68,12 @@ fn flags_count_more_than_the_environment_and_that_more_than_the_file() {
     let text = "[utxo]\nprune_depth = 1\nrollback_window = 1\nbulk_blocks = 1";
     let environment = [("UNSPENT_UTXO__PRUNE_DEPTH", "2"), ("UNSPENT_UTXO__ROLLBACK_WINDOW", "2")];
     let config = with(text, &environment, &[("utxo.prune_depth", "3")]).unwrap();
-    assert_eq!(config.utxo.prune_depth, Some(3));
-    assert_eq!(config.utxo.rollback_window, Some(2));
-    assert_eq!(config.utxo.bulk_blocks, Some(1));
+    let utxo = config.room::<UtxoSection>().unwrap();
+    assert_eq!(utxo.prune_depth, Some(3));
+    assert_eq!(utxo.rollback_window, Some(2));
+    assert_eq!(utxo.bulk_blocks, Some(1));
     let deep = with("", &[("UNSPENT_UTXO__DELTA__SELF_CONTAINED", "true")], &[]).unwrap();
-    assert_eq!(deep.utxo.delta.self_contained, Some(true));
+    assert_eq!(deep.room::<UtxoSection>().unwrap().delta.self_contained, Some(true));
     let listen = with("", &[("UNSPENT_HTTP__LISTEN", "127.0.0.1:9")], &[]).unwrap();
     assert_eq!(listen.http.listen.port(), 9);
     // Variables of the command line are none of ours.
@@ -83,7 +86,7 @@ fn what_cannot_be_is_refused_by_name() {
                    address = \"a:1\"\n";
     let config = with(cardano, &[], &[]).unwrap();
     assert_eq!(config.source.kind, SourceKind::CardanoNode);
-    assert!(!config.wallet_enabled());
+    assert!(!config.room::<WalletSection>().unwrap().is_on(config.network));
     assert!(refusal(&format!("{cardano}[wallet]\nenabled = true")).contains("wallet.enabled"));
     assert!(refusal("network = \"dogecoin\"").contains("dogecoin"));
     assert!(refusal("[source]\nkind = \"bitcoin-node\"\nurl = \"u\"").contains("`network`"));
@@ -94,7 +97,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refusal("[http]\ntls_cert = \"c\"").contains("tls_key"));
     assert!(refusal("[http]\nlisten = \"nowhere\"").contains("in [http]"));
     assert!(refusal("[http]\nconcurrency = 0").contains("http.concurrency"));
-    assert!(refusal("[jobs]\nprune_seconds = 0").contains("jobs.prune_seconds"));
+    assert!(refusal("[utxo]\nprune_seconds = 0").contains("utxo.prune_seconds"));
     assert!(refusal("[utxo]\nstore = \"mmr\"").contains("mmr"));
     assert!(refusal("[utxo]\nindexing_strategy = \"all\"").contains("indexing_strategy"));
     assert!(refusal("[utxo]\nenabled = false\n[wallet]\nenabled = false").contains("every room"));

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::Context;
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// A file that says whose folder this is.
 const MARK: &str = "made-by-unspent-demo";
@@ -17,7 +17,7 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
     let is_empty = fs::read_dir(folder).with_context(context)?.next().is_none();
     if !is_empty && !mark.exists() {
         let message = format!("{} is not empty and holds other things", folder.display());
-        return Err(Fault::refused(message).hint("choose another folder with --dir").into());
+        return Err(CliError::refused(message).hint("choose another folder with --dir").into());
     }
     let data = folder.join("data");
     if data.exists() {

@@ -3,15 +3,15 @@
 //! | module | keeps |
 //! |---|---|
 //! | `folder` | the demonstration's own folder |
-//! | `cast` | the wallets that take part |
-//! | `truth` | the comparison with the simulator at the end |
+//! | `wallets` | the wallets that take part |
+//! | `comparison` | the rooms against the simulator's own books, at the end |
 //!
 //! Everything that `unspent serve` does is done by the same code here; only the source's story and
 //! the short windows, so that pruning shows, are the demonstration's own.
 
-mod cast;
+mod comparison;
 mod folder;
-mod truth;
+mod wallets;
 
 use std::{
     collections::BTreeMap,
@@ -26,13 +26,13 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use unspent_engine::{
     Engine,
-    story::{Deed, Story},
+    scenario::{Action, Scenario},
 };
 
-use self::truth::Checked;
+use self::comparison::Comparison;
 use crate::{
     config::{self, Config},
-    fault::{Fault, Outcome},
+    error::{CliError, Outcome},
     output::Output,
     serve::{Daemon, build},
 };
@@ -71,9 +71,9 @@ impl DemoArgs {
             ("source.poll_seconds", "1"),
             ("utxo.prune_depth", "30"),
             ("utxo.rollback_window", "30"),
-            ("jobs.mempool_seconds", "1"),
-            ("jobs.purge_leases_seconds", "5"),
-            ("jobs.rebroadcast_seconds", "10"),
+            ("wallet.mempool_seconds", "1"),
+            ("wallet.purge_leases_seconds", "5"),
+            ("wallet.rebroadcast_seconds", "10"),
             ("http.listen", &self.listen),
         ];
         let over: Vec<_> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -85,13 +85,13 @@ impl DemoArgs {
 
 /// The whole demonstration, in the form of `--json`.
 #[derive(Serialize)]
-struct Report {
+struct DemoReport {
     seed: u64,
     dashboard: String,
     data_dir: String,
-    deeds: BTreeMap<&'static str, u64>,
+    actions: BTreeMap<&'static str, u64>,
     reorganisations_followed: u64,
-    checked: Checked,
+    checked: Comparison,
 }
 
 /// Runs the story until its time is over or somebody ends it.
@@ -102,30 +102,30 @@ pub(crate) fn run(args: &DemoArgs, output: &mut Output<'_>) -> anyhow::Result<Ou
     let daemon = Daemon::new(config.clone())?;
     let dashboard = daemon.url().to_owned();
     let engine = daemon.start(Arc::new(network.clone()))?;
-    cast::enter(&engine)?;
+    wallets::create(&engine)?;
     let end = Arc::new(Notify::new());
     let server = serve(daemon, engine.clone(), end.clone())?;
     output.say(&opening(args, &dashboard))?;
-    let story = Story::new(engine.clone(), network.clone(), args.seed);
-    let deeds = Stage { args, engine: &engine, server: &server }.play(&story, output);
+    let scenario = Scenario::new(engine.clone(), network.clone(), args.seed);
+    let actions = Performance { args, engine: &engine, server: &server }.play(&scenario, output);
     end.notify_one();
-    let served = server.join().map_err(|_| Fault::bug("the server's thread died"))?;
-    let checked = truth::check(&engine, &network);
+    let served = server.join().map_err(|_| CliError::bug("the server's thread died"))?;
+    let checked = comparison::compare(&engine, &network);
     let reorgs = engine.status().rooms.iter().map(|room| room.reorgs).max().unwrap_or(0);
     engine.shutdown();
     served?;
-    let (deeds, checked) = (deeds?, checked?);
+    let (actions, checked) = (actions?, checked?);
     let data_dir = config.data_dir.display().to_string();
-    output.say(&closing(&deeds, reorgs, &checked, &data_dir))?;
+    output.say(&closing(&actions, reorgs, &checked, &data_dir))?;
     let is_right = checked.is_right();
     if output.is_json() {
         let seed = args.seed;
         let reorganisations_followed = reorgs;
-        output.document(&Report {
+        output.document(&DemoReport {
             seed,
             dashboard,
             data_dir,
-            deeds,
+            actions,
             reorganisations_followed,
             checked,
         })?;
@@ -141,42 +141,44 @@ fn serve(daemon: Daemon, engine: Engine, end: Arc<Notify>) -> anyhow::Result<Ser
     thread.spawn(run).context("the server's thread can't be started")
 }
 
-/// Where the story is told.
-struct Stage<'a> {
+/// A demonstration under way.
+struct Performance<'a> {
     args: &'a DemoArgs,
     engine: &'a Engine,
     server: &'a Server,
 }
 
-impl Stage<'_> {
+impl Performance<'_> {
     /// Lets things happen and tells of them; counts them by kind.
     fn play(
         &self,
-        story: &Story,
+        scenario: &Scenario,
         output: &mut Output<'_>,
     ) -> anyhow::Result<BTreeMap<&'static str, u64>> {
         let started = Instant::now();
         let until = self.args.seconds.map(Duration::from_secs);
-        let mut deeds = BTreeMap::new();
+        let mut actions = BTreeMap::new();
         let mut steps: u64 = 0;
         // A signal ends the server, and the story with it.
         while !self.server.is_finished() && until.is_none_or(|until| started.elapsed() < until) {
-            let deed = story.step()?;
+            let action = scenario.step()?;
             steps += 1;
-            *deeds.entry(kind(&deed)).or_insert(0) += 1;
-            output.say(&format!("{:>6.1} s  {deed}", started.elapsed().as_secs_f64()))?;
+            *actions.entry(kind(&action)).or_insert(0) += 1;
+            output.say(&format!("{:>6.1} s  {action}", started.elapsed().as_secs_f64()))?;
             if steps.is_multiple_of(PRUNED_EVERY) {
                 let (pruned, now) = (self.pruned()?, started.elapsed().as_secs_f64());
                 output.say(&format!("{now:>6.1} s  {pruned}"))?;
             }
             std::thread::sleep(Duration::from_millis(self.args.pace));
         }
-        Ok(deeds)
+        Ok(actions)
     }
 
     /// The chain room prunes with every block; now and then it is told how far that has come.
     fn pruned(&self) -> anyhow::Result<String> {
-        let Some(reader) = self.engine.chain() else { return Ok("pruned: nothing yet".into()) };
+        let Some(reader) = unspent_engine::rooms::chain::reader(self.engine) else {
+            return Ok("pruned: nothing yet".into());
+        };
         let status = reader.status()?;
         let (gone, floor) = (status.horizon.swept_deltas, status.horizon.floor);
         let possible = status.cursor.ordinal.saturating_sub(floor);
@@ -186,16 +188,16 @@ impl Stage<'_> {
     }
 }
 
-fn kind(deed: &Deed) -> &'static str {
-    match deed {
-        Deed::Paid { .. } => "payments",
-        Deed::Mined { .. } => "blocks",
-        Deed::Bumped { .. } => "fee_bumps",
-        Deed::DoubleSpent { .. } => "double_spends",
-        Deed::Reorganised { .. } => "reorganisations",
-        Deed::Evicted { .. } => "evictions",
-        Deed::Leased { .. } => "leases",
-        Deed::Sent { .. } => "payments_by_wallets",
+fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Paid { .. } => "payments",
+        Action::Mined { .. } => "blocks",
+        Action::Bumped { .. } => "fee_bumps",
+        Action::DoubleSpent { .. } => "double_spends",
+        Action::Reorganised { .. } => "reorganisations",
+        Action::Evicted { .. } => "evictions",
+        Action::Leased { .. } => "leases",
+        Action::Sent { .. } => "payments_by_wallets",
     }
 }
 
@@ -208,18 +210,18 @@ fn opening(args: &DemoArgs, dashboard: &str) -> String {
         "A daemon runs on a simulated network (seed {}) with the wallets {}.\n\
          The dashboard: {dashboard}\n{end}\n",
         args.seed,
-        cast::NAMES.join(" and "),
+        wallets::NAMES.join(" and "),
     )
 }
 
 fn closing(
-    deeds: &BTreeMap<&'static str, u64>,
+    actions: &BTreeMap<&'static str, u64>,
     reorgs: u64,
-    checked: &Checked,
+    checked: &Comparison,
     data_dir: &str,
 ) -> String {
     let counts: Vec<String> =
-        deeds.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " "))).collect();
+        actions.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " "))).collect();
     format!(
         "\n{}; {reorgs} reorganisations followed.\n{checked}\n\
          The data folder stays. Go on with:\n   \
@@ -228,6 +230,6 @@ fn closing(
          unspent --data-dir {data_dir} wallet txs {name}\n   \
          unspent --data-dir {data_dir} serve --network bitcoin-regtest",
         counts.join(", "),
-        name = cast::NAMES[0],
+        name = wallets::NAMES[0],
     )
 }

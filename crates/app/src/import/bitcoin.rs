@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use unspent_engine::files::{FileBlock, catalogue::Catalogue, find::InputFile, first_block};
 use unspent_model::{BlockHash, Network, chain::Work};
+use unspent_networks::decode_block;
 
 use super::{
     branch::{self, Choice, Limits},
     look::Look,
-    pipeline,
     plan::{Plan, Stored},
 };
 
@@ -29,8 +30,8 @@ pub(crate) fn plan(
     let Choice { blocks, fork, needs_genesis, left_out } = choice;
     let genesis = first_block(network).filter(|_| needs_genesis);
     let coming = blocks.len() as u64 + u64::from(needs_genesis);
-    let source = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
-    Ok(Plan { source, coming, fork, left_out })
+    let blocks = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
+    Ok(Plan { blocks, coming, fork, left_out })
 }
 
 /// Decodes the new branch up to where it wins: nobody leaves a good branch for a broken one.
@@ -51,7 +52,9 @@ fn check_readable(
             break;
         }
         let raw = catalogue.read(hash, Some(*height))?;
-        work = pipeline::decode(network, raw)?.block.header.work.checked_add(work).unwrap_or(work);
+        let block = decode_block(network, &raw.bytes, Some(*height));
+        let block = block.with_context(|| raw.place.name())?;
+        work = block.header.work.checked_add(work).unwrap_or(work);
     }
     Ok(())
 }

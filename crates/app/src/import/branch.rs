@@ -12,7 +12,7 @@ use unspent_model::{BlockHash, Network, chain::Work, headers::Branch};
 use unspent_networks::{DecodeError, decode_block, genesis_hash};
 
 use super::plan::{Fork, LeftOut, Stored};
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// The blocks to apply.
 #[derive(Default)]
@@ -95,12 +95,12 @@ pub(crate) fn choose(
     Ok(choice)
 }
 
-fn nothing_connects(catalogue: &Catalogue, stored: &Stored) -> Fault {
+fn nothing_connects(catalogue: &Catalogue, stored: &Stored) -> CliError {
     let count = catalogue.tree.len();
     let to = stored.height().map_or("the network's first block".into(), |height| {
         format!("the stored chain, whose tip is at height {height}")
     });
-    Fault::input(format!("none of the {count} blocks connects to {to}"))
+    CliError::input(format!("none of the {count} blocks connects to {to}"))
         .hint("import the blocks between first, or pass --allow-holes to jump over them")
 }
 
@@ -117,7 +117,7 @@ fn connect(
     let is_whole = branch.base == BlockHash::default();
     if is_whole && branch.blocks.first().copied() != first_hash {
         let message = format!("the first block of the files is not the first block of {network}");
-        return Err(Fault::input(message).hint("give the right --network").into());
+        return Err(CliError::input(message).hint("give the right --network").into());
     }
     let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
     let known = count_known(stored, &branch.blocks)?;
@@ -221,7 +221,8 @@ fn start_height(
         match decode_block(network, &raw.bytes, None) {
             Ok(block) => {
                 let start = block.header.point.height.checked_sub(above);
-                let wrong = || Fault::input(format!("{} names a wrong height", raw.place.name()));
+                let wrong =
+                    || CliError::input(format!("{} names a wrong height", raw.place.name()));
                 return start.ok_or_else(|| wrong().into());
             }
             Err(DecodeError::HeightUnknown) => {}
@@ -230,7 +231,7 @@ fn start_height(
     }
     let message = "the blocks after the hole do not say their height";
     let hint = "only blocks that name their height (BIP 34) can follow after a hole";
-    Err(Fault::input(message).hint(hint).into())
+    Err(CliError::input(message).hint(hint).into())
 }
 
 /// What is neither applied, nor stored, nor loose, nor above the limit lost to a better branch.

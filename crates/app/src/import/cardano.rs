@@ -45,9 +45,9 @@ pub(crate) fn plan(
         seen = seen.max(Some(last.height));
         wanted.push(file);
     }
-    let source = Box::new(Chunks { files: wanted.into_iter(), current: None });
+    let blocks = Box::new(Chunks { files: wanted.into_iter(), current: None });
     let left_out = LeftOut { known, ..LeftOut::default() };
-    Ok(Plan { source, coming, fork: None, left_out })
+    Ok(Plan { blocks, coming, fork: None, left_out })
 }
 
 fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point> {

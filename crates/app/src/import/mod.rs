@@ -1,44 +1,50 @@
 //! Block files to the chain room.
 //!
 //! First everything is looked at and a plan is made; only then is the folder opened for writing
-//! (or, where it exists, changed). A refused import of a new folder leaves no folder behind.
+//! (or, where it exists, changed). A refused import of a new folder leaves no folder behind. The
+//! blocks themselves take the road that every block takes (`unspent_engine::road`).
 
-mod apply;
 mod bitcoin;
 mod branch;
 mod cardano;
 pub(crate) mod look;
-mod pipeline;
 mod plan;
 mod progress;
+mod source;
 mod summary;
 
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    sync::PoisonError,
     time::Instant,
 };
 
 use anyhow::Context;
 use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
-use unspent_engine::files::{
-    chunks,
-    find::{self, InputFile},
-    workroom::Workroom,
+use unspent_engine::{
+    config::Follow,
+    files::{
+        chunks,
+        find::{self, InputFile},
+        workroom::Workroom,
+    },
+    road::{End, Ended, Trip},
+    rooms::chain::ChainFollower,
 };
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::cardano::genesis::genesis_coins;
 
-pub(crate) use progress::Show;
+pub(crate) use progress::{Progress, Show};
 pub(crate) use summary::Summary;
 
 use self::{
     branch::Limits,
     look::Look,
-    pipeline::Blocks,
     plan::{Fork, Plan, Stored},
+    source::PlannedBlocks,
 };
-use crate::{cli::OptionArgs, fault::Fault, interrupt::Interrupt};
+use crate::{error::CliError, interrupt::Interrupt, rooms::chain::OptionArgs};
 
 /// Memory for reading what a folder says of itself.
 const SMALL_CACHE: usize = 8 << 20;
@@ -87,15 +93,35 @@ pub(crate) fn run(
         index.allow_holes();
     }
     let warnings = warnings(request, known.as_ref(), &options, &found);
-    let Plan { source, coming, fork, left_out } = plan;
+    let Plan { blocks, coming, fork, left_out } = plan;
     let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
-    let mut blocks = Blocks::start(network, source);
-    let bounds = apply::Bounds { coming, stop_at: request.stop_at, bulk: !request.no_bulk };
-    let mut progress = show.start(coming, index.reader().status()?.cursor.coins);
-    let done = apply::all(&mut index, &mut blocks, &bounds, &mut progress, interrupt)?;
+    let reader = index.reader();
+    let known = index.tip().map(|tip| tip.height);
+    let source = PlannedBlocks::new(network, blocks, coming, known).up_to(request.stop_at);
+    let mut room = ChainFollower::new(index);
+    let progress = show.start(coming, reader.status()?.cursor.coins, room.tally(), interrupt);
+    let interrupted = take_in(&mut room, source, network, request.no_bulk, &progress)?;
     progress.finish();
-    let report = summary::Report { rolled_back, left_out, warnings, took: started.elapsed() };
-    Ok(Summary::new(&index.reader().status()?, done, report))
+    let report =
+        summary::Report { rolled_back, left_out, warnings, interrupted, took: started.elapsed() };
+    let tally = *room.tally().lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Summary::new(&reader.status()?, tally, report))
+}
+
+/// Sends the plan's blocks down the road; says whether somebody stopped it.
+fn take_in(
+    room: &mut ChainFollower,
+    mut source: PlannedBlocks,
+    network: Network,
+    no_bulk: bool,
+    progress: &Progress,
+) -> anyhow::Result<bool> {
+    let mut follow = Follow::default();
+    if no_bulk {
+        follow.bulk_threshold = u64::MAX;
+    }
+    let trip = Trip::new(room, &mut source, network, follow, progress).named(source::NAME.into());
+    Ok(trip.go_on(End::Tip)? == Ended::Asked)
 }
 
 /// What an existing folder says of itself; `None` when there is none.
@@ -114,8 +140,8 @@ fn network(request: &Request<'_>, known: Option<&Status>) -> anyhow::Result<Netw
         }
         (Some(network), _) | (None, Some(network)) => Ok(network),
         (None, None) => {
-            let fault = Fault::usage("the folder is new, so its network must be given");
-            Err(fault.hint("pass --network NAME, for example --network bitcoin").into())
+            let error = CliError::usage("the folder is new, so its network must be given");
+            Err(error.hint("pass --network NAME, for example --network bitcoin").into())
         }
     }
 }
@@ -133,7 +159,7 @@ pub(crate) fn read_genesis(
         let read = chunks::open(&file)?.take(GENESIS_LIMIT + 1).read_to_end(&mut bytes);
         let length = read.with_context(|| format!("can't read {}", path.display()))?;
         if length as u64 > GENESIS_LIMIT {
-            return Err(Fault::input(format!("{} is too large", path.display())).into());
+            return Err(CliError::input(format!("{} is too large", path.display())).into());
         }
         Ok(bytes)
     });

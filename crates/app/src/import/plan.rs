@@ -3,12 +3,12 @@
 use unspent_chain::{Reader, Target, codec::StoredPoint};
 use unspent_model::BlockHash;
 
-use super::pipeline::Source;
+use super::source::Blocks;
 
 /// What an import is going to do.
 pub(crate) struct Plan {
     /// The blocks, in the order of the chain.
-    pub(crate) source: Source,
+    pub(crate) blocks: Blocks,
     /// How many of them are new. Never too many: undo data is left out by this number.
     pub(crate) coming: u64,
     /// A better branch: roll back first.

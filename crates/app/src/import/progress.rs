@@ -3,19 +3,19 @@
 use std::{
     fmt,
     io::IsTerminal,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use unspent_chain::Counts;
+use unspent_engine::{road::Watch, rooms::chain::Tally};
+use unspent_model::Point;
 
-use super::apply::Done;
-use crate::{chain::text::grouped, fault::complain};
+use crate::{error::complain, interrupt::Interrupt, rooms::chain::text::grouped};
 
 /// Plain lines come this far apart.
 const LINES_EVERY: Duration = Duration::from_secs(5);
-/// Looking at the clock for each block would cost more than it tells.
-const BLOCKS_PER_LOOK: u64 = 64;
 const TEMPLATE: &str =
     "{bar:32.cyan/blue} {human_pos}/{human_len} blocks  {speed}  {msg}  eta {eta}";
 
@@ -56,7 +56,13 @@ impl Show {
     }
 
     /// Starts showing an import of `total` blocks into a set of `coins`.
-    pub(crate) fn start(self, total: u64, coins: u64) -> Progress {
+    pub(crate) fn start(
+        self,
+        total: u64,
+        coins: u64,
+        tally: Arc<Mutex<Tally>>,
+        interrupt: &Interrupt,
+    ) -> Progress {
         let bar = (self == Self::Bar).then(|| {
             let bar = ProgressBar::new(total);
             if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -65,7 +71,8 @@ impl Show {
             bar
         });
         let now = Instant::now();
-        Progress { show: self, bar, total, coins, started: now, said: now, ticks: 0 }
+        let (said, interrupt) = (Mutex::new(now), interrupt.clone());
+        Progress { show: self, bar, total, coins, tally, interrupt, started: now, said }
     }
 }
 
@@ -76,38 +83,47 @@ pub(crate) struct Progress {
     total: u64,
     /// Coins before the import.
     coins: u64,
+    tally: Arc<Mutex<Tally>>,
+    interrupt: Interrupt,
     started: Instant,
-    said: Instant,
-    ticks: u64,
+    said: Mutex<Instant>,
+}
+
+impl Watch for Progress {
+    fn is_stopping(&self) -> bool {
+        self.interrupt.asked()
+    }
+
+    fn moved(&self, _: Option<Point>, _: u64) {
+        if self.show == Show::Nothing {
+            return;
+        }
+        let done = *self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &self.bar {
+            bar.set_position(done.blocks);
+            bar.set_message(self.place(&done));
+            return;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.elapsed() >= LINES_EVERY {
+            *said = Instant::now();
+            complain("import", &self.line(&done));
+        }
+    }
 }
 
 impl Progress {
-    /// One more block was handled.
-    pub(crate) fn tick(&mut self, height: u64, done: &Done) {
-        self.ticks += 1;
-        if self.show == Show::Nothing || !self.ticks.is_multiple_of(BLOCKS_PER_LOOK) {
-            return;
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(done.blocks);
-            bar.set_message(self.place(height, done));
-        } else if self.said.elapsed() >= LINES_EVERY {
-            self.said = Instant::now();
-            complain("import", &self.line(height, done));
-        }
-    }
-
-    fn line(&self, height: u64, done: &Done) -> String {
+    fn line(&self, done: &Tally) -> String {
         let speed = rate(done.blocks, self.started.elapsed());
         let (done_blocks, total) = (number(done.blocks), number(self.total));
-        let place = self.place(height, done);
+        let place = self.place(done);
         format!("{done_blocks} of {total} blocks, {place}, {speed:.0} blocks/s")
     }
 
-    fn place(&self, height: u64, done: &Done) -> String {
+    fn place(&self, done: &Tally) -> String {
         let Counts { created, spent, .. } = done.counts;
         let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
-        format!("height {}, {} coins", number(height), number(coins))
+        format!("height {}, {} coins", number(done.height), number(coins))
     }
 
     /// The import is over.
@@ -124,7 +140,7 @@ fn number(number: u64) -> String {
 
 /// Blocks per second as the bar shows them.
 fn speed(state: &ProgressState, out: &mut dyn fmt::Write) {
-    // Writing to the bar's own text can't fail.
+    // FolderLock to the bar's own text can't fail.
     let _ = write!(out, "{:.0} blocks/s", state.per_sec());
 }
 

@@ -4,16 +4,22 @@ use std::time::Duration;
 
 use serde::Serialize;
 use unspent_chain::Status;
+use unspent_engine::rooms::chain::Tally;
 use unspent_model::{Network, Point};
 
-use super::{apply::Done, plan::LeftOut, progress::rate};
-use crate::chain::{json::PointJson, text};
+use super::{plan::LeftOut, progress::rate};
+use crate::{
+    json::{PointJson, ValueJson},
+    rooms::chain::text,
+};
 
 /// What the import did before and beside applying.
 pub(crate) struct Report {
     pub(crate) rolled_back: Option<RolledBack>,
     pub(crate) left_out: LeftOut,
     pub(crate) warnings: Vec<String>,
+    /// Somebody stopped it.
+    pub(crate) interrupted: bool,
     pub(crate) took: Duration,
 }
 
@@ -45,7 +51,8 @@ pub(crate) struct Summary {
     missing_inputs: u64,
     /// Coins now.
     pub(crate) utxos: u64,
-    lovelace_amount: String,
+    #[serde(flatten)]
+    value: ValueJson,
     tip: Option<PointJson>,
     total_missing_inputs: u64,
     holes: usize,
@@ -66,8 +73,8 @@ struct RolledBackJson {
 }
 
 impl Summary {
-    pub(super) fn new(status: &Status, done: Done, report: Report) -> Self {
-        let Report { rolled_back, left_out, mut warnings, took } = report;
+    pub(super) fn new(status: &Status, done: Tally, report: Report) -> Self {
+        let Report { rolled_back, left_out, mut warnings, interrupted, took } = report;
         let network = status.network;
         let point = |point: Option<Point>| point.map(|point| PointJson::new(network, &point));
         if let Some(missing) = missing_warning(status) {
@@ -90,15 +97,15 @@ impl Summary {
             same_block_spends: done.counts.same_block as u64,
             missing_inputs: done.counts.missing as u64,
             utxos: status.cursor.coins,
-            lovelace_amount: status.cursor.value.to_string(),
+            value: ValueJson::new(network, status.cursor.value),
             tip: point(status.cursor.point()),
             total_missing_inputs: status.cursor.missing_inputs,
             holes: status.holes.len(),
             seconds: took.as_secs_f64(),
             blocks_per_second: rate(done.blocks, took),
-            interrupted: done.interrupted,
+            interrupted,
             warnings,
-            shown_value: text::amount(network, status.cursor.value),
+            shown_value: text::value(network, status.cursor.value),
         }
     }
 
@@ -123,12 +130,12 @@ impl Summary {
             ("  in their own block", count(self.same_block_spends)),
             ("missing inputs", count(self.missing_inputs)),
             ("coins now", count(self.utxos)),
-            ("worth", self.shown_value.clone()),
-            ("tip", self.tip.as_ref().map_or("origin".into(), PointJson::text)),
+            ("value", self.shown_value.clone()),
+            ("tip", self.tip.as_ref().map_or("origin".into(), text::point)),
             ("took", speed),
         ];
         if let Some(rolled_back) = &self.rolled_back {
-            let to = rolled_back.to.as_ref().map_or("origin".into(), PointJson::text);
+            let to = rolled_back.to.as_ref().map_or("origin".into(), text::point);
             rows.insert(1, ("rolled back", format!("{} blocks, to {to}", rolled_back.blocks)));
         }
         rows.retain(|(name, value)| value != "0" || !OPTIONAL.contains(name));

@@ -7,8 +7,8 @@ use axum::{Router, extract::Request};
 use axum_server::{Handle, Server, accept::Accept, tls_rustls::RustlsConfig};
 use hyper_util::rt::TokioTimer;
 
-use super::places::Places;
-use crate::{config::Config, fault::Fault};
+use super::connection_limit::ConnectionLimit;
+use crate::{config::Config, error::CliError};
 
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 8 << 10;
@@ -29,12 +29,12 @@ pub(super) fn check(
     if config.http.tls_cert.is_none() {
         let message = format!("{listen} can be reached by others, and there is no TLS");
         let hint = "set http.tls_cert and http.tls_key, or listen on 127.0.0.1";
-        return Err(Fault::refused(message).hint(hint).into());
+        return Err(CliError::refused(message).hint(hint).into());
     }
     if !has_tokens()? {
         let message = format!("{listen} can be reached by others, and there are no tokens");
         let hint = "make one with `unspent token add`, or listen on 127.0.0.1";
-        return Err(Fault::refused(message).hint(hint).into());
+        return Err(CliError::refused(message).hint(hint).into());
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ pub(super) fn check(
 pub(super) fn bind(config: &Config) -> anyhow::Result<std::net::TcpListener> {
     let listen = config.http.listen;
     let socket = std::net::TcpListener::bind(listen).map_err(|error| {
-        Fault::refused(format!("can't listen on {listen}: {error}"))
+        CliError::refused(format!("can't listen on {listen}: {error}"))
             .hint("is another daemon running? choose another port with --listen")
     })?;
     socket.set_nonblocking(true).context("the socket can't be used")?;
@@ -64,7 +64,7 @@ pub(super) async fn serve(
     // Only a second call in one process fails, and then the first one holds.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {
-        Fault::input(format!("the certificate or its key can't be used: {error}"))
+        CliError::input(format!("the certificate or its key can't be used: {error}"))
             .hint("http.tls_cert and http.tls_key are PEM files")
     })?;
     let server = axum_server::from_tcp_rustls(socket, tls).context("the socket can't be used")?;
@@ -90,7 +90,8 @@ where
     A::Future: Send + 'static,
 {
     let most = config.http.connections;
-    let mut server = server.map(|accept| Places::new(accept, most)).handle(handle).http1_only();
+    let mut server =
+        server.map(|accept| ConnectionLimit::new(accept, most)).handle(handle).http1_only();
     let http = server.http_builder();
     http.http1()
         .timer(TokioTimer::new())

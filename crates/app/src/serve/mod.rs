@@ -4,21 +4,21 @@
 //! |---|---|
 //! | `build` | configuration to engine: source, rooms, jobs |
 //! | `listen` | the socket, TLS, the limits of a connection |
-//! | `places` | a bounded number of connections |
+//! | `connection_limit` | a bounded number of connections |
 //! | `ops` | `/healthz`, `/readyz`, `/metrics` |
 //! | `recorder` | the figures of all rooms, for Prometheus |
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
-//! | `held` | a folder that a daemon has is left alone by the command line |
+//! | `folder_lock` | a folder that a daemon has is left alone by the command line |
 //!
 //! Invariant: another address than loopback is refused without TLS and tokens. The first signal
 //! ends everything at a block boundary, the second at once.
 
 pub(crate) mod build;
+mod connection_limit;
 mod dashboard;
-pub(crate) mod held;
+pub(crate) mod folder_lock;
 mod listen;
 mod ops;
-mod places;
 mod recorder;
 
 use std::{
@@ -34,20 +34,20 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, Semaphore, watch},
 };
-use unspent_engine::{Engine, source::Origin};
+use unspent_engine::{Engine, clock, source::Origin};
 
 use crate::{
     api::{
         self,
-        desk::Desk,
         figures::Figures,
         history::{self, History},
-        state::{App, Inner, Settings, now},
+        pool::BlockingPool,
+        state::{App, Inner, Settings},
     },
     auth::{Auth, TokenFile},
     cli::Cli,
     config::{self, Config},
-    fault::{Fault, Outcome},
+    error::{CliError, Outcome},
     interrupt, logging,
     output::Output,
 };
@@ -133,12 +133,10 @@ impl Daemon {
         Ok(Self { config, socket, tokens_file, url: format!("{scheme}://{address}") })
     }
 
-    /// Where it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Starts the engine.
     pub(crate) fn start(&self, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
         build::start(&self.config, origin)
     }
@@ -195,7 +193,6 @@ impl Served {
         let session = Duration::from_secs(auth.session_minutes * 60);
         let is_loopback = http.listen.ip().is_loopback();
         let settings = Settings {
-            lease: Duration::from_secs(self.config.wallet.lease_seconds.into()),
             timeout: Duration::from_secs(http.timeout_seconds),
             body_bytes: http.body_bytes,
             hosts: http.allowed_hosts.clone(),
@@ -207,8 +204,9 @@ impl Served {
         let tokens = self.tokens_file.clone();
         Ok(App::new(Inner {
             engine: self.engine.clone(),
+            config: self.config.clone(),
             auth: Auth::start(cookie, tokens, session, auth.failures_per_minute)?,
-            desk: Desk::new(http.concurrency, http.queue),
+            pool: BlockingPool::new(http.concurrency, http.queue),
             history: History::new(),
             figures: Figures::default(),
             streams: Arc::new(Semaphore::new(http.streams)),
@@ -258,11 +256,11 @@ async fn sample(app: App) {
         let looking = app.clone();
         let looked = tokio::task::spawn_blocking(move || {
             recorder::upkeep();
-            now().map(|now| history::sample(&looking.engine, &looking.figures, now)).ok()
+            history::sample(&looking.engine, &looking.figures, clock::now())
         });
         let pause = match looked.await {
-            Ok(Some(sample)) => app.history.put(sample),
-            Ok(None) | Err(_) => GRACE,
+            Ok(sample) => app.history.put(sample),
+            Err(_) => GRACE,
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -294,5 +292,5 @@ impl Signals {
 
 /// Why a daemon that is up can't be started again.
 pub(crate) fn refused(error: &unspent_engine::StartError) -> anyhow::Error {
-    Fault::refused(error.to_string()).into()
+    CliError::refused(error.to_string()).into()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use unspent_engine::RoomState;
 
 use super::recorder;
-use crate::api::{May, Read, error::ApiError, room_state, state::App};
+use crate::api::{May, Read, error::ApiError, state::App};
 
 /// What Prometheus expects.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -36,10 +36,7 @@ async fn readyz(State(app): State<App>) -> (StatusCode, Json<Value>) {
     let rooms: Vec<Value> = status
         .rooms
         .iter()
-        .map(|room| {
-            let state = room_state(&room.state).0;
-            json!({ "room": room.room.name(), "state": state, "lag": room.lag })
-        })
+        .map(|room| json!({ "room": room.room, "state": room.state.name(), "lag": room.lag }))
         .collect();
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(json!({ "ready": ready, "rooms": rooms })))

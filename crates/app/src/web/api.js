@@ -1,5 +1,5 @@
 // The only module that knows the fields of the API. Pages see the plain values made here:
-// times in milliseconds, amounts as decimal strings of base units, absent things as null.
+// times in milliseconds, values as decimal strings of base units, absent things as null.
 
 import { get } from "./http.js";
 
@@ -8,12 +8,16 @@ const WALLETS_PAGE = 20;
 const MAX_OUTPUTS = 50;
 
 const piece = encodeURIComponent;
-const millis = (micros) => (micros === null || micros === undefined ? null : micros / 1000);
-const seconds = (value) => (value === null || value === undefined ? null : value * 1000);
+const millis = (time) => (time === null || time === undefined ? null : Date.parse(time));
 const text = (value) => (value === null || value === undefined ? null : String(value));
 
+// The name of a coin, in one piece and in two.
+function outpoint(value) {
+  return { outpoint: value.outpoint, txid: value.txid, vout: value.vout };
+}
+
 function point(value) {
-  return value ? { height: value.height, hash: value.hash } : null;
+  return value ? { height: value.height, hash: value.block_hash ?? value.hash } : null;
 }
 
 function room(value) {
@@ -38,7 +42,7 @@ function room(value) {
 function job(value) {
   return {
     name: value.job,
-    every: seconds(value.every_seconds),
+    every: (value.every_seconds ?? 0) * 1000,
     lastRun: millis(value.last_run),
     outcome: value.last_outcome ?? null,
     runs: value.runs ?? 0,
@@ -63,24 +67,24 @@ export async function status() {
     rooms: (value.rooms ?? []).map(room),
     jobs: (value.jobs ?? []).map(job),
     coins: value.chain?.utxos ?? null,
-    value: text(value.chain?.lovelace_amount),
+    value: text(value.chain?.value),
     storage: storage(value),
     lastEvent: value.events?.last ?? 0,
   };
 }
 
-// Bytes by room; a room that is off takes none. A new room adds a line here and in `sample`.
+// Bytes by room, from whatever each room lists with `bytes`; a room that is off takes none.
 function storage(value) {
-  const sum = (parts) => (parts ?? []).reduce((all, part) => all + part.bytes, 0);
-  const rooms = [
-    { name: "chain", bytes: value.chain && sum(value.chain.sizes) },
-    { name: "wallet", bytes: value.wallet && sum(value.wallet.tables) },
-  ];
-  return rooms.filter((part) => part.bytes !== null && part.bytes !== undefined);
+  const lists = (figures) => Object.values(figures).filter(Array.isArray).flat();
+  const sum = (figures) => lists(figures).reduce((all, part) => all + (part.bytes ?? 0), 0);
+  const rooms = (value.rooms ?? []).map((one) => one.room).filter((name) => value[name]);
+  return rooms.map((name) => ({ name, bytes: sum(value[name]) }));
 }
 
 function sample(value) {
-  const storage = { chain: value.chain_bytes ?? 0, wallet: value.wallet_bytes ?? 0 };
+  const sizes = Object.entries(value).filter(([name]) => name.endsWith("_bytes"));
+  const storage = Object.fromEntries(sizes.map(([name, bytes]) =>
+    [name.slice(0, -"_bytes".length), bytes ?? 0]));
   return { at: millis(value.at), coins: value.utxos ?? null, storage };
 }
 
@@ -94,7 +98,7 @@ function block(value) {
   return {
     height: value.height,
     hash: value.hash,
-    time: seconds(value.time),
+    time: millis(value.time),
     confirmations: value.confirmations ?? null,
     created: value.created ?? null,
     spent: value.spent ?? null,
@@ -114,10 +118,9 @@ export async function blockBy(name) {
 export async function blockDelta(height) {
   const value = await get(`/deltas/${piece(height)}`);
   const coin = (item) => ({
-    txid: item.tx_hash,
-    index: item.output_index,
-    amount: text(item.utxo?.lovelace_amount),
-    by: item.spent_tx_hash ?? null,
+    ...outpoint(item),
+    value: text(item.utxo?.value),
+    by: item.spent_by ?? null,
   });
   return {
     created: value.deltas.flatMap((delta) => delta.created.map(coin)),
@@ -146,18 +149,17 @@ export async function events(after, limit) {
 
 function coin(value) {
   return {
-    txid: value.tx_hash,
-    index: value.output_index,
-    amount: text(value.lovelace_amount),
-    address: value.owner_addr ?? null,
-    height: value.block ?? null,
+    ...outpoint(value),
+    value: text(value.value),
+    address: value.address ?? null,
+    height: value.height ?? null,
     block: value.block_hash ?? null,
-    time: seconds(value.block_time),
-    coinbase: Boolean(value.is_coinbase),
+    time: millis(value.block_time),
+    coinbase: Boolean(value.coinbase),
     state: value.state ?? "unspent",
-    spentBy: value.spent_tx_hash ?? null,
-    spentHeight: value.spent_at_block ?? null,
-    spentTime: seconds(value.spent_block_time),
+    spentBy: value.spent_by ?? null,
+    spentHeight: value.spent_height ?? null,
+    spentTime: millis(value.spent_block_time),
     assets: (value.amounts ?? []).slice(1).map((item) => ({
       unit: item.unit, quantity: item.quantity,
     })),
@@ -166,7 +168,7 @@ function coin(value) {
 
 export async function addressBalance(address) {
   const value = await get(`/addresses/${piece(address)}/balance`);
-  return { amount: text(value.lovelace_amount), coins: value.utxos, at: point(value.at) };
+  return { value: text(value.value), coins: value.utxos, at: point(value.at) };
 }
 
 export async function addressCoins(address, after = null) {
@@ -175,12 +177,12 @@ export async function addressCoins(address, after = null) {
   return { items: value.utxos.map(coin), next: value.next ?? null };
 }
 
-export async function coinAt(txid, index) {
-  return coin(await get(`/utxos/${piece(txid)}/${piece(index)}`));
+export async function coinAt(name) {
+  return coin(await get(`/utxos/${piece(name)}`));
 }
 
-export async function coinLife(txid, index) {
-  const value = await get(`/coins/${piece(txid)}/${piece(index)}/life`);
+export async function coinTimeline(name) {
+  const value = await get(`/coins/${piece(name)}/timeline`);
   const step = (one) => ({
     kind: one.kind,
     room: one.room,
@@ -194,10 +196,9 @@ export async function coinLife(txid, index) {
     to: one.to ?? null,
   });
   return {
-    txid,
-    index: Number(index),
+    ...outpoint(value),
     address: value.address ?? null,
-    amount: text(value.amount),
+    value: text(value.value),
     state: value.state,
     wallets: value.wallets ?? [],
     steps: value.events.map(step),
@@ -210,19 +211,19 @@ export async function search(query) {
   return value.matches.map((found) => ({
     kind: found.kind,
     height: found.height ?? null,
-    hash: found.hash ?? null,
-    txid: found.txid ?? found.tx_hash ?? null,
-    index: found.output_index ?? null,
+    hash: found.block_hash ?? null,
+    txid: found.txid ?? null,
+    outpoint: found.outpoint ?? null,
     address: found.address ?? null,
-    wallet: found.name ?? null,
+    wallet: found.wallet ?? null,
     wallets: found.wallets ?? [],
-    coins: found.coins ?? [],
+    outpoints: found.outpoints ?? [],
   }));
 }
 
 function balance(value) {
   const part = (name) => ({
-    name, amount: text(value?.[name]?.sats ?? 0), coins: value?.[name]?.coins ?? 0,
+    name, value: text(value?.[name]?.value ?? 0), coins: value?.[name]?.coins ?? 0,
   });
   const names = [
     "confirmed", "unconfirmed_own", "unconfirmed_foreign", "immature", "leased", "pending",
@@ -230,7 +231,7 @@ function balance(value) {
   return {
     classes: names.map(part),
     leaving: part("leaving"),
-    total: text(value?.total_sats ?? 0),
+    total: text(value?.value ?? 0),
   };
 }
 
@@ -240,7 +241,7 @@ function wallet(value, balanceValue) {
     name: value.name,
     birthday: value.birthday ?? null,
     tip: value.scanned_height === null ? null
-      : { height: value.scanned_height, hash: value.scanned_hash },
+      : { height: value.scanned_height, hash: value.scanned_block_hash },
     balance: balance(balanceValue),
   };
 }
@@ -261,17 +262,12 @@ export async function walletBy(name) {
   return wallet(value, value.balance);
 }
 
-function outpoint(name) {
-  const [txid, index] = String(name).split(":");
-  return { txid, index: Number(index) };
-}
-
 function walletTx(value) {
   return {
     txid: value.txid,
     status: value.status,
     height: value.height ?? null,
-    received: millis(value.received),
+    received: millis(value.received_at),
     coinbase: Boolean(value.coinbase),
     own: Boolean(value.own),
     fee: text(value.fee),
@@ -285,8 +281,8 @@ function walletTx(value) {
 
 function walletCoin(value) {
   return {
-    ...outpoint(value.coin),
-    amount: text(value.sats),
+    ...outpoint(value),
+    value: text(value.value),
     address: value.address ?? null,
     height: value.height ?? null,
     state: value.state,
@@ -298,8 +294,8 @@ function walletCoin(value) {
 
 function lease(value) {
   return {
-    ...outpoint(value.coin),
-    amount: text(value.sats),
+    ...outpoint(value),
+    value: text(value.value),
     lock: value.lock,
     until: millis(value.expires_at),
     spent: Boolean(value.spent),
@@ -322,7 +318,7 @@ function journalLine(value) {
     at: millis(value.at),
     cause: value.cause,
     txid: value.txid,
-    coin: value.coin ? outpoint(value.coin) : null,
+    outpoint: value.outpoint ?? null,
     from: value.from ?? null,
     to: value.to ?? null,
     other: value.other ?? null,
@@ -351,9 +347,10 @@ export async function walletTransaction(name, txid) {
   return {
     ...walletTx(value),
     wallet: name,
-    inputs: value.inputs.map((item) => ({ ...outpoint(item.coin), amount: text(item.sats) })),
+    inputs: value.inputs.map((item) => ({ ...outpoint(item), value: text(item.value) })),
     outputs: value.outputs.map((item) => ({
-      index: item.index, amount: text(item.sats), address: item.address, ours: item.ours,
+      outpoint: `${value.txid}:${item.vout}`, vout: item.vout, value: text(item.value),
+      address: item.address, ours: item.ours,
     })),
     replacedBy: value.replaced_by.map(edge),
     replaces: value.replaces.map(edge),
@@ -364,8 +361,8 @@ export async function walletTransaction(name, txid) {
 export async function transaction(txid) {
   const match = (await search(txid)).find((found) => found.kind === "transaction");
   if (match?.wallets.length) return walletTransaction(match.wallets[0], txid);
-  const indexes = (match?.coins ?? []).slice(0, MAX_OUTPUTS);
-  const coins = await Promise.all(indexes.map((index) => coinAt(txid, index)));
+  const names = (match?.outpoints ?? []).slice(0, MAX_OUTPUTS);
+  const coins = await Promise.all(names.map(coinAt));
   return {
     txid,
     status: null,

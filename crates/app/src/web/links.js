@@ -4,7 +4,7 @@ const piece = encodeURIComponent;
 
 export const to = {
   address: (address) => `#/address/${piece(address)}`,
-  coin: (txid, index) => `#/coin/${piece(txid)}/${piece(index)}`,
+  coin: (outpoint) => `#/coin/${piece(outpoint)}`,
   tx: (txid) => `#/tx/${piece(txid)}`,
   block: (name) => `#/block/${piece(name)}`,
   wallet: (name, list = null) => `#/wallets/${piece(name)}${list ? `/${piece(list)}` : ""}`,

@@ -17,7 +17,7 @@ export const PAGES = [
   { path: "/rooms", tab: "rooms", title: "Rooms", inTabs: true, show: showRooms },
   { path: "/lookup/:query", tab: "lookup", title: "Lookup", show: showLookup },
   { path: "/address/:address", tab: "lookup", title: "Address", show: showAddress },
-  { path: "/coin/:txid/:index", tab: "lookup", title: "Coin", show: showCoin },
+  { path: "/coin/:outpoint", tab: "lookup", title: "Coin", show: showCoin },
   { path: "/tx/:txid", tab: "lookup", title: "Transaction", show: showTransaction },
   { path: "/block/:name", tab: "lookup", title: "Block", show: showBlock },
   { path: "/wallets/:wallet", tab: "wallets", title: "Wallet", show: showWallet },

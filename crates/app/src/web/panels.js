@@ -2,13 +2,13 @@
 // a line here; a panel is left out while its room is off.
 //
 // A panel: { id, title, size: "third" | "half" | "twothirds" | "full", room: its room or null,
-// make(body, context) }.
+// make(body, context) }. A room's module exports a list of them.
 
+import { chain } from "./panels/chain.js";
 import { events } from "./panels/events.js";
-import { chainSize, storage } from "./panels/plots.js";
-import { recentBlocks } from "./panels/blocks.js";
 import { roomStates } from "./panels/rooms.js";
+import { storage } from "./panels/storage.js";
 import { tip } from "./panels/tip.js";
-import { walletTotals } from "./panels/wallets.js";
+import { wallet } from "./panels/wallet.js";
 
-export const PANELS = [tip, roomStates, recentBlocks, chainSize, storage, events, walletTotals];
+export const PANELS = [tip, roomStates, ...chain, storage, events, ...wallet];

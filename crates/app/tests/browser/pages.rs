@@ -72,7 +72,7 @@ fn every_page_is_reached_by_clicks_and_nothing_complains() {
     page.expect_text("main", "Outputs");
     page.picture("transaction");
     page.click(".end .end-index");
-    page.expect(".life .life-node");
+    page.expect(".timeline .timeline-node");
     page.expect(".step");
     page.picture("coin");
     page.click(".facts a[href^='#/address/']");
@@ -131,11 +131,11 @@ fn the_keyboard_is_enough() {
     find(&mut page, hash);
     page.expect_text(".full-name", hash);
     let coin = &daemon.get("/deltas/100")["deltas"][0]["created"][0];
-    let txid = coin["tx_hash"].as_str().unwrap();
-    find(&mut page, &format!("{txid}:{}", coin["output_index"]));
-    page.expect(".life");
-    let owner = daemon.get(&format!("/utxos/{txid}/{}", coin["output_index"]));
-    let owner = owner["owner_addr"].as_str().unwrap();
+    let (txid, name) = (coin["txid"].as_str().unwrap(), coin["outpoint"].as_str().unwrap());
+    find(&mut page, name);
+    page.expect(".timeline");
+    let owner = daemon.get(&format!("/utxos/{name}"));
+    let owner = owner["address"].as_str().unwrap();
     find(&mut page, owner);
     page.expect_text(".eyebrow", "Address");
     find(&mut page, txid);
@@ -162,12 +162,12 @@ fn find(page: &mut Page, what: &str) {
 fn a_phone_shows_every_page_without_scrolling_sideways() {
     let Some((daemon, mut page)) = open() else { return };
     let coin = &daemon.get("/deltas/100")["deltas"][0]["created"][0];
-    let (txid, index) = (coin["tx_hash"].as_str().unwrap(), &coin["output_index"]);
+    let (txid, name) = (coin["txid"].as_str().unwrap(), coin["outpoint"].as_str().unwrap());
     let routes = [
         "/".to_owned(),
         "/lookup".to_owned(),
         "/block/100".to_owned(),
-        format!("/coin/{txid}/{index}"),
+        format!("/coin/{name}"),
         format!("/tx/{txid}"),
         "/wallets".to_owned(),
         "/wallets/alice".to_owned(),

@@ -62,7 +62,7 @@ fn a_daemon_that_comes_back_is_found_again_and_no_event_is_lost() {
 }
 
 #[test]
-fn a_life_steps_through_states_and_back() {
+fn a_timeline_steps_through_states_and_back() {
     let Some(browser) = Browser::start() else { return };
     let daemon = Daemon::start(&world::SETTINGS);
     let mut page = Page::open(browser, &daemon.base);
@@ -88,7 +88,7 @@ fn a_life_steps_through_states_and_back() {
         step("pruned", "chain", "a", None, None),
     ] });
     let states = page.evaluate(&format!(
-        "import('/assets/life.js').then(({{ statesOf }}) => statesOf({coin}).map((s) => s.state))"
+        "import('/assets/timeline.js').then(({{ statesOf }}) => statesOf({coin}).map((s) => s.state))"
     ));
     let expected = json!([
         "pending",

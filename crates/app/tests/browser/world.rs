@@ -25,7 +25,7 @@ pub(crate) const SETTINGS: [&str; 6] = [
     "source.sim.payments=6",
     "source.sim.reorg_every=4",
     "source.sim.reorg_depth=2",
-    "jobs.mempool_seconds=1",
+    "wallet.mempool_seconds=1",
 ];
 
 /// Payments to each wallet, by rounds of one block.
@@ -106,15 +106,16 @@ pub(crate) fn make_wallets(daemon: &Daemon) {
 pub(crate) fn let_alice_pay(daemon: &Daemon) {
     let coins = daemon.get("/wallets/alice/coins?limit=2");
     let held: Vec<_> =
-        coins["coins"].as_array().unwrap().iter().map(|c| c["coin"].clone()).collect();
-    daemon.post("/wallets/alice/leases", &json!({ "coins": held, "seconds": 3600 }));
-    let outputs = json!([{ "address": BOB.address(7), "sats": 400_000 }]);
+        coins["coins"].as_array().unwrap().iter().map(|c| c["outpoint"].clone()).collect();
+    daemon
+        .post("/wallets/alice/leases", &json!({ "outpoints": held, "lease": { "seconds": 3600 } }));
+    let outputs = json!([{ "address": BOB.address(7), "value": "400000" }]);
     let unsigned = daemon
         .post("/wallets/alice/pay", &json!({ "outputs": outputs, "policy": { "fee_rate": 2.0 } }));
     let sent = finalize(daemon, &unsigned);
     // A block may have taken the first one already; then there is nothing to bump.
-    let bump =
-        json!({ "txid": sent["txid"], "lock": unsigned["lock"], "policy": { "fee_rate": 10.0 } });
+    let lease = json!({ "lock": unsigned["lock"] });
+    let bump = json!({ "txid": sent["txid"], "lease": lease, "policy": { "fee_rate": 10.0 } });
     if let Some(unsigned) = daemon.try_post("/wallets/alice/bump", &bump) {
         finalize(daemon, &unsigned);
     }

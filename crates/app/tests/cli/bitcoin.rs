@@ -29,7 +29,7 @@ fn the_first_blocks_of_bitcoin_have_their_digests() {
         for field in ["block_hash", "utxos", "sha256"] {
             assert_eq!(digest[field], expected[field], "{field} at {height}");
         }
-        assert_eq!(text(&digest["lovelace_amount"]), expected["sats"].to_string());
+        assert_eq!(text(&digest["value"]), expected["sats"].to_string());
     }
     let summary = folder.import(&[], &[&blocks]).json();
     assert_eq!((&summary["blocks"], &summary["already_applied"]), (&2312.into(), &2001.into()));

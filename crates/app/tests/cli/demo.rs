@@ -21,7 +21,7 @@ fn the_demonstration_tells_its_story_agrees_with_its_truth_and_leaves_a_folder()
     let checked = &story["checked"];
     assert_eq!((&checked["coins_wrong"], &checked["wallets"]), (&0.into(), &2.into()));
     for kind in ["payments", "fee_bumps", "double_spends", "reorganisations", "leases"] {
-        assert!(story["deeds"][kind].as_u64() > Some(0), "{kind}: {story}");
+        assert!(story["actions"][kind].as_u64() > Some(0), "{kind}: {story}");
     }
     assert!(story["reorganisations_followed"].as_u64() > Some(0), "{story}");
     let data = Path::new(dir).join("data");

@@ -138,7 +138,7 @@ fn malformed_questions_are_usage_errors() {
         assert_eq!(error["code"], "usage", "{command:?}");
     }
     let unknown = folder.chain(&["utxo", &format!("{coin}#0")]).json();
-    assert_eq!((&unknown["state"], &unknown["tx_hash"]), (&"unknown".into(), &coin.into()));
+    assert_eq!((&unknown["state"], &unknown["txid"]), (&"unknown".into(), &coin.into()));
     let error = folder.chain(&["rollback", "--to", "5"]).error(1);
     assert!(text(&error["message"]).contains("above the tip (height 0"), "{error}");
     let error = folder.chain(&["delta", "9"]).error(1);

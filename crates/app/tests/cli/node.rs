@@ -17,7 +17,7 @@ fn obfuscated_files_of_a_node_are_imported_and_its_coin_set_comes_out() {
         assert_eq!(digest["block_hash"], theirs["bestblock"]);
         assert_eq!(digest["utxos"], theirs["txouts"]);
         let total = theirs["total_amount"].as_f64().unwrap() * 1e8;
-        assert_eq!(text(&digest["lovelace_amount"]), format!("{total:.0}"));
+        assert_eq!(text(&digest["value"]), format!("{total:.0}"));
     };
     let folder = Folder::new();
     for _ in 0..5 {

@@ -60,7 +60,7 @@ fn assert_truth(folder: &Folder, sim: &ChainSim) {
     let (coins, sum, hash) = truth(sim);
     assert_eq!(digest["height"], sim.height());
     assert_eq!(digest["utxos"], coins);
-    assert_eq!(digest["lovelace_amount"], sum);
+    assert_eq!(digest["value"], sum);
     assert_eq!(digest["sha256"], hash);
 }
 

@@ -19,7 +19,7 @@ fn a_backup_is_restored_and_the_mempool_is_read_again() {
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");
     let before = balance(&daemon.admin(), "alice");
-    assert_eq!(before["unconfirmed_foreign"]["sats"], 25_000);
+    assert_eq!(before["unconfirmed_foreign"]["value"], "25000");
     assert_eq!(daemon.end(), 0);
     let (code, out, err) = db(&folder, "data", "backup", "saved");
     assert_eq!(code, 0, "{err}");
@@ -40,7 +40,7 @@ fn a_backup_is_restored_and_the_mempool_is_read_again() {
     let daemon = crate::daemon::Daemon::start(&folder.beside("restored"), &[SEED_SETTING]);
     daemon.wait_for("every unconfirmed row is judged again", |client| {
         let now = balance(client, "alice");
-        now["confirmed"]["sats"] == 145_000 && now["unconfirmed_foreign"]["sats"] == 11_000
+        now["confirmed"]["value"] == "145000" && now["unconfirmed_foreign"]["value"] == "11000"
     });
     let audit = daemon.admin().get("/api/v1/wallets/alice/audit").ok();
     assert_eq!(audit["differences"].as_array().unwrap().len(), 0);

@@ -32,18 +32,26 @@ fn credentials_are_answered_on_cardano_and_wallets_are_off() {
         delta.json()["deltas"][0]["created"].as_array().unwrap().clone()
     });
     let coins = created.filter_map(|made| {
-        let (hash, index) = (made["tx_hash"].as_str().unwrap().to_owned(), &made["output_index"]);
-        let coin = client.get(&format!("/api/v1/utxos/{hash}/{index}"));
+        let name = made["outpoint"].as_str().unwrap();
+        assert_eq!(
+            *name,
+            format!("{}:{}", made["tx_hash"].as_str().unwrap(), made["output_index"])
+        );
+        let coin = client.get(&format!("/api/v1/utxos/{name}"));
         (coin.status == 200).then(|| coin.json())
     });
     let mut coins = coins.filter(|coin| coin["owner_payment_credential"].is_string());
     if let Some(coin) = coins.next() {
+        assert_eq!(
+            (&coin["value"], &coin["address"]),
+            (&coin["lovelace_amount"], &coin["owner_addr"])
+        );
         let owner = coin["owner_payment_credential"].as_str().unwrap();
         let path = format!("/api/v1/credentials/{owner}");
         let page = client.get(&format!("{path}/utxos?limit=500&order=desc")).ok();
         let listed = page["utxos"].as_array().unwrap();
         assert_eq!(
-            listed.iter().any(|one| one["tx_hash"] == coin["tx_hash"]),
+            listed.iter().any(|one| one["txid"] == coin["tx_hash"]),
             coin["state"] == "unspent"
         );
         let sum = client.get(&format!("{path}/balance")).ok();

@@ -47,7 +47,7 @@ fn a_daemon_killed_at_random_times_comes_back_whole() {
     let tip = network_tip(&daemon);
     daemon.wait_for("both rooms stand at the tip", |client| {
         let status = client.get("/api/v1/status").ok();
-        let at = |room: usize| status["rooms"][room]["tip"]["hash"].clone();
+        let at = |room: usize| status["rooms"][room]["tip"]["block_hash"].clone();
         at(0) == *tip && at(1) == *tip
     });
     let audit = daemon.admin().get("/api/v1/wallets/alice/audit").ok();
@@ -64,7 +64,7 @@ fn network_tip(daemon: &Daemon) -> String {
     let mut tip = String::new();
     daemon.wait_for("the source has a tip", |client| {
         let status = client.get("/api/v1/status").ok();
-        let found = status["source"]["tip"]["hash"].as_str().map(str::to_owned);
+        let found = status["source"]["tip"]["block_hash"].as_str().map(str::to_owned);
         tip = found.unwrap_or_default();
         !tip.is_empty()
     });

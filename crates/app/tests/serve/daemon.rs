@@ -70,7 +70,7 @@ impl Daemon {
         let mut command = unspent(data);
         command.args(["--json", "serve"]);
         let still = ["http.listen=127.0.0.1:0", "source.sim.block_seconds=0"];
-        let quick = ["source.sim.blocks=0", "jobs.mempool_seconds=1", "log.level=warn"];
+        let quick = ["source.sim.blocks=0", "wallet.mempool_seconds=1", "log.level=warn"];
         for setting in still.iter().chain(&quick).chain(settings) {
             command.args(["--set", setting]);
         }

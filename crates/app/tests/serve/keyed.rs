@@ -11,8 +11,8 @@ fn leases(client: &Client) -> Vec<Value> {
     client.get("/api/v1/wallets/alice/leases").ok()["leases"].as_array().unwrap().clone()
 }
 
-fn payment(sats: u64) -> Value {
-    json!({ "outputs": [{ "address": address(9), "sats": sats }] })
+fn payment(value: u64) -> Value {
+    json!({ "outputs": [{ "address": address(9), "value": value.to_string() }] })
 }
 
 const PAY: &str = "/api/v1/wallets/alice/pay";
@@ -38,7 +38,7 @@ fn a_repeated_key_gives_the_stored_answer_and_another_request_is_refused() {
     assert_eq!((again.status, &again.text), (201, &first.text));
     assert_eq!(leases(&client).len(), 1, "the repeat held nothing");
     assert_eq!(client.keyed(PAY, "one", &payment(10_001)).refused(422), "key_reused");
-    let elsewhere = client.keyed("/api/v1/wallets/alice/select", "one", &json!({ "sats": 1 }));
+    let elsewhere = client.keyed("/api/v1/wallets/alice/select", "one", &json!({ "value": "1" }));
     assert_eq!(elsewhere.refused(422), "key_reused");
     // A refusal is an answer too.
     let poor = client.keyed(PAY, "poor", &payment(10_000_000));
@@ -100,8 +100,8 @@ fn a_payment_interrupted_by_a_crash_is_made_once() {
         assert_eq!(paid.status, 201, "{}", paid.text);
         let held = leases(&client);
         assert_eq!(held.len(), 1, "round {round}: one payment holds one coin");
-        let coins: Vec<_> = held.iter().map(|lease| lease["coin"].clone()).collect();
-        let release = json!({ "coins": coins, "lock": paid.ok()["lock"] });
+        let coins: Vec<_> = held.iter().map(|lease| lease["outpoint"].clone()).collect();
+        let release = json!({ "outpoints": coins, "lock": paid.ok()["lock"] });
         client.keyed("/api/v1/wallets/alice/leases/release", &format!("r{round}"), &release).ok();
         kept = Some(daemon);
     }

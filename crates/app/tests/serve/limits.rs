@@ -116,8 +116,12 @@ fn one_connection_too_many_is_closed_and_a_place_comes_free_again() {
     let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert!(raw(&daemon, ask).starts_with("HTTP/1.1 200"));
     let idle: Vec<_> = (0..4).map(|_| TcpStream::connect(daemon.address).unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(raw(&daemon, ask), "");
+    // A loaded machine takes its time to accept all four.
+    let started = Instant::now();
+    while !raw(&daemon, ask).is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(20), "a fifth connection is served");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     drop(idle);
     let started = Instant::now();
     while !raw(&daemon, ask).starts_with("HTTP/1.1 200") {

@@ -24,15 +24,17 @@ fn wait_for_tip(node: &Knots, daemon: &Daemon) {
     let best = node.best_hash();
     daemon.wait_for("both rooms stand at the node's tip", |client| {
         let rooms = client.get("/api/v1/status").ok()["rooms"].clone();
-        let is_there = |room: &Value| room["tip"]["hash"] == *best && room["state"] == "following";
+        let is_there =
+            |room: &Value| room["tip"]["block_hash"] == *best && room["state"] == "following";
         rooms.as_array().unwrap().iter().all(is_there)
     });
     assert_eq!(daemon.nobody().get("/readyz").status, 200);
 }
 
 fn wait_for_sats(daemon: &Daemon, class: &str, sats: u64) {
+    let wanted = sats.to_string();
     daemon.wait_for(&format!("{sats} sats {class}"), |client| {
-        client.get("/api/v1/wallets/alice/balance").ok()[class]["sats"] == sats
+        client.get("/api/v1/wallets/alice/balance").ok()[class]["value"] == wanted.as_str()
     });
 }
 
@@ -62,7 +64,7 @@ fn paid_killed_and_reorganised(wallets: Option<&str>) {
     let audit = daemon.admin().get("/api/v1/wallets/alice/audit").ok();
     assert_eq!(audit["differences"], json!([]));
     let balance = daemon.admin().get("/api/v1/wallets/alice/balance").ok();
-    assert_eq!(balance["total_sats"], "700000");
+    assert_eq!(balance["value"], "700000");
     assert_eq!(daemon.end(), 0);
 }
 

@@ -95,27 +95,31 @@ fn chain(walk: &Walk) {
     let owner = address(0);
     let page = walk.get("/addresses/{address}/utxos", &[&owner], "?limit=1&order=desc").ok();
     let coin = &page["utxos"][0];
-    assert_eq!(coin["lovelace_amount"], "70000");
-    assert_eq!(coin["owner_addr"], *owner);
+    assert_eq!(coin["value"], "70000");
+    assert_eq!(coin["address"], *owner);
+    let text = page.to_string();
+    assert!(!text.contains("lovelace") && !text.contains("tx_hash"), "{text}");
     assert_eq!(page["next"], Value::Null);
     let sum = walk.get("/addresses/{address}/balance", &[&owner], "").ok();
-    assert_eq!((&sum["utxos"], &sum["lovelace_amount"]), (&json!(1), &json!("70000")));
+    assert_eq!((&sum["utxos"], &sum["value"]), (&json!(1), &json!("70000")));
     walk.get("/addresses/{address}/utxos", &["nonsense"], "").refused(400);
     // Bitcoin has no credentials.
     let credential = "00".repeat(28);
     walk.get("/credentials/{credential}/utxos", &[&credential], "").refused(400);
     walk.get("/credentials/{credential}/balance", &[&credential], "").refused(400);
-    let hash = coin["tx_hash"].as_str().unwrap();
-    let index = coin["output_index"].to_string();
-    let one = walk.get("/utxos/{tx_hash}/{output_index}", &[hash, &index], "").ok();
+    let (hash, name) = (coin["txid"].as_str().unwrap(), coin["outpoint"].as_str().unwrap());
+    assert_eq!(*name, format!("{hash}:{}", coin["vout"]));
+    let one = walk.get("/utxos/{outpoint}", &[name], "").ok();
     assert_eq!(one["state"], "unspent");
-    walk.get("/utxos/{tx_hash}/{output_index}", &[hash, "77"], "").refused(404);
-    walk.get("/utxos/{tx_hash}/{output_index}", &[hash, "4294967296"], "").refused(400);
+    let by_hash_sign = walk.get("/utxos/{outpoint}", &[&name.replace(':', "%23")], "").ok();
+    assert_eq!(by_hash_sign, one);
+    walk.get("/utxos/{outpoint}", &[&format!("{hash}:77")], "").refused(404);
+    walk.get("/utxos/{outpoint}", &[&format!("{hash}:4294967296")], "").refused(400);
     let tip = walk.get("/blocks/tip", &[], "").ok();
     assert_eq!((&tip["height"], &tip["confirmations"]), (&json!(113), &json!(1)));
     let same = walk.get("/blocks/{block}", &[tip["hash"].as_str().unwrap()], "").ok();
     assert_eq!(same["height"], 113);
-    let block = coin["block"].to_string();
+    let block = coin["height"].to_string();
     assert!(walk.get("/blocks/{block}", &[&block], "").ok()["spent"].as_u64().unwrap() > 0);
     walk.get("/blocks/{block}", &["9999"], "").refused(404);
     let blocks = walk.get("/blocks", &[], "?limit=60").ok();
@@ -126,13 +130,14 @@ fn chain(walk: &Walk) {
     assert_eq!(rest["next"], Value::Null);
     let delta = walk.get("/deltas/{height}", &[&block], "").ok();
     let created = delta["deltas"][0]["created"].as_array().unwrap();
-    assert!(created.iter().any(|made| made["tx_hash"] == hash));
+    assert!(created.iter().any(|made| made["txid"] == hash));
     walk.get("/deltas/{height}", &["9999"], "").refused(404);
-    let life = walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, &index], "").ok();
-    let kinds: Vec<_> = life["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
-    assert!(kinds.contains(&&json!("created")) && kinds.contains(&&json!("confirmed")), "{life}");
-    assert_eq!((&life["amount"], &life["wallets"]), (&json!("70000"), &json!(["alice"])));
-    walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, "99"], "").refused(404);
+    let timeline = walk.get("/coins/{outpoint}/timeline", &[name], "").ok();
+    let kinds: Vec<_> = timeline["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
+    let is_whole = kinds.contains(&&json!("created")) && kinds.contains(&&json!("confirmed"));
+    assert!(is_whole, "{timeline}");
+    assert_eq!((&timeline["value"], &timeline["wallets"]), (&json!("70000"), &json!(["alice"])));
+    walk.get("/coins/{outpoint}/timeline", &[&format!("{hash}:99")], "").refused(404);
     let kinds = |q: &str| -> Vec<String> {
         let found = walk.get("/search", &[], &format!("?q={q}")).ok();
         let found = found["matches"].as_array().unwrap().iter();
@@ -209,22 +214,20 @@ fn wallets(walk: &Walk) {
 
 fn reading(walk: &Walk) {
     let now = walk.get("/wallets/{wallet}/balance", &["alice"], "?minconf=1").ok();
-    assert_eq!(now["total_sats"], "145000");
+    assert_eq!(now["value"], "145000");
     let past = walk.get("/wallets/{wallet}/balance", &["alice"], "?as_of=100").ok();
-    assert_eq!(past, json!({ "height": 100, "sats": 0, "coins": 0 }));
+    assert_eq!(past, json!({ "height": 100, "value": "0", "coins": 0 }));
     walk.get("/wallets/{wallet}/balance", &["alice"], "?as_of=9999").refused(422);
     let coins = walk.get("/wallets/{wallet}/coins", &["alice"], "?limit=1").ok();
-    assert_eq!(coins["coins"][0]["sats"], 25_000);
+    assert_eq!(coins["coins"][0]["value"], "25000");
     let next = coins["next"].as_str().unwrap();
     let more = walk.get("/wallets/{wallet}/coins", &["alice"], &format!("?after={next}")).ok();
     assert_eq!(more["coins"].as_array().unwrap().len(), 2);
     let all = walk.get("/wallets/{wallet}/coins", &["alice"], "?all=true").ok();
     assert_eq!(all["coins"].as_array().unwrap().len(), 3);
-    let name = all["coins"][0]["coin"].as_str().unwrap();
-    let (hash, index) = name.split_once(':').unwrap();
-    let values = ["alice", hash, index];
-    let one = walk.get("/wallets/{wallet}/coins/{tx_hash}/{output_index}", &values, "").ok();
-    assert_eq!(one["coin"], *name);
+    let name = all["coins"][0]["outpoint"].as_str().unwrap();
+    let one = walk.get("/wallets/{wallet}/coins/{outpoint}", &["alice", name], "").ok();
+    assert_eq!(one["outpoint"], *name);
     let txs = walk.get("/wallets/{wallet}/txs", &["alice"], "?limit=2").ok();
     assert_eq!(txs["txs"].as_array().unwrap().len(), 2);
     let next = txs["next"].as_str().unwrap();
@@ -237,11 +240,11 @@ fn reading(walk: &Walk) {
     walk.get("/wallets/{wallet}/txs", &["alice"], "?from=0&after=1-1").refused(422);
     let txid = loose["txs"][0]["txid"].as_str().unwrap();
     let tx = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid], "").ok();
-    assert_eq!(tx["credit"], 25_000);
+    assert_eq!(tx["credit"], "25000");
     let journal = walk.get("/wallets/{wallet}/journal", &["alice"], "?limit=1").ok();
     assert_eq!(journal["lines"][0]["number"], 1);
     assert!(journal["next"].is_string());
-    let of = walk.get("/wallets/{wallet}/journal", &["alice"], &format!("?tx={txid}")).ok();
+    let of = walk.get("/wallets/{wallet}/journal", &["alice"], &format!("?txid={txid}")).ok();
     assert_eq!(of["lines"][0]["cause"], "mempool");
     let audit = walk.get("/wallets/{wallet}/audit", &["alice"], "").ok();
     assert_eq!(audit, json!({ "differences": [] }));
@@ -249,20 +252,21 @@ fn reading(walk: &Walk) {
 
 fn paying(walk: &Walk) {
     let coins = walk.get("/wallets/{wallet}/coins", &["alice"], "").ok();
-    let large = coins["coins"][2]["coin"].clone();
-    let held = walk.post("/wallets/{wallet}/leases", &["alice"], &json!({ "coins": [large] }));
+    let large = coins["coins"][2]["outpoint"].clone();
+    let held = walk.post("/wallets/{wallet}/leases", &["alice"], &json!({ "outpoints": [large] }));
     assert_eq!(held.status, 201);
     let lock = held.ok()["lock"].clone();
     let leases = walk.get("/wallets/{wallet}/leases", &["alice"], "").ok();
     assert_eq!(leases["leases"][0]["lock"], lock);
-    let again = json!({ "coins": [large] });
+    let again = json!({ "outpoints": [large] });
     walk.post("/wallets/{wallet}/leases", &["alice"], &again).refused(409);
-    let release = json!({ "coins": [large], "lock": lock });
+    let release = json!({ "outpoints": [large], "lock": lock });
     walk.post("/wallets/{wallet}/leases/release", &["alice"], &release).ok();
-    let look = json!({ "sats": 60_000, "dry_run": true });
+    let look = json!({ "value": "60000", "dry_run": true });
     let chosen = walk.post("/wallets/{wallet}/select", &["alice"], &look).ok();
-    assert_eq!((&chosen["coins"][0]["sats"], &chosen["lock"]), (&json!(70_000), &Value::Null));
-    let outputs = json!([{ "address": address(9), "sats": 30_000 }]);
+    let first = &chosen["coins"][0]["value"];
+    assert_eq!((first, &chosen["lock"]), (&json!("70000"), &Value::Null));
+    let outputs = json!([{ "address": address(9), "value": "30000" }]);
     let policy = json!({ "fee_rate": 2.5, "strategy": "largest" });
     let payment = json!({ "outputs": outputs, "policy": policy });
     let paid = walk.post("/wallets/{wallet}/pay", &["alice"], &payment);
@@ -274,7 +278,8 @@ fn paying(walk: &Walk) {
     let txid = done.ok()["txid"].clone();
     let sent = walk.post("/wallets/{wallet}/broadcast", &["alice"], &json!({ "txid": txid })).ok();
     assert_eq!((&sent["accepted"], &sent["status"]), (&json!(true), &json!("published")), "{sent}");
-    let bump = json!({ "txid": txid, "lock": paid["lock"], "policy": { "fee_rate": 10.0 } });
+    let lease = json!({ "lock": paid["lock"] });
+    let bump = json!({ "txid": txid, "lease": lease, "policy": { "fee_rate": 10.0 } });
     let bumped = walk.post("/wallets/{wallet}/bump", &["alice"], &bump);
     assert_eq!(bumped.status, 201, "{}", bumped.text);
     let bumped = bumped.ok();
@@ -285,14 +290,13 @@ fn paying(walk: &Walk) {
     let old = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid.as_str().unwrap()], "").ok();
     assert_eq!(old["status"], "replaced");
     // The coin's life shows both attempts to spend it.
-    let coin = paid["coins"][0]["coin"].as_str().unwrap();
-    let (hash, index) = coin.split_once(':').unwrap();
-    let life = walk.get("/coins/{tx_hash}/{output_index}/life", &[hash, index], "").ok();
-    let kinds: Vec<_> = life["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
+    let coin = paid["coins"][0]["outpoint"].as_str().unwrap();
+    let timeline = walk.get("/coins/{outpoint}/timeline", &[coin], "").ok();
+    let kinds: Vec<_> = timeline["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
     for kind in ["created", "confirmed", "spending", "replaced"] {
-        assert!(kinds.contains(&&json!(kind)), "{kind} is missing: {life}");
+        assert!(kinds.contains(&&json!(kind)), "{kind} is missing: {timeline}");
     }
-    assert_eq!(life["state"], "spent");
+    assert_eq!(timeline["state"], "spent");
     let raw = json!({ "how": "mempool", "raw": replaced["raw"] });
     walk.post("/wallets/{wallet}/record", &["alice"], &raw).ok();
     let wrong = json!({ "how": "sent", "raw": "00" });

@@ -67,9 +67,8 @@ pub(crate) fn funded() -> Folder {
 pub(crate) fn make_wallet(daemon: &Daemon, name: &str) {
     let body = json!({ "name": name, "descriptor": descriptor() });
     daemon.admin().post("/api/v1/wallets", &body).ok();
-    daemon.wait_for("the wallet sees its coins", |client| {
-        balance(client, name)["total_sats"] == "145000"
-    });
+    daemon
+        .wait_for("the wallet sees its coins", |client| balance(client, name)["value"] == "145000");
 }
 
 pub(crate) fn balance(client: &Client, wallet: &str) -> Value {

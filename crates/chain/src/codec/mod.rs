@@ -1,8 +1,8 @@
 //! Values on disk: one version byte, then canonical CBOR with the integer keys of the format.
 //!
 //! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map
-//! keys ascend, what is absent is left out. [`StrictDecoder`] refuses everything else, so that bytes which
-//! decode re-encode to themselves, and a digest over bytes is a digest over meaning.
+//! keys ascend, what is absent is left out. [`StrictDecoder`] refuses everything else, so bytes
+//! which decode re-encode to themselves, and a digest over bytes is a digest over meaning.
 
 mod delta;
 mod meta;

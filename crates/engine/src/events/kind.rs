@@ -1,6 +1,5 @@
-//! The words of the event log. Those of the wallet room are the causes of its journal.
-
-use unspent_model::wallet::CAUSES;
+//! The engine's own words of the event log, and those that rooms share. What else a room tells of,
+//! it names itself; a wallet's are the causes of its journal.
 
 /// The engine itself, as a room of events.
 pub const ENGINE: &str = "engine";
@@ -26,33 +25,3 @@ pub const BROADCAST_ACCEPTED: &str = "broadcast_accepted";
 pub const BROADCAST_REJECTED: &str = "broadcast_rejected";
 /// A job that somebody asked for has ended, or one failed.
 pub const JOB_DONE: &str = "job_done";
-
-/// Every word that isn't a cause of the wallet's journal.
-pub const KINDS: [&str; 11] = [
-    BLOCK_APPLIED,
-    REORGANISATION,
-    CATCHING_UP,
-    CAUGHT_UP,
-    ROOM_STOPPED,
-    ROOM_RESUMED,
-    SOURCE_LOST,
-    SOURCE_FOUND,
-    BROADCAST_ACCEPTED,
-    BROADCAST_REJECTED,
-    JOB_DONE,
-];
-
-/// What a word of a later release is read as.
-pub const UNKNOWN: &str = "unknown";
-
-/// The word as the program knows it.
-pub(crate) fn known_kind(text: &str) -> &'static str {
-    let causes = CAUSES.iter().map(|(_, name)| *name);
-    KINDS.into_iter().chain(causes).find(|kind| *kind == text).unwrap_or(UNKNOWN)
-}
-
-/// The room as the program knows it.
-pub(crate) fn known_room(text: &str) -> &'static str {
-    let rooms = crate::status::ROOMS.map(crate::status::RoomName::name);
-    rooms.into_iter().chain([ENGINE]).find(|room| *room == text).unwrap_or(UNKNOWN)
-}

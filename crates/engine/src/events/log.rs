@@ -13,11 +13,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 use unspent_sql::{Arg, Column, Door, Row, Set, SqlError, Tx};
 
-use super::{
-    Event, EventPage, LogError,
-    kind::{ENGINE, known_kind, known_room},
+use super::{Event, EventPage, LogError, kind::ENGINE};
+use crate::{
+    clock::{self, Time},
+    rooms::RoomName,
+    wakeup::Wakeup,
 };
-use crate::{clock, pulse::Pulse};
 
 /// Events on one page at most.
 pub const MAX_EVENTS: usize = 1_000;
@@ -27,6 +28,9 @@ const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
 const FIRST: &str = "SELECT MIN(id) AS id FROM events";
 const PAGE: &str = "SELECT id, at, room, kind, wallet, subject, body FROM events
     WHERE id > $1 ORDER BY id LIMIT $2";
+const MARK: &str = "SELECT mark FROM marks WHERE room = $1 AND subject = $2";
+const SET_MARK: &str = "INSERT INTO marks (room, subject, mark) VALUES ($1, $2, $3)
+    ON CONFLICT (room, subject) DO UPDATE SET mark = excluded.mark";
 const FORGET: &str = "DELETE FROM events WHERE id <= $1";
 const INSERT: Set = Set {
     sqlite: "INSERT INTO events (id, at, room, kind, wallet, subject, body)
@@ -38,12 +42,17 @@ const INSERT: Set = Set {
 
 /// An event before it has a number.
 #[derive(Debug, Clone)]
-pub(crate) struct NewEvent {
-    pub(crate) room: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) wallet: Option<String>,
-    pub(crate) subject: Option<String>,
-    pub(crate) body: Value,
+pub struct NewEvent {
+    /// The room that it happened in.
+    pub room: &'static str,
+    /// One word for what happened.
+    pub kind: &'static str,
+    /// The wallet's name, where it is about one.
+    pub wallet: Option<String>,
+    /// A transaction, coin or block, as people read it.
+    pub subject: Option<String>,
+    /// The rest.
+    pub body: Value,
 }
 
 impl NewEvent {
@@ -58,7 +67,7 @@ pub struct EventLog {
     door: Arc<Door>,
     kept: u64,
     last: AtomicU64,
-    arrived: Pulse,
+    arrived: Wakeup,
     newest: watch::Sender<u64>,
 }
 
@@ -74,7 +83,7 @@ impl EventLog {
             Ok(tx.one(LAST, &[])?.natural("last_event")?)
         })?;
         let (newest, _) = watch::channel(last);
-        Ok(Self { door, kept, last: AtomicU64::new(last), arrived: Pulse::default(), newest })
+        Ok(Self { door, kept, last: AtomicU64::new(last), arrived: Wakeup::default(), newest })
     }
 
     /// Events after the one numbered `id`.
@@ -131,12 +140,46 @@ impl EventLog {
     }
 
     /// Writes events of the engine itself.
-    pub(crate) fn tell(&self, events: Vec<NewEvent>) -> Result<(), LogError> {
-        self.tell_with(events, |_| Ok(()))
+    pub(crate) fn write(&self, events: Vec<NewEvent>) -> Result<(), LogError> {
+        self.write_with(events, |_| Ok(()))
     }
 
-    /// Writes events together with the mark of how far their room has been told.
-    pub(crate) fn tell_with(
+    /// Writes events of a room, together with the mark of how far they have come. A mark is a
+    /// number that grows; each room has as many as it has subjects.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`]; neither events nor mark are written then.
+    pub fn write_marked(
+        &self,
+        events: Vec<NewEvent>,
+        room: RoomName,
+        subject: &str,
+        mark: i64,
+    ) -> Result<(), LogError> {
+        let subject = subject.to_owned();
+        self.write_with(events, move |tx: &mut Tx<'_>| {
+            let args = [Arg::Text(room.name()), Arg::Text(&subject), Arg::Int(mark)];
+            tx.execute(SET_MARK, &args)?;
+            Ok(())
+        })
+    }
+
+    /// How far a room's events have come; 0 before the first.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] when the database can't be read.
+    pub fn mark(&self, room: RoomName, subject: &str) -> Result<i64, LogError> {
+        let subject = subject.to_owned();
+        self.door.read(move |tx| {
+            let row = tx.maybe(MARK, &[Arg::Text(room.name()), Arg::Text(&subject)])?;
+            Ok(row.map(|row| row.int("mark")).transpose()?.unwrap_or(0))
+        })
+    }
+
+    /// Writes events together with the mark of how far their room has come.
+    pub(crate) fn write_with(
         &self,
         events: Vec<NewEvent>,
         mark: impl Fn(&mut Tx<'_>) -> Result<(), LogError> + Send + 'static,
@@ -190,9 +233,9 @@ fn event(row: &Row) -> Result<Event, LogError> {
     let damaged = |_| SqlError::Damaged { what: "an event's body is no JSON".into() };
     Ok(Event {
         id: row.natural("id")?,
-        at: row.int("at")?,
-        room: known_room(&row.text("room")?),
-        kind: known_kind(&row.text("kind")?),
+        at: Time(row.int("at")?),
+        room: row.text("room")?,
+        kind: row.text("kind")?,
         wallet: row.opt_text("wallet")?,
         subject: row.opt_text("subject")?,
         body: serde_json::from_str(&body).map_err(damaged)?,

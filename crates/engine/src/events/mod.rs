@@ -4,47 +4,47 @@
 //! |---|---|
 //! | [`kind`] | the words |
 //! | `log` | the numbered rows and those who wait for them |
-//! | `teller` | the thread that compares what was told with where the rooms stand |
-//! | `chain`, `wallet` | that comparison, room by room |
+//! | `writer` | the thread that has the rooms write theirs |
 //!
 //! Invariant: ids grow by one, and an event of a room is written in the same transaction as the
-//! mark of how far that room has been told. So a crash neither loses an event nor doubles one.
-//! Events of the engine itself (a source lost, a job done) are told once, when they happen.
+//! mark of how far that room has come. So a crash neither loses an event nor doubles one.
+//! Events of the engine itself (a source lost, a job done) are written once, when they happen.
 
-mod chain;
 pub mod kind;
 mod log;
-mod teller;
-mod wallet;
+mod writer;
 
 use serde::Serialize;
 use unspent_sql::{Failure, OpenError, SqlError};
+use utoipa::ToSchema;
 
-pub(crate) use log::NewEvent;
-pub use log::{EventLog, MAX_EVENTS};
-pub(crate) use teller::Teller;
+pub use log::{EventLog, MAX_EVENTS, NewEvent};
+pub(crate) use writer::EventWriter;
+
+use crate::{clock::Time, road::Cause, rooms::RoomName};
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Event {
     /// Its number: dense and growing.
     pub id: u64,
-    /// When it was written down, in microseconds.
-    pub at: i64,
-    /// `chain`, `wallet` or `engine`.
-    pub room: &'static str,
-    /// One of the words of [`kind`].
-    pub kind: &'static str,
+    /// When it was written down.
+    pub at: Time,
+    /// The room that it happened in, or `engine`.
+    pub room: String,
+    /// One word for what happened: one of [`kind`], or of the room itself.
+    pub kind: String,
     /// The wallet's name, where it is about one.
     pub wallet: Option<String>,
     /// A transaction, coin or block, as people read it.
     pub subject: Option<String>,
     /// The rest.
+    #[schema(value_type = Object)]
     pub body: serde_json::Value,
 }
 
 /// Some events.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct EventPage {
     /// In order.
     pub events: Vec<Event>,
@@ -65,14 +65,23 @@ pub enum LogError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A room could not be read.
-    #[error("the chain room can't be read: {0}")]
-    Chain(#[from] unspent_chain::QueryError),
-    /// A room could not be read.
-    #[error("the wallet room can't be read: {0}")]
-    Wallet(#[from] unspent_wallet::WalletError),
+    #[error("the {room} room can't be read: {source}")]
+    Room {
+        /// Which.
+        room: RoomName,
+        /// What it said.
+        source: Cause,
+    },
     /// A key that can't be used.
     #[error("{0}; nothing was changed")]
     Argument(&'static str),
+}
+
+impl LogError {
+    /// A room could not be read.
+    pub fn room(room: RoomName, source: impl Into<Cause>) -> Self {
+        Self::Room { room, source: source.into() }
+    }
 }
 
 impl Failure for LogError {

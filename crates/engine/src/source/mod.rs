@@ -19,6 +19,8 @@ use std::{sync::Arc, time::Duration};
 use bitcoin::{Transaction, Txid};
 use unspent_model::{BlockHash, Network, Point};
 
+use crate::files::Place;
+
 /// A block as its source gives it.
 #[derive(Clone, Debug)]
 pub struct RawBlock {
@@ -28,6 +30,15 @@ pub struct RawBlock {
     pub parent: Option<BlockHash>,
     /// The block itself.
     pub bytes: Arc<[u8]>,
+    /// Where it lies, if in a file; for errors.
+    pub place: Option<Place>,
+}
+
+impl RawBlock {
+    /// A block that lies in no file.
+    pub fn new(point: Point, parent: Option<BlockHash>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self { point, parent, bytes: bytes.into(), place: None }
+    }
 }
 
 /// What leads from the reader's place towards the best chain.
@@ -57,6 +68,17 @@ pub trait Source: Send {
     ///
     /// [`SourceError`]; after one that can be tried again the caller intersects anew.
     fn next(&mut self, patience: Duration) -> Result<Step, SourceError>;
+
+    /// Goes on to the child of the place, which the caller has from elsewhere, without reading it.
+    /// `false` when it can't; the place stays then.
+    fn skip(&mut self, _child: Point) -> bool {
+        false
+    }
+
+    /// How many blocks certainly follow the place, where that is known and heights don't tell.
+    fn remaining(&self) -> Option<u64> {
+        None
+    }
 
     /// The best chain's tip as last heard of.
     fn tip(&self) -> Option<Point>;

@@ -13,13 +13,29 @@ pub const STORE_FILE: &str = "engine.db";
 /// The engine's schema.
 pub const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS engine; SET search_path TO engine",
-    migrations: &[Migration {
-        version: 1,
-        name: "events and requests",
-        sqlite: include_str!("sqlite_1.sql"),
-        postgres: include_str!("postgres_1.sql"),
-    }],
+    migrations: &[
+        Migration {
+            version: 1,
+            name: "events and requests",
+            sqlite: include_str!("sqlite_1.sql"),
+            postgres: include_str!("postgres_1.sql"),
+        },
+        Migration {
+            version: 2,
+            name: "how far any room's events have come",
+            sqlite: MARKS,
+            postgres: MARKS,
+        },
+    ],
 };
+
+/// The same on both databases.
+const MARKS: &str = "CREATE TABLE marks (
+    room TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    mark BIGINT NOT NULL,
+    PRIMARY KEY (room, subject)
+);";
 
 /// Opens the database in the data folder.
 pub(crate) fn open(folder: &Path) -> Result<Door, OpenError> {

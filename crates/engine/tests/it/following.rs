@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use unspent_engine::{RoomName, RoomState};
+use unspent_engine::{
+    RoomState,
+    rooms::{chain, wallet as wallet_room},
+};
 
 use crate::rig::{Rig, wait_for, wallet};
 
@@ -27,12 +30,12 @@ fn both_rooms_follow_from_the_first_block_and_through_reorganisations() {
         rig.settle();
         rig.sim.fork(depth).unwrap();
         rig.settle_and_check();
-        for room in [RoomName::Chain, RoomName::Wallet] {
+        for room in [chain::NAME, wallet_room::NAME] {
             let status = rig.status(room);
             assert_eq!(status.last_reorg.unwrap().depth, u64::from(depth), "{room:?}");
         }
     }
-    assert_eq!(rig.status(RoomName::Chain).reorgs, 7);
+    assert_eq!(rig.status(chain::NAME).reorgs, 7);
 }
 
 #[test]
@@ -63,7 +66,7 @@ fn a_wallet_created_later_is_scanned_apart() {
     rig.room().rewind(second, Some(50), 5).unwrap();
     busy(&rig, first);
     rig.settle_and_check();
-    wait_for("following", || rig.state(RoomName::Wallet) == RoomState::Following);
+    wait_for("following", || rig.state(wallet_room::NAME) == RoomState::Following);
 }
 
 /// A chain whose blocks come faster than the room would wait for news.
@@ -78,7 +81,7 @@ fn a_room_at_the_tip_follows_though_blocks_never_pause() {
             mined.mine(1).unwrap();
         }
     });
-    wait_for("the chain room to follow", || rig.state(RoomName::Chain) == RoomState::Following);
+    wait_for("the chain room to follow", || rig.state(chain::NAME) == RoomState::Following);
     stop.send(()).unwrap();
     mining.join().unwrap();
 }

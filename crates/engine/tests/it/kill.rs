@@ -1,6 +1,6 @@
 //! `kill -9` of a whole engine, at random, many times.
 //!
-//! A child process runs an engine on a simulated network that is kept in a folder, and lets a story
+//! A child process runs an engine on a simulated network that is kept in a folder, and lets a scenario
 //! happen. It is killed at random, also while it starts. Every few kills, and at the end, the folder
 //! is opened here: the rooms must agree with the simulator, with each other, and with the events.
 
@@ -11,10 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use unspent_engine::{Engine, source::sim::SimNetwork, story::Story};
+use unspent_engine::{
+    Engine,
+    rooms::{chain, wallet as wallet_room},
+    scenario::Scenario,
+    source::sim::SimNetwork,
+};
 use unspent_testkit::crash::{self, Note, Rng};
 
 use crate::{
+    example_room::CountingRoom,
+    plugged::{check_count_events, check_counts},
     rig::{PATIENCE, Rig, quick, wallet},
     telling::check_events,
 };
@@ -46,9 +53,11 @@ fn network(folder: &Path) -> SimNetwork {
 fn start(folder: &Path, sim: &SimNetwork) -> Engine {
     let mut config = quick(&folder.join("data"), Arc::new(sim.clone()));
     // A small window, so that pruning and the horizon are at work too.
-    let options = &mut config.chain.as_mut().unwrap().options;
+    let options = &mut config.room::<chain::ChainRoom>().unwrap().options;
     (options.rollback_window, options.prune_depth) = (30, 30);
     config.follow.bulk_threshold = 20;
+    // A room that knows nothing of kills comes through them as well.
+    config.rooms.push(Box::new(CountingRoom::new(&folder.join("data"))));
     Engine::start(config).unwrap()
 }
 
@@ -64,18 +73,18 @@ fn does_nothing_unless_another_test_started_it() {
         sim.mine_busy(BURST, 2).unwrap();
     }
     let engine = start(&folder, &sim);
-    let room = engine.wallets().unwrap();
+    let room = wallet_room::wallets(&engine).unwrap();
     wallet(&room, "alice", 1, 0);
     wallet(&room, "bob", 2, 0);
     if done > 300 {
         wallet(&room, "carol", 3, 50);
     }
-    let story = Story::new(engine, sim, seed()).with_deepest(8);
+    let scenario = Scenario::new(engine, sim, seed()).with_deepest(8);
     note.write(done, RUNNING).unwrap();
     // Nothing stays behind when the test itself is ended.
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
-        story.step().unwrap();
+        scenario.step().unwrap();
         done += 1;
         note.write(done, RUNNING).unwrap();
     }
@@ -89,6 +98,8 @@ fn check(folder: &Path) {
     rig.settle_and_check();
     rig.settle_mempool();
     check_events(&rig);
+    check_counts(&rig.sim, &rig.engine);
+    check_count_events(&rig.engine);
     rig.engine.shutdown();
 }
 

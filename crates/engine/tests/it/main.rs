@@ -5,6 +5,9 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     clippy::wildcard_enum_match_arm,
     clippy::print_stderr,
     clippy::print_stdout,
@@ -12,12 +15,15 @@
     missing_docs
 )]
 
+#[path = "../example_room/mod.rs"]
+mod example_room;
 mod faulty;
 mod following;
 mod kill;
 mod mempool;
 mod node;
 mod others;
+mod plugged;
 mod rig;
 mod running;
 mod stopping;

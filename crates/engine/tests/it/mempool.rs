@@ -2,7 +2,7 @@
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};
 use unspent_engine::{
-    BroadcastError, JobKind,
+    rooms::wallet::{self as wallet_room, BroadcastError},
     source::{Answer, Node},
 };
 use unspent_model::wallet::Status::{Failed, Pending, Published, Replaced};
@@ -97,12 +97,12 @@ fn own_payments_are_sent_and_the_answer_is_an_event() {
     let tx = spend(&rig, ours, coin, 500);
     record(&rig, ours, &tx);
     let txid = tx.compute_txid();
-    assert_eq!(rig.engine.broadcast(ours, txid).unwrap(), Answer::Accepted);
+    assert_eq!(wallet_room::broadcast(&rig.engine, ours, txid).unwrap(), Answer::Accepted);
     assert_eq!(rig.tx(ours, txid), Some((Published, None, false)));
     assert!(rig.sim.look(|sim| sim.mempool().get(&txid).is_some()));
     rig.sim.mine_mempool().unwrap();
     rig.settle_and_check();
-    let late = rig.engine.broadcast(ours, txid);
+    let late = wallet_room::broadcast(&rig.engine, ours, txid);
     assert!(matches!(late, Err(BroadcastError::NotLive("confirmed"))), "{late:?}");
     assert!(events(&rig, "broadcast_accepted") >= 1);
 }
@@ -113,12 +113,12 @@ fn a_refused_payment_stays_pending_and_the_refusal_is_told_once() {
     // The node has a rival that the wallets haven't heard of: it pays the network itself.
     let mut rival = spend(&rig, ours, coin, 9_000);
     rival.output[0].script_pubkey = unspent_sim::address_script(1);
-    rig.engine.run_job(JobKind::ReadMempool).unwrap();
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
     let tx = spend(&rig, ours, coin, 500);
     record(&rig, ours, &tx);
     let txid = tx.compute_txid();
     rig.sim.submit(&rival).unwrap();
-    match rig.engine.broadcast(ours, txid) {
+    match wallet_room::broadcast(&rig.engine, ours, txid) {
         Ok(Answer::Rejected { reason }) => assert!(reason.contains("fee"), "{reason}"),
         // The rival was read from the mempool first, and is what the node holds.
         Err(BroadcastError::NotLive(_)) => {}
@@ -126,7 +126,7 @@ fn a_refused_payment_stays_pending_and_the_refusal_is_told_once() {
     }
     rig.wait_tx(ours, rival.compute_txid(), (Published, None, false));
     rig.wait_tx(ours, txid, (Failed, None, false));
-    rig.engine.run_job(JobKind::Rebroadcast).unwrap();
+    rig.engine.run_job(wallet_room::REBROADCAST).unwrap();
     assert!(events(&rig, "broadcast_rejected") <= 2);
 }
 
@@ -135,7 +135,7 @@ fn pending_payments_are_sent_again_after_a_restart_before_the_mempool_is_read() 
     let (mut rig, ours, coin) = with_coin(24);
     let first = spend(&rig, ours, coin, 500);
     record(&rig, ours, &first);
-    rig.engine.broadcast(ours, first.compute_txid()).unwrap();
+    wallet_room::broadcast(&rig.engine, ours, first.compute_txid()).unwrap();
     rig.wait_tx(ours, first.compute_txid(), (Published, None, false));
     // A bump is made, and the process ends before it is sent.
     let bump = spend(&rig, ours, coin, 5_000);
@@ -158,12 +158,12 @@ fn reading_everything_again_does_not_let_an_older_rival_win() {
     let (rig, ours, coin) = with_coin(27);
     let first = spend(&rig, ours, coin, 500);
     record(&rig, ours, &first);
-    rig.engine.broadcast(ours, first.compute_txid()).unwrap();
+    wallet_room::broadcast(&rig.engine, ours, first.compute_txid()).unwrap();
     // From here on every reading knows the first one, and none is under way that doesn't.
-    rig.engine.run_job(JobKind::ReadMempool).unwrap();
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
     let bump = spend(&rig, ours, coin, 5_000);
     record(&rig, ours, &bump);
-    rig.engine.run_job(JobKind::ReadMempool).unwrap();
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
     assert_eq!(rig.tx(ours, bump.compute_txid()), Some((Published, None, false)));
     assert_eq!(rig.tx(ours, first.compute_txid()), Some((Replaced, None, false)));
 }
@@ -229,7 +229,7 @@ fn a_new_wallet_hears_of_what_already_waits() {
         .script(0)
         .unwrap();
     let txid = rig.sim.pay(&script, 9_000, 300).unwrap();
-    rig.engine.run_job(JobKind::ReadMempool).unwrap();
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
     let second = crate::rig::wallet(&rig.room(), "second", 2, 0);
     rig.wait_tx(second, txid, (Published, None, false));
 }

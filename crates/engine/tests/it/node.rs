@@ -7,6 +7,7 @@ use bitcoin::{Psbt, Txid, bip32::Xpriv, secp256k1::Secp256k1};
 use serde_json::json;
 use unspent_engine::{
     Engine, RoomName, RoomState,
+    rooms::{chain, wallet as wallet_room},
     source::{
         Answer,
         core::{Auth, CoreConfig, CoreNode},
@@ -52,7 +53,7 @@ impl Pair {
         node.mine(110);
         let folder = tempfile::tempdir().unwrap();
         let engine = Self::engine(&node, &folder);
-        let wallet = wallet(&engine.wallets().unwrap(), "ours", OURS, 0);
+        let wallet = wallet(&wallet_room::wallets(&engine).unwrap(), "ours", OURS, 0);
         let pair = Self { node, engine, folder, wallet };
         pair.settle();
         Some(pair)
@@ -70,7 +71,7 @@ impl Pair {
     }
 
     fn room(&self) -> Arc<Room> {
-        self.engine.wallets().unwrap()
+        wallet_room::wallets(&self.engine).unwrap()
     }
 
     fn state(&self, room: RoomName) -> RoomState {
@@ -85,11 +86,11 @@ impl Pair {
             let rooms = self.engine.status().rooms;
             rooms.iter().all(|status| {
                 status.state == RoomState::Following
-                    && status.tip.as_ref().is_some_and(|tip| tip.hash == best)
+                    && status.tip.as_ref().is_some_and(|tip| tip.block_hash == best)
             })
         });
         let theirs = self.node.call("gettxoutsetinfo", json!([]));
-        let digest = self.engine.chain().unwrap().digest().unwrap();
+        let digest = chain::reader(&self.engine).unwrap().digest().unwrap();
         assert_eq!(Some(digest.coins), theirs["txouts"].as_u64());
         let total = (theirs["total_amount"].as_f64().unwrap() * 1e8).round();
         assert_eq!(u64::try_from(digest.value).unwrap(), total as u64);
@@ -127,7 +128,10 @@ impl Pair {
         let done = self.room().finalize(self.wallet, signed, Some(lock), false, now());
         let (txid, _) = done.unwrap();
         // The engine's own rounds may have sent it already; the node then says that it has it.
-        assert_eq!(self.engine.broadcast(self.wallet, txid).unwrap(), Answer::Accepted);
+        assert_eq!(
+            wallet_room::broadcast(&self.engine, self.wallet, txid).unwrap(),
+            Answer::Accepted
+        );
         self.wait_tx(txid, (Status::Published, false));
         txid
     }
@@ -216,7 +220,7 @@ fn node_and_daemon_may_be_restarted_in_the_middle() {
     let waiting = pair.pay(&pair.node.new_address(), 100_000);
     pair.node.stop();
     wait_for("the rooms to wait for the node", || {
-        [RoomName::Chain, RoomName::Wallet]
+        [chain::NAME, wallet_room::NAME]
             .iter()
             .all(|room| matches!(pair.state(*room), RoomState::Waiting { .. }))
     });

@@ -10,9 +10,10 @@ use std::{
 
 use unspent_chain::{ChainIndex, Options, prepare};
 use unspent_engine::{
-    Config, Engine, RoomName, RoomState, StartError,
+    Config, Engine, RoomState, StartError,
+    rooms::{chain, wallet as wallet_room},
+    scenario::Scenario,
     source::{Node, Origin, RawBlock, Source, SourceError, Step},
-    story::Story,
 };
 use unspent_model::{Network, Point};
 use unspent_networks::{cardano::framing::split_cbor_items, decode_block};
@@ -26,12 +27,14 @@ use crate::{
 #[test]
 fn wallets_on_postgresql_follow_too() {
     let Some(url) = postgres::database() else { return };
-    let rig = Rig::with(50, |config| config.wallet.as_mut().unwrap().url = url.parse().unwrap());
+    let rig = Rig::with(50, |config| {
+        config.room::<wallet_room::WalletRoom>().unwrap().url = url.parse().unwrap()
+    });
     rig.wallet("ours", 1);
     rig.sim.mine(110).unwrap();
-    let story = Story::new(rig.engine.clone(), rig.sim.clone(), 50);
+    let scenario = Scenario::new(rig.engine.clone(), rig.sim.clone(), 50);
     for round in 0..60 {
-        story.step().unwrap();
+        scenario.step().unwrap();
         if round == 30 {
             // The server goes away for a moment; nothing is lost.
             rig.settle();
@@ -48,9 +51,9 @@ fn a_restored_folder_catches_up_and_every_unconfirmed_payment_is_judged_again() 
     rig.wallet("alice", 1);
     rig.wallet("bob", 2);
     let tell = |rig: &Rig, steps: u32| {
-        let story = Story::new(rig.engine.clone(), rig.sim.clone(), 51);
+        let scenario = Scenario::new(rig.engine.clone(), rig.sim.clone(), 51);
         for _ in 0..steps {
-            story.step().unwrap();
+            scenario.step().unwrap();
         }
     };
     tell(&rig, 80);
@@ -139,7 +142,7 @@ fn real_cardano_blocks_are_followed_back_and_forth() {
     let network = Network::CardanoPreview;
     let raw = |item: &[u8]| {
         let header = decode_block(network, item, None).unwrap().header;
-        RawBlock { point: header.point, parent: Some(header.parent), bytes: item.into() }
+        RawBlock::new(header.point, Some(header.parent), item)
     };
     let blocks: Vec<RawBlock> = split_cbor_items(&bytes).map(|item| raw(item.unwrap())).collect();
     assert!(blocks.len() > 200);
@@ -159,8 +162,8 @@ fn real_cardano_blocks_are_followed_back_and_forth() {
     for shown in [blocks_at_start(), origin.blocks.len(), 150, origin.blocks.len(), 1] {
         origin.shown.store(shown, Ordering::SeqCst);
         let tip = origin.blocks[shown - 1].point;
-        wait_for("the tip", || engine.chain().unwrap().tip().unwrap() == Some(tip));
-        assert_eq!(engine.chain().unwrap().digest().unwrap(), digest_of(shown));
+        wait_for("the tip", || chain::reader(&engine).unwrap().tip().unwrap() == Some(tip));
+        assert_eq!(chain::reader(&engine).unwrap().digest().unwrap(), digest_of(shown));
     }
     wait_for("both rollbacks to be noted", || engine.status().rooms[0].reorgs == 2);
     let last = engine.status().rooms[0].last_reorg.clone().unwrap();
@@ -177,13 +180,10 @@ fn wallets_on_cardano_and_a_source_of_another_network_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Blocks { blocks: Arc::default(), shown: Arc::default() };
     let mut config = Config::new(folder.path().to_owned(), Arc::new(origin));
-    assert!(config.wallet.is_none());
-    config.wallet = Some(unspent_engine::config::WalletRoom {
-        url: unspent_sql::Url::Sqlite(folder.path().join("wallet.db")),
-        options: unspent_sql::Options::default(),
-    });
-    assert!(matches!(Engine::start(config.clone()), Err(StartError::NoWallets(_))));
-    config.wallet = None;
+    assert!(config.room::<wallet_room::WalletRoom>().is_none());
+    config.rooms.push(Box::new(wallet_room::WalletRoom::new(folder.path())));
+    assert!(matches!(Engine::start(config.clone()), Err(StartError::Unsupported { .. })));
+    config.without(wallet_room::NAME);
     config.network = Network::Bitcoin;
     assert!(matches!(Engine::start(config), Err(StartError::Network { .. })));
 }
@@ -202,9 +202,9 @@ fn a_monitor_sees_what_the_engine_does() {
     rig.settle();
     rig.sim.fork(2).unwrap();
     rig.settle();
-    rig.engine.run_job(unspent_engine::JobKind::Measure).unwrap();
-    rig.engine.run_job(unspent_engine::JobKind::ReadMempool).unwrap();
-    assert_eq!(rig.status(RoomName::Chain).lag, Some(0));
+    rig.engine.run_job(unspent_engine::jobs::MEASURE).unwrap();
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
+    assert_eq!(rig.status(chain::NAME).lag, Some(0));
     let seen = snapshots.snapshot().into_vec();
     let names: Vec<String> = seen.iter().map(|(key, ..)| key.key().name().to_owned()).collect();
     for name in [

@@ -16,6 +16,7 @@ use bitcoin::{
 use unspent_chain::{CoinState, Reader};
 use unspent_engine::{
     Config, Engine, RoomName, RoomState, RoomStatus,
+    rooms::{chain, wallet as wallet_room},
     source::{Origin, sim::SimNetwork},
 };
 use unspent_model::{Outpoint, TxId, wallet::Status};
@@ -52,11 +53,13 @@ pub fn quick(folder: &Path, origin: Arc<dyn Origin>) -> Config {
     let mut config = Config::new(folder.to_owned(), origin);
     config.follow.poll = Duration::from_millis(20);
     config.follow.retry = Duration::from_millis(20);
-    config.jobs.mempool_every = Duration::from_millis(40);
-    config.jobs.rebroadcast_every = Duration::from_millis(200);
-    config.jobs.purge_leases_every = Duration::from_millis(100);
-    config.jobs.prune_every = Duration::from_millis(200);
-    let chain = config.chain.as_mut().unwrap();
+    if let Some(room) = config.room::<wallet_room::WalletRoom>() {
+        room.mempool_every = Duration::from_millis(40);
+        room.rebroadcast_every = Duration::from_millis(200);
+        room.purge_leases_every = Duration::from_millis(100);
+    }
+    let chain = config.room::<chain::ChainRoom>().unwrap();
+    chain.prune_every = Duration::from_millis(200);
     chain.options.block_cache = 4 << 20;
     chain.options.write_buffer = 1 << 20;
     config
@@ -101,7 +104,7 @@ impl Rig {
     }
 
     pub fn room(&self) -> Arc<Room> {
-        self.engine.wallets().unwrap()
+        wallet_room::wallets(&self.engine).unwrap()
     }
 
     pub fn wallet(&self, name: &str, seed: u8) -> WalletId {
@@ -121,17 +124,18 @@ impl Rig {
         let tip = || self.sim.look(|sim| sim.tip()).to_string();
         wait_for(&format!("{room:?} at the tip"), || {
             let status = self.status(room);
-            status.state == RoomState::Following && status.tip.is_some_and(|at| at.hash == tip())
+            status.state == RoomState::Following
+                && status.tip.is_some_and(|at| at.block_hash == tip())
         });
     }
 
     /// Waits until both rooms are at the tip and every wallet is with them.
     pub fn settle(&self) {
-        self.settle_room(RoomName::Chain);
+        self.settle_room(chain::NAME);
         if self.room().wallets(None).unwrap().is_empty() {
             return;
         }
-        self.settle_room(RoomName::Wallet);
+        self.settle_room(wallet_room::NAME);
         wait_for("all wallets at the tip", || {
             let tip = self.room().tip().unwrap();
             self.room().wallets(None).unwrap().iter().all(|wallet| wallet.scanned == tip)
@@ -140,7 +144,7 @@ impl Rig {
 
     /// Both rooms agree with the simulator.
     pub fn check(&self) {
-        check_chain(&self.sim, &self.engine.chain().unwrap());
+        check_chain(&self.sim, &chain::reader(&self.engine).unwrap());
         for wallet in self.room().wallets(None).unwrap() {
             check_wallet(&self.sim, &self.room(), wallet.id);
         }

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use unspent_engine::{Begun, JobKind, RoomName, RoomState};
+use unspent_engine::{
+    Begun, RoomState,
+    rooms::{chain, wallet as wallet_room},
+};
 use unspent_model::wallet::LockId;
 use unspent_wallet::lease::LeaseTerms;
 
@@ -12,7 +15,7 @@ use crate::rig::{Rig, wait_for};
 fn an_engine_started_late_catches_up_in_bulk() {
     let rig = Rig::start(10);
     let ours = rig.wallet("ours", 1);
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
     rig.engine.shutdown();
     rig.sim.mine(150).unwrap();
     let script = unspent_wallet::descriptor::Keychain::parse(
@@ -45,16 +48,16 @@ fn an_engine_started_late_catches_up_in_bulk() {
 
 #[test]
 fn a_room_that_is_off_stays_off() {
-    let rig = Rig::with(11, |config| config.chain = None);
-    assert_eq!(rig.state(RoomName::Chain), RoomState::Off);
-    assert!(rig.engine.chain().is_none());
+    let rig = Rig::with(11, |config| config.without(chain::NAME));
+    assert_eq!(rig.state(chain::NAME), RoomState::Off);
+    assert!(chain::reader(&rig.engine).is_none());
     let ours = rig.wallet("ours", 1);
     rig.sim.mine(130).unwrap();
     rig.sim.pay(&rig.script(ours, 0), 5_000, 300).unwrap();
     rig.sim.mine_mempool().unwrap();
-    rig.settle_room(RoomName::Wallet);
+    rig.settle_room(wallet_room::NAME);
     crate::rig::check_wallet(&rig.sim, &rig.room(), ours);
-    assert!(rig.engine.run_job(JobKind::PruneChain).is_err());
+    assert!(rig.engine.run_job(chain::PRUNE).is_err());
     let late = crate::rig::wallet(&rig.room(), "late", 2, 60);
     wait_for("the late wallet", || {
         let wallets = rig.room().wallets(None).unwrap();
@@ -62,18 +65,19 @@ fn a_room_that_is_off_stays_off() {
     });
     drop(rig);
 
-    let rig = Rig::with(12, |config| config.wallet = None);
+    let rig = Rig::with(12, |config| config.without(wallet_room::NAME));
     rig.sim.mine(5).unwrap();
-    rig.settle_room(RoomName::Chain);
-    assert!(rig.engine.wallets().is_none());
-    assert!(rig.engine.run_job(JobKind::ReadMempool).is_err());
+    rig.settle_room(chain::NAME);
+    assert!(wallet_room::wallets(&rig.engine).is_none());
+    assert!(rig.engine.run_job(wallet_room::READ_MEMPOOL).is_err());
 }
 
 #[test]
 fn jobs_run_by_themselves_and_when_asked() {
     let rig = Rig::with(13, |config| {
-        config.jobs.purge_leases_every = Duration::from_secs(3_600);
-        let options = &mut config.chain.as_mut().unwrap().options;
+        config.room::<wallet_room::WalletRoom>().unwrap().purge_leases_every =
+            Duration::from_secs(3_600);
+        let options = &mut config.room::<chain::ChainRoom>().unwrap().options;
         (options.rollback_window, options.prune_depth) = (5, 5);
     });
     let ours = rig.wallet("ours", 1);
@@ -88,9 +92,14 @@ fn jobs_run_by_themselves_and_when_asked() {
     rig.room().lease(ours, &[coin], terms, 1_000).unwrap();
     let expired = || rig.room().metrics(unspent_engine::clock::now()).unwrap().expired_leases;
     assert_eq!(expired(), 1);
-    rig.engine.run_job(JobKind::PurgeLeases).unwrap();
+    rig.engine.run_job(wallet_room::PURGE_LEASES).unwrap();
     assert_eq!(expired(), 0);
-    for job in [JobKind::PruneChain, JobKind::ReadMempool, JobKind::Rebroadcast, JobKind::Measure] {
+    for job in [
+        chain::PRUNE,
+        wallet_room::READ_MEMPOOL,
+        wallet_room::REBROADCAST,
+        unspent_engine::jobs::MEASURE,
+    ] {
         rig.engine.run_job(job).unwrap();
     }
     let status = rig.engine.status();
@@ -133,11 +142,11 @@ fn a_request_is_answered_once_and_remembered() {
 fn dropping_the_last_handle_ends_the_engine() {
     let rig = Rig::start(15);
     rig.sim.mine(4).unwrap();
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
     let Rig { sim, engine, folder } = rig;
     let clone = engine.clone();
     drop(engine);
-    assert!(clone.chain().is_some(), "a clone keeps it running");
+    assert!(chain::reader(&clone).is_some(), "a clone keeps it running");
     drop(clone);
     let config = crate::rig::quick(folder.path(), Arc::new(sim));
     unspent_engine::Engine::start(config).unwrap().shutdown();

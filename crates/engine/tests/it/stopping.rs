@@ -7,6 +7,7 @@ use std::{
 
 use unspent_engine::{
     Engine, ResumeError, RoomName, RoomState, StartError,
+    rooms::{chain, wallet as wallet_room},
     source::{Origin, sim::SimNetwork},
 };
 
@@ -27,7 +28,7 @@ fn stopped(rig: &Rig, room: RoomName) -> (String, String) {
 fn every_depth_up_to_the_window_is_followed_and_one_more_stops_the_chain_room_alone() {
     const WINDOW: u32 = 12;
     let rig = Rig::with(3, |config| {
-        let options = &mut config.chain.as_mut().unwrap().options;
+        let options = &mut config.room::<chain::ChainRoom>().unwrap().options;
         (options.rollback_window, options.prune_depth) = (WINDOW.into(), WINDOW.into());
     });
     let ours = rig.wallet("ours", 1);
@@ -38,29 +39,29 @@ fn every_depth_up_to_the_window_is_followed_and_one_more_stops_the_chain_room_al
         rig.settle();
         rig.sim.fork(depth).unwrap();
         rig.settle_and_check();
-        assert_eq!(rig.status(RoomName::Chain).last_reorg.unwrap().depth, u64::from(depth));
+        assert_eq!(rig.status(chain::NAME).last_reorg.unwrap().depth, u64::from(depth));
     }
-    let before = rig.status(RoomName::Chain).tip;
+    let before = rig.status(chain::NAME).tip;
     rig.sim.fork(WINDOW + 1).unwrap();
-    let (reason, remedy) = stopped(&rig, RoomName::Chain);
+    let (reason, remedy) = stopped(&rig, chain::NAME);
     assert!(reason.contains("13 blocks"), "the depth is named: {reason}");
     assert!(remedy.contains("rollback window of at least 13"), "{remedy}");
     // The wallet room goes on, and questions to the stopped one are still answered.
     rig.sim.pay(&rig.script(ours, 1), 30_000, 300).unwrap();
     rig.sim.mine_busy(3, 2).unwrap();
-    rig.settle_room(RoomName::Wallet);
+    rig.settle_room(wallet_room::NAME);
     crate::rig::check_wallet(&rig.sim, &rig.room(), ours);
-    assert_eq!(rig.status(RoomName::Chain).tip, before, "nothing is written after the error");
-    assert!(rig.engine.chain().unwrap().tip().unwrap().is_some());
-    assert!(rig.engine.run_job(unspent_engine::JobKind::PruneChain).is_err());
+    assert_eq!(rig.status(chain::NAME).tip, before, "nothing is written after the error");
+    assert!(chain::reader(&rig.engine).unwrap().tip().unwrap().is_some());
+    assert!(rig.engine.run_job(chain::PRUNE).is_err());
     // Resuming without having mended anything stops it again.
-    rig.engine.resume(RoomName::Chain).unwrap();
+    rig.engine.resume(chain::NAME).unwrap();
     let stops = || {
         let page = rig.engine.events().after(0, 1_000).unwrap();
         page.events.iter().filter(|event| event.kind == "room_stopped").count()
     };
     wait_for("a second stop", || stops() == 2);
-    assert!(matches!(rig.engine.resume(RoomName::Wallet), Err(ResumeError::Running(_))));
+    assert!(matches!(rig.engine.resume(wallet_room::NAME), Err(ResumeError::Running(_))));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn a_source_that_drops_out_is_waited_for() {
     rig.sim.mine(105).unwrap();
     rig.settle();
     faulty.faults.is_down.store(true, Ordering::SeqCst);
-    for room in [RoomName::Chain, RoomName::Wallet] {
+    for room in [chain::NAME, wallet_room::NAME] {
         wait_for("waiting", || matches!(rig.state(room), RoomState::Waiting { .. }));
     }
     let status = rig.engine.status();
@@ -101,20 +102,20 @@ fn a_pruned_source_stops_the_rooms_and_names_the_height() {
     let faulty = Faulty::new(&sim);
     faulty.faults.pruned_to.store(40, Ordering::SeqCst);
     let rig = Rig::on(sim, Arc::new(faulty.clone()), |_| ());
-    let (reason, remedy) = stopped(&rig, RoomName::Chain);
+    let (reason, remedy) = stopped(&rig, chain::NAME);
     assert!(reason.contains("no longer has block 1;"), "{reason}");
     assert!(remedy.contains("block 1"), "{remedy}");
     // A wallet born above what is pruned does well; one born below stops its room.
     let young = crate::rig::wallet(&rig.room(), "young", 1, 100);
-    rig.settle_room(RoomName::Wallet);
+    rig.settle_room(wallet_room::NAME);
     assert_eq!(rig.room().wallets(None).unwrap()[0].scanned, rig.room().tip().unwrap());
     crate::rig::wallet(&rig.room(), "old", 2, 20);
-    let (reason, _) = stopped(&rig, RoomName::Wallet);
+    let (reason, _) = stopped(&rig, wallet_room::NAME);
     assert!(reason.contains("no longer has block"), "{reason}");
     // With another node both go on.
     faulty.faults.pruned_to.store(0, Ordering::SeqCst);
-    rig.engine.resume(RoomName::Chain).unwrap();
-    rig.engine.resume(RoomName::Wallet).unwrap();
+    rig.engine.resume(chain::NAME).unwrap();
+    rig.engine.resume(wallet_room::NAME).unwrap();
     rig.sim.pay(&rig.script(young, 0), 20_000, 300).unwrap();
     rig.sim.mine_busy(2, 2).unwrap();
     rig.settle_and_check();
@@ -128,14 +129,14 @@ fn damaged_blocks_are_refused_and_after_some_attempts_the_rooms_stop() {
     faulty.faults.damaged_from.store(10, Ordering::SeqCst);
     let rig = Rig::on(sim, Arc::new(faulty.clone()), |_| ());
     rig.wallet("ours", 1);
-    for room in [RoomName::Chain, RoomName::Wallet] {
+    for room in [chain::NAME, wallet_room::NAME] {
         let (reason, _) = stopped(&rig, room);
         assert!(reason.contains("height 10"), "{reason}");
         assert_eq!(rig.status(room).tip.unwrap().height, 9);
     }
     faulty.faults.damaged_from.store(0, Ordering::SeqCst);
-    rig.engine.resume(RoomName::Chain).unwrap();
-    rig.engine.resume(RoomName::Wallet).unwrap();
+    rig.engine.resume(chain::NAME).unwrap();
+    rig.engine.resume(wallet_room::NAME).unwrap();
     rig.settle_and_check();
 }
 
@@ -159,18 +160,18 @@ fn a_wallet_room_that_fails_stops_and_the_chain_goes_on() {
     .unwrap();
     rig.sim.pay(&rig.script(ours, 0), 20_000, 300).unwrap();
     rig.sim.mine_mempool().unwrap();
-    let (reason, remedy) = stopped(&rig, RoomName::Wallet);
+    let (reason, remedy) = stopped(&rig, wallet_room::NAME);
     assert!(!reason.is_empty() && !remedy.is_empty());
     rig.sim.mine_busy(5, 3).unwrap();
-    rig.settle_room(RoomName::Chain);
-    crate::rig::check_chain(&rig.sim, &rig.engine.chain().unwrap());
+    rig.settle_room(chain::NAME);
+    crate::rig::check_chain(&rig.sim, &chain::reader(&rig.engine).unwrap());
     let tip = rig.room().tip().unwrap();
     assert!(tip.unwrap().0 < rig.sim.height(), "the stopped room stays where it was");
     door.write(|tx| -> Result<(), unspent_sql::SqlError> {
         tx.script("ALTER TABLE lost_utxos RENAME TO utxos")
     })
     .unwrap();
-    rig.engine.resume(RoomName::Wallet).unwrap();
+    rig.engine.resume(wallet_room::NAME).unwrap();
     rig.settle_and_check();
 }
 
@@ -178,7 +179,7 @@ fn a_wallet_room_that_fails_stops_and_the_chain_goes_on() {
 fn a_second_engine_is_refused_by_name_and_shutdown_frees_the_folder() {
     let mut rig = Rig::start(8);
     rig.sim.mine(3).unwrap();
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
     let config = || quick(rig.folder.path(), Arc::new(rig.sim.clone()) as Arc<dyn Origin>);
     let Err(StartError::Running { holder, .. }) = Engine::start(config()) else {
         panic!("two engines on one folder");
@@ -186,9 +187,9 @@ fn a_second_engine_is_refused_by_name_and_shutdown_frees_the_folder() {
     assert_eq!(holder, format!("process {}", std::process::id()));
     rig.engine.shutdown();
     rig.engine.shutdown();
-    assert!(rig.engine.chain().is_none());
+    assert!(chain::reader(&rig.engine).is_none());
     rig.restart();
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
 }
 
 #[test]
@@ -196,9 +197,9 @@ fn a_start_that_fails_leaves_the_folder_free() {
     let folder = tempfile::tempdir().unwrap();
     let sim = SimNetwork::in_memory(9);
     let mut config = quick(folder.path(), Arc::new(sim.clone()));
-    config.wallet.as_mut().unwrap().url =
+    config.room::<wallet_room::WalletRoom>().unwrap().url =
         unspent_sql::Url::Sqlite(folder.path().join("no/such/folder/wallet.db"));
-    assert!(matches!(Engine::start(config), Err(StartError::Wallet(_))));
+    assert!(matches!(Engine::start(config), Err(StartError::Room { .. })));
     let engine = Engine::start(quick(folder.path(), Arc::new(sim))).unwrap();
     engine.shutdown();
 }
@@ -219,11 +220,11 @@ fn a_source_that_is_merely_behind_is_waited_for() {
     );
     rig.sim = young;
     rig.restart();
-    for room in [RoomName::Chain, RoomName::Wallet] {
+    for room in [chain::NAME, wallet_room::NAME] {
         wait_for("waiting", || matches!(rig.state(room), RoomState::Waiting { .. }));
         assert_eq!(rig.status(room).tip.unwrap().height, 60, "nothing is undone");
     }
     rig.sim.mine(40).unwrap();
     rig.settle_and_check();
-    assert_eq!(rig.status(RoomName::Chain).reorgs, 0);
+    assert_eq!(rig.status(chain::NAME).reorgs, 0);
 }

@@ -1,8 +1,8 @@
-//! Events: none lost, none doubled, and their story is the rooms' own.
+//! Events: none lost, none doubled, and what they tell is the rooms' own.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use unspent_engine::{Event, RoomName, story::Story};
+use unspent_engine::{Event, rooms::chain, scenario::Scenario};
 
 use crate::rig::{Rig, wait_for};
 
@@ -28,7 +28,7 @@ pub fn replay_chain(events: &[Event]) -> Option<(u64, String)> {
     let mut chain: BTreeMap<u64, String> = BTreeMap::new();
     for event in events.iter().filter(|event| event.room == "chain") {
         let subject = event.subject.clone().unwrap();
-        match event.kind {
+        match event.kind.as_str() {
             "block_applied" => {
                 let height = event.body["height"].as_u64().unwrap();
                 let next = chain.keys().next_back().map_or(0, |last| last + 1);
@@ -45,7 +45,7 @@ pub fn replay_chain(events: &[Event]) -> Option<(u64, String)> {
                 assert_eq!(event.body["depth"].as_u64().unwrap(), at - to);
                 chain.retain(|height, _| *height <= to);
                 // After a jump the block itself may not have been told one by one.
-                let hash = event.body["to"]["hash"].as_str().unwrap().to_owned();
+                let hash = event.body["to"]["block_hash"].as_str().unwrap().to_owned();
                 assert_eq!(*chain.entry(to).or_insert(hash.clone()), hash);
             }
             other => panic!("{other}"),
@@ -113,11 +113,11 @@ fn events_over_restarts_are_neither_lost_nor_doubled() {
     rig.wallet("alice", 1);
     rig.wallet("bob", 2);
     for round in 0..6 {
-        let story = Story::new(rig.engine.clone(), rig.sim.clone(), 30);
+        let scenario = Scenario::new(rig.engine.clone(), rig.sim.clone(), 30);
         for _ in 0..25 {
-            story.step().unwrap();
+            scenario.step().unwrap();
         }
-        drop(story);
+        drop(scenario);
         if round % 2 == 0 {
             rig.settle();
         }
@@ -133,12 +133,12 @@ fn events_over_restarts_are_neither_lost_nor_doubled() {
 fn a_reorganisation_while_the_engine_is_away_is_told_exactly() {
     let mut rig = Rig::start(31);
     rig.sim.mine(30).unwrap();
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
     wait_for("all told", || replay_chain(&all_events(&rig)).is_some_and(|(at, _)| at == 30));
     rig.engine.shutdown();
     rig.sim.fork(4).unwrap();
     rig.restart();
-    rig.settle_room(RoomName::Chain);
+    rig.settle_room(chain::NAME);
     let tip = rig.sim.look(|sim| (u64::from(sim.height()), sim.tip().to_string()));
     wait_for("all told", || replay_chain(&all_events(&rig)) == Some(tip.clone()));
     let events = all_events(&rig);
@@ -157,7 +157,7 @@ fn listeners_are_woken_and_old_events_are_forgotten() {
     assert!(rig.engine.events().wait(5, Duration::from_secs(20)), "five blocks and genesis");
     for _ in 0..20 {
         rig.sim.mine(1).unwrap();
-        rig.settle_room(RoomName::Chain);
+        rig.settle_room(chain::NAME);
     }
     wait_for("26 events", || rig.engine.events().last_id() >= 26);
     let page = rig.engine.events().after(0, 1_000).unwrap();

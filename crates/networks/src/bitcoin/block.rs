@@ -11,10 +11,10 @@
 //! `consensus/merkle.cpp`.
 //!
 //! An id leaves the witness out ([BIP 141]), which in the bytes stands between the outputs and the
-//! lock time ([BIP 144]). So the root says nothing about witnesses, and nothing here relies on them.
+//! lock time ([BIP 144]). So the root says nothing about witnesses, and nothing here needs them.
 //!
 //! Invariant: the transactions are those that the header commits to, the first and no other is a
-//! coinbase, and the ids are theirs. Proof of work isn't checked, so that generated chains work too.
+//! coinbase, and the ids are theirs. Proof of work isn't checked: generated chains work too.
 //!
 //! [CVE-2012-2459]: https://bitcointalk.org/?topic=102395
 //! [BIP 141]: https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki#transaction-id

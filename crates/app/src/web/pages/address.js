@@ -9,12 +9,12 @@ import { pagedTable } from "../parts/list.js";
 import { waiting } from "../parts/notes.js";
 
 const COLUMNS = [
-  { title: "Coin", cell: (coin) => h("a", { class: "mono nowrap", title: coin.txid,
-    href: to.coin(coin.txid, coin.index) }, `${shortHash(coin.txid)}:${coin.index}`) },
+  { title: "Coin", cell: (coin) => h("a", { class: "mono nowrap", title: coin.outpoint,
+    href: to.coin(coin.outpoint) }, `${shortHash(coin.txid)}:${coin.vout}`) },
   { title: "Block", class: "right", cell: (coin) =>
     h("a", { href: to.block(coin.block ?? coin.height) }, count(coin.height)) },
   { title: "Since", cell: (coin) => h("span", { class: "soft" }, dateTime(coin.time)) },
-  { title: "Amount", class: "right", cell: (coin) => amount(coin.amount) },
+  { title: "Value", class: "right", cell: (coin) => amount(coin.value) },
 ];
 
 export async function showAddress(place, { address }, context) {
@@ -24,7 +24,7 @@ export async function showAddress(place, { address }, context) {
   context.title(`Address ${shortHash(address, 6)}`);
   const list = h("div", {});
   show(place,
-    head("Address", amount(balance.amount), address,
+    head("Address", amount(balance.value), address,
       facts([
         ["Unspent coins", count(balance.coins)],
         ["As of block", balance.at && h("span", {}, h("a", { href: to.block(balance.at.hash) },

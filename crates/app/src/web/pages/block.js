@@ -11,10 +11,10 @@ import { empty, waiting } from "../parts/notes.js";
 
 const SHOWN = 100;
 
-const COIN = { title: "Coin", cell: (coin) => h("a", { class: "mono nowrap", title: coin.txid,
-  href: to.coin(coin.txid, coin.index) }, `${shortHash(coin.txid)}:${coin.index}`) };
-const AMOUNT = { title: "Amount", class: "right", cell: (coin) =>
-  (coin.amount === null ? h("span", { class: "faint" }, "–") : amount(coin.amount)) };
+const COIN = { title: "Coin", cell: (coin) => h("a", { class: "mono nowrap",
+  title: coin.outpoint, href: to.coin(coin.outpoint) }, `${shortHash(coin.txid)}:${coin.vout}`) };
+const VALUE = { title: "Value", class: "right", cell: (coin) =>
+  (coin.value === null ? h("span", { class: "faint" }, "–") : amount(coin.value)) };
 const BY = { title: "By", cell: (coin) => coin.by && hash(coin.by, { href: to.tx(coin.by) }) };
 
 export async function showBlock(place, { name }, context) {
@@ -69,8 +69,8 @@ async function showDelta(place, block) {
     return panel(`${title} · ${count(coins.length)}${more}`, coins.length === 0
       ? empty(nothing) : table(columns, coins.slice(0, SHOWN), title).element);
   };
-  const amounts = (coins) => (coins.some((coin) => coin.amount !== null) ? [AMOUNT] : []);
+  const values = (coins) => (coins.some((coin) => coin.value !== null) ? [VALUE] : []);
   show(place,
-    side("Created", delta.created, [COIN, ...amounts(delta.created)], "No coin was created"),
-    side("Spent", delta.spent, [COIN, BY, ...amounts(delta.spent)], "No coin was spent"));
+    side("Created", delta.created, [COIN, ...values(delta.created)], "No coin was created"),
+    side("Spent", delta.spent, [COIN, BY, ...values(delta.spent)], "No coin was spent"));
 }

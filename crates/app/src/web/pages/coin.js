@@ -1,38 +1,38 @@
-// A coin: what it is now, and the life it had.
+// A coin: what it is now, and what happened to it.
 
 import * as api from "../api.js";
 import { h, show } from "../dom.js";
 import { amount, capital, count, dateTime, hash, shortHash, words } from "../format.js";
-import { statesOf } from "../life.js";
 import { to } from "../links.js";
 import { facts, head, panel } from "../parts/facts.js";
-import { lifeLine, lifeList } from "../parts/lifeline.js";
 import { empty, waiting } from "../parts/notes.js";
 import { state } from "../parts/state.js";
+import { timelineDrawing, timelineList } from "../parts/timeline.js";
+import { statesOf } from "../timeline.js";
 
-export async function showCoin(place, { txid, index }, context) {
+export async function showCoin(place, { outpoint }, context) {
   show(place, waiting(5));
-  const life = await api.coinLife(txid, index);
-  const isKept = life.steps.some((step) => step.room === "chain" && step.kind !== "pruned");
-  const coin = isKept ? await api.coinAt(txid, index).catch(() => null) : null;
+  const timeline = await api.coinTimeline(outpoint);
+  const isKept = timeline.steps.some((step) => step.block !== null);
+  const coin = isKept ? await api.coinAt(outpoint).catch(() => null) : null;
   if (!context.isCurrent()) return;
-  context.title(`Coin ${shortHash(txid, 6)}:${index}`);
-  const title = life.amount === null ? "A coin" : amount(life.amount);
+  context.title(`Coin ${shortHash(timeline.txid, 6)}:${timeline.vout}`);
+  const title = timeline.value === null ? "A coin" : amount(timeline.value);
   show(place,
-    head("Coin", title, `${txid}:${index}`, facts(factsOf(life, coin))),
+    head("Coin", title, timeline.outpoint, facts(factsOf(timeline, coin))),
     coin && assets(coin),
-    lifePanel(life, context));
+    timelinePanel(timeline, context));
 }
 
-function factsOf(life, coin) {
-  const walletLinks = life.wallets.map((name, at) =>
+function factsOf(timeline, coin) {
+  const walletLinks = timeline.wallets.map((name, at) =>
     [at > 0 && ", ", h("a", { href: to.wallet(name, "coins") }, name)]);
   return [
-    ["State", state(life.state, capital(words(life.state)))],
-    ["Owner", life.address && h("a", { class: "mono breaks", href: to.address(life.address) },
-      life.address)],
+    ["State", state(timeline.state, capital(words(timeline.state)))],
+    ["Owner", timeline.address && h("a", { class: "mono breaks",
+      href: to.address(timeline.address) }, timeline.address)],
     ["Wallet", walletLinks.length ? h("span", {}, walletLinks) : null],
-    ["Transaction", hash(life.txid, { href: to.tx(life.txid) })],
+    ["Transaction", hash(timeline.txid, { href: to.tx(timeline.txid) })],
     ["Created in block", coin && coin.height !== null ? h("span", {},
       h("a", { href: to.block(coin.block ?? coin.height) }, count(coin.height)),
       coin.time && h("span", { class: "soft" }, ` · ${dateTime(coin.time)}`)) : null],
@@ -48,10 +48,10 @@ function assets(coin) {
   return panel("Assets", h("ul", {}, coin.assets.map(line)));
 }
 
-function lifePanel(life, context) {
-  const steps = statesOf(life);
-  if (steps.length === 0) return panel("Life", empty("No step of its life is kept"));
-  const drawing = lifeLine(steps);
+function timelinePanel(timeline, context) {
+  const steps = statesOf(timeline);
+  if (steps.length === 0) return panel("Timeline", empty("Nothing of it is kept"));
+  const drawing = timelineDrawing(steps);
   context.atEnd(drawing.end);
-  return panel("Life", drawing.element, lifeList(steps, life.txid));
+  return panel("Timeline", drawing.element, timelineList(steps, timeline.txid));
 }

@@ -13,7 +13,7 @@ const HEIGHT = /^\d[\d,' ]{0,12}$/;
 // Where a query leads: at once when its form says what it is, else by asking.
 export function routeOfQuery(query) {
   const coin = query.match(OUTPOINT);
-  if (coin) return to.coin(coin[1].toLowerCase(), coin[2]);
+  if (coin) return to.coin(`${coin[1].toLowerCase()}:${coin[2]}`);
   if (HEIGHT.test(query)) return to.block(query.replace(/\D/g, ""));
   return to.lookup(query);
 }
@@ -25,8 +25,7 @@ function placeOf(found) {
     case "block": return { href: to.block(found.hash), name: found.hash };
     case "transaction": return { href: to.tx(found.txid), name: found.txid };
     case "wallet": return { href: to.wallet(found.wallet), name: found.wallet };
-    case "coin": return { href: to.coin(found.txid, found.index),
-      name: `${found.txid}:${found.index}` };
+    case "coin": return { href: to.coin(found.outpoint), name: found.outpoint };
     default: return null;
   }
 }
@@ -71,7 +70,7 @@ function form(query = "") {
   return h("form", { class: "lookup", onsubmit: submit },
     h("h1", {}, "Lookup"),
     h("label", { class: "soft", for: "lookup-field" },
-      "An address, a coin (txid:index), a transaction, or a block by height or hash"),
+      "An address, a coin (txid:vout), a transaction, or a block by height or hash"),
     h("div", { class: "lookup-row" }, input,
       h("button", { class: "button primary", type: "submit" }, "Find")));
 }

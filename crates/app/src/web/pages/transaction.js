@@ -50,10 +50,10 @@ function rivals(tx) {
 }
 
 function inputs(tx) {
-  const line = (input) => h("li", { class: "end", "data-ours": input.amount !== null },
-    h("a", { class: "mono", title: input.txid, href: to.coin(input.txid, input.index) },
-      `${shortHash(input.txid)}:${input.index}`),
-    input.amount === null ? h("span", { class: "faint" }, "not ours") : amount(input.amount));
+  const line = (input) => h("li", { class: "end", "data-ours": input.value !== null },
+    h("a", { class: "mono", title: input.outpoint, href: to.coin(input.outpoint) },
+      `${shortHash(input.txid)}:${input.vout}`),
+    input.value === null ? h("span", { class: "faint" }, "not ours") : amount(input.value));
   const none = tx.coinbase ? empty("New money", "A coinbase spends nothing.")
     : empty("Not known", "Inputs are kept for transactions of wallets and blocks in the window.");
   return panel(`Inputs${tx.inputs.length ? ` · ${tx.inputs.length}` : ""}`,
@@ -63,11 +63,11 @@ function inputs(tx) {
 function outputs(tx) {
   const line = (output) => h("li", { class: "end", "data-ours": Boolean(output.ours) },
     h("div", { class: "end-name" },
-      h("a", { class: "end-index", href: to.coin(tx.txid, output.index) }, `#${output.index}`),
+      h("a", { class: "end-index", href: to.coin(output.outpoint) }, `:${output.vout}`),
       output.address && h("a", { class: "mono nowrap", title: output.address,
         href: to.address(output.address) }, shortHash(output.address, 9)),
       output.ours && h("span", { class: "tag" }, "ours")),
-    amount(output.amount));
+    amount(output.value));
   return panel(`Outputs${tx.outputs.length ? ` · ${tx.outputs.length}` : ""}`,
     tx.outputs.length === 0 ? empty("Not known", "None of its outputs is in the window.")
       : h("ul", { class: "ends" }, tx.outputs.map(line)));

@@ -12,8 +12,8 @@ import { state } from "../parts/state.js";
 
 const REFRESH_MS = 5000;
 
-const coinLink = (coin) => h("a", { class: "mono nowrap", title: coin.txid,
-  href: to.coin(coin.txid, coin.index) }, `${shortHash(coin.txid)}:${coin.index}`);
+const coinLink = (coin) => h("a", { class: "mono nowrap", title: coin.outpoint,
+  href: to.coin(coin.outpoint) }, `${shortHash(coin.txid)}:${coin.vout}`);
 const inBlock = (item) => (item.height === null ? h("span", { class: "faint" }, "–")
   : h("a", { href: to.block(item.height) }, count(item.height)));
 const soft = (text) => h("span", { class: "soft nowrap" }, text);
@@ -40,7 +40,7 @@ const LISTS = {
       { title: "Block", class: "right", cell: inBlock },
       { title: "Address", cell: (coin) => coin.address && hash(coin.address,
         { href: to.address(coin.address), keep: 9 }) },
-      { title: "Amount", class: "right", cell: (coin) => amount(coin.amount) },
+      { title: "Value", class: "right", cell: (coin) => amount(coin.value) },
     ],
   },
   leases: {
@@ -49,7 +49,7 @@ const LISTS = {
       { title: "Coin", cell: coinLink },
       { title: "Lease", cell: (lease) => hash(lease.lock, { keep: 6 }) },
       { title: "Until", cell: (lease) => soft(dateTime(lease.until)) },
-      { title: "Amount", class: "right", cell: (lease) => lease.amount && amount(lease.amount) },
+      { title: "Value", class: "right", cell: (lease) => amount(lease.value) },
     ],
   },
   addresses: {
@@ -110,7 +110,7 @@ function summary(wallet) {
     bar(wallet.balance),
     legend(wallet.balance),
     facts([
-      ["Leaving, if confirmed", leaving.amount === "0" ? null : amount(leaving.amount)],
+      ["Leaving, if confirmed", leaving.value === "0" ? null : amount(leaving.value)],
       ["Scanned to", wallet.tip && h("a", { href: to.block(wallet.tip.hash) },
         count(wallet.tip.height))],
       ["Birthday", wallet.birthday === null ? null : `block ${count(wallet.birthday)}`],

@@ -3,7 +3,7 @@
 import { h, show } from "../dom.js";
 import { dateTime, timeOfDay } from "../format.js";
 import { live } from "../live.js";
-import { isLoud, story } from "../parts/story.js";
+import { eventText, isLoud } from "../parts/event.js";
 
 const SHOWN = 40;
 
@@ -11,7 +11,7 @@ function line(event) {
   return h("li", { class: "event", "data-kind": event.kind, "data-loud": isLoud(event) },
     h("time", { title: dateTime(event.at) }, timeOfDay(event.at)),
     h("span", { class: "event-room" }, event.room),
-    h("span", { class: "event-text" }, story(event)));
+    h("span", { class: "event-text" }, eventText(event)));
 }
 
 export const events = {

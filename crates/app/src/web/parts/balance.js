@@ -18,24 +18,24 @@ function share(part, total) {
 }
 
 export function bar(balance) {
-  const total = balance.classes.reduce((sum, part) => sum + BigInt(part.amount), 0n);
-  const pieces = balance.classes.filter((part) => BigInt(part.amount) > 0n);
-  const label = pieces.map((part) => `${CLASSES[part.name]} ${amountText(part.amount)}`);
+  const total = balance.classes.reduce((sum, part) => sum + BigInt(part.value), 0n);
+  const pieces = balance.classes.filter((part) => BigInt(part.value) > 0n);
+  const label = pieces.map((part) => `${CLASSES[part.name]} ${amountText(part.value)}`);
   return h("div", { class: "bar", role: "img", "aria-label": label.join(", ") || "empty" },
     pieces.map((part) => h("span", {
       class: "bar-piece",
       "data-class": part.name,
-      title: `${CLASSES[part.name]}: ${amountText(part.amount)}`,
-      style: { "flex-grow": String(Math.max(share(BigInt(part.amount), total), 6)) },
+      title: `${CLASSES[part.name]}: ${amountText(part.value)}`,
+      style: { "flex-grow": String(Math.max(share(BigInt(part.value), total), 6)) },
     })));
 }
 
 export function legend(balance, { all = true } = {}) {
-  const shown = balance.classes.filter((part) => all || BigInt(part.amount) > 0n);
+  const shown = balance.classes.filter((part) => all || BigInt(part.value) > 0n);
   return h("ul", { class: "legend" }, shown.map((part) =>
-    h("li", { "data-empty": part.amount === "0" },
+    h("li", { "data-empty": part.value === "0" },
       h("span", { class: "swatch", "data-class": part.name, "aria-hidden": "true" }),
       h("span", { class: "legend-name" }, CLASSES[part.name]),
-      h("span", { class: "legend-value" }, amount(part.amount)),
+      h("span", { class: "legend-value" }, amount(part.value)),
       h("span", { class: "legend-coins" }, plural(part.coins, "coin")))));
 }

@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     Shared,
     session::Session,
-    stream::{self, Event},
+    stream::{self, StreamEvent},
     wire::Failure,
 };
 use crate::source::SourceError;
@@ -31,7 +31,7 @@ const WAITING_KIB: usize = 32 * 1024;
 /// Longer than all deadlines of opening together.
 const OPEN_DEADLINE: Duration = Duration::from_secs(80);
 
-type Sent = (Result<Event, Failure>, u32);
+type Sent = (Result<StreamEvent, Failure>, u32);
 
 /// The writer's end.
 pub(super) struct Outbox {
@@ -41,10 +41,10 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// Passes an event on when there is room for it.
-    pub(super) async fn put(&self, event: Event) -> Result<(), Failure> {
+    pub(super) async fn put(&self, event: StreamEvent) -> Result<(), Failure> {
         let bytes = match &event {
-            Event::Forward { bytes, .. } => bytes.len(),
-            Event::Standing(..) | Event::Backward(..) | Event::AtTip => 0,
+            StreamEvent::Forward { bytes, .. } => bytes.len(),
+            StreamEvent::Standing(..) | StreamEvent::Backward(..) | StreamEvent::AtTip => 0,
         };
         let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
         let permit = self.room.acquire_many(kib).await.map_err(Failure::away)?;
@@ -86,7 +86,7 @@ impl Line {
     }
 
     /// The next event, when it comes in time.
-    pub(super) fn wait(&self, time: Duration) -> Result<Option<Event>, SourceError> {
+    pub(super) fn wait(&self, time: Duration) -> Result<Option<StreamEvent>, SourceError> {
         match self.events.recv_timeout(time) {
             Ok((event, kib)) => {
                 self.room.add_permits(kib as usize);
@@ -137,8 +137,8 @@ fn run(
 
 async fn talk(shared: &Shared, points: Option<Vec<Wire>>, outbox: &Outbox) -> Result<(), Failure> {
     let mut session = Session::open(&shared.address, shared.magic()).await?;
-    let Some(points) = points else { return outbox.put(Event::AtTip).await };
+    let Some(points) = points else { return outbox.put(StreamEvent::AtTip).await };
     let (point, tip) = session.intersect(points).await?;
-    outbox.put(Event::Standing(point, tip)).await?;
+    outbox.put(StreamEvent::Standing(point, tip)).await?;
     stream::run(session, shared.network, outbox).await
 }

@@ -14,7 +14,7 @@ use pallas_network::miniprotocols::{Point as Wire, chainsync::Tip};
 use unspent_model::{BlockHash, Point};
 use unspent_networks::cardano::head::Head;
 
-use super::{Shared, line::Line, stream::Event};
+use super::{Shared, line::Line, stream::StreamEvent};
 use crate::source::{RawBlock, Source, SourceError, Step};
 
 /// Points remembered: more than any node rolls back (2160).
@@ -47,8 +47,9 @@ impl CardanoSource {
         asked.push(Wire::Origin);
         let line = Line::open(self.shared.clone(), asked)?;
         let (found, tip) = match line.wait(STALLED)? {
-            Some(Event::Standing(found, tip)) => (found, tip),
-            Some(Event::Forward { .. } | Event::Backward(..) | Event::AtTip) | None => {
+            Some(StreamEvent::Standing(found, tip)) => (found, tip),
+            Some(StreamEvent::Forward { .. } | StreamEvent::Backward(..) | StreamEvent::AtTip)
+            | None => {
                 return Err(self.shared.unreachable("it doesn't say where it stands"));
             }
         };
@@ -89,18 +90,18 @@ impl CardanoSource {
                 false => STALLED,
             };
             match line.wait(time)? {
-                Some(Event::Forward { bytes, head, tip }) => {
+                Some(StreamEvent::Forward { bytes, head, tip }) => {
                     self.hear(&tip);
                     return self.forward(bytes, &head);
                 }
-                Some(Event::Backward(point, tip)) => {
+                Some(StreamEvent::Backward(point, tip)) => {
                     self.hear(&tip);
                     if let Some(step) = self.backward(&point)? {
                         return Ok(step);
                     }
                 }
-                Some(Event::AtTip) => self.at_tip = true,
-                Some(Event::Standing(..)) => {
+                Some(StreamEvent::AtTip) => self.at_tip = true,
+                Some(StreamEvent::Standing(..)) => {
                     return Err(self.shared.malformed("an answer that nobody asked for"));
                 }
                 None if self.at_tip => return Ok(Step::Nothing),
@@ -123,7 +124,7 @@ impl CardanoSource {
             self.passed.pop_front();
         }
         self.at_tip = false;
-        Ok(Step::Forward(RawBlock { point: head.point, parent, bytes: bytes.into() }))
+        Ok(Step::Forward(RawBlock::new(head.point, parent, bytes)))
     }
 
     /// `None` when the reader stands there: nodes begin with the intersection itself.

@@ -34,7 +34,7 @@ const RANGE: usize = 50;
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 
 /// What happens on the chain.
-pub(super) enum Event {
+pub(super) enum StreamEvent {
     /// The reader stands here; `None` when the node knows none of the points.
     Standing(Option<Wire>, Tip),
     /// The next block.
@@ -52,7 +52,7 @@ pub(super) async fn run(
     outbox: &Outbox,
 ) -> Result<(), Failure> {
     let Session { chain, kind, plexer: _plexer } = session;
-    let ask = Ask { talk: chain, open: 0, is_waiting: false };
+    let ask = HeaderStream { talk: chain, open: 0, is_waiting: false };
     match kind {
         Kind::Local => whole_blocks(ask, network, outbox).await,
         Kind::NodeToNode { blocks, keepalive } => {
@@ -65,7 +65,7 @@ pub(super) async fn run(
 }
 
 /// The questions of chain-sync.
-struct Ask {
+struct HeaderStream {
     talk: Talk,
     /// Not answered yet.
     open: usize,
@@ -80,7 +80,7 @@ enum News<C> {
     Nothing,
 }
 
-impl Ask {
+impl HeaderStream {
     async fn news<C>(&mut self) -> Result<News<C>, Failure>
     where
         Message<C>: Fragment,
@@ -117,22 +117,26 @@ impl Ask {
     }
 }
 
-async fn whole_blocks(mut ask: Ask, network: Network, outbox: &Outbox) -> Result<(), Failure> {
+async fn whole_blocks(
+    mut ask: HeaderStream,
+    network: Network,
+    outbox: &Outbox,
+) -> Result<(), Failure> {
     loop {
         let event = match ask.news::<BlockContent>().await? {
             News::Forward(BlockContent(bytes), tip) => {
                 let head = block_head(network, &bytes).map_err(Failure::wrong)?;
-                Event::Forward { bytes, head, tip }
+                StreamEvent::Forward { bytes, head, tip }
             }
-            News::Backward(point, tip) => Event::Backward(point, tip),
-            News::Nothing => Event::AtTip,
+            News::Backward(point, tip) => StreamEvent::Backward(point, tip),
+            News::Nothing => StreamEvent::AtTip,
         };
         outbox.put(event).await?;
     }
 }
 
 async fn headers(
-    mut ask: Ask,
+    mut ask: HeaderStream,
     mut blocks: Talk,
     network: Network,
     outbox: &Outbox,
@@ -150,12 +154,12 @@ async fn headers(
                 let known = announced.iter().rposition(|(head, _)| wire(head) == point);
                 announced.truncate(known.map_or(0, |at| at + 1));
                 if known.is_none() {
-                    outbox.put(Event::Backward(point, tip)).await?;
+                    outbox.put(StreamEvent::Backward(point, tip)).await?;
                 }
             }
             News::Nothing => {
                 fetch(&mut blocks, &mut announced, network, outbox).await?;
-                outbox.put(Event::AtTip).await?;
+                outbox.put(StreamEvent::AtTip).await?;
             }
         }
     }
@@ -202,7 +206,7 @@ async fn fetch(
         if block_head(network, &bytes).map_err(Failure::wrong)? != head {
             return Err(Failure::wrong("another block than the one announced"));
         }
-        outbox.put(Event::Forward { bytes, head, tip }).await?;
+        outbox.put(StreamEvent::Forward { bytes, head, tip }).await?;
     }
     match within(REPLY_DEADLINE, "the end of a range", blocks.receive()).await? {
         Fetch::BatchDone => Ok(()),

@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use unspent_model::Point;
 
 use super::{
-    Shared,
+    CoreState,
     fetch::{Batch, BatchSize, Bodies, Wanted, above, bodies, hashes, link},
 };
 use crate::source::SourceError;
@@ -33,32 +33,32 @@ struct Ordered {
     bodies: Receiver<Result<Bodies, SourceError>>,
 }
 
-struct Job {
+struct FetchJob {
     wanted: Arc<[Wanted]>,
     reply: Sender<Result<Bodies, SourceError>>,
 }
 
 /// Dropping it ends the threads after what they are fetching.
-pub(super) struct Ahead {
-    shared: Arc<Shared>,
+pub(super) struct FetchAhead {
+    state: Arc<CoreState>,
     place: Option<Point>,
     ordered: Receiver<Result<Ordered, SourceError>>,
     is_over: bool,
 }
 
-impl Ahead {
+impl FetchAhead {
     /// Starts fetching what follows `place`; `None` when there are no threads to be had.
-    pub(super) fn start(shared: Arc<Shared>, place: Option<Point>) -> Option<Self> {
+    pub(super) fn start(state: Arc<CoreState>, place: Option<Point>) -> Option<Self> {
         let (out, ordered) = bounded(BATCHES_AHEAD);
-        let (jobs, inbox) = bounded::<Job>(BATCHES_AHEAD);
+        let (jobs, inbox) = bounded::<FetchJob>(BATCHES_AHEAD);
         let block_bytes = Arc::new(AtomicUsize::new(0));
         for _ in 0..FETCHERS {
-            let (shared, inbox, seen) = (shared.clone(), inbox.clone(), block_bytes.clone());
-            spawn(move || fetch_all(&shared, &inbox, &seen))?;
+            let (state, inbox, seen) = (state.clone(), inbox.clone(), block_bytes.clone());
+            spawn(move || fetch_all(&state, &inbox, &seen))?;
         }
-        let asking = shared.clone();
+        let asking = state.clone();
         spawn(move || order_all(&asking, place, &block_bytes, &jobs, &out))?;
-        Some(Self { shared, place, ordered, is_over: false })
+        Some(Self { state, place, ordered, is_over: false })
     }
 
     /// The next batch; `None` when there is nothing more ahead.
@@ -73,9 +73,8 @@ impl Ahead {
 
     fn take(&mut self, ordered: &Ordered) -> Result<Batch, SourceError> {
         let bodies = ordered.bodies.recv();
-        let bodies =
-            bodies.map_err(|_| self.shared.rpc.unreachable("a fetching thread died"))??;
-        let blocks = link(&self.shared, self.place, &ordered.wanted, bodies)?;
+        let bodies = bodies.map_err(|_| self.state.rpc.unreachable("a fetching thread died"))??;
+        let blocks = link(&self.state, self.place, &ordered.wanted, bodies)?;
         // What was ordered after a batch that breaks off has lost its parent.
         self.is_over = blocks.len() < ordered.wanted.len();
         self.place = blocks.last().map(|block| block.point).or(self.place);
@@ -87,9 +86,9 @@ fn spawn(run: impl FnOnce() + Send + 'static) -> Option<()> {
     thread::Builder::new().name("blocks ahead".into()).spawn(run).ok().map(drop)
 }
 
-fn fetch_all(shared: &Shared, inbox: &Receiver<Job>, block_bytes: &AtomicUsize) {
-    for Job { wanted, reply } in inbox {
-        let bodies = bodies(shared, &wanted);
+fn fetch_all(state: &CoreState, inbox: &Receiver<FetchJob>, block_bytes: &AtomicUsize) {
+    for FetchJob { wanted, reply } in inbox {
+        let bodies = bodies(state, &wanted);
         if let Ok(bodies) = &bodies {
             let bytes: usize = bodies.iter().flatten().map(|body| body.0.len()).sum();
             block_bytes.store(bytes / bodies.len().max(1), Ordering::Relaxed);
@@ -101,10 +100,10 @@ fn fetch_all(shared: &Shared, inbox: &Receiver<Job>, block_bytes: &AtomicUsize) 
 
 /// Orders batch after batch, up to the tip.
 fn order_all(
-    shared: &Shared,
+    state: &CoreState,
     place: Option<Point>,
     block_bytes: &AtomicUsize,
-    jobs: &Sender<Job>,
+    jobs: &Sender<FetchJob>,
     out: &Sender<Result<Ordered, SourceError>>,
 ) {
     let (mut next, mut size) = (above(place), BatchSize::default());
@@ -113,7 +112,7 @@ fn order_all(
         if seen > 0 {
             size.learn(seen);
         }
-        let asked = shared.tip().and_then(|tip| Ok((tip, hashes(shared, next, size)?)));
+        let asked = state.tip().and_then(|tip| Ok((tip, hashes(state, next, size)?)));
         let (tip, wanted) = match asked {
             Ok((_, wanted)) if wanted.is_empty() => return,
             Ok(asked) => asked,
@@ -127,7 +126,8 @@ fn order_all(
         let wanted: Arc<[Wanted]> = wanted.into();
         let (reply, bodies) = bounded(1);
         let ordered = Ordered { tip, wanted: wanted.clone(), bodies };
-        let is_wanted = out.send(Ok(ordered)).is_ok() && jobs.send(Job { wanted, reply }).is_ok();
+        let is_wanted =
+            out.send(Ok(ordered)).is_ok() && jobs.send(FetchJob { wanted, reply }).is_ok();
         if is_last || !is_wanted {
             return;
         }

@@ -7,8 +7,8 @@ use unspent_model::{BlockHash, Point};
 use unspent_networks::bitcoin_header;
 
 use super::{
-    Shared,
-    rpc::{BATCH, Fault, Refusal},
+    CoreState,
+    rpc::{BATCH, Refusal, RpcError},
     shapes::{HexBytes, WireHash, point},
 };
 use crate::source::{RawBlock, SourceError};
@@ -62,13 +62,13 @@ impl BatchSize {
 
 /// Fetches the blocks that follow `place`.
 pub(super) fn fetch(
-    shared: &Shared,
+    state: &CoreState,
     place: Option<Point>,
     size: BatchSize,
 ) -> Result<Batch, SourceError> {
-    let tip = shared.tip()?;
-    let wanted = hashes(shared, above(place), size)?;
-    let blocks = link(shared, place, &wanted, bodies(shared, &wanted)?)?;
+    let tip = state.tip()?;
+    let wanted = hashes(state, above(place), size)?;
+    let blocks = link(state, place, &wanted, bodies(state, &wanted)?)?;
     Ok(Batch { tip, blocks })
 }
 
@@ -78,20 +78,20 @@ pub(super) fn above(place: Option<Point>) -> u64 {
 }
 
 /// Asks for blocks; only for the first when all together are too large.
-pub(super) fn bodies(shared: &Shared, wanted: &[Wanted]) -> Result<Bodies, SourceError> {
-    let question = |(_, hash): &Wanted| json!([shared.network.show_hash(&hash.0), 0]);
+pub(super) fn bodies(state: &CoreState, wanted: &[Wanted]) -> Result<Bodies, SourceError> {
+    let question = |(_, hash): &Wanted| json!([state.network.show_hash(&hash.0), 0]);
     let questions: Vec<Value> = wanted.iter().map(question).collect();
-    let ask = |questions: &[Value]| shared.rpc.batch::<HexBytes>("getblock", questions);
+    let ask = |questions: &[Value]| state.rpc.batch::<HexBytes>("getblock", questions);
     let answers = match ask(&questions) {
-        Err(Fault::TooLarge) => ask(questions.get(..1).unwrap_or_default()),
+        Err(RpcError::TooLarge) => ask(questions.get(..1).unwrap_or_default()),
         answers => answers,
     };
-    answers.map_err(|fault| shared.rpc.explain("getblock", fault))
+    answers.map_err(|fault| state.rpc.explain("getblock", fault))
 }
 
 /// Makes blocks of the answers, as long as each is the child of the one before.
 pub(super) fn link(
-    shared: &Shared,
+    state: &CoreState,
     place: Option<Point>,
     wanted: &[Wanted],
     bodies: Bodies,
@@ -102,10 +102,10 @@ pub(super) fn link(
             Ok(body) => body,
             // What came before it is good; the next look begins with it.
             Err(_) if !blocks.is_empty() => break,
-            Err(refusal) => return Err(missing(shared, *height, &refusal)),
+            Err(refusal) => return Err(missing(state, *height, &refusal)),
         };
         let parent = blocks.last().map(|block| block.point).or(place);
-        match check(shared, *height, *hash, parent, bytes)? {
+        match check(state, *height, *hash, parent, bytes)? {
             Some(block) => blocks.push(block),
             None => break,
         }
@@ -115,20 +115,20 @@ pub(super) fn link(
 
 /// Heights and hashes of the best chain from `first` on.
 pub(super) fn hashes(
-    shared: &Shared,
+    state: &CoreState,
     first: u64,
     size: BatchSize,
 ) -> Result<Vec<Wanted>, SourceError> {
     let heights = first..first.saturating_add(size.0 as u64);
     let params: Vec<Value> = heights.clone().map(|height| json!([height])).collect();
-    let explain = |fault| shared.rpc.explain("getblockhash", fault);
-    let found = shared.rpc.batch::<WireHash>("getblockhash", &params).map_err(explain)?;
+    let explain = |fault| state.rpc.explain("getblockhash", fault);
+    let found = state.rpc.batch::<WireHash>("getblockhash", &params).map_err(explain)?;
     let mut hashes = Vec::with_capacity(found.len());
     for (height, hash) in heights.zip(found) {
         match hash {
             Ok(WireHash(hash)) => hashes.push((height, hash)),
             Err(refusal) if refusal.code == OUT_OF_RANGE => break,
-            Err(refusal) => return Err(explain(Fault::Refused(refusal))),
+            Err(refusal) => return Err(explain(RpcError::Refused(refusal))),
         }
     }
     Ok(hashes)
@@ -136,14 +136,14 @@ pub(super) fn hashes(
 
 /// The block, when it is the one asked for; `None` when it isn't the child of `place`.
 fn check(
-    shared: &Shared,
+    state: &CoreState,
     height: u64,
     hash: BlockHash,
     place: Option<Point>,
     bytes: Vec<u8>,
 ) -> Result<Option<RawBlock>, SourceError> {
     let malformed = |reason: String| SourceError::Malformed {
-        name: shared.rpc.name().to_owned(),
+        name: state.rpc.name().to_owned(),
         reason: format!("block {height}: {reason}"),
     };
     let header = bitcoin_header(&bytes).map_err(|error| malformed(error.to_string()))?;
@@ -154,13 +154,13 @@ fn check(
     if header.parent != parent.unwrap_or_default() {
         return Ok(None);
     }
-    Ok(Some(RawBlock { point: point(height, hash), parent, bytes: bytes.into() }))
+    Ok(Some(RawBlock::new(point(height, hash), parent, bytes)))
 }
 
 /// A pruned node says so in its words; other reasons may pass.
-fn missing(shared: &Shared, height: u64, refusal: &Refusal) -> SourceError {
+fn missing(state: &CoreState, height: u64, refusal: &Refusal) -> SourceError {
     if refusal.message.contains("pruned") {
-        return SourceError::Missing { name: shared.rpc.name().to_owned(), height };
+        return SourceError::Missing { name: state.rpc.name().to_owned(), height };
     }
-    shared.rpc.unreachable(&format!("it doesn't give block {height}: {}", refusal.message))
+    state.rpc.unreachable(&format!("it doesn't give block {height}: {}", refusal.message))
 }

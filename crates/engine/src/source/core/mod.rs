@@ -7,7 +7,7 @@
 //! | `fetch` | some blocks from a place on |
 //! | `ahead` | threads that fetch for a reader that is far behind |
 //! | `reader` | the reader's place: where the chain has left it, what follows |
-//! | `bell` | wakes a waiting reader when the node publishes a block (ZMQ) |
+//! | `waker` | wakes a waiting reader when the node publishes a block (ZMQ) |
 //! | `pool` | the mempool and broadcasting |
 //!
 //! Invariant: a password is in no error, no `Debug` and no log line.
@@ -16,12 +16,12 @@
 //! and is the child of the reader's place. Whoever decodes a block checks its body.
 
 mod ahead;
-mod bell;
 mod fetch;
 mod pool;
 mod reader;
 mod rpc;
 mod shapes;
+mod waker;
 
 use std::{
     fmt,
@@ -34,7 +34,7 @@ use serde_json::json;
 use unspent_model::{Network, Point};
 use unspent_networks::genesis_hash;
 
-use self::{bell::Bell, reader::CoreSource, rpc::Rpc, shapes::ChainInfo, shapes::WireHash};
+use self::{reader::CoreSource, rpc::Rpc, shapes::ChainInfo, shapes::WireHash, waker::BlockWaker};
 use super::{Node, Origin, Source, SourceError};
 
 /// How a node lets us in.
@@ -81,30 +81,30 @@ pub struct CoreConfig {
 /// A node. Cheap to clone: all clones share connections.
 #[derive(Clone)]
 pub struct CoreNode {
-    shared: Arc<Shared>,
+    state: Arc<CoreState>,
 }
 
 /// What readers of one node share.
-struct Shared {
+struct CoreState {
     rpc: Rpc,
     network: Network,
     zmq: Option<String>,
     poll: Duration,
-    bell: Mutex<Option<Arc<Bell>>>,
+    waker: Mutex<Option<Arc<BlockWaker>>>,
 }
 
 impl CoreNode {
     /// A node that is not spoken to yet.
     pub fn new(config: CoreConfig) -> Self {
         let CoreConfig { url, auth, network, zmq, poll } = config;
-        let bell = Mutex::new(None);
-        Self { shared: Arc::new(Shared { rpc: Rpc::new(&url, auth), network, zmq, poll, bell }) }
+        let waker = Mutex::new(None);
+        Self { state: Arc::new(CoreState { rpc: Rpc::new(&url, auth), network, zmq, poll, waker }) }
     }
 }
 
 impl fmt::Debug for CoreNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { network, poll, .. } = &*self.shared;
+        let CoreState { network, poll, .. } = &*self.state;
         let name = self.name();
         f.debug_struct("CoreNode")
             .field("name", &name)
@@ -116,16 +116,16 @@ impl fmt::Debug for CoreNode {
 
 impl Origin for CoreNode {
     fn network(&self) -> Network {
-        self.shared.network
+        self.state.network
     }
 
     fn name(&self) -> String {
-        self.shared.rpc.name().to_owned()
+        self.state.rpc.name().to_owned()
     }
 
     fn open(&self) -> Result<Box<dyn Source>, SourceError> {
-        let tip = self.shared.check_chain()?;
-        Ok(Box::new(CoreSource::new(self.shared.clone(), tip)))
+        let tip = self.state.check_chain()?;
+        Ok(Box::new(CoreSource::new(self.state.clone(), tip)))
     }
 
     fn node(&self) -> Option<Arc<dyn Node>> {
@@ -133,7 +133,7 @@ impl Origin for CoreNode {
     }
 }
 
-impl Shared {
+impl CoreState {
     /// Makes sure that the node serves our chain; says where its tip is.
     fn check_chain(&self) -> Result<Point, SourceError> {
         self.hang_bell();
@@ -159,16 +159,16 @@ impl Shared {
     }
 
     /// What rings when the node publishes a block, where it does.
-    fn bell(&self) -> Option<Arc<Bell>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn waker(&self) -> Option<Arc<BlockWaker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for the bell unless there is one. Done whenever a reader sets its place, since a node
+    /// Looks for the waker unless there is one. Done whenever a reader sets its place, since a node
     /// that was away couldn't say where it publishes.
     fn hang_bell(&self) {
-        let mut bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
-        if bell.is_none() {
-            *bell = Bell::hang(&self.rpc, self.zmq.as_deref()).map(Arc::new);
+        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        if waker.is_none() {
+            *waker = BlockWaker::listen_to(&self.rpc, self.zmq.as_deref()).map(Arc::new);
         }
     }
 }

@@ -4,8 +4,8 @@ use bitcoin::{Transaction, Txid, consensus::encode::serialize_hex};
 use serde_json::{Value, json};
 
 use super::{
-    CoreNode, Shared,
-    rpc::{Fault, Refusal, short},
+    CoreNode, CoreState,
+    rpc::{Refusal, RpcError, short},
     shapes::{HexTx, TxName, WireHash},
 };
 use crate::source::{Answer, MempoolView, Node, SourceError};
@@ -26,7 +26,7 @@ const KNOWN: [&str; 4] = [
     "already in block chain",
 ];
 
-impl Shared {
+impl CoreState {
     fn best_hash(&self) -> Result<WireHash, SourceError> {
         self.rpc.call("getbestblockhash", json!([]))
     }
@@ -37,7 +37,7 @@ impl Shared {
         let method = "getrawtransaction";
         let answers = match self.rpc.batch::<HexTx>(method, &params) {
             Ok(answers) => answers,
-            Err(Fault::TooLarge) if txids.len() > 1 => {
+            Err(RpcError::TooLarge) if txids.len() > 1 => {
                 let (some, others) = txids.split_at(txids.len() / 2);
                 self.read(some, found)?;
                 return self.read(others, found);
@@ -53,7 +53,7 @@ impl Shared {
                     return Err(SourceError::Malformed { name, reason });
                 }
                 Err(refusal) if refusal.code == UNKNOWN_TX => {}
-                Err(refusal) => return Err(self.rpc.explain(method, Fault::Refused(refusal))),
+                Err(refusal) => return Err(self.rpc.explain(method, RpcError::Refused(refusal))),
             }
         }
         Ok(())
@@ -62,9 +62,9 @@ impl Shared {
 
 impl Node for CoreNode {
     fn mempool(&self) -> Result<MempoolView, SourceError> {
-        let before = self.shared.best_hash()?;
-        let names: Vec<TxName> = self.shared.rpc.call("getrawmempool", json!([]))?;
-        let after = self.shared.best_hash()?;
+        let before = self.state.best_hash()?;
+        let names: Vec<TxName> = self.state.rpc.call("getrawmempool", json!([]))?;
+        let after = self.state.best_hash()?;
         let txids = names.into_iter().map(|TxName(txid)| txid).collect();
         Ok(MempoolView { tip: (before == after).then_some(after.0), txids })
     }
@@ -72,17 +72,17 @@ impl Node for CoreNode {
     fn transactions(&self, txids: &[Txid]) -> Result<Vec<Transaction>, SourceError> {
         let mut found = Vec::new();
         for txids in txids.chunks(TXS_AT_ONCE) {
-            self.shared.read(txids, &mut found)?;
+            self.state.read(txids, &mut found)?;
         }
         Ok(found)
     }
 
     fn broadcast(&self, tx: &Transaction) -> Result<Answer, SourceError> {
-        let rpc = &self.shared.rpc;
+        let rpc = &self.state.rpc;
         match rpc.ask::<TxName>("sendrawtransaction", json!([serialize_hex(tx)])) {
             Ok(_) => Ok(Answer::Accepted),
-            Err(Fault::Refused(refusal)) if is_known(&refusal) => Ok(Answer::Accepted),
-            Err(Fault::Refused(refusal)) if REJECTIONS.contains(&refusal.code) => {
+            Err(RpcError::Refused(refusal)) if is_known(&refusal) => Ok(Answer::Accepted),
+            Err(RpcError::Refused(refusal)) if REJECTIONS.contains(&refusal.code) => {
                 Ok(Answer::Rejected { reason: short(&refusal.message) })
             }
             Err(fault) => Err(rpc.explain("sendrawtransaction", fault)),

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use unspent_model::{BlockHash, Point};
 
 use super::{
-    Shared,
-    ahead::Ahead,
-    bell::Bell,
+    CoreState,
+    ahead::FetchAhead,
     fetch::{Batch, BatchSize, OUT_OF_RANGE, fetch},
-    rpc::{BATCH, Fault},
+    rpc::{BATCH, RpcError},
     shapes::{HeaderInfo, WireHash, point},
+    waker::BlockWaker,
 };
 use crate::source::{RawBlock, Source, SourceError, Step};
 
@@ -35,14 +35,14 @@ const UNKNOWN_BLOCK: i64 = -5;
 
 /// A reader of one node.
 pub(super) struct CoreSource {
-    shared: Arc<Shared>,
+    state: Arc<CoreState>,
     /// `None` is the origin.
     place: Option<Point>,
     tip: Option<Point>,
     /// Points passed, oldest first, ending with the place.
     passed: VecDeque<Point>,
     ready: VecDeque<RawBlock>,
-    ahead: Option<Ahead>,
+    ahead: Option<FetchAhead>,
 }
 
 /// Where the place stands.
@@ -56,9 +56,9 @@ enum View {
 }
 
 impl CoreSource {
-    pub(super) fn new(shared: Arc<Shared>, tip: Point) -> Self {
+    pub(super) fn new(state: Arc<CoreState>, tip: Point) -> Self {
         Self {
-            shared,
+            state,
             place: None,
             tip: Some(tip),
             passed: VecDeque::new(),
@@ -78,12 +78,16 @@ impl CoreSource {
     }
 
     fn forward(&mut self, block: RawBlock) -> Step {
-        self.place = Some(block.point);
-        self.passed.push_back(block.point);
+        self.pass(block.point);
+        Step::Forward(block)
+    }
+
+    fn pass(&mut self, point: Point) {
+        self.place = Some(point);
+        self.passed.push_back(point);
         if self.passed.len() > POINTS_KEPT {
             self.passed.pop_front();
         }
-        Step::Forward(block)
     }
 
     /// The next fetched block, waiting for the thread ahead where there is one.
@@ -105,18 +109,18 @@ impl CoreSource {
 
     fn fetch(&mut self, behind: u64) -> Result<(), SourceError> {
         if behind > FAR_BEHIND {
-            self.ahead = Ahead::start(self.shared.clone(), self.place);
+            self.ahead = FetchAhead::start(self.state.clone(), self.place);
             if self.ahead.is_some() {
                 return Ok(());
             }
         }
-        let batch = fetch(&self.shared, self.place, BatchSize::default().at_most(behind))?;
+        let batch = fetch(&self.state, self.place, BatchSize::default().at_most(behind))?;
         self.take(batch);
         Ok(())
     }
 
     fn look(&mut self) -> Result<View, SourceError> {
-        let tip = self.shared.tip()?;
+        let tip = self.state.tip()?;
         self.tip = Some(tip);
         let Some(place) = self.place else { return Ok(View::Behind(tip.height.saturating_add(1))) };
         if place == tip {
@@ -133,10 +137,10 @@ impl CoreSource {
 
     /// What the node knows of a block; `None` when it doesn't.
     fn header(&self, hash: &BlockHash) -> Result<Option<HeaderInfo>, SourceError> {
-        let rpc = &self.shared.rpc;
-        match rpc.ask("getblockheader", json!([self.shared.network.show_hash(&hash.0)])) {
+        let rpc = &self.state.rpc;
+        match rpc.ask("getblockheader", json!([self.state.network.show_hash(&hash.0)])) {
             Ok(header) => Ok(Some(header)),
-            Err(Fault::Refused(refusal)) if refusal.code == UNKNOWN_BLOCK => Ok(None),
+            Err(RpcError::Refused(refusal)) if refusal.code == UNKNOWN_BLOCK => Ok(None),
             Err(fault) => Err(rpc.explain("getblockheader", fault)),
         }
     }
@@ -161,7 +165,7 @@ impl CoreSource {
 
     fn last_passed_on_chain(&self) -> Result<Option<Point>, SourceError> {
         let newest_first: Vec<Point> = self.passed.iter().rev().copied().collect();
-        first_on_chain(&self.shared, &newest_first)
+        first_on_chain(&self.state, &newest_first)
     }
 
     fn step(&mut self, patience: Duration) -> Result<Step, SourceError> {
@@ -171,8 +175,8 @@ impl CoreSource {
             if let Some(block) = self.fetched()? {
                 return Ok(self.forward(block));
             }
-            let bell = self.shared.bell();
-            let heard = bell.as_deref().map(Bell::count);
+            let waker = self.state.waker();
+            let heard = waker.as_deref().map(BlockWaker::count);
             match self.look()? {
                 View::Left(point) => {
                     self.stand(point);
@@ -193,14 +197,14 @@ impl CoreSource {
                     if left.is_zero() {
                         return Ok(Step::Nothing);
                     }
-                    wait(bell.as_deref().zip(heard), left.min(self.shared.poll));
+                    wait(waker.as_deref().zip(heard), left.min(self.state.poll));
                 }
             }
         }
     }
 
     fn malformed(&self, reason: String) -> SourceError {
-        SourceError::Malformed { name: self.shared.rpc.name().to_owned(), reason }
+        SourceError::Malformed { name: self.state.rpc.name().to_owned(), reason }
     }
 
     fn contradiction(&self) -> SourceError {
@@ -209,20 +213,20 @@ impl CoreSource {
     }
 }
 
-/// Waits for the bell, or for the time to pass.
-fn wait(bell: Option<(&Bell, u64)>, time: Duration) {
-    match bell {
-        Some((bell, heard)) => bell.wait(heard, time),
+/// Waits for the waker, or for the time to pass.
+fn wait(waker: Option<(&BlockWaker, u64)>, time: Duration) {
+    match waker {
+        Some((waker, heard)) => waker.wait(heard, time),
         None => thread::sleep(time),
     }
 }
 
 /// The first of `points` that the node has on its best chain.
-fn first_on_chain(shared: &Shared, points: &[Point]) -> Result<Option<Point>, SourceError> {
+fn first_on_chain(state: &CoreState, points: &[Point]) -> Result<Option<Point>, SourceError> {
     for points in points.chunks(BATCH) {
         let heights: Vec<Value> = points.iter().map(|point| json!([point.height])).collect();
-        let found = shared.rpc.batch::<WireHash>("getblockhash", &heights);
-        let found = found.map_err(|fault| shared.rpc.explain("getblockhash", fault))?;
+        let found = state.rpc.batch::<WireHash>("getblockhash", &heights);
+        let found = found.map_err(|fault| state.rpc.explain("getblockhash", fault))?;
         // A refusal says that the chain doesn't reach that height.
         let on_chain = points
             .iter()
@@ -237,8 +241,8 @@ fn first_on_chain(shared: &Shared, points: &[Point]) -> Result<Option<Point>, So
 
 impl Source for CoreSource {
     fn intersect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError> {
-        self.tip = Some(self.shared.check_chain()?);
-        let found = first_on_chain(&self.shared, points)?;
+        self.tip = Some(self.state.check_chain()?);
+        let found = first_on_chain(&self.state, points)?;
         self.passed = points.iter().rev().copied().collect();
         self.stand(found);
         Ok(found)
@@ -248,15 +252,24 @@ impl Source for CoreSource {
         self.step(patience)
     }
 
+    fn skip(&mut self, child: Point) -> bool {
+        // What has been fetched already is not worth less than what others have.
+        if self.ahead.is_some() || !self.ready.is_empty() {
+            return false;
+        }
+        self.pass(child);
+        true
+    }
+
     fn tip(&self) -> Option<Point> {
         self.tip
     }
 
     fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
-        match self.shared.rpc.ask("getblockhash", json!([height])) {
+        match self.state.rpc.ask("getblockhash", json!([height])) {
             Ok(WireHash(hash)) => Ok(Some(point(height, hash))),
-            Err(Fault::Refused(refusal)) if refusal.code == OUT_OF_RANGE => Ok(None),
-            Err(fault) => Err(self.shared.rpc.explain("getblockhash", fault)),
+            Err(RpcError::Refused(refusal)) if refusal.code == OUT_OF_RANGE => Ok(None),
+            Err(fault) => Err(self.state.rpc.explain("getblockhash", fault)),
         }
     }
 }

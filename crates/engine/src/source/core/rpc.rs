@@ -44,7 +44,7 @@ pub(super) struct Refusal {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum RpcError {
     /// The node refuses this call.
     Refused(Refusal),
     /// The answer is larger than any may be.
@@ -114,10 +114,10 @@ impl Rpc {
         &self,
         method: &'static str,
         params: Value,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RpcError> {
         let request = json!({ "jsonrpc": "1.0", "id": 0, "method": method, "params": params });
         let reply: Reply<T> = self.parse(method, &self.post(&request)?)?;
-        self.settle(method, reply)?.map_err(Fault::Refused)
+        self.settle(method, reply)?.map_err(RpcError::Refused)
     }
 
     /// Calls a method once for each of `params`; the answers are in their order.
@@ -125,7 +125,7 @@ impl Rpc {
         &self,
         method: &'static str,
         params: &[Value],
-    ) -> Result<Vec<Result<T, Refusal>>, Fault> {
+    ) -> Result<Vec<Result<T, Refusal>>, RpcError> {
         if params.is_empty() {
             return Ok(Vec::new());
         }
@@ -137,7 +137,7 @@ impl Rpc {
             // One answer for all: the node has not looked at the calls.
             let reply: Reply<Value> = self.parse(method, &body)?;
             return match self.settle(method, reply)? {
-                Err(refusal) => Err(Fault::Refused(refusal)),
+                Err(refusal) => Err(RpcError::Refused(refusal)),
                 Ok(_) => Err(self.malformed(method, "one answer to many calls")),
             };
         }
@@ -150,7 +150,7 @@ impl Rpc {
         replies.into_iter().map(|reply| self.settle(method, reply)).collect()
     }
 
-    fn parse<T: DeserializeOwned>(&self, method: &str, body: &[u8]) -> Result<T, Fault> {
+    fn parse<T: DeserializeOwned>(&self, method: &str, body: &[u8]) -> Result<T, RpcError> {
         serde_json::from_slice(body).map_err(|error| {
             let (kind, at) = (error.classify(), error.column());
             self.malformed(method, &format!("not the JSON expected ({kind:?} error at byte {at})"))
@@ -158,10 +158,10 @@ impl Rpc {
     }
 
     /// The outer error is about us and the node, the inner one about this call.
-    fn settle<T>(&self, method: &str, reply: Reply<T>) -> Result<Result<T, Refusal>, Fault> {
+    fn settle<T>(&self, method: &str, reply: Reply<T>) -> Result<Result<T, Refusal>, RpcError> {
         match (reply.result, reply.error) {
             (_, Some(refusal)) if refusal.code == IN_WARMUP => {
-                Err(Fault::Source(self.unreachable(&refusal.message)))
+                Err(RpcError::Source(self.unreachable(&refusal.message)))
             }
             (_, Some(refusal)) => Ok(Err(refusal)),
             (Some(result), None) => Ok(Ok(result)),
@@ -170,17 +170,17 @@ impl Rpc {
     }
 
     /// Sends a request; once more with a fresh cookie or a fresh connection where that may help.
-    fn post(&self, request: &Value) -> Result<Vec<u8>, Fault> {
+    fn post(&self, request: &Value) -> Result<Vec<u8>, RpcError> {
         let body = request.to_string();
         let mut fresh = false;
         loop {
-            let header = self.authorization(fresh).map_err(Fault::Source)?;
+            let header = self.authorization(fresh).map_err(RpcError::Source)?;
             let sent = self.send(&body, header.as_deref());
             let (status, body) = match sent {
                 Ok(answer) => answer,
-                Err(ureq::Error::BodyExceedsLimit(_)) => return Err(Fault::TooLarge),
+                Err(ureq::Error::BodyExceedsLimit(_)) => return Err(RpcError::TooLarge),
                 Err(error) if fresh || matches!(error, ureq::Error::Timeout(_)) => {
-                    return Err(Fault::Source(self.unreachable(&error.to_string())));
+                    return Err(RpcError::Source(self.unreachable(&error.to_string())));
                 }
                 Err(_) => {
                     fresh = true;
@@ -189,8 +189,8 @@ impl Rpc {
             };
             match status {
                 401 if !fresh => fresh = true,
-                401 | 403 => return Err(Fault::Source(self.denied(status))),
-                503 => return Err(Fault::Source(self.unreachable("it is too busy (HTTP 503)"))),
+                401 | 403 => return Err(RpcError::Source(self.denied(status))),
+                503 => return Err(RpcError::Source(self.unreachable("it is too busy (HTTP 503)"))),
                 _ if body.is_empty() => {
                     let said = format!("an empty answer (HTTP {status})");
                     return Err(self.malformed("HTTP", &said));
@@ -241,19 +241,19 @@ impl Rpc {
     }
 
     /// A fault as the port names it.
-    pub(super) fn explain(&self, method: &str, fault: Fault) -> SourceError {
+    pub(super) fn explain(&self, method: &str, fault: RpcError) -> SourceError {
         let reason = match fault {
-            Fault::Source(error) => return error,
-            Fault::TooLarge => format!("{method}: more than {ANSWER_BYTES} bytes"),
-            Fault::Refused(Refusal { code, message }) => {
+            RpcError::Source(error) => return error,
+            RpcError::TooLarge => format!("{method}: more than {ANSWER_BYTES} bytes"),
+            RpcError::Refused(Refusal { code, message }) => {
                 format!("{method}: {} (error {code})", short(&message))
             }
         };
         SourceError::Malformed { name: self.name.clone(), reason }
     }
 
-    fn malformed(&self, method: &str, reason: &str) -> Fault {
-        Fault::Source(SourceError::Malformed {
+    fn malformed(&self, method: &str, reason: &str) -> RpcError {
+        RpcError::Source(SourceError::Malformed {
             name: self.name.clone(),
             reason: format!("{method}: {reason}"),
         })

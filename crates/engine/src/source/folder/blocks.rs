@@ -11,9 +11,9 @@ use std::{
 };
 
 use unspent_model::{BlockHash, Network, Point};
-use unspent_networks::{bitcoin_header, genesis_hash};
+use unspent_networks::{bitcoin_header, decode_block, genesis_hash};
 
-use super::Shared;
+use super::Files;
 use crate::{
     files::{catalogue::Catalogue, first_block},
     source::{RawBlock, Source, SourceError, Step},
@@ -56,7 +56,7 @@ impl Blocks {
     }
 }
 
-impl Shared {
+impl Files {
     /// The branches, after another look at the files unless the last was a moment ago.
     fn branches(&self) -> Result<Vec<Arc<Branch>>, SourceError> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,6 +86,27 @@ impl Shared {
         Err(SourceError::WrongNetwork { name, found: "another first block".into(), wanted })
     }
 
+    /// The longest branch on an unknown base, with the height of its first block as the first
+    /// coinbase that names one tells.
+    fn part(&self, branches: &[Arc<Branch>]) -> Result<Option<(Arc<Branch>, u64)>, SourceError> {
+        let Some(branch) = branches.iter().max_by_key(|branch| branch.blocks.len()) else {
+            return Ok(None);
+        };
+        if !self.is_part {
+            return Ok(None);
+        }
+        for (above, hash) in (0_u64..).zip(&branch.blocks) {
+            let bytes = self.read(hash, above)?;
+            let block = decode_block(self.network, &bytes, None);
+            let named = block.ok().map(|block| block.header.point.height);
+            if let Some(start) = named.and_then(|height| height.checked_sub(above)) {
+                return Ok(Some((branch.clone(), start)));
+            }
+        }
+        let unknown = "the height of these blocks is unknown: none names it, none is the first";
+        Err(self.malformed(unknown))
+    }
+
     fn read(&self, hash: &BlockHash, height: u64) -> Result<Vec<u8>, SourceError> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_absent = blocks.catalogue.header(hash).is_none();
@@ -99,7 +120,7 @@ impl Shared {
 
 /// A reader of Bitcoin's block files.
 pub(super) struct BlocksSource {
-    shared: Arc<Shared>,
+    files: Arc<Files>,
     /// `None` is the origin.
     place: Option<Point>,
     /// The branch that the place is on, and the height of its first block.
@@ -108,15 +129,18 @@ pub(super) struct BlocksSource {
 }
 
 impl BlocksSource {
-    pub(super) fn open(shared: Arc<Shared>) -> Result<Self, SourceError> {
-        let branches = shared.branches()?;
+    pub(super) fn open(files: Arc<Files>) -> Result<Self, SourceError> {
+        let branches = files.branches()?;
         let branch = whole(&branches).unwrap_or_else(nothing);
-        Ok(Self { shared, place: None, branch, start: 0 })
+        Ok(Self { files, place: None, branch, start: 0 })
     }
 
     fn point(&self, branch: &Branch, at: usize) -> Option<Point> {
         let hash = *branch.blocks.get(at)?;
         let height = self.start.saturating_add(at as u64);
+        if self.files.stop_at.is_some_and(|stop| height > stop) {
+            return None;
+        }
         Some(Point { height, slot: height, hash })
     }
 
@@ -128,12 +152,12 @@ impl BlocksSource {
 
     /// Goes over to the best branch; where the place isn't on it, says which point is.
     fn update(&mut self) -> Result<Option<Option<Point>>, SourceError> {
-        let branches = self.shared.branches()?;
+        let branches = self.files.branches()?;
         let mine = branches.iter().find(|branch| branch.base == self.branch.base);
         // The files below have come: the same blocks, now part of a longer branch.
         let joined = || whole(&branches).filter(|_| self.start > 0);
         let Some(best) = mine.cloned().or_else(joined) else {
-            return Err(self.shared.missing(self.start));
+            return Err(self.files.missing(self.start));
         };
         if Arc::ptr_eq(&best, &self.branch) {
             return Ok(None);
@@ -167,15 +191,15 @@ impl BlocksSource {
     fn forward(&mut self) -> Result<Option<Step>, SourceError> {
         let at = self.passed();
         let Some(point) = self.point(&self.branch, at) else { return Ok(None) };
-        let bytes = self.shared.read(&point.hash, point.height)?;
+        let bytes = self.files.read(&point.hash, point.height)?;
         if bitcoin_header(&bytes).map_or(true, |header| header.hash != point.hash) {
             let reason = format!("block {} is no longer where it was", point.height);
-            return Err(self.shared.malformed(reason));
+            return Err(self.files.malformed(reason));
         }
         let parent = at.checked_sub(1).and_then(|below| self.branch.blocks.get(below).copied());
         let parent = parent.or_else(|| self.base_point().map(|base| base.hash));
         self.place = Some(point);
-        Ok(Some(Step::Forward(RawBlock { point, parent, bytes: bytes.into() })))
+        Ok(Some(Step::Forward(RawBlock::new(point, parent, bytes))))
     }
 }
 
@@ -212,7 +236,7 @@ fn on_loose(branch: &Branch, points: &[Point]) -> Option<(Point, u64)> {
 
 impl Source for BlocksSource {
     fn intersect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError> {
-        let branches = self.shared.branches()?;
+        let branches = self.files.branches()?;
         let known = whole(&branches);
         let on_known = known.as_deref().and_then(|branch| on_whole(branch, points));
         let loose = || {
@@ -224,8 +248,11 @@ impl Source for BlocksSource {
             (known, _) => match (loose(), known) {
                 (Some((branch, (point, start))), _) => (branch.clone(), start, Some(point)),
                 (None, Some(branch)) => (branch, 0, None),
-                // The first step tells that the first block is missing.
-                (None, None) => (nothing(), 0, None),
+                (None, None) => match self.files.part(&branches)? {
+                    Some((branch, start)) => (branch, start, None),
+                    // The first step tells that the first block is missing.
+                    None => (nothing(), 0, None),
+                },
             },
         };
         Ok(self.place)
@@ -244,12 +271,22 @@ impl Source for BlocksSource {
             if left.is_zero() {
                 return Ok(Step::Nothing);
             }
-            thread::sleep(left.min(self.shared.poll));
+            thread::sleep(left.min(self.files.poll));
         }
     }
 
+    fn skip(&mut self, child: Point) -> bool {
+        let is_next = self.point(&self.branch, self.passed()) == Some(child);
+        if is_next {
+            self.place = Some(child);
+        }
+        is_next
+    }
+
     fn tip(&self) -> Option<Point> {
-        self.point(&self.branch, self.branch.blocks.len().checked_sub(1)?)
+        let last = self.branch.blocks.len().checked_sub(1)?;
+        let stop = self.files.stop_at.unwrap_or(u64::MAX).checked_sub(self.start)?;
+        self.point(&self.branch, last.min(usize::try_from(stop).unwrap_or(usize::MAX)))
     }
 
     fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {

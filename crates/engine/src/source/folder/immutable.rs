@@ -16,7 +16,7 @@ use std::{
 use unspent_model::{BlockHash, Point};
 use unspent_networks::cardano::head::{Head, block_head};
 
-use super::Shared;
+use super::Files;
 use crate::{
     files::{
         FilesError,
@@ -47,7 +47,7 @@ struct Position {
 
 /// A reader of Cardano's chunk files.
 pub(super) struct ChunksSource {
-    shared: Arc<Shared>,
+    files: Arc<Files>,
     /// In the order of the chain.
     chunks: Vec<Chunk>,
     listed: Instant,
@@ -58,17 +58,17 @@ pub(super) struct ChunksSource {
 }
 
 impl ChunksSource {
-    pub(super) fn open(shared: Arc<Shared>) -> Result<Self, SourceError> {
+    pub(super) fn open(files: Arc<Files>) -> Result<Self, SourceError> {
         let listed = Instant::now();
         let (chunks, place, position, tip) = (Vec::new(), None, None, None);
-        let mut source = Self { shared, chunks, listed, place, position, tip };
+        let mut source = Self { files, chunks, listed, place, position, tip };
         source.list()?;
         Ok(source)
     }
 
     /// Looks which files there are, and where the last one ends.
     fn list(&mut self) -> Result<(), SourceError> {
-        let files = self.shared.list()?;
+        let files = self.files.list()?;
         let mut known: HashMap<_, _> =
             self.chunks.drain(..).map(|chunk| (chunk.file.path.clone(), chunk)).collect();
         let mut chunks = Vec::with_capacity(files.len());
@@ -91,7 +91,7 @@ impl ChunksSource {
             Ok(Some((_, bytes))) => Ok(Some(Chunk { first: self.head(&bytes)?.point, file })),
             Ok(None) => Ok(None),
             Err(error) if error.is_torn() => Ok(None),
-            Err(error) => Err(self.shared.explain(&FilesError::chunk(&file.path)(error))),
+            Err(error) => Err(self.files.explain(&FilesError::chunk(&file.path)(error))),
         }
     }
 
@@ -112,12 +112,12 @@ impl ChunksSource {
     }
 
     fn head(&self, bytes: &[u8]) -> Result<Head, SourceError> {
-        block_head(self.shared.network, bytes).map_err(|error| self.shared.malformed(error))
+        block_head(self.files.network, bytes).map_err(|error| self.files.malformed(error))
     }
 
     /// The items of a file from `offset` on.
     fn items(&self, file: &InputFile, offset: u64) -> Result<Items, SourceError> {
-        let explain = |error| self.shared.explain(&error);
+        let explain = |error| self.files.explain(&error);
         if !file.is_packed {
             let unreadable = |error| explain(FilesError::unreadable(&file.path)(error));
             let mut open = File::open(&file.path).map_err(unreadable)?;
@@ -163,7 +163,7 @@ impl ChunksSource {
                 Err(error) if error.is_torn() => position.items = None,
                 Err(error) => {
                     let error = FilesError::chunk(&position.path)(error);
-                    return Err(self.shared.explain(&error));
+                    return Err(self.files.explain(&error));
                 }
             }
             position.size_at_end = size(&position.path);
@@ -175,7 +175,7 @@ impl ChunksSource {
         let Some(position) = &self.position else { return Ok(None) };
         let at = self.chunks.iter().position(|chunk| chunk.file.path == position.path);
         let Some(at) = at else {
-            return Err(self.shared.unreachable(format!("{} is gone", position.path.display())));
+            return Err(self.files.unreachable(format!("{} is gone", position.path.display())));
         };
         let (this, next) = (self.chunks.get(at), self.chunks.get(at + 1));
         let Some(this) = this else { return Ok(None) };
@@ -187,7 +187,7 @@ impl ChunksSource {
         match next {
             Some(_) if is_torn => {
                 let path = position.path.display();
-                Err(self.shared.malformed(format!("{path} ends inside a block")))
+                Err(self.files.malformed(format!("{path} ends inside a block")))
             }
             Some(next) => self.position(&next.file, 0).map(Some),
             None => Ok(None),
@@ -202,12 +202,12 @@ impl ChunksSource {
                 // Files may overlap.
                 Some(place) if point == place || point.slot < place.slot => continue,
                 Some(place) if head.parent == place.hash => Some(place.hash),
-                Some(place) => return Err(self.shared.missing(place.height.saturating_add(1))),
-                None if point.height > 0 => return Err(self.shared.missing(0)),
+                Some(place) => return Err(self.files.missing(place.height.saturating_add(1))),
+                None if point.height > 0 => return Err(self.files.missing(0)),
                 None => None,
             };
             self.place = Some(point);
-            return Ok(Some(Step::Forward(RawBlock { point, parent, bytes: bytes.into() })));
+            return Ok(Some(Step::Forward(RawBlock::new(point, parent, bytes))));
         }
         Ok(None)
     }
@@ -267,12 +267,12 @@ impl Source for ChunksSource {
             }
             let left = until.saturating_duration_since(Instant::now());
             let since = self.listed.elapsed();
-            if since >= self.shared.poll {
+            if since >= self.files.poll {
                 self.list()?;
             } else if left.is_zero() {
                 return Ok(Step::Nothing);
             } else {
-                thread::sleep(left.min(self.shared.poll.saturating_sub(since)));
+                thread::sleep(left.min(self.files.poll.saturating_sub(since)));
             }
         }
     }

@@ -43,22 +43,36 @@ pub struct FolderConfig {
 /// Some files of one chain. Cheap to clone: all clones share what they know of the files.
 #[derive(Clone)]
 pub struct Folder {
-    shared: Arc<Shared>,
+    files: Arc<Files>,
 }
 
 /// What readers of one folder share.
-struct Shared {
+struct Files {
     paths: Vec<PathBuf>,
     network: Network,
     poll: Duration,
     name: String,
     workroom: Workroom,
     blocks: Mutex<Blocks>,
+    /// They may begin in the middle of the chain.
+    is_part: bool,
+    /// Blocks above this height aren't given.
+    stop_at: Option<u64>,
 }
 
 impl Folder {
     /// Files that are not looked at yet.
     pub fn new(config: FolderConfig) -> Self {
+        Self::with(config, false, None)
+    }
+
+    /// Files that may begin in the middle of the chain, read up to a height. Where a branch hangs
+    /// on no block that anybody knows, the height that a coinbase names (BIP 34) tells its place.
+    pub fn part(config: FolderConfig, stop_at: Option<u64>) -> Self {
+        Self::with(config, true, stop_at)
+    }
+
+    fn with(config: FolderConfig, is_part: bool, stop_at: Option<u64>) -> Self {
         let FolderConfig { paths, network, unpack_in, poll } = config;
         let name = match paths.as_slice() {
             [] => "an empty list of files".to_owned(),
@@ -67,11 +81,12 @@ impl Folder {
         };
         let workroom = Workroom::new(&unpack_in);
         let blocks = Mutex::new(Blocks::new(network));
-        Self { shared: Arc::new(Shared { paths, network, poll, name, workroom, blocks }) }
+        let files = Files { paths, network, poll, name, workroom, blocks, is_part, stop_at };
+        Self { files: Arc::new(files) }
     }
 }
 
-impl Shared {
+impl Files {
     fn unreachable(&self, reason: impl ToString) -> SourceError {
         SourceError::Unreachable { name: self.name.clone(), reason: reason.to_string() }
     }
@@ -125,18 +140,18 @@ impl Shared {
 
 impl Origin for Folder {
     fn network(&self) -> Network {
-        self.shared.network
+        self.files.network
     }
 
     fn name(&self) -> String {
-        self.shared.name.clone()
+        self.files.name.clone()
     }
 
     /// Looks through the files first; for Bitcoin that is every header of the chain.
     fn open(&self) -> Result<Box<dyn Source>, SourceError> {
-        match self.shared.network.family() {
-            Family::Bitcoin => Ok(Box::new(BlocksSource::open(self.shared.clone())?)),
-            Family::Cardano => Ok(Box::new(ChunksSource::open(self.shared.clone())?)),
+        match self.files.network.family() {
+            Family::Bitcoin => Ok(Box::new(BlocksSource::open(self.files.clone())?)),
+            Family::Cardano => Ok(Box::new(ChunksSource::open(self.files.clone())?)),
         }
     }
 

@@ -43,15 +43,15 @@ use self::{
     command::{Command, Did},
     world::World,
 };
-use crate::pulse::hold;
+use crate::wakeup::lock;
 
 /// A simulated network. Cheap to clone; all clones are the same network.
 #[derive(Clone)]
 pub struct SimNetwork {
-    place: Arc<Place>,
+    shared: Arc<SharedWorld>,
 }
 
-struct Place {
+struct SharedWorld {
     world: Mutex<World>,
     news: Condvar,
 }
@@ -72,22 +72,22 @@ impl SimNetwork {
     }
 
     fn of(world: World) -> Self {
-        Self { place: Arc::new(Place { world: Mutex::new(world), news: Condvar::new() }) }
+        Self { shared: Arc::new(SharedWorld { world: Mutex::new(world), news: Condvar::new() }) }
     }
 
-    fn hold(&self) -> MutexGuard<'_, World> {
-        hold(&self.place.world)
+    fn lock(&self) -> MutexGuard<'_, World> {
+        lock(&self.shared.world)
     }
 
     fn carry_out(&self, command: &Command) -> Result<Did, SimError> {
-        let did = self.hold().carry_out(command);
-        self.place.news.notify_all();
+        let did = self.lock().carry_out(command);
+        self.shared.news.notify_all();
         did
     }
 
     /// Looks at the simulator itself: its truth for tests. Readers wait meanwhile.
     pub fn look<T>(&self, at: impl FnOnce(&ChainSim) -> T) -> T {
-        at(&self.hold().sim)
+        at(&self.lock().sim)
     }
 
     /// Height of the tip.
@@ -97,7 +97,7 @@ impl SimNetwork {
 
     /// What was done so far, counted.
     pub fn commands(&self) -> u64 {
-        self.hold().done()
+        self.lock().done()
     }
 
     /// Mines blocks with nothing but a coinbase.
@@ -192,7 +192,7 @@ impl SimNetwork {
 
     /// Waits for anything to happen; the lock is free meanwhile.
     fn wait<'a>(&self, world: MutexGuard<'a, World>, patience: Duration) -> MutexGuard<'a, World> {
-        let waited = self.place.news.wait_timeout(world, patience);
+        let waited = self.shared.news.wait_timeout(world, patience);
         waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
 }

@@ -77,11 +77,8 @@ fn last_active(sim: &ChainSim, place: &Point) -> Option<Point> {
 
 fn raw(block: &SimBlock) -> RawBlock {
     let parent = block.height.checked_sub(1);
-    RawBlock {
-        point: point(block),
-        parent: parent.map(|_| model_hash(block.block.header.prev_blockhash)),
-        bytes: encode::serialize(&block.block).into(),
-    }
+    let parent = parent.map(|_| model_hash(block.block.header.prev_blockhash));
+    RawBlock::new(point(block), parent, encode::serialize(&block.block))
 }
 
 /// The step from a place, if there is one.
@@ -106,7 +103,7 @@ impl Source for SimReader {
     fn next(&mut self, patience: Duration) -> Result<Step, SourceError> {
         let started = Instant::now();
         let network = self.network.clone();
-        let mut world = network.hold();
+        let mut world = network.lock();
         loop {
             self.tip = tip(&world.sim);
             if let Some(step) = step(&world.sim, self.place) {
@@ -123,6 +120,15 @@ impl Source for SimReader {
             }
             world = network.wait(world, rest);
         }
+    }
+
+    fn skip(&mut self, child: Point) -> bool {
+        let next = self.place.map_or(0, |place| place.height + 1);
+        let is_next = self.network.look(|sim| active_at(sim, next).map(point)) == Some(child);
+        if is_next {
+            self.place = Some(child);
+        }
+        is_next
     }
 
     fn tip(&self) -> Option<Point> {

@@ -12,7 +12,7 @@ use unspent_model::{Outpoint, TxId, wallet::Status};
 /// A transaction of the test's world.
 #[derive(Clone, Debug)]
 pub struct WorldTx {
-    /// Its name.
+    /// Stands for the hash.
     pub txid: TxId,
     /// What it spends; nothing for a coinbase.
     pub inputs: Vec<Outpoint>,
@@ -592,12 +592,5 @@ impl Model {
         }
         self.leases.extend(coins.iter().map(|coin| (*coin, (lock, until))));
         Ok(())
-    }
-
-    /// Removes leases that have run out.
-    pub fn purge(&mut self, now: i64) -> u64 {
-        let before = self.leases.len();
-        self.leases.retain(|_, (_, expires)| *expires > now);
-        (before - self.leases.len()) as u64
     }
 }

@@ -7,6 +7,13 @@ use unspent_model::{Outpoint, TxId};
 use super::{Kept, Model};
 
 impl Model {
+    /// Removes leases that have run out.
+    pub fn purge(&mut self, now: i64) -> u64 {
+        let before = self.leases.len();
+        self.leases.retain(|_, (_, expires)| *expires > now);
+        (before - self.leases.len()) as u64
+    }
+
     /// Removes as much history as may go.
     pub fn prune(&mut self, up_to: u64, depth: u64) -> Vec<TxId> {
         let Some(tip) = self.tip else { return Vec::new() };

@@ -1,0 +1,145 @@
+//! `/coins/{outpoint}/timeline`: what happened to a coin, in all rooms.
+//!
+//! Each room adds what it knows, in any order; what several of them say of one block is brought
+//! together here.
+
+use axum::{Json, extract::State};
+use serde::Serialize;
+use unspent_model::{Network, Outpoint};
+use utoipa::ToSchema;
+
+use super::{
+    error::{ApiError, Failures},
+    extract::{ApiPath, May, OutpointPath, Read, outpoint},
+    state::App,
+};
+use crate::{
+    json::{OutpointJson, Time},
+    rooms::ROOMS,
+};
+
+/// A coin's timeline.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TimelineJson {
+    #[serde(flatten)]
+    outpoint: OutpointJson,
+    address: Option<String>,
+    /// Base units, as a decimal string
+    value: Option<String>,
+    /// `unspent`, `spent`, or the state in the wallet: `confirmed`, `leased`, `pending` …
+    state: &'static str,
+    wallets: Vec<String>,
+    events: Vec<TimelineEventJson>,
+}
+
+/// Something that happened to a coin; what doesn't apply is null.
+#[derive(Serialize, ToSchema, Clone, Default)]
+pub(crate) struct TimelineEventJson {
+    /// `seen`, `created`, `sent`, `confirmed`, `leased`, `spending`, `spent`, `replaced`,
+    /// `double_spent`, `failed`, `revived`, `evicted`, `rolled_back`, `pruned`
+    pub(crate) kind: &'static str,
+    pub(crate) room: &'static str,
+    pub(crate) wallet: Option<String>,
+    pub(crate) at: Option<Time>,
+    pub(crate) height: Option<u64>,
+    pub(crate) block_hash: Option<String>,
+    pub(crate) txid: Option<String>,
+    pub(crate) other: Option<String>,
+    pub(crate) cause: Option<&'static str>,
+    pub(crate) from: Option<&'static str>,
+    pub(crate) to: Option<&'static str>,
+    /// When a lease ends
+    pub(crate) until: Option<Time>,
+}
+
+/// What happened to a coin, in the order in which it happened
+#[utoipa::path(get, path = "/coins/{outpoint}/timeline", tag = "chain", params(OutpointPath),
+    responses((status = 200, body = TimelineJson), Failures))]
+pub(crate) async fn timeline(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(name): ApiPath<String>,
+) -> Result<Json<TimelineJson>, ApiError> {
+    let network = app.network();
+    let outpoint = outpoint(network, &name)?;
+    let engine = app.engine.clone();
+    let found = app.pool.run(move || {
+        let mut timeline = Timeline::new(network, outpoint);
+        for room in ROOMS {
+            room.timeline(&engine, &mut timeline)?;
+        }
+        timeline.finish()
+    });
+    Ok(Json(found.await?))
+}
+
+/// The timeline while the rooms put it together.
+pub(crate) struct Timeline {
+    pub(crate) network: Network,
+    pub(crate) outpoint: Outpoint,
+    pub(crate) events: Vec<TimelineEventJson>,
+    pub(crate) wallets: Vec<String>,
+    /// A wallet's word counts more than the chain's.
+    pub(crate) state: Option<&'static str>,
+    pub(crate) address: Option<String>,
+    pub(crate) value: Option<u64>,
+    /// Height of the block in which a wallet saw the coin spent.
+    pub(crate) spent_height: Option<u64>,
+    /// A room that no longer knows the coin, and the height up to which it has forgotten spends.
+    pub(crate) forgotten: Option<(&'static str, u64)>,
+}
+
+impl Timeline {
+    fn new(network: Network, outpoint: Outpoint) -> Self {
+        Self {
+            network,
+            outpoint,
+            events: Vec::new(),
+            wallets: Vec::new(),
+            state: None,
+            address: None,
+            value: None,
+            spent_height: None,
+            forgotten: None,
+        }
+    }
+
+    /// When an event happened, for the order. What a block did stands beside a wallet's line about
+    /// the same block, since the time in a header is its miner's affair. A lease that holds now
+    /// comes last.
+    fn key(&self, event: &TimelineEventJson) -> i64 {
+        let same = |other: &&TimelineEventJson| {
+            other.cause.is_some() && other.height == event.height && other.txid == event.txid
+        };
+        let beside = match event.cause {
+            None if event.height.is_some() => self.events.iter().rev().find(same),
+            None | Some(_) => None,
+        };
+        let at = beside.and_then(|event| event.at).or(event.at);
+        at.map_or(i64::MAX, |at| at.0)
+    }
+
+    fn finish(self) -> Result<TimelineJson, ApiError> {
+        let Some(state) = self.state else {
+            return Err(ApiError::not_found("no room knows this coin"));
+        };
+        let keyed = self.events.iter().map(|event| (self.key(event), event.clone()));
+        let mut events: Vec<_> = keyed.collect();
+        // What a block did comes before what a wallet made of it.
+        events.sort_by_key(|(key, event)| (*key, event.block_hash.is_none()));
+        let mut events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
+        if let (Some(spent), Some((room, height))) = (self.spent_height, self.forgotten)
+            && spent <= height
+        {
+            events.push(TimelineEventJson { kind: "pruned", room, ..Default::default() });
+        }
+        Ok(TimelineJson {
+            outpoint: OutpointJson::new(self.network, &self.outpoint),
+            address: self.address,
+            value: self.value.map(|value| value.to_string()),
+            state,
+            wallets: self.wallets,
+            events,
+        })
+    }
+}

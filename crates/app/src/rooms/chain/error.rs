@@ -1,0 +1,55 @@
+//! Why the chain room did not do what was asked: as REST says it, and as the command line does.
+
+use std::error::Error;
+
+use unspent_chain::{ApplyError, OpenError, OptionsError, QueryError, RollbackError, StoreError};
+use unspent_model::Kind;
+
+use super::NAME;
+use crate::{api::error::ApiError, rooms::Classified};
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        let text = error.to_string();
+        match error {
+            QueryError::Disabled => Self::room_off(NAME),
+            QueryError::IndexDisabled(_) => Self::refused(text),
+            QueryError::NoCredentials(_) | QueryError::Limit { .. } => Self::invalid(text),
+            QueryError::Cursor => Self::malformed(text),
+            QueryError::NoDelta { .. } => Self::not_found(text),
+            QueryError::Store(error) => Self::of_store(error.kind(), &error),
+        }
+    }
+}
+
+/// What an error of this room means to the command line.
+pub(super) fn classify(cause: &(dyn Error + 'static)) -> Option<Classified> {
+    if cause.is::<OptionsError>() || is_wrong_question(cause) {
+        return Some(Classified::Usage);
+    }
+    kind(cause).map(Classified::Kind)
+}
+
+/// Questions that are wrong in themselves, whatever the folder holds.
+fn is_wrong_question(cause: &(dyn Error + 'static)) -> bool {
+    match cause.downcast_ref::<QueryError>() {
+        Some(QueryError::Cursor | QueryError::Limit { .. } | QueryError::NoCredentials(_)) => true,
+        Some(
+            QueryError::IndexDisabled(_)
+            | QueryError::Disabled
+            | QueryError::NoDelta { .. }
+            | QueryError::Store(_),
+        )
+        | None => false,
+    }
+}
+
+fn kind(cause: &(dyn Error + 'static)) -> Option<Kind> {
+    cause
+        .downcast_ref::<StoreError>()
+        .map(StoreError::kind)
+        .or_else(|| cause.downcast_ref::<OpenError>().map(OpenError::kind))
+        .or_else(|| cause.downcast_ref::<QueryError>().map(QueryError::kind))
+        .or_else(|| cause.downcast_ref::<ApplyError>().map(ApplyError::kind))
+        .or_else(|| cause.downcast_ref::<RollbackError>().map(RollbackError::kind))
+}

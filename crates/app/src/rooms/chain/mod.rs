@@ -1,0 +1,166 @@
+//! The chain room: `unspent chain`, `/addresses`, `/utxos`, `/blocks`, `/deltas`.
+//!
+//! | module | what |
+//! |---|---|
+//! | `coins` | coins by owner, one coin; as routes and commands |
+//! | `blocks` | blocks and deltas; as routes and a command |
+//! | `upkeep` | rollback, prune, verify, digest |
+//! | `status` | where the folder stands |
+//! | `args`, `options` | the subcommands; the options of the index |
+//! | `section` | `[utxo]` of the configuration |
+//! | `search` | what the room adds to `/search` and to a coin's timeline |
+//! | `json`, `text`, `parse` | the answers; for people; what people type |
+//! | `error` | why not |
+//!
+//! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
+
+mod args;
+mod blocks;
+mod coins;
+mod error;
+mod json;
+mod options;
+mod parse;
+mod search;
+mod section;
+pub(crate) mod status;
+pub(crate) mod text;
+mod upkeep;
+
+use std::{error::Error, path::Path, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use toml::Table;
+use unspent_chain::Reader;
+use unspent_engine::{
+    Engine,
+    rooms::{
+        Room,
+        chain::{ChainRoom, FOLDER, reader},
+    },
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::status::FiguresJson;
+pub(crate) use self::{
+    args::{ChainArgs, run},
+    options::OptionArgs,
+    section::UtxoSection,
+};
+use super::{AppRoom, Classified};
+use crate::{
+    api::{
+        error::ApiError,
+        search::{Matches, SearchText},
+        state::App,
+        timeline::Timeline,
+    },
+    config::{self, Config, RoomSection, Section as _},
+    import,
+};
+
+/// The room's name in the engine, in events and in metrics.
+const NAME: &str = "chain";
+
+/// Where the room lives in a data folder.
+pub(crate) fn folder(data_dir: &Path) -> std::path::PathBuf {
+    data_dir.join(FOLDER)
+}
+
+/// The chain room, as the table of rooms knows it.
+pub(super) struct ChainEntry;
+
+impl AppRoom for ChainEntry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn section(&self) -> &'static str {
+        UtxoSection::NAME
+    }
+
+    fn template(&self) -> String {
+        UtxoSection::template()
+    }
+
+    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(config::read_section::<UtxoSection>(table)?))
+    }
+
+    fn check(&self, config: &Config) -> anyhow::Result<()> {
+        config.room::<UtxoSection>()?.check()
+    }
+
+    fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
+        Ok(config.room::<UtxoSection>()?.enabled)
+    }
+
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+        let section = config.room::<UtxoSection>()?;
+        if !section.enabled {
+            return Ok(None);
+        }
+        let standard = ChainRoom::new(&config.data_dir, config.network);
+        let known = import::known(&standard.folder)?;
+        Ok(Some(Box::new(ChainRoom {
+            options: section.options()?.resolve(config.network, known.as_ref())?,
+            genesis: import::read_genesis(config.network, &config.source.genesis)?,
+            prune_every: Duration::from_secs(section.prune_seconds),
+            ..standard
+        })))
+    }
+
+    fn figures(&self, engine: &Engine) -> Option<Value> {
+        let status = reader(engine)?.status().ok()?;
+        serde_json::to_value(FiguresJson::new(&status)).ok()
+    }
+
+    fn plotted(&self, figures: &Value) -> Vec<(&'static str, Value)> {
+        status::plotted(figures)
+    }
+
+    fn routes(&self) -> OpenApiRouter<App> {
+        OpenApiRouter::new()
+            .routes(routes!(coins::address_utxos))
+            .routes(routes!(coins::address_balance))
+            .routes(routes!(coins::credential_utxos))
+            .routes(routes!(coins::credential_balance))
+            .routes(routes!(coins::utxo))
+            .routes(routes!(blocks::blocks))
+            .routes(routes!(blocks::tip))
+            .routes(routes!(blocks::one))
+            .routes(routes!(blocks::deltas))
+    }
+
+    fn search(
+        &self,
+        engine: &Engine,
+        asked: &SearchText,
+        found: &mut Matches,
+    ) -> Result<(), ApiError> {
+        search::search(engine, asked, found)
+    }
+
+    fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
+        search::timeline(engine, timeline)
+    }
+
+    fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {
+        error::classify(cause)
+    }
+}
+
+impl App {
+    /// Asks the chain room, on a thread that may block.
+    async fn chain<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Reader) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let engine = self.engine.clone();
+        let work = move || match reader(&engine) {
+            Some(reader) => ask(&reader),
+            None => Err(ApiError::room_off(NAME)),
+        };
+        self.pool.run(work).await
+    }
+}

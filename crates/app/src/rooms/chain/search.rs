@@ -1,0 +1,137 @@
+//! What the chain room adds to `/search` and to a coin's timeline.
+
+use unspent_chain::{CoinState, Reader};
+use unspent_engine::Engine;
+use unspent_model::{
+    Outpoint, TxId,
+    chain::{Born, Output},
+};
+use unspent_networks::address::{Query, parse_query, show_address};
+
+use super::{NAME, blocks::BlockName};
+use crate::{
+    api::{
+        error::ApiError,
+        search::{MatchJson, Matches, SearchText, percent},
+        timeline::{Timeline, TimelineEventJson},
+    },
+    json::{OutpointJson, Time},
+};
+
+/// Outputs of a transaction that are looked for: the room knows coins, not transactions.
+const OUTPUTS_LOOKED_AT: u32 = 64;
+
+pub(super) fn search(
+    engine: &Engine,
+    asked: &SearchText,
+    found: &mut Matches,
+) -> Result<(), ApiError> {
+    if let Some(reader) = unspent_engine::rooms::chain::reader(engine) {
+        found.extend(block(&reader, asked)?);
+        outputs(&reader, asked, found)?;
+    }
+    found.extend(address(asked));
+    Ok(())
+}
+
+fn block(reader: &Reader, asked: &SearchText) -> Result<Option<MatchJson>, ApiError> {
+    let stored = match BlockName::parse(asked.network, &asked.text) {
+        Some(BlockName::Height(height)) => reader.block_at(height)?,
+        Some(BlockName::Hash(hash)) => reader.block_by_hash(&hash)?,
+        None => None,
+    };
+    Ok(stored.map(|stored| MatchJson {
+        kind: "block",
+        href: Some(format!("/api/v1/blocks/{}", stored.point.height)),
+        height: Some(stored.point.height),
+        block_hash: Some(asked.network.show_hash(&stored.point.hash.0)),
+        ..MatchJson::default()
+    }))
+}
+
+fn outputs(reader: &Reader, asked: &SearchText, found: &mut Matches) -> Result<(), ApiError> {
+    let Some(hash) = asked.hash() else { return Ok(()) };
+    let mut outpoints = Vec::new();
+    for index in 0..OUTPUTS_LOOKED_AT {
+        let outpoint = Outpoint::new(TxId(hash), index);
+        if !matches!(reader.coin(&outpoint)?, CoinState::Unknown) {
+            outpoints.push(OutpointJson::new(asked.network, &outpoint).outpoint);
+        }
+    }
+    if !outpoints.is_empty() {
+        found.transaction(asked.network.show_hash(&hash)).outpoints = Some(outpoints);
+    }
+    Ok(())
+}
+
+fn address(asked: &SearchText) -> Option<MatchJson> {
+    // 64 hex digits are a hash before they are a script.
+    if asked.hash().is_some() {
+        return None;
+    }
+    let (kind, shown) = match parse_query(asked.network, &asked.text).ok()? {
+        Query::Address(raw) => ("addresses", show_address(asked.network, &raw)),
+        Query::Credential(credential) => ("credentials", hex::encode(credential)),
+    };
+    Some(MatchJson {
+        kind: "address",
+        href: Some(format!("/api/v1/{kind}/{}/utxos", percent(&shown))),
+        address: Some(shown),
+        ..MatchJson::default()
+    })
+}
+
+/// The blocks that created and spent a coin, as long as those are inside the window.
+pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
+    let Some(reader) = unspent_engine::rooms::chain::reader(engine) else { return Ok(()) };
+    match reader.coin(&timeline.outpoint)? {
+        CoinState::Unspent(record) => {
+            describe(timeline, &record.output, "unspent");
+            born(timeline, &record.born);
+        }
+        CoinState::Spent(spent) => {
+            describe(timeline, &spent.record.output, "spent");
+            born(timeline, &spent.record.born);
+            let by = spent.by.map(|tx| timeline.network.show_hash(&tx.0));
+            block_event(timeline, "spent", (spent.at.height, spent.at.hash.0, spent.time), by);
+        }
+        CoinState::Unknown => {
+            let status = reader.status()?;
+            let tip = status.cursor.point().map_or(0, |tip| tip.height);
+            // Blocks are numbered densely; where others know coins too, heights are dense as well.
+            let forgotten = (status.horizon.spends_floor + tip).checked_sub(status.cursor.ordinal);
+            timeline.forgotten = forgotten.map(|height| (NAME, height));
+        }
+    }
+    Ok(())
+}
+
+fn describe(timeline: &mut Timeline, output: &Output, state: &'static str) {
+    timeline.address = Some(show_address(timeline.network, &output.addr));
+    timeline.value = Some(output.value);
+    timeline.state = timeline.state.or(Some(state));
+}
+
+fn born(timeline: &mut Timeline, born: &Born) {
+    let txid = timeline.network.show_hash(&timeline.outpoint.tx.0);
+    let block = (born.block_number, born.block_hash.0, born.block_time);
+    block_event(timeline, "created", block, Some(txid));
+}
+
+fn block_event(
+    timeline: &mut Timeline,
+    kind: &'static str,
+    (height, hash, time): (u64, [u8; 32], u64),
+    txid: Option<String>,
+) {
+    let block_hash = Some(timeline.network.show_hash(&hash));
+    timeline.events.push(TimelineEventJson {
+        kind,
+        room: NAME,
+        at: Some(Time::seconds(time)),
+        height: Some(height),
+        block_hash,
+        txid,
+        ..TimelineEventJson::default()
+    });
+}

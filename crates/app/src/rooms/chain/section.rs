@@ -1,0 +1,82 @@
+//! `[utxo]` of the configuration.
+
+use unspent_engine::rooms::chain::PRUNE_EVERY;
+
+use crate::{
+    config::{check_span, section, wrong},
+    rooms::chain::OptionArgs,
+};
+
+section! {
+    /// The chain room: every unspent output.
+    pub(crate) struct UtxoSection in "utxo" {
+        enabled: bool = true;
+        store: String = "classic".into();
+        /// Forget spent coins this many blocks after their spend (Bitcoin 288, Cardano 2160)
+        prune_depth: Option<u64>, example "288";
+        /// Blocks that can be undone (Bitcoin 288, Cardano 4320)
+        rollback_window: Option<u64>, example "288";
+        /// Entries one pruning pass may delete
+        prune_batch_size: Option<usize>, example "500";
+        /// Shorthand for the two switches of [utxo.index]: address_hash, payment_credential or both
+        indexing_strategy: Option<String>, example "\"both\"";
+        /// Memory for cached database blocks, in MiB
+        block_cache_mb: Option<usize>, example "256";
+        /// Blocks that share one flush while catching up (Bitcoin 144, Cardano 10000)
+        bulk_blocks: Option<usize>, example "144";
+        /// Seconds between two prunings
+        prune_seconds: u64 = PRUNE_EVERY.as_secs();
+    } with {
+        index: IndexSection,
+        delta: DeltaSection,
+    }
+}
+
+section! {
+    /// Which lists of coins are kept.
+    pub(crate) struct IndexSection in "utxo.index" {
+        address_hash: Option<bool>, example "true";
+        payment_credential: Option<bool>, example "true";
+    }
+}
+
+section! {
+    /// What undoing a block needs.
+    pub(crate) struct DeltaSection in "utxo.delta" {
+        /// Deltas carry the bodies of coins, so that undoing needs no spent records
+        self_contained: Option<bool>, example "false";
+    }
+}
+
+impl UtxoSection {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        match self.store.as_str() {
+            "classic" => {}
+            "mmr" => return Err(wrong("utxo.store = \"mmr\" comes later; use \"classic\"")),
+            other => return Err(wrong(format!("utxo.store = \"{other}\": use \"classic\""))),
+        }
+        check_span("utxo.prune_seconds", self.prune_seconds)?;
+        self.options().map(|_| ())
+    }
+
+    /// The same as arguments of a command would say it.
+    pub(crate) fn options(&self) -> anyhow::Result<OptionArgs> {
+        let strategy = self.indexing_strategy.as_deref().map(str::parse).transpose();
+        let strategy = strategy.map_err(|error: unspent_chain::OptionsError| {
+            wrong(format!("utxo.indexing_strategy: {error}"))
+        })?;
+        Ok(OptionArgs {
+            enabled: Some(self.enabled),
+            store: None,
+            prune_depth: self.prune_depth,
+            rollback_window: self.rollback_window,
+            prune_batch_size: self.prune_batch_size,
+            index_address_hash: self.index.address_hash,
+            index_payment_credential: self.index.payment_credential,
+            indexing_strategy: strategy,
+            delta_self_contained: self.delta.self_contained,
+            block_cache_mb: self.block_cache_mb,
+            bulk_blocks: self.bulk_blocks,
+        })
+    }
+}

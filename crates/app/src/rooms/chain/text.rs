@@ -1,0 +1,56 @@
+//! Numbers, values and coins as people read them.
+
+use unspent_model::{Family, Network, Outpoint};
+
+use crate::json::PointJson;
+
+/// A number with its thousands set apart.
+pub(crate) fn grouped(number: u128) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// Base units in the network's own coin.
+pub(crate) fn value(network: Network, base_units: u128) -> String {
+    let (digits, unit, coin) = match network.family() {
+        Family::Bitcoin => (8, 100_000_000, "BTC"),
+        Family::Cardano => (6, 1_000_000, "ADA"),
+    };
+    let (whole, part) = (grouped(base_units / unit), base_units % unit);
+    format!("{whole}.{part:0digits$} {coin}")
+}
+
+/// A coin's name.
+pub(crate) fn outpoint(network: Network, outpoint: &Outpoint) -> String {
+    format!("{}:{}", network.show_hash(&outpoint.tx.0), outpoint.index)
+}
+
+/// A size on disk.
+pub(crate) fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}
+
+/// A block.
+pub(crate) fn point(point: &PointJson) -> String {
+    format!("height {}, {}", grouped(u128::from(point.height)), point.hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_readable() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(value(Network::Bitcoin, 123_456_789_012), "1,234.56789012 BTC");
+        assert_eq!(value(Network::CardanoPreview, 5), "0.000005 ADA");
+    }
+}

@@ -1,0 +1,86 @@
+//! The rooms as users meet them: a folder each, and one table.
+//!
+//! A room's folder holds its section of the configuration, its requests with their routes and
+//! commands, its answers, and what its errors mean. Whatever serves all rooms (the configuration,
+//! the server, `/search`, a coin's timeline, exit codes) asks [`ROOMS`].
+//!
+//! A further room is a folder here, a line in [`ROOMS`], and a variant of `cli::Command`.
+
+pub(crate) mod chain;
+pub(crate) mod wallet;
+
+use std::{error::Error, sync::Arc};
+
+use serde_json::Value;
+use toml::Table;
+use unspent_engine::{Engine, rooms::Room};
+use unspent_model::Kind;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::{
+    api::{
+        error::ApiError,
+        search::{Matches, SearchText},
+        state::App,
+        timeline::Timeline,
+    },
+    config::{Config, RoomSection},
+};
+
+/// Every room, in the order in which they are configured and shown.
+pub(crate) static ROOMS: [&dyn AppRoom; 2] = [&chain::ChainEntry, &wallet::WalletEntry];
+
+/// What the rest of the program asks of a room.
+pub(crate) trait AppRoom: Sync {
+    /// Its name, as the engine knows it.
+    fn name(&self) -> &'static str;
+
+    /// Its section of the configuration.
+    fn section(&self) -> &'static str;
+
+    /// That section with comments and defaults.
+    fn template(&self) -> String;
+
+    /// Takes that section out of a configuration.
+    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>>;
+
+    /// Refuses what can't work, naming the key.
+    fn check(&self, config: &Config) -> anyhow::Result<()>;
+
+    /// Whether the configuration switches it on.
+    fn is_on(&self, config: &Config) -> anyhow::Result<bool>;
+
+    /// The room as the engine opens it; `None` when it is off.
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>>;
+
+    /// Its numbers, for `/status` and the plots; `None` when it can't be asked. May block.
+    fn figures(&self, engine: &Engine) -> Option<Value>;
+
+    /// The numbers that are plotted, by name, out of [`figures`](Self::figures).
+    fn plotted(&self, figures: &Value) -> Vec<(&'static str, Value)>;
+
+    /// Its routes under `/api/v1`.
+    fn routes(&self) -> OpenApiRouter<App>;
+
+    /// Adds what a text may be the name of. May block.
+    fn search(
+        &self,
+        engine: &Engine,
+        asked: &SearchText,
+        found: &mut Matches,
+    ) -> Result<(), ApiError>;
+
+    /// Adds what it knows of a coin. May block.
+    fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError>;
+
+    /// What one of its errors means to the command line; `None` for errors of others.
+    fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified>;
+}
+
+/// What an error means to the command line.
+pub(crate) enum Classified {
+    /// The request makes no sense.
+    Usage,
+    /// The room's own kind of trouble.
+    Kind(Kind),
+}

@@ -1,0 +1,129 @@
+//! Watched addresses, and the next one to hand out.
+
+use axum::{Json, extract::State, http::StatusCode};
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use unspent_wallet::wallets::Purpose;
+use utoipa::ToSchema;
+
+use super::{
+    context::WalletContext,
+    error::RequestError,
+    json::{AddressJson, AddressesJson},
+    tables,
+};
+use crate::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        state::App,
+    },
+    error::Outcome,
+    output::{Output, table},
+    request::{cursor_number, cut},
+};
+
+/// Which address to hand out.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NextAddress {
+    /// The first account when not named
+    #[arg(long)]
+    account: Option<String>,
+    /// What the address is for
+    #[arg(long, value_enum, default_value = "receive")]
+    #[serde(default)]
+    purpose: PurposeName,
+}
+
+/// What an address is for.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PurposeName {
+    /// To be paid by others
+    #[default]
+    Receive,
+    /// For own change
+    Change,
+}
+
+impl NextAddress {
+    fn run(&self, context: &WalletContext) -> Result<AddressJson, RequestError> {
+        let purpose = match self.purpose {
+            PurposeName::Change => Purpose::Change,
+            PurposeName::Receive => Purpose::Receive,
+        };
+        let account = self.account.as_deref();
+        let found = context.room.next_address(context.wallet, account, purpose)?;
+        Ok(AddressJson::new(&found, context.room.bitcoin_network()))
+    }
+}
+
+fn page(context: &WalletContext, query: &PageQuery) -> Result<AddressesJson, RequestError> {
+    let (limit, after) = (query.limit()?, cursor_number(query.after()?)?);
+    let mut page = context.room.addresses(context.wallet, after, limit + 1)?;
+    let next = cut(&mut page, limit).map(|last| last.id.to_string());
+    let network = context.room.bitcoin_network();
+    let addresses = page.iter().map(|info| AddressJson::new(info, network)).collect();
+    Ok(AddressesJson { addresses, next })
+}
+
+// ---- REST
+
+/// Watched addresses
+#[utoipa::path(get, path = "/wallets/{wallet}/addresses", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), PageQuery),
+    responses((status = 200, body = AddressesJson), Failures))]
+pub(super) async fn list(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiQuery(query): ApiQuery<PageQuery>,
+) -> Result<Json<AddressesJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, move |context| page(context, &query)).await?))
+}
+
+/// Hand out the next address
+#[utoipa::path(post, path = "/wallets/{wallet}/addresses", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = NextAddress,
+    responses((status = 201, body = AddressJson), Failures))]
+pub(super) async fn next(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiJson(request): ApiJson<NextAddress>,
+) -> Result<(StatusCode, Json<AddressJson>), ApiError> {
+    let made = app.wallet(wallet, move |context| request.run(context)).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+// ---- command line
+
+pub(super) fn print_next(
+    context: &WalletContext,
+    request: &NextAddress,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let found = request.run(context)?;
+    output.answer(&found, || found.address.clone())?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn print_list(
+    context: &WalletContext,
+    query: &PageQuery,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let found = page(context, query)?;
+    output.answer(&found, || {
+        let rows = found.addresses.iter().map(|info| {
+            let used = if info.used { "used" } else { "" };
+            let place = format!("{} {} {}", info.account, info.purpose, info.index);
+            [info.address.clone(), place, used.to_owned()]
+        });
+        let next = tables::next(found.next.as_deref());
+        format!("{}{next}", table(["address", "place", ""], rows))
+    })?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,224 @@
+//! The arguments of `unspent wallet`, and which command each leads to.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use unspent_engine::clock;
+use unspent_sql::{Options, Url};
+use unspent_wallet::{Room, lease::DEFAULT_DURATION};
+
+use super::{
+    addresses::{self, NextAddress},
+    context::RoomContext,
+    follow::{self, ScanArgs},
+    labels::{self, LabelJson, LabelsArgs},
+    leases::{self, LeaseCoins, ReleaseCoins},
+    payments::{self, BumpArgs, Finalize, PayArgs, SelectCoins},
+    queries::{BalanceQuery, CoinRequest, CoinsQuery, JournalQuery, TxsQuery},
+    tables,
+    upkeep::{self, Prune, RecordArgs, Rewind, TxRequest},
+    wallets::{self, CreateArgs},
+};
+use crate::{
+    api::extract::PageQuery,
+    cli::Cli,
+    error::{CliError, Outcome},
+    output::Output,
+    serve::folder_lock,
+};
+
+const EXAMPLE: &str = "From nothing to a payment:
+  unspent wallet create mine --network bitcoin --descriptor 'wpkh(xpub…/<0;1>/*)'
+  unspent wallet scan ~/.bitcoin/blocks
+  unspent wallet balance mine
+  unspent wallet coins mine
+  unspent wallet lease mine TXID:VOUT --for 30m
+  unspent wallet pay mine --to ADDRESS=150000 --fee-rate 5 --psbt payment.psbt
+  (sign payment.psbt with your own signer)
+  unspent wallet finalize mine @signed.psbt --lock LOCK
+  unspent wallet record mine --sent TXID
+
+Values are satoshis; `0.0015 BTC` is understood too.";
+
+/// Watch-only wallets on SQLite or PostgreSQL.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct WalletArgs {
+    /// Database: sqlite:PATH or postgres://…; a file `wallet.db` in the data folder by default
+    #[arg(long, global = true, env = "UNSPENT_WALLET_DB", value_name = "URL")]
+    db: Option<String>,
+    #[command(subcommand)]
+    command: WalletCommand,
+}
+
+/// Which wallet.
+#[derive(Args)]
+pub(crate) struct NameArgs {
+    /// Name of the wallet
+    wallet: String,
+}
+
+/// A request to one wallet.
+#[derive(Args)]
+struct On<R: Args> {
+    /// Name of the wallet
+    wallet: String,
+    #[command(flatten)]
+    request: R,
+}
+
+#[derive(Subcommand)]
+enum WalletCommand {
+    /// Make a watch-only wallet from an output descriptor, or add an account to one
+    Create(CreateArgs),
+    /// All wallets, and how far each has been scanned
+    List,
+    /// One wallet: its chains, its tip, its balance
+    Show(NameArgs),
+    /// Hand out the next address
+    Address(On<NextAddress>),
+    /// All watched addresses
+    Addresses(On<PageQuery>),
+    /// What the wallet holds, by class
+    Balance(On<BalanceQuery>),
+    /// Unspent coins, smallest first
+    Coins(On<CoinsQuery>),
+    /// One coin, spent, dead or alive
+    Coin(On<CoinRequest>),
+    /// Transactions, latest first
+    Txs(On<TxsQuery>),
+    /// One transaction: inputs, outputs, net, fee, what it replaced
+    Tx(On<TxRequest>),
+    /// Hold coins for a time, all or none
+    Lease(On<LeaseCoins>),
+    /// Give coins back before their time
+    Release(On<ReleaseCoins>),
+    /// Active leases with value and script
+    Leases(NameArgs),
+    /// Choose coins for a value and lease them
+    Select(On<SelectCoins>),
+    /// Choose coins, lease them and write an unsigned PSBT
+    Pay(On<PayArgs>),
+    /// Take a signed PSBT or raw transaction back as pending
+    Finalize(On<Finalize>),
+    /// Build a replacement for an own unconfirmed transaction, at a higher rate
+    Bump(On<BumpArgs>),
+    /// Record a transaction seen somewhere, or that one was sent or evicted
+    Record(On<RecordArgs>),
+    /// Read block files, as `chain import` does, and bring all wallets up to them
+    Scan(ScanArgs),
+    /// Take one wallet back to a height, to be scanned again
+    Rewind(On<Rewind>),
+    /// Take back a pending transaction that was never sent
+    Invalidate(On<TxRequest>),
+    /// Label a transaction, an address or a coin; an empty label clears
+    Label(On<LabelJson>),
+    /// Labels as BIP-329 lines, out or in
+    Labels(On<LabelsArgs>),
+    /// Every change and its cause
+    Journal(On<JournalQuery>),
+    /// Remove finished history by hand; the journal keeps a line of each
+    Prune(On<Prune>),
+    /// Recompute everything from the facts and name differences (exit code 3 if any)
+    Audit(NameArgs),
+}
+
+impl WalletCommand {
+    /// Whether it changes anything.
+    fn writes(&self) -> bool {
+        match self {
+            Self::List
+            | Self::Show(_)
+            | Self::Addresses(_)
+            | Self::Balance(_)
+            | Self::Coins(_)
+            | Self::Coin(_)
+            | Self::Txs(_)
+            | Self::Tx(_)
+            | Self::Leases(_)
+            | Self::Journal(_)
+            | Self::Audit(_) => false,
+            Self::Select(on) => !on.request.dry_run,
+            Self::Labels(on) => on.request.import.is_some(),
+            Self::Create(_)
+            | Self::Address(_)
+            | Self::Lease(_)
+            | Self::Release(_)
+            | Self::Pay(_)
+            | Self::Finalize(_)
+            | Self::Bump(_)
+            | Self::Record(_)
+            | Self::Scan(_)
+            | Self::Rewind(_)
+            | Self::Invalidate(_)
+            | Self::Label(_)
+            | Self::Prune(_) => true,
+        }
+    }
+}
+
+pub(crate) fn run(
+    cli: &Cli,
+    args: &WalletArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let folder = cli.data_dir();
+    let _lock = if args.command.writes() { Some(folder_lock::shared(&folder)?) } else { None };
+    let url = url(cli, args)?;
+    let room = if let WalletCommand::Create(create) = &args.command {
+        create.open(cli, &url)?
+    } else {
+        Room::open_existing(&url, Options::default())?
+    };
+    let context = RoomContext { room: Arc::new(room), now: clock::now(), lease: DEFAULT_DURATION };
+    dispatch(cli, &args.command, &context, output)
+}
+
+fn dispatch(
+    cli: &Cli,
+    command: &WalletCommand,
+    context: &RoomContext,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    use WalletCommand as C;
+    macro_rules! on {
+        ($print:expr, $on:expr) => {
+            $print(&context.wallet(&$on.wallet)?, &$on.request, output)
+        };
+    }
+    match command {
+        C::Create(args) => wallets::print_create(context, args, output),
+        C::List => wallets::print_list(context, output),
+        C::Show(args) => wallets::print_show(&context.wallet(&args.wallet)?, output),
+        C::Address(args) => on!(addresses::print_next, args),
+        C::Addresses(args) => on!(addresses::print_list, args),
+        C::Balance(args) => on!(tables::balance, args),
+        C::Coins(args) => on!(tables::coins, args),
+        C::Coin(args) => on!(tables::coin, args),
+        C::Txs(args) => on!(tables::txs, args),
+        C::Tx(args) => on!(tables::tx, args),
+        C::Lease(args) => on!(leases::print_lease, args),
+        C::Release(args) => on!(leases::print_release, args),
+        C::Leases(args) => leases::print_leases(&context.wallet(&args.wallet)?, output),
+        C::Select(args) => on!(payments::print_select, args),
+        C::Pay(args) => on!(payments::print_pay, args),
+        C::Finalize(args) => on!(payments::print_finalize, args),
+        C::Bump(args) => on!(payments::print_bump, args),
+        C::Record(args) => on!(upkeep::print_record, args),
+        C::Scan(args) => follow::scan(cli, context, args, output),
+        C::Rewind(args) => on!(upkeep::print_rewind, args),
+        C::Invalidate(args) => on!(upkeep::print_invalidate, args),
+        C::Label(args) => on!(labels::print_set, args),
+        C::Labels(args) => on!(labels::print_labels, args),
+        C::Journal(args) => on!(tables::journal, args),
+        C::Prune(args) => on!(upkeep::print_prune, args),
+        C::Audit(args) => upkeep::print_audit(&context.wallet(&args.wallet)?, output),
+    }
+}
+
+fn url(cli: &Cli, args: &WalletArgs) -> anyhow::Result<Url> {
+    match &args.db {
+        Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
+        None => Ok(Url::Sqlite(cli.data_dir().join("wallet.db"))),
+    }
+}

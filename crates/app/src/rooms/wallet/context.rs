@@ -1,0 +1,144 @@
+//! What a request to the wallet room works on, whichever way it came.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::{http::StatusCode, response::Response};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use unspent_engine::{Engine, clock};
+use unspent_model::wallet::LockId;
+use unspent_wallet::{Room, WalletId};
+
+use super::{NAME, WalletSection, error::RequestError};
+use crate::{
+    api::{
+        error::ApiError,
+        keyed::{Keyed, KeyedTarget},
+        state::App,
+    },
+    random,
+};
+
+/// An open room and the time at which it is asked.
+pub(crate) struct RoomContext {
+    pub(crate) room: Arc<Room>,
+    pub(crate) now: i64,
+    /// How long coins are leased unless a request says otherwise, in microseconds.
+    pub(crate) lease: i64,
+}
+
+impl RoomContext {
+    /// The room of a running daemon.
+    fn of(engine: &Engine, lease: i64) -> Result<Self, ApiError> {
+        let room = unspent_engine::rooms::wallet::wallets(engine)
+            .ok_or_else(|| ApiError::room_off(NAME))?;
+        Ok(Self { room, now: clock::now(), lease })
+    }
+
+    /// One of its wallets.
+    pub(crate) fn wallet(&self, name: &str) -> Result<WalletContext, RequestError> {
+        let wallet = self.room.wallet(name)?;
+        Ok(self.with(wallet, name))
+    }
+
+    /// A wallet whose row is known.
+    pub(crate) fn with(&self, wallet: WalletId, name: &str) -> WalletContext {
+        let (room, name) = (self.room.clone(), name.to_owned());
+        WalletContext { room, wallet, name, now: self.now, lease: self.lease }
+    }
+}
+
+/// A wallet, the room it lives in, and the time at which it is asked.
+pub(crate) struct WalletContext {
+    pub(crate) room: Arc<Room>,
+    pub(crate) wallet: WalletId,
+    name: String,
+    pub(crate) now: i64,
+    /// How long coins are leased unless a request says otherwise, in microseconds.
+    pub(crate) lease: i64,
+}
+
+/// A holder that nobody else knows.
+pub(crate) fn new_lock() -> anyhow::Result<LockId> {
+    LockId::new(&random::bytes()?).context("no randomness")
+}
+
+/// The lock id under which a keyed request holds coins. It derives from wallet and key, so that the
+/// repeat of a request that was cut short finds what that one held.
+fn lock_of(wallet: &str, key: &str) -> Result<LockId, ApiError> {
+    let mut hasher = Sha256::new();
+    for part in ["unspent lease", wallet, key] {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    LockId::new(&hasher.finalize()).map_err(|error| ApiError::bug(&error))
+}
+
+impl KeyedTarget for WalletContext {
+    /// Releases what an interrupted run of the same request holds.
+    fn give_back(&self, key: &str) -> Result<(), ApiError> {
+        let lock = lock_of(&self.name, key)?;
+        let held = self.room.leases(self.wallet, self.now)?;
+        let ours = held.iter().filter(|lease| lease.lock == lock && !lease.is_spent);
+        let coins: Vec<_> = ours.map(|lease| lease.coin).collect();
+        if !coins.is_empty() {
+            self.room.release(self.wallet, &coins, lock, self.now)?;
+        }
+        Ok(())
+    }
+}
+
+/// A wallet of a running daemon.
+fn find(engine: &Engine, lease: i64, name: &str) -> Result<WalletContext, ApiError> {
+    if name.chars().any(char::is_control) {
+        return Err(ApiError::not_found("no wallet has such a name"));
+    }
+    Ok(RoomContext::of(engine, lease)?.wallet(name)?)
+}
+
+impl App {
+    /// How long coins are leased unless a request says otherwise, in microseconds.
+    fn lease(&self) -> Result<i64, ApiError> {
+        let section = self.config.room::<WalletSection>();
+        let seconds = section.map_err(|error| ApiError::bug(&error))?.lease_seconds;
+        Ok(i64::from(seconds) * 1_000_000)
+    }
+
+    /// Asks the wallet room, on a thread that may block.
+    pub(crate) async fn wallets<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&RoomContext) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (engine, lease) = (self.engine.clone(), self.lease()?);
+        self.pool.run(move || ask(&RoomContext::of(&engine, lease)?)).await
+    }
+
+    /// Asks about one wallet.
+    pub(crate) async fn wallet<T: Send + 'static>(
+        &self,
+        name: String,
+        ask: impl FnOnce(&WalletContext) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (engine, lease) = (self.engine.clone(), self.lease()?);
+        self.pool.run(move || Ok(ask(&find(&engine, lease, &name)?)?)).await
+    }
+}
+
+impl<T: Send + 'static> Keyed<T> {
+    /// Runs the request on a wallet, once for its key. The work is given the lock to lease under.
+    pub(crate) async fn on_wallet<A: Serialize + 'static>(
+        self,
+        app: &App,
+        name: String,
+        status: StatusCode,
+        work: impl FnOnce(&WalletContext, T, LockId) -> Result<A, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        let lease = app.lease()?;
+        let open = move |engine: &Engine| find(engine, lease, &name);
+        let run = move |context: &WalletContext, body: T, key: &str| {
+            work(context, body, lock_of(&context.name, key)?)
+        };
+        self.run(app, status, open, run).await
+    }
+}

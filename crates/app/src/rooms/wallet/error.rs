@@ -1,0 +1,91 @@
+//! Why the wallet room did not do what was asked: as REST says it, and as the command line does.
+
+use std::{error::Error, fmt};
+
+use unspent_model::Kind;
+use unspent_wallet::WalletError;
+
+use crate::{api::error::ApiError, json::Time, request::BadRequest};
+
+/// Why a request was not met.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// It makes no sense.
+    Bad(BadRequest),
+    /// The room said no.
+    Wallet(WalletError),
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(error) => error.fmt(f),
+            Self::Wallet(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for RequestError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Bad(error) => Some(error),
+            Self::Wallet(error) => Some(error),
+        }
+    }
+}
+
+impl From<BadRequest> for RequestError {
+    fn from(error: BadRequest) -> Self {
+        Self::Bad(error)
+    }
+}
+
+impl From<WalletError> for RequestError {
+    fn from(error: WalletError) -> Self {
+        Self::Wallet(error)
+    }
+}
+
+impl From<RequestError> for ApiError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Bad(error) => error.into(),
+            RequestError::Wallet(error) => error.into(),
+        }
+    }
+}
+
+impl From<WalletError> for ApiError {
+    fn from(error: WalletError) -> Self {
+        use WalletError as E;
+        let kind = error.kind();
+        if kind != Kind::Refused {
+            return Self::of_store(kind, &error);
+        }
+        let text = error.to_string();
+        if matches!(error, E::NoWallet(_) | E::CoinNotFound(_) | E::NoTransaction(_)) {
+            return Self::not_found(text);
+        }
+        if let E::AlreadyLeased { expires_at, .. } = &error {
+            return Self::refused(text).detail(format!("expires_at={}", Time(*expires_at)));
+        }
+        let is_conflict = matches!(
+            error,
+            E::Refused(_)
+                | E::WalletExists(_)
+                | E::ScriptExists
+                | E::NotYourLease(_)
+                | E::LabelDiffers(_)
+                | E::BlockMismatch { .. }
+                | E::Gap { .. }
+                | E::WrongParent { .. }
+                | E::Prune(_)
+        );
+        if is_conflict { Self::refused(text) } else { Self::invalid(text) }
+    }
+}
+
+/// What sort of trouble an error of this room is.
+pub(super) fn kind(cause: &(dyn Error + 'static)) -> Option<Kind> {
+    cause.downcast_ref::<WalletError>().map(WalletError::kind)
+}

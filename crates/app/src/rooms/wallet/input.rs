@@ -1,0 +1,285 @@
+//! What people and programs write: values, rates, times, coins. Each has one text form, read by the
+//! same code on the command line and in JSON, where a number may stand for its own text.
+
+use std::{fmt, fs, io::Read as _, marker::PhantomData, str::FromStr};
+
+use anyhow::Context as _;
+use bitcoin::{OutPoint, Txid};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
+use unspent_model::{
+    Network,
+    wallet::{LockId, amount, select::Rate},
+};
+use unspent_wallet::room::bitcoin_outpoint;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        RefOr,
+        schema::{Object, ObjectBuilder, Schema, Type},
+    },
+};
+
+use crate::{error::CliError, json::parse_outpoint};
+
+/// The largest file or standard input taken in.
+const MAX_INPUT: u64 = 16 << 20;
+/// The longest lease: a year.
+const MAX_SECONDS: u32 = 31_536_000;
+/// The highest fee rate taken, in hundredths of a sat/vB: beyond it there is a mistake.
+const MAX_RATE: u64 = 10_000_000;
+const HEX_64: &str = "^[0-9a-fA-F]{64}$";
+
+/// Base units: `150000`, or with a unit as in `0.0015 BTC`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BaseUnits(pub(crate) u64);
+
+impl FromStr for BaseUnits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        amount::parse(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+/// A fee rate in sat/vB, with up to two decimals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FeeRate {
+    hundredths: u64,
+}
+
+impl FeeRate {
+    /// One satoshi for each virtual byte.
+    pub(crate) const ONE: Self = Self { hundredths: 100 };
+
+    #[allow(clippy::cast_precision_loss)]
+    fn sat_per_vbyte(&self) -> f64 {
+        self.hundredths as f64 / 100.0
+    }
+
+    pub(crate) fn rate(self) -> Rate {
+        Rate { sat_per_kwu: self.hundredths * 5 / 2 }
+    }
+}
+
+impl FromStr for FeeRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a fee rate is 0 to 100,000 sat/vB: write 5 or 2.5".to_owned();
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(part) || part.len() > 2 {
+            return Err(wrong());
+        }
+        let hundredths = format!("{whole}{part:0<2}").parse::<u64>().map_err(|_| wrong())?;
+        if hundredths > MAX_RATE { Err(wrong()) } else { Ok(Self { hundredths }) }
+    }
+}
+
+impl fmt::Display for FeeRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.hundredths / 100)?;
+        let part = self.hundredths % 100;
+        if part == 0 { Ok(()) } else { write!(f, ".{part:02}") }
+    }
+}
+
+/// A span of time: `90s`, `10m`, `2h`, `1d`, or plain seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seconds(pub(crate) u32);
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a time is 1 second to 1 year: write 90s, 10m, 2h or 1d".to_owned();
+        let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+        let found = units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, *each)));
+        let (number, each) = found.unwrap_or((text, 1));
+        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        let seconds = number.parse::<u32>().ok().and_then(|number| number.checked_mul(each));
+        seconds.filter(|seconds| (1..=MAX_SECONDS).contains(seconds)).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// A coin, as `TXID:VOUT`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Coin(pub(crate) OutPoint);
+
+impl FromStr for Coin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Hashes are written alike on every network that has wallets.
+        let found = parse_outpoint(Network::Bitcoin, text).map(bitcoin_outpoint);
+        found.map(Self).ok_or_else(|| "a coin is named TXID:VOUT".to_owned())
+    }
+}
+
+/// A transaction, by 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TxName(pub(crate) Txid);
+
+impl FromStr for TxName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| "a transaction is named by 64 hex digits".to_owned())
+    }
+}
+
+/// Who holds coins, as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lock(pub(crate) LockId);
+
+impl FromStr for Lock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error| format!("no lock id (64 hex digits): {error}"))
+    }
+}
+
+/// Reads text, or a number as if it were written as text.
+struct TextVisitor<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a number")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+/// Gives a type with a text form its JSON and its description, where defaults are shown too.
+macro_rules! in_json {
+    ($type:ty, $schema:expr, $shown:expr) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let shown: fn(&Self) -> _ = $shown;
+                shown(self).serialize(to)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any(TextVisitor(PhantomData))
+            }
+        }
+
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                $schema.into()
+            }
+        }
+
+        impl ToSchema for $type {}
+    };
+}
+
+fn text_like(pattern: &str) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).build()
+}
+
+fn number_up_to(kind: Type, least: u32, most: u32) -> Object {
+    ObjectBuilder::new().schema_type(kind).minimum(Some(least)).maximum(Some(most)).build()
+}
+
+in_json!(BaseUnits, text_like("^[0-9]{1,16}$"), |value| value.0.to_string());
+in_json!(FeeRate, number_up_to(Type::Number, 0, 100_000), FeeRate::sat_per_vbyte);
+in_json!(Seconds, number_up_to(Type::Integer, 1, MAX_SECONDS), |seconds| seconds.0);
+in_json!(Coin, text_like("^[0-9a-fA-F]{64}[:#][0-9]{1,10}$"), |coin| coin.0.to_string());
+in_json!(TxName, text_like(HEX_64), |txid| txid.0.to_string());
+in_json!(Lock, text_like(HEX_64), |lock| lock.0.to_string());
+
+/// A Bitcoin network, by its name or by the last part of it.
+pub(crate) fn network(text: &str) -> Result<Network, String> {
+    let full = match text {
+        "mainnet" | "main" => "bitcoin".to_owned(),
+        "testnet4" | "signet" | "regtest" => format!("bitcoin-{text}"),
+        other => other.to_owned(),
+    };
+    full.parse::<Network>().map_err(|error| error.to_string())
+}
+
+/// Text from an argument, a file (`@PATH`) or standard input (`-`).
+pub(crate) fn text_of(argument: &str) -> anyhow::Result<String> {
+    let bytes = match (argument, argument.strip_prefix('@')) {
+        ("-", _) => {
+            let mut bytes = Vec::new();
+            std::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
+            bytes
+        }
+        (_, Some(path)) => {
+            let size = fs::metadata(path).with_context(|| format!("can't read {path}"))?.len();
+            if size > MAX_INPUT {
+                return Err(CliError::input(format!("{path} is larger than 16 MiB")).into());
+            }
+            fs::read(path).with_context(|| format!("can't read {path}"))?
+        }
+        (text, None) => return Ok(text.to_owned()),
+    };
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(CliError::input("more than 16 MiB").into());
+    }
+    // A binary PSBT is shown as hex, which every reader below understands.
+    Ok(String::from_utf8(bytes).unwrap_or_else(|wrong| hex::encode(wrong.into_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_spans_and_values_are_read_or_refused() {
+        let rate = |text: &str| text.parse::<FeeRate>().map(FeeRate::rate);
+        assert_eq!(rate("1"), Ok(Rate { sat_per_kwu: 250 }));
+        assert_eq!(rate("2.5"), Ok(Rate { sat_per_kwu: 625 }));
+        assert_eq!("10m".parse(), Ok(Seconds(600)));
+        assert_eq!("90".parse(), Ok(Seconds(90)));
+        assert_eq!("0.5 BTC".parse(), Ok(BaseUnits(50_000_000)));
+        for wrong in ["", "-1", "1e3", "1.234", ".5", "100000.01", "99999999999999999999"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "m", "0s", "-5m", "+5m", "5y", "366d", "9223372036854775807d", "é"] {
+            assert!(wrong.parse::<Seconds>().is_err(), "{wrong}");
+        }
+        assert_eq!(network("regtest"), Ok(Network::BitcoinRegtest));
+    }
+
+    #[test]
+    fn json_takes_numbers_for_their_text() {
+        let read = |text: &str| serde_json::from_str::<FeeRate>(text).map(|rate| rate.to_string());
+        for (json, text) in [("2.5", "2.50"), ("10.0", "10"), ("3", "3"), ("\"0.25\"", "0.25")] {
+            assert_eq!(read(json).unwrap(), text);
+        }
+        assert!(read("2.555").is_err() && read("-1").is_err() && read("null").is_err());
+        assert_eq!(serde_json::from_str::<BaseUnits>("\"70000\"").unwrap(), BaseUnits(70_000));
+        assert_eq!(serde_json::from_str::<BaseUnits>("70000").unwrap(), BaseUnits(70_000));
+        assert_eq!(serde_json::from_str::<Seconds>("3600").unwrap(), Seconds(3_600));
+        assert!(serde_json::from_str::<Coin>("17").is_err());
+        let (colon, hash) = (format!("{:064x}:3", 7), format!("{:064x}#3", 7));
+        assert_eq!(colon.parse::<Coin>(), hash.parse::<Coin>());
+    }
+}

@@ -1,0 +1,292 @@
+//! Wallets and what they hold: balances, addresses, coins, leases.
+
+use serde::Serialize;
+use unspent_model::{
+    Network,
+    wallet::{Balance, Sum},
+};
+use unspent_wallet::{
+    coins::CoinInfo,
+    descriptor::show_script,
+    lease::LeaseInfo,
+    wallets::{AddressInfo, KeychainInfo, WalletInfo},
+};
+use utoipa::ToSchema;
+
+use crate::json::{OutpointJson, Time};
+
+/// A wallet in a list.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WalletJson {
+    pub(crate) name: String,
+    pub(crate) birthday: u64,
+    pub(crate) gap_limit: u32,
+    pub(crate) scanned_height: Option<u64>,
+    pub(crate) scanned_block_hash: Option<String>,
+}
+
+impl WalletJson {
+    pub(crate) fn new(info: &WalletInfo, network: Network) -> Self {
+        Self {
+            name: info.name.clone(),
+            birthday: info.birthday,
+            gap_limit: info.gap_limit,
+            scanned_height: info.scanned.map(|(height, _)| height),
+            scanned_block_hash: info.scanned.map(|(_, hash)| network.show_hash(&hash.0)),
+        }
+    }
+}
+
+impl WalletJson {
+    /// For people.
+    pub(crate) fn scanned_to(&self) -> String {
+        self.scanned_height.map_or("never".to_owned(), |height| height.to_string())
+    }
+}
+
+/// A page of wallets.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WalletsJson {
+    pub(crate) network: &'static str,
+    pub(crate) wallets: Vec<WalletJson>,
+    pub(crate) next: Option<String>,
+}
+
+/// One wallet with its chains and its balance.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WalletDetailJson {
+    #[serde(flatten)]
+    pub(crate) wallet: WalletJson,
+    pub(crate) network: &'static str,
+    pub(crate) chains: Vec<ChainOfKeysJson>,
+    pub(crate) balance: WalletBalanceJson,
+}
+
+impl WalletDetailJson {
+    pub(crate) fn new(
+        info: &WalletInfo,
+        network: Network,
+        chains: &[KeychainInfo],
+        balance: &Balance,
+    ) -> Self {
+        Self {
+            wallet: WalletJson::new(info, network),
+            network: network.name(),
+            chains: chains.iter().map(ChainOfKeysJson::new).collect(),
+            balance: WalletBalanceJson::new(balance),
+        }
+    }
+}
+
+/// A chain of addresses.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChainOfKeysJson {
+    pub(crate) account: String,
+    pub(crate) purpose: String,
+    pub(crate) descriptor: String,
+    pub(crate) next_index: u32,
+    pub(crate) last_used: Option<u32>,
+    pub(crate) watched: u32,
+}
+
+impl ChainOfKeysJson {
+    fn new(chain: &KeychainInfo) -> Self {
+        Self {
+            account: chain.account.clone(),
+            purpose: chain.purpose.clone(),
+            descriptor: chain.descriptor.clone(),
+            next_index: chain.next_index,
+            last_used: chain.last_used,
+            watched: chain.derived_to,
+        }
+    }
+}
+
+/// How much, and in how many coins.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SumJson {
+    pub(crate) value: String,
+    pub(crate) coins: u64,
+}
+
+impl From<Sum> for SumJson {
+    fn from(sum: Sum) -> Self {
+        Self { value: sum.sats.to_string(), coins: sum.coins }
+    }
+}
+
+/// What a wallet holds, by class. The classes sum up to `value`; `leaving` is not one of them.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WalletBalanceJson {
+    pub(crate) confirmed: SumJson,
+    pub(crate) unconfirmed_own: SumJson,
+    pub(crate) unconfirmed_foreign: SumJson,
+    pub(crate) immature: SumJson,
+    pub(crate) leased: SumJson,
+    pub(crate) pending: SumJson,
+    pub(crate) leaving: SumJson,
+    pub(crate) value: String,
+}
+
+impl WalletBalanceJson {
+    pub(crate) fn new(balance: &Balance) -> Self {
+        Self {
+            confirmed: balance.confirmed.into(),
+            unconfirmed_own: balance.unconfirmed_own.into(),
+            unconfirmed_foreign: balance.unconfirmed_foreign.into(),
+            immature: balance.immature.into(),
+            leased: balance.leased.into(),
+            pending: balance.pending.into(),
+            leaving: balance.leaving.into(),
+            value: balance.total().to_string(),
+        }
+    }
+}
+
+impl WalletBalanceJson {
+    /// The classes that sum up, with their names as people read them.
+    pub(crate) fn classes(&self) -> [(&'static str, &SumJson); 6] {
+        [
+            ("confirmed", &self.confirmed),
+            ("unconfirmed own", &self.unconfirmed_own),
+            ("unconfirmed foreign", &self.unconfirmed_foreign),
+            ("immature", &self.immature),
+            ("leased", &self.leased),
+            ("pending", &self.pending),
+        ]
+    }
+}
+
+/// The balance now by class, or a past one.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum AnyBalanceJson {
+    Now(Box<WalletBalanceJson>),
+    Past(PastBalanceJson),
+}
+
+/// What was confirmed and unspent after a block.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PastBalanceJson {
+    pub(crate) height: u64,
+    pub(crate) value: String,
+    pub(crate) coins: u64,
+}
+
+/// A watched address.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AddressJson {
+    pub(crate) address: String,
+    pub(crate) script: String,
+    pub(crate) account: String,
+    pub(crate) purpose: String,
+    pub(crate) index: u32,
+    pub(crate) used: bool,
+}
+
+impl AddressJson {
+    pub(crate) fn new(info: &AddressInfo, network: bitcoin::Network) -> Self {
+        Self {
+            address: show_script(&info.script, network),
+            script: info.script.to_hex_string(),
+            account: info.account.clone(),
+            purpose: info.purpose.clone(),
+            index: info.index,
+            used: info.is_used,
+        }
+    }
+}
+
+/// A page of addresses.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AddressesJson {
+    pub(crate) addresses: Vec<AddressJson>,
+    pub(crate) next: Option<String>,
+}
+
+/// A coin of a wallet.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WalletCoinJson {
+    #[serde(flatten)]
+    pub(crate) outpoint: OutpointJson,
+    pub(crate) value: String,
+    pub(crate) address: String,
+    pub(crate) script: String,
+    pub(crate) height: Option<u64>,
+    pub(crate) state: &'static str,
+    pub(crate) own: bool,
+    pub(crate) spent_by: Option<String>,
+    pub(crate) lock: Option<String>,
+}
+
+impl WalletCoinJson {
+    pub(crate) fn new(coin: &CoinInfo, network: bitcoin::Network) -> Self {
+        Self {
+            outpoint: coin.outpoint.into(),
+            value: coin.amount.to_string(),
+            address: show_script(&coin.script, network),
+            script: coin.script.to_hex_string(),
+            height: coin.height,
+            state: coin.state.name(),
+            own: coin.is_own,
+            spent_by: coin.spent_by.map(|txid| txid.to_string()),
+            lock: coin.lock.map(|lock| lock.to_string()),
+        }
+    }
+}
+
+/// A page of coins.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CoinsJson {
+    pub(crate) coins: Vec<WalletCoinJson>,
+    pub(crate) next: Option<String>,
+}
+
+/// Active leases.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LeasesJson {
+    pub(crate) leases: Vec<LeaseJson>,
+}
+
+/// An active lease.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LeaseJson {
+    #[serde(flatten)]
+    pub(crate) outpoint: OutpointJson,
+    pub(crate) value: String,
+    pub(crate) address: String,
+    pub(crate) script: String,
+    pub(crate) lock: String,
+    pub(crate) expires_at: Time,
+    pub(crate) hold_confirmations: Option<u32>,
+    pub(crate) spent: bool,
+}
+
+impl LeaseJson {
+    pub(crate) fn new(lease: &LeaseInfo, network: bitcoin::Network) -> Self {
+        Self {
+            outpoint: lease.coin.into(),
+            value: lease.amount.to_string(),
+            address: show_script(&lease.script, network),
+            script: lease.script.to_hex_string(),
+            lock: lease.lock.to_string(),
+            expires_at: Time(lease.expires_at),
+            hold_confirmations: lease.hold_confirmations,
+            spent: lease.is_spent,
+        }
+    }
+}
+
+/// Coins that somebody holds from now on.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct HeldJson {
+    pub(crate) lock: String,
+    pub(crate) expires_at: Time,
+    pub(crate) outpoints: Vec<String>,
+}
+
+/// Coins that are free again.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ReleasedJson {
+    pub(crate) released: Vec<String>,
+}

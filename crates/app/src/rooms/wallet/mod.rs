@@ -1,0 +1,174 @@
+//! The wallet room: `unspent wallet` and `/wallets`.
+//!
+//! A request is declared once and has two faces. Its type is what the command line parses and what
+//! REST takes as a body or query; its `run` checks it, asks the room and makes the answer; beside
+//! them stand the route and the command that prints a table.
+//!
+//! | module | requests |
+//! |---|---|
+//! | `wallets` | list, create, show; accounts, scripts |
+//! | `addresses` | watched addresses, the next one |
+//! | `queries`, `tables` | balance, coins, transactions, journal; as tables |
+//! | `leases` | lease, release, leases |
+//! | `payments`, `policy` | select, pay, bump, finalize, broadcast; which coins may be chosen |
+//! | `upkeep` | record, invalidate, rewind, prune, audit |
+//! | `labels` | labels, BIP-329 out and in |
+//! | `follow` | scan |
+//!
+//! | module | what they share |
+//! |---|---|
+//! | `args` | the subcommands |
+//! | `context` | a wallet, its room and the time, for either face |
+//! | `input` | values, rates, times and coins as people write them |
+//! | `json` | the answers |
+//! | `figures` | the room in numbers |
+//! | `section` | `[wallet]` of the configuration |
+//! | `search` | what the room adds to `/search` and to a coin's timeline |
+//! | `error` | why not |
+//!
+//! Deliberately absent: rules of wallets. They live in `unspent-model` and `unspent-wallet`.
+
+mod addresses;
+mod args;
+mod context;
+mod error;
+mod figures;
+mod follow;
+mod input;
+mod json;
+mod labels;
+mod leases;
+mod payments;
+mod policy;
+mod queries;
+mod search;
+mod section;
+mod tables;
+mod upkeep;
+mod wallets;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use toml::Table;
+use unspent_engine::{
+    Engine,
+    rooms::{Room, wallet::WalletRoom},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(crate) use self::{
+    args::{WalletArgs, run},
+    section::WalletSection,
+};
+use super::{AppRoom, Classified};
+use crate::{
+    api::{
+        error::ApiError,
+        search::{Matches, SearchText},
+        state::App,
+        timeline::Timeline,
+    },
+    config::{self, Config, RoomSection, Section as _},
+};
+
+/// The room's name in the engine, in events and in metrics.
+const NAME: &str = "wallet";
+
+/// The wallet room, as the table of rooms knows it.
+pub(super) struct WalletEntry;
+
+impl AppRoom for WalletEntry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn section(&self) -> &'static str {
+        WalletSection::NAME
+    }
+
+    fn template(&self) -> String {
+        WalletSection::template()
+    }
+
+    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(config::read_section::<WalletSection>(table)?))
+    }
+
+    fn check(&self, config: &Config) -> anyhow::Result<()> {
+        config.room::<WalletSection>()?.check(config.network)
+    }
+
+    fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
+        Ok(config.room::<WalletSection>()?.is_on(config.network))
+    }
+
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+        let section = config.room::<WalletSection>()?;
+        if !section.is_on(config.network) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(WalletRoom {
+            url: section.database(&config.data_dir)?,
+            purge_leases_every: Duration::from_secs(section.purge_leases_seconds),
+            mempool_every: Duration::from_secs(section.mempool_seconds),
+            rebroadcast_every: Duration::from_secs(section.rebroadcast_seconds),
+            ..WalletRoom::new(&config.data_dir)
+        })))
+    }
+
+    fn figures(&self, engine: &Engine) -> Option<Value> {
+        figures::figures(engine)
+    }
+
+    fn plotted(&self, found: &Value) -> Vec<(&'static str, Value)> {
+        figures::plotted(found)
+    }
+
+    fn routes(&self) -> OpenApiRouter<App> {
+        OpenApiRouter::new()
+            .routes(routes!(wallets::list, wallets::create))
+            .routes(routes!(wallets::show))
+            .routes(routes!(wallets::add_account))
+            .routes(routes!(wallets::add_script))
+            .routes(routes!(addresses::list, addresses::next))
+            .routes(routes!(queries::balance))
+            .routes(routes!(queries::coins))
+            .routes(routes!(queries::coin))
+            .routes(routes!(queries::txs))
+            .routes(routes!(queries::tx))
+            .routes(routes!(queries::journal))
+            .routes(routes!(leases::list, leases::create))
+            .routes(routes!(leases::release))
+            .routes(routes!(payments::select))
+            .routes(routes!(payments::pay))
+            .routes(routes!(payments::bump))
+            .routes(routes!(payments::finalize))
+            .routes(routes!(payments::broadcast))
+            .routes(routes!(upkeep::record))
+            .routes(routes!(upkeep::invalidate))
+            .routes(routes!(upkeep::rewind))
+            .routes(routes!(upkeep::prune))
+            .routes(routes!(upkeep::audit))
+            .routes(routes!(labels::list, labels::set))
+            .routes(routes!(labels::export))
+            .routes(routes!(labels::import))
+    }
+
+    fn search(
+        &self,
+        engine: &Engine,
+        asked: &SearchText,
+        found: &mut Matches,
+    ) -> Result<(), ApiError> {
+        search::search(engine, asked, found)
+    }
+
+    fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
+        search::timeline(engine, timeline)
+    }
+
+    fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {
+        error::kind(cause).map(Classified::Kind)
+    }
+}

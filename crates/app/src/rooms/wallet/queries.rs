@@ -1,0 +1,307 @@
+//! What a wallet holds and what happened to it.
+
+use axum::{Json, extract::State};
+use bitcoin::Txid;
+use clap::Args;
+use serde::Deserialize;
+use unspent_wallet::{coins::CoinCursor, history::Listing};
+use utoipa::IntoParams;
+
+use super::{
+    context::WalletContext,
+    error::RequestError,
+    input::{Coin, TxName},
+    json::{
+        AnyBalanceJson, CoinsJson, JournalJson, LineJson, PastBalanceJson, TxDetailJson, TxJson,
+        TxsJson, WalletBalanceJson, WalletCoinJson,
+    },
+};
+use crate::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiPath, ApiQuery, May, Read},
+        state::App,
+    },
+    request::{BadRequest, PAGE_DEFAULT, cursor_number, cursor_pair, cut, page_limit},
+};
+
+/// Which balance.
+#[derive(Args, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BalanceQuery {
+    /// Confirmations that a confirmed coin must have
+    #[arg(long, default_value = "1")]
+    #[param(minimum = 0, maximum = 4294967295u32, default = 1)]
+    minconf: Option<u32>,
+    /// What was confirmed and unspent after the block at this height, instead
+    #[arg(long, visible_alias = "at", value_name = "HEIGHT")]
+    #[param(minimum = 0, maximum = 9007199254740991u64)]
+    as_of: Option<u64>,
+}
+
+impl BalanceQuery {
+    pub(super) fn run(&self, context: &WalletContext) -> Result<AnyBalanceJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        if let Some(height) = self.as_of {
+            let sum = room.balance_as_of(*wallet, height)?;
+            let (value, coins) = (sum.sats.to_string(), sum.coins);
+            return Ok(AnyBalanceJson::Past(PastBalanceJson { height, value, coins }));
+        }
+        let balance = room.balance(*wallet, self.minconf.unwrap_or(1), *now)?;
+        Ok(AnyBalanceJson::Now(Box::new(WalletBalanceJson::new(&balance))))
+    }
+}
+
+/// Which coins.
+#[derive(Args, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CoinsQuery {
+    /// Coins on the page, 1 to 500
+    #[arg(long, default_value_t = PAGE_DEFAULT)]
+    #[serde(default = "page_default")]
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: u32,
+    /// Go on after the `next` of the page before
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    after: Option<String>,
+    /// Also spent and dead coins, in the order they were found
+    #[arg(long)]
+    #[serde(default)]
+    all: bool,
+}
+
+pub(super) fn page_default() -> u32 {
+    PAGE_DEFAULT
+}
+
+impl CoinsQuery {
+    pub(super) fn run(&self, context: &WalletContext) -> Result<CoinsJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        let (limit, after) = (page_limit(Some(self.limit))?, self.after.as_deref());
+        let mut page = if self.all {
+            room.all_coins(*wallet, cursor_number(after)?, limit + 1, *now)?
+        } else {
+            let cursor = cursor_pair(after)?
+                .map(|(amount, id)| CoinCursor { amount: amount.unsigned_abs(), id });
+            room.coins(*wallet, cursor, limit + 1, *now)?
+        };
+        let next = cut(&mut page, limit).map(|last| match self.all {
+            true => last.id.to_string(),
+            false => format!("{}-{}", last.amount, last.id),
+        });
+        let network = room.bitcoin_network();
+        let coins = page.iter().map(|coin| WalletCoinJson::new(coin, network)).collect();
+        Ok(CoinsJson { coins, next })
+    }
+}
+
+/// One coin.
+#[derive(Args)]
+pub(crate) struct CoinRequest {
+    /// The coin, as TXID:VOUT
+    outpoint: Coin,
+}
+
+impl CoinRequest {
+    pub(super) fn run(&self, context: &WalletContext) -> Result<WalletCoinJson, RequestError> {
+        let coin = context.room.coin(context.wallet, self.outpoint.0, context.now)?;
+        Ok(WalletCoinJson::new(&coin, context.room.bitcoin_network()))
+    }
+}
+
+/// Which transactions.
+#[derive(Args, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TxsQuery {
+    /// Transactions on the page, 1 to 500
+    #[arg(long, default_value_t = PAGE_DEFAULT)]
+    #[serde(default = "page_default")]
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: u32,
+    /// Go on after the `next` of the page before; not together with `from` or `to`
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    after: Option<String>,
+    /// Only those in blocks from this height on, in the order of the chain
+    #[arg(long)]
+    #[param(minimum = 0, maximum = 9007199254740991u64)]
+    from: Option<u64>,
+    /// Only those in blocks up to this height
+    #[arg(long)]
+    #[param(minimum = 0, maximum = 9007199254740991u64)]
+    to: Option<u64>,
+    /// Only those in no block, live or dead
+    #[arg(long)]
+    #[serde(default)]
+    unconfirmed: bool,
+}
+
+impl TxsQuery {
+    fn listing(&self) -> Result<Listing, BadRequest> {
+        let after = self.after.as_deref();
+        let by_height = self.from.is_some() || self.to.is_some();
+        if by_height && (after.is_some() || self.unconfirmed) {
+            let message = "`from` and `to` go with neither `after` nor `unconfirmed`";
+            return Err(BadRequest::invalid(message));
+        }
+        if self.unconfirmed {
+            return Ok(Listing::Unconfirmed(cursor_number(after)?));
+        }
+        if by_height {
+            let top = i64::MAX.unsigned_abs();
+            return Ok(Listing::Blocks(self.from.unwrap_or(0), self.to.unwrap_or(top)));
+        }
+        Ok(Listing::Latest(cursor_pair(after)?))
+    }
+
+    pub(super) fn run(&self, context: &WalletContext) -> Result<TxsJson, RequestError> {
+        let (limit, listing) = (page_limit(Some(self.limit))?, self.listing()?);
+        let mut page = context.room.txs(context.wallet, listing, limit + 1)?;
+        let next = cut(&mut page, limit).and_then(|last| match listing {
+            Listing::Unconfirmed(_) => Some(last.id.to_string()),
+            Listing::Latest(_) => Some(format!("{}-{}", last.received, last.id)),
+            Listing::Blocks(..) => None,
+        });
+        Ok(TxsJson { txs: page.iter().map(TxJson::new).collect(), next })
+    }
+}
+
+/// One transaction in full.
+pub(super) fn detail(context: &WalletContext, txid: Txid) -> Result<TxDetailJson, RequestError> {
+    let found = context.room.tx(context.wallet, txid)?;
+    Ok(TxDetailJson::new(&found, context.room.bitcoin_network()))
+}
+
+/// Which lines of the journal.
+#[derive(Args, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct JournalQuery {
+    /// Lines on the page, 1 to 500
+    #[arg(long, default_value_t = PAGE_DEFAULT)]
+    #[serde(default = "page_default")]
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: u32,
+    /// Go on after the `next` of the page before
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    after: Option<String>,
+    /// Only lines about this transaction
+    #[arg(long, visible_alias = "tx")]
+    #[param(inline)]
+    txid: Option<TxName>,
+}
+
+impl JournalQuery {
+    pub(super) fn run(&self, context: &WalletContext) -> Result<JournalJson, RequestError> {
+        let limit = page_limit(Some(self.limit))?;
+        let after = cursor_number(self.after.as_deref())?;
+        let of = self.txid.map(|txid| txid.0);
+        let mut page = context.room.journal(context.wallet, of, after, limit + 1)?;
+        let next = cut(&mut page, limit).map(|last| last.id.to_string());
+        Ok(JournalJson { lines: page.iter().map(LineJson::new).collect(), next })
+    }
+}
+
+// ---- REST
+
+/// What the wallet holds, by class
+#[utoipa::path(get, path = "/wallets/{wallet}/balance", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), BalanceQuery),
+    responses((status = 200, body = AnyBalanceJson), Failures))]
+pub(super) async fn balance(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiQuery(query): ApiQuery<BalanceQuery>,
+) -> Result<Json<AnyBalanceJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, move |context| query.run(context)).await?))
+}
+
+/// Unspent coins, smallest first
+#[utoipa::path(get, path = "/wallets/{wallet}/coins", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), CoinsQuery),
+    responses((status = 200, body = CoinsJson), Failures))]
+pub(super) async fn coins(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiQuery(query): ApiQuery<CoinsQuery>,
+) -> Result<Json<CoinsJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, move |context| query.run(context)).await?))
+}
+
+/// A coin of a wallet.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct WalletCoinPath {
+    /// Name of the wallet
+    wallet: String,
+    /// The coin, as TXID:VOUT
+    #[param(inline)]
+    outpoint: Coin,
+}
+
+/// One coin, spent, dead or alive
+#[utoipa::path(get, path = "/wallets/{wallet}/coins/{outpoint}", tag = "wallets",
+    params(WalletCoinPath), responses((status = 200, body = WalletCoinJson), Failures))]
+pub(super) async fn coin(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(path): ApiPath<WalletCoinPath>,
+) -> Result<Json<WalletCoinJson>, ApiError> {
+    let request = CoinRequest { outpoint: path.outpoint };
+    Ok(Json(app.wallet(path.wallet, move |context| request.run(context)).await?))
+}
+
+/// Transactions, latest first
+#[utoipa::path(get, path = "/wallets/{wallet}/txs", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), TxsQuery),
+    responses((status = 200, body = TxsJson), Failures))]
+pub(super) async fn txs(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiQuery(query): ApiQuery<TxsQuery>,
+) -> Result<Json<TxsJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, move |context| query.run(context)).await?))
+}
+
+/// A transaction of a wallet.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct WalletTxPath {
+    /// Name of the wallet
+    wallet: String,
+    /// The transaction
+    #[param(inline)]
+    txid: TxName,
+}
+
+/// One transaction: inputs, outputs, net, fee, what it replaced
+#[utoipa::path(get, path = "/wallets/{wallet}/txs/{txid}", tag = "wallets",
+    params(WalletTxPath), responses((status = 200, body = TxDetailJson), Failures))]
+pub(super) async fn tx(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(path): ApiPath<WalletTxPath>,
+) -> Result<Json<TxDetailJson>, ApiError> {
+    Ok(Json(app.wallet(path.wallet, move |context| detail(context, path.txid.0)).await?))
+}
+
+/// Every change and its cause, oldest first
+#[utoipa::path(get, path = "/wallets/{wallet}/journal", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), JournalQuery),
+    responses((status = 200, body = JournalJson), Failures))]
+pub(super) async fn journal(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiQuery(query): ApiQuery<JournalQuery>,
+) -> Result<Json<JournalJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, move |context| query.run(context)).await?))
+}

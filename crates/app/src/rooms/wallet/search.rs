@@ -1,0 +1,218 @@
+//! What the wallet room adds to `/search` and to a coin's timeline.
+//!
+//! A wallet's journal knows every change of the transaction that made a coin and of those that
+//! spend it.
+
+use bitcoin::{OutPoint, Txid, hashes::Hash as _};
+use unspent_engine::{Engine, clock};
+use unspent_model::wallet::Cause;
+use unspent_networks::address::show_address;
+use unspent_wallet::{
+    Room, WalletError, WalletId, coins::CoinInfo, history::JournalLine, room::bitcoin_outpoint,
+};
+
+use super::NAME;
+use crate::{
+    api::{
+        error::ApiError,
+        search::{MatchJson, Matches, SearchText, percent},
+        timeline::{Timeline, TimelineEventJson},
+    },
+    json::Time,
+};
+
+/// Wallets asked about one coin or transaction.
+const WALLETS_LOOKED_AT: usize = 1_000;
+/// Lines of a journal read for one transaction.
+const LINES_LOOKED_AT: u32 = 200;
+/// Attempts to spend a coin that are followed.
+const SPENDERS_LOOKED_AT: usize = 16;
+
+pub(super) fn search(
+    engine: &Engine,
+    asked: &SearchText,
+    found: &mut Matches,
+) -> Result<(), ApiError> {
+    let Some(room) = unspent_engine::rooms::wallet::wallets(engine) else { return Ok(()) };
+    if let Some(hash) = asked.hash() {
+        transaction(&room, &hash, asked, found)?;
+    }
+    match room.wallet(&asked.text) {
+        Ok(_) => found.extend(Some(MatchJson {
+            kind: "wallet",
+            href: Some(format!("/api/v1/wallets/{}", percent(&asked.text))),
+            wallet: Some(asked.text.clone()),
+            ..MatchJson::default()
+        })),
+        Err(WalletError::NoWallet(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn transaction(
+    room: &Room,
+    hash: &[u8; 32],
+    asked: &SearchText,
+    found: &mut Matches,
+) -> Result<(), ApiError> {
+    let wallets = wallets_of_tx(room, Txid::from_byte_array(*hash))?;
+    let Some(first) = wallets.first() else { return Ok(()) };
+    let shown = asked.network.show_hash(hash);
+    let href = format!("/api/v1/wallets/{}/txs/{shown}", percent(first));
+    let entry = found.transaction(shown);
+    entry.href = Some(href);
+    entry.wallets = Some(wallets);
+    Ok(())
+}
+
+/// Names of the wallets that know a transaction.
+fn wallets_of_tx(room: &Room, txid: Txid) -> Result<Vec<String>, WalletError> {
+    let mut names = Vec::new();
+    for info in room.wallets(None)?.into_iter().take(WALLETS_LOOKED_AT) {
+        match room.tx(info.id, txid) {
+            Ok(_) => names.push(info.name),
+            Err(WalletError::NoTransaction(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(names)
+}
+
+/// The wallets that have a coin, with what each knows of it.
+fn coins_at(
+    room: &Room,
+    outpoint: OutPoint,
+    now: i64,
+) -> Result<Vec<(WalletId, String, CoinInfo)>, WalletError> {
+    let mut found = Vec::new();
+    for info in room.wallets(None)?.into_iter().take(WALLETS_LOOKED_AT) {
+        match room.coin(info.id, outpoint, now) {
+            Ok(coin) => found.push((info.id, info.name, coin)),
+            Err(WalletError::CoinNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// What happened to a coin in every wallet that has it.
+pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
+    let Some(room) = unspent_engine::rooms::wallet::wallets(engine) else { return Ok(()) };
+    let now = clock::now();
+    for (wallet, name, coin) in coins_at(&room, bitcoin_outpoint(timeline.outpoint), now)? {
+        timeline.state = Some(coin.state.name());
+        timeline.address = Some(show_address(timeline.network, coin.script.as_bytes()));
+        timeline.value = Some(coin.amount);
+        events(&room, wallet, &name, &coin, timeline)?;
+        let leases = room.leases(wallet, now)?;
+        if let Some(lease) = leases.iter().find(|lease| lease.coin == coin.outpoint) {
+            timeline.events.push(TimelineEventJson {
+                kind: "leased",
+                room: NAME,
+                wallet: Some(name.clone()),
+                until: Some(Time(lease.expires_at)),
+                ..TimelineEventJson::default()
+            });
+        }
+        timeline.wallets.push(name);
+    }
+    Ok(())
+}
+
+/// The journal's lines about the coin's own transaction, then about those that spend it.
+fn events(
+    room: &Room,
+    wallet: WalletId,
+    name: &str,
+    coin: &CoinInfo,
+    timeline: &mut Timeline,
+) -> Result<(), WalletError> {
+    for line in room.journal(wallet, Some(coin.outpoint.txid), 0, LINES_LOOKED_AT)? {
+        timeline.events.extend(event(&line, name, kind_of_parent(line.cause)));
+    }
+    for spender in spenders(room, wallet, coin)? {
+        for line in room.journal(wallet, Some(spender), 0, LINES_LOOKED_AT)? {
+            if line.cause == Cause::Confirmed && coin.spent_by == Some(spender) {
+                timeline.spent_height = line.height;
+            }
+            timeline.events.extend(event(&line, name, kind_of_spender(line.cause)));
+        }
+    }
+    Ok(())
+}
+
+fn event(
+    line: &JournalLine,
+    wallet: &str,
+    kind: Option<&'static str>,
+) -> Option<TimelineEventJson> {
+    Some(TimelineEventJson {
+        kind: kind?,
+        room: NAME,
+        wallet: Some(wallet.to_owned()),
+        at: Some(Time(line.at)),
+        height: line.height,
+        txid: Some(line.txid.to_string()),
+        other: line.other.map(|txid| txid.to_string()),
+        cause: Some(line.cause.name()),
+        from: line.from.map(|status| status.name()),
+        to: line.to.map(|status| status.name()),
+        ..TimelineEventJson::default()
+    })
+}
+
+/// What a line about the transaction that made the coin means for the coin.
+fn kind_of_parent(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Created | Cause::Relayed | Cause::Mempool => Some("seen"),
+        Cause::Broadcast => Some("sent"),
+        Cause::Confirmed => Some("confirmed"),
+        Cause::Disconnected => Some("rolled_back"),
+        Cause::Replaced => Some("replaced"),
+        Cause::DoubleSpent => Some("double_spent"),
+        Cause::ParentInvalid | Cause::Withdrawn => Some("failed"),
+        Cause::Revived | Cause::ChildConfirmed => Some("revived"),
+        Cause::Evicted => Some("evicted"),
+        Cause::Pruned => Some("pruned"),
+        Cause::ForcedSpend | Cause::PrunedEdge => None,
+    }
+}
+
+/// What a line about a transaction that spends the coin means for the coin.
+fn kind_of_spender(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Created | Cause::Relayed | Cause::Mempool | Cause::ForcedSpend => Some("spending"),
+        Cause::Confirmed => Some("spent"),
+        Cause::Broadcast
+        | Cause::Disconnected
+        | Cause::Replaced
+        | Cause::DoubleSpent
+        | Cause::ParentInvalid
+        | Cause::Revived
+        | Cause::ChildConfirmed
+        | Cause::Withdrawn
+        | Cause::Evicted
+        | Cause::Pruned
+        | Cause::PrunedEdge => kind_of_parent(cause),
+    }
+}
+
+/// The transaction that spends a coin, and those whose place it took, in turn.
+fn spenders(room: &Room, wallet: WalletId, coin: &CoinInfo) -> Result<Vec<Txid>, WalletError> {
+    let mut found: Vec<Txid> = coin.spent_by.into_iter().collect();
+    let mut at = 0;
+    while let Some(txid) = found.get(at).copied() {
+        at += 1;
+        for edge in room.tx(wallet, txid)?.replaces {
+            if found.len() >= SPENDERS_LOOKED_AT || found.contains(&edge.txid) {
+                continue;
+            }
+            let inputs = room.tx(wallet, edge.txid)?.inputs;
+            if inputs.iter().any(|input| input.outpoint == coin.outpoint) {
+                found.push(edge.txid);
+            }
+        }
+    }
+    Ok(found)
+}

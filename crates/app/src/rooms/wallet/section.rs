@@ -1,0 +1,88 @@
+//! `[wallet]` of the configuration.
+
+use std::path::{Path, PathBuf};
+
+use unspent_engine::rooms::wallet::{
+    DATABASE, MEMPOOL_EVERY, PURGE_LEASES_EVERY, REBROADCAST_EVERY,
+};
+use unspent_model::{Family, Network};
+use unspent_sql::Url;
+use unspent_wallet::lease::DEFAULT_DURATION;
+
+use crate::{
+    config::{check_span, secret, section, wrong},
+    error::CliError,
+};
+
+section! {
+    /// The wallet room: Bitcoin networks only.
+    pub(crate) struct WalletSection in "wallet" {
+        /// On for Bitcoin, off for Cardano, unless said otherwise
+        enabled: Option<bool>, example "true";
+        /// sqlite:PATH or postgres://USER@HOST/NAME; a file wallet.db in the data folder by default
+        url: Option<String>, example "\"sqlite:/var/lib/unspent/wallet.db\"";
+        /// A file that holds the URL, when it has a password
+        url_file: Option<PathBuf>, example "\"/etc/unspent/wallet-url\"";
+        /// How long coins are leased unless a request says otherwise
+        lease_seconds: u32 = u32::try_from(DEFAULT_DURATION / 1_000_000).unwrap_or(u32::MAX);
+        /// Seconds between two runs of what is done from time to time: taking expired leases away,
+        /// reading the node's mempool, sending own transactions that the node doesn't have
+        purge_leases_seconds: u64 = PURGE_LEASES_EVERY.as_secs();
+        mempool_seconds: u64 = MEMPOOL_EVERY.as_secs();
+        rebroadcast_seconds: u64 = REBROADCAST_EVERY.as_secs();
+    }
+}
+
+impl WalletSection {
+    /// Whether wallets are kept: unless said otherwise, where the network has them.
+    pub(crate) fn is_on(&self, network: Network) -> bool {
+        self.enabled.unwrap_or(network.family() == Family::Bitcoin)
+    }
+
+    pub(super) fn check(&self, network: Network) -> anyhow::Result<()> {
+        if self.enabled == Some(true) && network.family() == Family::Cardano {
+            let message = "wallet.enabled = true: the wallet room is for Bitcoin networks";
+            return Err(wrong(format!("{message}, not for {network}")));
+        }
+        if self.url.is_some() && self.url_file.is_some() {
+            return Err(wrong("set wallet.url or wallet.url_file, not both"));
+        }
+        if let Some(url) = &self.url {
+            check_url(url)?;
+        }
+        if self.lease_seconds == 0 {
+            return Err(wrong("wallet.lease_seconds must be at least 1"));
+        }
+        check_span("wallet.purge_leases_seconds", self.purge_leases_seconds)?;
+        check_span("wallet.mempool_seconds", self.mempool_seconds)?;
+        check_span("wallet.rebroadcast_seconds", self.rebroadcast_seconds)
+    }
+
+    /// The wallets' database.
+    pub(super) fn database(&self, data_dir: &Path) -> anyhow::Result<Url> {
+        let given = match &self.url_file {
+            Some(file) => Some(secret(file)?),
+            None => self.url.clone(),
+        };
+        match given {
+            Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
+            None => Ok(Url::Sqlite(data_dir.join(DATABASE))),
+        }
+    }
+}
+
+fn check_url(url: &str) -> anyhow::Result<()> {
+    let has_password = url.starts_with("postgres")
+        && url
+            .split_once("//")
+            .and_then(|(_, rest)| rest.rsplit_once('@'))
+            .is_some_and(|(user, _)| user.contains(':'));
+    if has_password && std::env::var_os("UNSPENT_WALLET__URL").is_none() {
+        return Err(wrong(
+            "wallet.url holds a password; put it into a file and set wallet.url_file, or set \
+             UNSPENT_WALLET__URL in the environment",
+        ));
+    }
+    url.parse::<unspent_sql::Url>().map_err(|error| wrong(format!("wallet.url: {error}")))?;
+    Ok(())
+}

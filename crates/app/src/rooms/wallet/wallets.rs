@@ -1,0 +1,339 @@
+//! Wallets: list, create, show, and what is added to one.
+
+use axum::{Json, extract::State, http::StatusCode};
+use bitcoin::ScriptBuf;
+use clap::Args;
+use serde::Deserialize;
+use unspent_model::Network;
+use unspent_sql::{Options, Url};
+use unspent_wallet::{
+    NewAccount, NewWallet, Room, WalletError, WalletId, descriptor::parse_address,
+    wallets::DEFAULT_GAP_LIMIT,
+};
+use utoipa::ToSchema;
+
+use super::{
+    context::{RoomContext, WalletContext},
+    error::RequestError,
+    input,
+    json::{WalletDetailJson, WalletJson, WalletsJson},
+};
+use crate::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        state::App,
+    },
+    cli::Cli,
+    error::{CliError, Outcome},
+    output::{Output, facts, table},
+    request::{BadRequest, bounded, cursor_number, cut},
+};
+
+/// Name of an account unless another is given.
+const MAIN: &str = "main";
+
+/// A wallet to make. It watches what its descriptor and `watch` say.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateWallet {
+    /// Name of the wallet
+    #[arg(value_name = "WALLET")]
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    /// Output descriptor; `<0;1>` names receive and change at once
+    #[arg(long)]
+    descriptor: Option<String>,
+    /// Descriptor for change, when the first one has a single path
+    #[arg(long, requires = "descriptor")]
+    change: Option<String>,
+    /// Name of the account
+    #[arg(long, default_value = MAIN)]
+    #[serde(default = "main_account")]
+    #[schema(default = "main")]
+    account: String,
+    /// Single address or script (hex) to watch; may be repeated
+    #[arg(long)]
+    #[serde(default)]
+    #[schema(max_items = 1000)]
+    watch: Vec<String>,
+    /// The first block that could concern the wallet
+    #[arg(long, default_value_t = 0)]
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 9007199254740991u64)]
+    birthday: u64,
+    /// Addresses watched beyond the last used one
+    #[arg(long, default_value_t = DEFAULT_GAP_LIMIT)]
+    #[serde(default = "default_gap_limit")]
+    #[schema(minimum = 1, maximum = 10000)]
+    gap_limit: u32,
+}
+
+fn main_account() -> String {
+    MAIN.to_owned()
+}
+
+fn default_gap_limit() -> u32 {
+    DEFAULT_GAP_LIMIT
+}
+
+impl CreateWallet {
+    fn check(&self) -> Result<(), BadRequest> {
+        bounded(self.watch.len(), 0)?;
+        if self.descriptor.is_none() && self.watch.is_empty() {
+            return Err(BadRequest::invalid("give a descriptor or something to watch"));
+        }
+        Ok(())
+    }
+
+    fn new_account(&self) -> Option<NewAccount> {
+        self.descriptor.as_ref().map(|receive| NewAccount {
+            name: self.account.clone(),
+            receive: receive.clone(),
+            change: self.change.clone(),
+        })
+    }
+
+    /// Makes the wallet; `extend` gives one that is there a further account instead.
+    fn run(&self, context: &RoomContext, extend: bool) -> Result<WalletContext, RequestError> {
+        let RoomContext { room, now, .. } = context;
+        self.check()?;
+        // Everything is read before anything is written.
+        let network = room.bitcoin_network();
+        let scripts = self.watch.iter().map(|text| script(text, network));
+        let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
+        let known = if extend { known(room, &self.name)? } else { None };
+        let wallet = match (known, self.new_account()) {
+            (Some(wallet), Some(account)) => {
+                room.add_account(wallet, &account)?;
+                wallet
+            }
+            (Some(wallet), None) => wallet,
+            (None, account) => {
+                let new = NewWallet {
+                    name: self.name.clone(),
+                    accounts: account.into_iter().collect(),
+                    birthday: self.birthday,
+                    gap_limit: self.gap_limit,
+                };
+                room.create_wallet(&new, *now)?
+            }
+        };
+        for script in &scripts {
+            room.import_script(wallet, script)?;
+        }
+        Ok(context.with(wallet, &self.name))
+    }
+}
+
+fn known(room: &Room, name: &str) -> Result<Option<WalletId>, WalletError> {
+    match room.wallet(name) {
+        Ok(wallet) => Ok(Some(wallet)),
+        Err(WalletError::NoWallet(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A script in hex, or that of an address.
+fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
+    match ScriptBuf::from_hex(text) {
+        Ok(script) if !text.is_empty() => Ok(script),
+        _ => parse_address(text, network),
+    }
+}
+
+fn detail(context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
+    let WalletContext { room, wallet, now, .. } = context;
+    let (info, chains) = (room.wallet_info(*wallet)?, room.keychains(*wallet)?);
+    let balance = room.balance(*wallet, 1, *now)?;
+    Ok(WalletDetailJson::new(&info, room.network(), &chains, &balance))
+}
+
+// ---- REST
+
+/// All wallets, and how far each has been scanned
+#[utoipa::path(get, path = "/wallets", tag = "wallets", params(PageQuery),
+    responses((status = 200, body = WalletsJson), Failures))]
+pub(super) async fn list(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiQuery(query): ApiQuery<PageQuery>,
+) -> Result<Json<WalletsJson>, ApiError> {
+    let (limit, after) = (query.limit()?, cursor_number(query.after()?)?);
+    let found = app.wallets(move |context| {
+        let mut page = context.room.wallets(Some(WalletId(after)))?;
+        let next = cut(&mut page, limit).map(|last| last.id.0.to_string());
+        let network = context.room.network();
+        let wallets = page.iter().map(|info| WalletJson::new(info, network)).collect();
+        Ok(WalletsJson { network: network.name(), wallets, next })
+    });
+    Ok(Json(found.await?))
+}
+
+/// Make a watch-only wallet
+#[utoipa::path(post, path = "/wallets", tag = "wallets", request_body = CreateWallet,
+    responses((status = 201, body = WalletDetailJson), Failures))]
+pub(super) async fn create(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiJson(request): ApiJson<CreateWallet>,
+) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
+    let made = app.wallets(move |context| Ok(detail(&request.run(context, false)?)?)).await?;
+    app.engine.wake();
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// One wallet: its chains, its tip, its balance
+#[utoipa::path(get, path = "/wallets/{wallet}", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    responses((status = 200, body = WalletDetailJson), Failures))]
+pub(super) async fn show(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+) -> Result<Json<WalletDetailJson>, ApiError> {
+    Ok(Json(app.wallet(wallet, detail).await?))
+}
+
+/// An account to add.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateAccount {
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    descriptor: String,
+    change: Option<String>,
+}
+
+/// Add an account to a wallet
+#[utoipa::path(post, path = "/wallets/{wallet}/accounts", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = CreateAccount,
+    responses((status = 201, body = WalletDetailJson), Failures))]
+pub(super) async fn add_account(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiJson(request): ApiJson<CreateAccount>,
+) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
+    let made = app.wallet(wallet, move |context| {
+        let CreateAccount { name, descriptor: receive, change } = request;
+        context.room.add_account(context.wallet, &NewAccount { name, receive, change })?;
+        detail(context)
+    });
+    Ok((StatusCode::CREATED, Json(made.await?)))
+}
+
+/// A script to watch.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WatchScript {
+    /// An address, or a script in hex
+    script: String,
+}
+
+/// Watch a single address or script
+#[utoipa::path(post, path = "/wallets/{wallet}/scripts", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = WatchScript,
+    responses((status = 201, body = WalletDetailJson), Failures))]
+pub(super) async fn add_script(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    ApiJson(request): ApiJson<WatchScript>,
+) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
+    let made = app.wallet(wallet, move |context| {
+        let script = script(&request.script, context.room.bitcoin_network())?;
+        context.room.import_script(context.wallet, &script)?;
+        detail(context)
+    });
+    Ok((StatusCode::CREATED, Json(made.await?)))
+}
+
+// ---- command line
+
+#[derive(Args)]
+pub(crate) struct CreateArgs {
+    #[command(flatten)]
+    wallet: CreateWallet,
+    /// Network, needed for a new database: bitcoin, testnet4, signet or regtest
+    #[arg(long, value_parser = input::network)]
+    network: Option<Network>,
+}
+
+impl CreateArgs {
+    /// Opens the room, or makes one where a network is named.
+    pub(super) fn open(&self, cli: &Cli, url: &Url) -> anyhow::Result<Room> {
+        self.wallet.check()?;
+        let Some(network) = self.network else {
+            return Room::open_existing(url, Options::default()).map_err(|error| {
+                let folder = cli.data_dir();
+                let hint = format!(
+                    "a new database needs --network; the data folder is {}",
+                    folder.display()
+                );
+                CliError::usage(error.to_string()).hint(hint).into()
+            });
+        };
+        if let Url::Sqlite(path) = url
+            && let Some(folder) = path.parent()
+        {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(Room::open(url, network, Options::default())?)
+    }
+}
+
+pub(super) fn print_create(
+    context: &RoomContext,
+    args: &CreateArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_show(&args.wallet.run(context, true)?, output)
+}
+
+pub(super) fn print_list(
+    context: &RoomContext,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let network = context.room.network();
+    let all = context.room.all_wallets()?;
+    let wallets = all.iter().map(|info| WalletJson::new(info, network)).collect();
+    let found = WalletsJson { network: network.name(), wallets, next: None };
+    output.answer(&found, || {
+        let rows = found
+            .wallets
+            .iter()
+            .map(|wallet| [wallet.name.clone(), wallet.scanned_to(), wallet.birthday.to_string()]);
+        table(["wallet", "scanned to", "birthday"], rows).to_string()
+    })?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn print_show(
+    context: &WalletContext,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let found = detail(context)?;
+    output.answer(&found, || {
+        let WalletDetailJson { wallet, network, chains, balance } = &found;
+        let rows = chains.iter().map(|chain| {
+            [
+                chain.account.clone(),
+                chain.purpose.clone(),
+                chain.watched.to_string(),
+                chain.descriptor.clone(),
+            ]
+        });
+        let facts = facts(&[
+            ("wallet", wallet.name.clone()),
+            ("network", (*network).to_owned()),
+            ("scanned to", wallet.scanned_to()),
+            ("birthday", wallet.birthday.to_string()),
+            ("value", format!("{} sat", balance.value)),
+        ]);
+        format!("{facts}\n{}", table(["account", "chain", "watched", "descriptor"], rows))
+    })?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,233 @@
+//! One room's thread: a trip without end, and what happens when it ends all the same.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use unspent_model::Point;
+
+use super::{End, Follower, Trip, Trouble, Watch};
+use crate::{
+    config::Follow, context::Context, events::kind, rooms::RoomName, source::SourceError,
+    status::RoomState,
+};
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Attempts without progress after which a source that gives nonsense, or a room that refuses its
+/// blocks, is left to a person.
+const ATTEMPTS: u32 = 5;
+
+/// One room's thread.
+pub(crate) struct Worker<F> {
+    follower: F,
+    progress: Progress,
+    follow: Follow,
+    resume: Arc<AtomicBool>,
+}
+
+/// How the room fares, for everybody to see.
+struct Progress {
+    room: RoomName,
+    context: Arc<Context>,
+    /// Attempts since the last progress.
+    failures: AtomicU32,
+    /// The room was far behind and hasn't been told to be at the tip since.
+    was_behind: AtomicBool,
+}
+
+impl Progress {
+    fn settled(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    fn set_state(&self, state: RoomState) -> RoomState {
+        self.context.board.set_state(self.room, state)
+    }
+}
+
+impl Watch for Progress {
+    fn is_stopping(&self) -> bool {
+        self.context.is_stopping()
+    }
+
+    fn source_is_here(&self, tip: Option<Point>) {
+        if self.context.board.source_is_here(self.room, tip) {
+            self.context.write_event(kind::SOURCE_FOUND, None, json!({}));
+        }
+        if matches!(self.context.board.state(self.room), RoomState::Waiting { .. }) {
+            self.set_state(RoomState::Starting);
+        }
+    }
+
+    fn catching_up(&self, coming: u64) {
+        if self.set_state(RoomState::CatchingUp) != RoomState::CatchingUp {
+            tracing::info!(room = self.room.name(), coming, "catching up");
+        }
+        self.was_behind.store(true, Ordering::Relaxed);
+    }
+
+    fn moved(&self, tip: Option<Point>, blocks: u64) {
+        if self.context.board.moved(self.room, tip, blocks) {
+            self.settled();
+        }
+        self.context.news.wake();
+    }
+
+    fn rolled_back(&self, from: Point, to: Option<Point>, depth: u64) {
+        self.settled();
+        self.context.board.rolled_back(self.room, from, to, depth);
+    }
+
+    fn arrived(&self) {
+        self.settled();
+        if self.set_state(RoomState::Following) != RoomState::Following {
+            self.context.wakeup.wake();
+        }
+        if self.was_behind.swap(false, Ordering::Relaxed) {
+            let tip = self.context.board.tip(self.room);
+            let body = json!({ "room": self.room.name(), "height": tip.map(|tip| tip.height) });
+            self.context.write_event(kind::CAUGHT_UP, None, body);
+        }
+    }
+
+    fn pause(&self, patience: Duration) {
+        self.context.wakeup.wait(self.context.wakeup.count(), patience);
+    }
+}
+
+impl<F: Follower> Worker<F> {
+    pub(crate) fn new(
+        follower: F,
+        context: Arc<Context>,
+        follow: Follow,
+        resume: Arc<AtomicBool>,
+    ) -> Self {
+        let (failures, was_behind) = (AtomicU32::new(0), AtomicBool::new(false));
+        let progress = Progress { room: follower.room(), context, failures, was_behind };
+        Self { follower, progress, follow, resume }
+    }
+
+    /// Follows until the engine ends.
+    pub(crate) fn run(mut self) {
+        while !self.progress.is_stopping() {
+            // A panic in a room must not take the others with it, nor pass unnoticed.
+            let session = catch_unwind(AssertUnwindSafe(|| self.session()));
+            let trouble = match session {
+                Ok(Ok(())) => continue,
+                Ok(Err(trouble)) => trouble,
+                Err(_) => Trouble::stop(
+                    "a fault in the program ended the room's thread",
+                    "report it with the log; resume the room to try again",
+                ),
+            };
+            if !self.progress.is_stopping() {
+                self.settle(trouble);
+            }
+        }
+        self.follower.refuse_orders("the engine is stopping");
+    }
+
+    /// One stay at the source: from finding the place to the first trouble.
+    fn session(&mut self) -> Result<(), Trouble> {
+        let context = self.progress.context.clone();
+        let mut source = context.origin.open()?;
+        Trip::new(&mut self.follower, &mut *source, context.network, self.follow, &self.progress)
+            .named(context.origin.name())
+            .sharing(&context.cache)
+            .run(End::Never)?;
+        Ok(())
+    }
+
+    /// Waits or stops, as the trouble asks.
+    fn settle(&mut self, trouble: Trouble) {
+        let failures = self.progress.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        match trouble {
+            Trouble::Source(error) => self.settle_source(error),
+            Trouble::Busy(cause) => self.wait(cause.to_string()),
+            Trouble::Lost(cause) if failures > ATTEMPTS => self.stop(
+                format!("the room refuses the source's blocks: {cause}"),
+                "see whether another program changed the room; resume it when that is over".into(),
+            ),
+            Trouble::Lost(cause) => {
+                tracing::warn!(room = self.name(), %cause, "looking for the place anew");
+                self.progress.context.wakeup.pause(self.follow.retry);
+            }
+            Trouble::Stop { cause, remedy } => self.stop(cause.to_string(), remedy),
+        }
+    }
+
+    fn settle_source(&mut self, error: SourceError) {
+        let reason = error.to_string();
+        let context = &self.progress.context;
+        let is_here = matches!(error, SourceError::Missing { .. });
+        if !is_here && context.board.source_is_away(self.progress.room, reason.clone()) {
+            context.write_event(kind::SOURCE_LOST, None, json!({ "reason": reason }));
+        }
+        match error {
+            SourceError::Missing { height, .. } => self.stop(
+                reason,
+                format!("point the daemon at a node that still has block {height}, then resume"),
+            ),
+            SourceError::WrongNetwork { .. } => {
+                self.stop(reason, "point the daemon at a node of the right network".into());
+            }
+            SourceError::Malformed { .. } if self.progress.failures() > ATTEMPTS => self.stop(
+                reason,
+                "look at the source: it keeps giving what can't be right; then resume".into(),
+            ),
+            SourceError::Malformed { .. }
+            | SourceError::Unreachable { .. }
+            | SourceError::Denied { .. } => self.wait(reason),
+        }
+    }
+
+    fn wait(&self, reason: String) {
+        tracing::warn!(room = self.name(), reason, "waiting");
+        self.progress.set_state(RoomState::Waiting { reason });
+        let doublings = self.progress.failures().min(10).saturating_sub(1);
+        let doubled = self.follow.retry.saturating_mul(1 << doublings);
+        // Somebody who has mended things may wake us.
+        self.progress.pause(doubled.min(LONGEST_PAUSE));
+    }
+
+    fn stop(&mut self, reason: String, remedy: String) {
+        tracing::error!(room = self.name(), reason, remedy, "the room is stopped");
+        let context = self.progress.context.clone();
+        let body = json!({ "room": self.name(), "reason": reason, "remedy": remedy });
+        self.follower.refuse_orders(&reason);
+        self.progress.set_state(RoomState::Stopped { reason: reason.clone(), remedy });
+        context.write_event(kind::ROOM_STOPPED, None, body);
+        context.news.wake();
+        while !context.is_stopping() && !self.resume.swap(false, Ordering::AcqRel) {
+            let known = context.wakeup.count();
+            if !self.resume.load(Ordering::Acquire) {
+                context.wakeup.wait(known, self.follow.poll);
+            }
+            self.follower.refuse_orders(&reason);
+        }
+        if context.is_stopping() {
+            return;
+        }
+        self.progress.settled();
+        self.progress.set_state(RoomState::Starting);
+        context.write_event(kind::ROOM_RESUMED, None, json!({ "room": self.name() }));
+        if let Err(trouble) = self.follower.reopen() {
+            self.settle(trouble);
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.progress.room.name()
+    }
+}

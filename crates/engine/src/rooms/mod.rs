@@ -1,0 +1,148 @@
+//! The rooms: what the engine keeps in step with a chain, and what it merely keeps.
+//!
+//! A room is a [`Room`]: what it opens, how it follows, which events it writes, its jobs, its
+//! figures, what it leaves on disk. Each lives in one module here, and [`TABLE`] is the one place
+//! that lists them; everything else in the engine iterates.
+//!
+//! | module | room |
+//! |---|---|
+//! | [`chain`] | every unspent output |
+//! | [`wallet`] | what belongs to whom |
+//!
+//! A further room is a module that implements [`Room`] and [`Opened`], and a line in [`TABLE`];
+//! ARCHITECTURE.md walks through one.
+
+pub mod chain;
+pub(crate) mod plug;
+pub mod wallet;
+
+use std::{any::Any, fmt, path::Path, sync::Arc};
+
+use serde::{Serialize, Serializer};
+use unspent_model::{Network, Point};
+
+pub use self::plug::Plug;
+use crate::{
+    error::StartError,
+    events::{EventLog, LogError},
+};
+
+/// A room's name in events, metrics, logs and answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoomName(&'static str);
+
+impl RoomName {
+    /// A name: one lower-case word.
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// The word.
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for RoomName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Debug for RoomName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Serialize for RoomName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.0)
+    }
+}
+
+/// Something that a room leaves in the data folder, by its name there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDisk {
+    /// An SQLite database.
+    Database(&'static str),
+    /// A folder of files.
+    Folder(&'static str),
+}
+
+/// One line of [`TABLE`].
+#[derive(Debug, Clone, Copy)]
+pub struct TableEntry {
+    /// The room's name.
+    pub name: RoomName,
+    /// What it leaves in the data folder, for backups.
+    pub keeps: &'static [OnDisk],
+    /// The room with its defaults in a data folder; `None` on a network that can't have it.
+    pub standard: fn(&Path, Network) -> Option<Box<dyn Room>>,
+}
+
+/// Every room, in the order in which they are opened and shown.
+pub const TABLE: [TableEntry; 2] = [chain::ENTRY, wallet::ENTRY];
+
+/// A room before it is opened: its settings.
+pub trait Room: Any + Send + Sync + fmt::Debug {
+    /// Which room it is.
+    fn name(&self) -> RoomName;
+
+    /// Refuses a network that it can't serve.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    fn check(&self, _network: Network) -> Result<(), StartError> {
+        Ok(())
+    }
+
+    /// Opens its store and plugs in its thread and its jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; nothing of it runs then.
+    fn open(&self, plug: &mut Plug<'_>) -> Result<Arc<dyn Opened>, StartError>;
+
+    /// A copy, for a second engine.
+    fn boxed(&self) -> Box<dyn Room>;
+}
+
+/// How the writing of a room's events is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// The room takes blocks in bulk.
+    pub is_catching_up: bool,
+    /// The engine ends; there is no later.
+    pub is_last: bool,
+}
+
+/// An open room, as other threads see it. Closing is dropping what it holds.
+pub trait Opened: Any + Send + Sync {
+    /// Writes what happened since the last time; says whether there may be more to write at once.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`]; it is tried again.
+    fn write_events(&self, _log: &EventLog, _pace: Pace) -> Result<bool, LogError> {
+        Ok(false)
+    }
+
+    /// Sets the gauges of its sizes.
+    ///
+    /// # Errors
+    ///
+    /// Says why it can't be measured.
+    fn measure(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The block that it has at a height, for rooms whose source can't tell.
+    fn point_at(&self, _height: u64) -> Option<Point> {
+        None
+    }
+
+    /// Lets go of the store: nobody is answered any more.
+    fn close(&self) {}
+}

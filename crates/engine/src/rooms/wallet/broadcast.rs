@@ -1,0 +1,83 @@
+//! Handing own transactions to the node, with its answer as an event.
+
+use std::sync::Arc;
+
+use bitcoin::Txid;
+use serde_json::json;
+use unspent_model::wallet::Status;
+use unspent_wallet::{Batch, Room as Wallets, TxSource, WalletError, WalletId};
+
+use crate::{
+    clock,
+    context::Context,
+    events::{LogError, NewEvent, kind},
+    source::{Answer, Node, SourceError},
+};
+
+/// Why a transaction was not handed to the node. Its status is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BroadcastError {
+    /// There is no wallet wallets.
+    #[error("the wallet room is switched off")]
+    NoWallets,
+    /// Nobody to hand it to.
+    #[error("the source has no node that takes transactions")]
+    NoNode,
+    /// It is confirmed or dead.
+    #[error("the transaction is {0}; only one that is live and unconfirmed can be sent")]
+    NotLive(&'static str),
+    /// The wallet room said no.
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
+    /// The node can't be asked. It may or may not have the transaction; sending again is harmless.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The answer could not be written down as an event; what the node said still holds.
+    #[error("the node answered, but the event could not be written: {0}")]
+    Log(#[from] LogError),
+}
+
+/// Hands one transaction over. Taken: the node's mempool holds it, and it is published, whatever an
+/// earlier reading of that mempool made of it. Refused: its status stays.
+pub(super) fn send(
+    context: &Context,
+    node: &Arc<dyn Node>,
+    wallets: &Wallets,
+    wallet: WalletId,
+    txid: Txid,
+) -> Result<Answer, BroadcastError> {
+    let detail = wallets.tx(wallet, txid)?;
+    let status = detail.summary.status;
+    if detail.summary.height.is_some() {
+        return Err(BroadcastError::NotLive("confirmed"));
+    }
+    // What lost to another may win now, if the node says so: our own replacement that a reading of
+    // the mempool overtook, say. What was taken back by hand stays back.
+    if status == Status::Orphaned || detail.withdrawn {
+        return Err(BroadcastError::NotLive(status.name()));
+    }
+    let answer = node.broadcast(&detail.tx)?;
+    if answer == Answer::Accepted && status != Status::Published {
+        wallets.record_for(wallet, &Batch::one(detail.tx, TxSource::Mempool), clock::now())?;
+    }
+    context.news.wake();
+    write_event(context, wallets, wallet, txid, &answer)?;
+    Ok(answer)
+}
+
+fn write_event(
+    context: &Context,
+    wallets: &Wallets,
+    wallet: WalletId,
+    txid: Txid,
+    answer: &Answer,
+) -> Result<(), BroadcastError> {
+    let (kind, body) = match answer {
+        Answer::Accepted => (kind::BROADCAST_ACCEPTED, json!({})),
+        Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
+    };
+    let event = NewEvent::engine(kind, Some(txid.to_string()), body);
+    let wallet = Some(wallets.wallet_info(wallet)?.name);
+    Ok(context.log.write(vec![NewEvent { wallet, ..event }])?)
+}

@@ -1,0 +1,279 @@
+//! The node's mempool in the wallets: what it holds is recorded, what it lost is flagged, and own
+//! transactions that it doesn't have are sent.
+//!
+//! Invariant: a transaction counts as missing only when the node's tip equals ours before and after
+//! the reading; missing flags it as evicted and never changes its status. One that reappears is
+//! recorded again, which clears the flag. Before everything in the mempool is read, after a start
+//! say, own pending transactions are sent, so that an older rival in there can't beat them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use bitcoin::{Transaction, Txid};
+use unspent_model::{BlockHash, Kind, wallet::Status};
+use unspent_wallet::{
+    Batch, Observed, Room as Wallets, TxSource, WalletError, WalletId,
+    history::{Listing, TxSummary},
+    wallets::MAX_PAGE,
+};
+
+use super::{BroadcastError, NAME, OpenWallets, broadcast};
+use crate::{
+    clock,
+    context::Context,
+    jobs::Outcome,
+    source::{Answer, Node},
+    status::RoomState,
+};
+
+/// Transactions asked of the node, and recorded, at once.
+const AT_ONCE: usize = 200;
+/// Refusals remembered, so that each is told once.
+const REFUSALS_KEPT: usize = 10_000;
+
+/// What the engine knows of the node's mempool.
+pub(super) struct Mempool {
+    node: Arc<dyn Node>,
+    room: Arc<OpenWallets>,
+    context: Arc<Context>,
+    /// Transactions of the last reading that have been recorded.
+    recorded: HashSet<Txid>,
+    /// How many wallets were at the tip at the last reading.
+    count: usize,
+    /// Own transactions have been sent since everything was to be read.
+    has_sent: bool,
+    /// Everything is being read, also what is known already: a wallet may have come to own more.
+    reads_all: bool,
+    /// What the node last said against a transaction.
+    refusals: HashMap<Txid, String>,
+}
+
+/// A transaction in no block, with its wallet.
+type Unconfirmed = (WalletId, TxSummary);
+
+impl Mempool {
+    pub(super) fn new(node: Arc<dyn Node>, room: Arc<OpenWallets>, context: Arc<Context>) -> Self {
+        Self {
+            node,
+            room,
+            context,
+            recorded: HashSet::new(),
+            count: 0,
+            has_sent: false,
+            reads_all: true,
+            refusals: HashMap::new(),
+        }
+    }
+
+    /// Reads everything again at the next turn, as after a start.
+    pub(super) fn forget(&mut self) {
+        self.recorded.clear();
+        self.has_sent = false;
+        self.reads_all = true;
+    }
+
+    /// One reading. `most` bounds what is fetched; the rest comes with the next one.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn read(&mut self, most: usize) -> Result<Outcome, String> {
+        let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
+        let before = wallets.tip().map_err(|e| self.failed(e))?;
+        let (waiting, count) = unconfirmed(&wallets, before).map_err(|e| self.failed(e))?;
+        if count == 0 {
+            return Ok(Outcome::Done("there are no wallets at the tip".into()));
+        }
+        if std::mem::replace(&mut self.count, count) != count {
+            // A wallet that has come may own what was passed over before.
+            self.forget();
+        }
+        if !self.has_sent {
+            self.send(most)?;
+        }
+        let view = self.node.mempool().map_err(|error| error.to_string())?;
+        let held: HashSet<Txid> = view.txids.iter().copied().collect();
+        metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
+        self.settle_known(&waiting, &held);
+        let fresh = view.txids.iter().filter(|txid| !self.recorded.contains(*txid));
+        let fresh: Vec<Txid> = fresh.take(most).copied().collect();
+        let fetched = self.fetch(&wallets, &fresh)?;
+        self.reads_all &= fresh.len() == most;
+        let mut evicted = 0;
+        if view.tip.is_some() && view.tip == before.map(|(_, hash)| hash) {
+            evicted = self.flag(&wallets, &waiting, &held, before)?;
+        }
+        if fetched + evicted > 0 {
+            self.context.news.wake();
+        }
+        Ok(Outcome::Done(format!(
+            "{} transactions, {fetched} read, {evicted} of ours missing",
+            held.len()
+        )))
+    }
+
+    /// Which transactions need not be read. What a wallet knows to be in the mempool is among them:
+    /// reading it could only take the place of a replacement that was made in this very moment.
+    fn settle_known(&mut self, waiting: &[Unconfirmed], held: &HashSet<Txid>) {
+        self.recorded.retain(|txid| held.contains(txid));
+        for (_, tx) in waiting {
+            if tx.evicted_at.is_some() {
+                self.recorded.remove(&tx.txid);
+            } else if tx.status == Status::Published && !self.reads_all && held.contains(&tx.txid) {
+                self.recorded.insert(tx.txid);
+            }
+        }
+    }
+
+    fn fetch(&mut self, wallets: &Wallets, fresh: &[Txid]) -> Result<usize, String> {
+        let mut fetched = 0;
+        for some in fresh.chunks(AT_ONCE) {
+            let txs = self.node.transactions(some).map_err(|error| error.to_string())?;
+            let names: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
+            fetched += txs.len();
+            record(wallets, txs).map_err(|error| self.failed(error))?;
+            self.recorded.extend(names);
+        }
+        Ok(fetched)
+    }
+
+    /// Sends own transactions that the node doesn't have: pending ones, and those it dropped.
+    pub(super) fn send(&mut self, most: usize) -> Result<Outcome, String> {
+        let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
+        let tip = wallets.tip().map_err(|e| self.failed(e))?;
+        let (waiting, _) = unconfirmed(&wallets, tip).map_err(|e| self.failed(e))?;
+        let ours = waiting.iter().filter(|(_, tx)| {
+            tx.status == Status::Pending
+                || (tx.status == Status::Published && tx.is_own && tx.evicted_at.is_some())
+        });
+        let (mut sent, mut refused) = (0, 0);
+        for (wallet, tx) in ours.take(most) {
+            match self.send_one(&wallets, *wallet, tx.txid)? {
+                Answer::Accepted => sent += 1,
+                Answer::Rejected { .. } => refused += 1,
+            }
+        }
+        self.has_sent = true;
+        Ok(Outcome::Done(format!("{sent} sent, {refused} refused")))
+    }
+
+    /// Asks the node; a refusal that was told before isn't told again.
+    fn send_one(
+        &mut self,
+        wallets: &Wallets,
+        wallet: WalletId,
+        txid: Txid,
+    ) -> Result<Answer, String> {
+        if let Some(said) = self.refusals.get(&txid) {
+            let tx = wallets.tx(wallet, txid).map_err(|error| self.failed(error))?.tx;
+            let answer = self.node.broadcast(&tx).map_err(|error| error.to_string())?;
+            if matches!(&answer, Answer::Rejected { reason } if reason == said) {
+                return Ok(answer);
+            }
+        }
+        let answer = match broadcast::send(&self.context, &self.node, wallets, wallet, txid) {
+            Ok(answer) => answer,
+            // It was settled between the listing and now.
+            Err(BroadcastError::NotLive(why)) => Answer::Rejected { reason: why.into() },
+            Err(BroadcastError::Wallet(error)) if error.kind() == Kind::Refused => {
+                Answer::Rejected { reason: error.to_string() }
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        match &answer {
+            Answer::Accepted => {
+                self.refusals.remove(&txid);
+            }
+            Answer::Rejected { reason } => {
+                if self.refusals.len() >= REFUSALS_KEPT {
+                    self.refusals.clear();
+                }
+                self.refusals.insert(txid, reason.clone());
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Flags transactions of ours that the mempool doesn't hold, if our tip is still what it was.
+    fn flag(
+        &self,
+        wallets: &Wallets,
+        waiting: &[Unconfirmed],
+        held: &HashSet<Txid>,
+        before: Option<(u64, BlockHash)>,
+    ) -> Result<usize, String> {
+        if wallets.tip().map_err(|e| self.failed(e))? != before {
+            return Ok(0);
+        }
+        let missing = waiting.iter().filter(|(_, tx)| {
+            tx.status == Status::Published && tx.evicted_at.is_none() && !held.contains(&tx.txid)
+        });
+        let mut count = 0;
+        for (wallet, tx) in missing {
+            match wallets.mark_evicted(*wallet, tx.txid, clock::now()) {
+                Ok(()) => count += 1,
+                Err(error) if error.kind() == Kind::Refused => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(count)
+    }
+
+    /// The wallets, if they are at the tip.
+    fn ready_wallets(&self) -> Option<Arc<Wallets>> {
+        let is_following = self.context.state(NAME) == RoomState::Following;
+        self.room.wallets().filter(|_| is_following)
+    }
+
+    /// An error of the room that a person must look at stops its thread.
+    fn failed(&self, error: WalletError) -> String {
+        if error.kind() == Kind::Refused { error.to_string() } else { self.room.report(error) }
+    }
+}
+
+fn not_at_tip() -> Outcome {
+    Outcome::Later("the wallets are not at the tip".into())
+}
+
+/// Every live transaction in no block, of the wallets at the tip, and how many those are. A wallet
+/// that is behind doesn't know yet what is confirmed.
+fn unconfirmed(
+    wallets: &Wallets,
+    tip: Option<(u64, BlockHash)>,
+) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
+    let (mut found, mut count) = (Vec::new(), 0);
+    for wallet in wallets.all_wallets()?.iter().filter(|wallet| wallet.scanned == tip) {
+        count += 1;
+        unconfirmed_of(wallets, wallet.id, &mut found)?;
+    }
+    Ok((found, count))
+}
+
+fn unconfirmed_of(
+    wallets: &Wallets,
+    wallet: WalletId,
+    found: &mut Vec<Unconfirmed>,
+) -> Result<(), WalletError> {
+    let mut after = 0;
+    loop {
+        let page = wallets.txs(wallet, Listing::Unconfirmed(after), MAX_PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        found.extend(page.into_iter().filter(|tx| tx.status.is_live()).map(|tx| (wallet, tx)));
+    }
+}
+
+/// Records what the mempool holds. One that the room refuses doesn't keep out the others.
+fn record(wallets: &Wallets, txs: Vec<Transaction>) -> Result<(), WalletError> {
+    let observed = |tx: Transaction| Observed::new(tx, TxSource::Mempool);
+    let batch = Batch { txs: txs.iter().cloned().map(observed).collect(), ..Batch::default() };
+    let refused = match wallets.record(&batch, clock::now()) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == Kind::Refused => error,
+        Err(error) => return Err(error),
+    };
+    if txs.len() == 1 {
+        tracing::warn!(%refused, "a transaction of the mempool is passed over");
+        return Ok(());
+    }
+    txs.into_iter().try_for_each(|tx| record(wallets, vec![tx]))
+}
