@@ -121,7 +121,7 @@ pub(crate) async fn search(
     let found = app.pool.run(move || {
         let mut found = Matches::default();
         found.extend(asked.coin());
-        for room in ROOMS {
+        for room in ROOMS.iter() {
             room.search(&engine, &asked, &mut found)?;
         }
         found.found.extend(found.transaction);

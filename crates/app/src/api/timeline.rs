@@ -65,7 +65,7 @@ pub(crate) async fn timeline(
     let engine = app.engine.clone();
     let found = app.pool.run(move || {
         let mut timeline = Timeline::new(network, outpoint);
-        for room in ROOMS {
+        for room in ROOMS.iter() {
             room.timeline(&engine, &mut timeline)?;
         }
         timeline.finish()

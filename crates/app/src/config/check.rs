@@ -90,13 +90,13 @@ fn http(config: &Config) -> anyhow::Result<()> {
 /// Each room's own section, and that there is a room at all.
 fn rooms(config: &Config) -> anyhow::Result<()> {
     let mut is_any_on = false;
-    for room in ROOMS {
+    for room in ROOMS.iter() {
         room.check(config)?;
         is_any_on |= room.is_on(config)?;
     }
     if is_any_on {
         return Ok(());
     }
-    let names = ROOMS.map(|room| room.section()).join(" or ");
+    let names = ROOMS.iter().map(|room| room.section()).collect::<Vec<_>>().join(" or ");
     Err(wrong(format!("every room is off; switch on {names}")))
 }

@@ -64,7 +64,7 @@ fn check(file: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<()> {
     let environment: Vec<_> = std::env::vars().collect();
     let config = load(file, &environment, &[])?;
     let mut rooms = BTreeMap::new();
-    for room in ROOMS {
+    for room in ROOMS.iter() {
         rooms.insert(room.name(), room.is_on(&config)?);
     }
     let shown = ConfigSummary {

@@ -7,6 +7,8 @@
 //! A further room is a folder here, a line in [`ROOMS`], and a variant of `cli::Command`.
 
 pub(crate) mod chain;
+#[cfg(test)]
+mod example;
 pub(crate) mod wallet;
 
 use std::{error::Error, sync::Arc};
@@ -28,7 +30,12 @@ use crate::{
 };
 
 /// Every room, in the order in which they are configured and shown.
-pub(crate) static ROOMS: [&dyn AppRoom; 2] = [&chain::ChainEntry, &wallet::WalletEntry];
+pub(crate) static ROOMS: &[&dyn AppRoom] = &[
+    &chain::ChainEntry,
+    &wallet::WalletEntry,
+    #[cfg(test)]
+    &example::CountingEntry,
+];
 
 /// What the rest of the program asks of a room.
 pub(crate) trait AppRoom: Sync {

@@ -45,7 +45,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
 }
 
 /// Where blocks come from.
-pub(super) fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
+pub(crate) fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
     let source = &config.source;
     match source.kind {
         SourceKind::Sim => sim(config),
