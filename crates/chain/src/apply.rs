@@ -1,4 +1,16 @@
 //! One block onto the overlay: admission, look-ups, plan, undo data.
+//!
+//! A modern Bitcoin block needs several thousand coins, and a coin may be in one of three places:
+//! among the changes collected so far, in the batch that is being flushed at this moment, or on
+//! disk. They are asked in that order, newest first, and what is left goes to the disk as one
+//! sorted batch, which RocksDB answers block by block instead of key by key (its wiki: "MultiGet
+//! Performance").
+//!
+//! What the block does is `unspent_model::chain`'s decision; here it is laid over the database,
+//! with the data that undoing it will need. In a bulk import most blocks are already deeper than
+//! any rollback may reach when they come in, so they leave none: [`Undo`] says which.
+//!
+//! Invariant: all that can refuse a block or fail on it comes before the first change.
 
 use std::collections::HashMap;
 
@@ -21,7 +33,7 @@ use crate::{
 /// What became of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applied {
-    /// It was applied.
+    /// It was applied; this is what it did.
     New(Counts),
     /// It had been applied before; nothing changed.
     Already,
@@ -30,13 +42,13 @@ pub enum Applied {
 /// What a block did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Coins created.
+    /// Coins created, those spent again by the same block included.
     pub created: usize,
-    /// Coins spent.
+    /// Coins spent, those created by the same block included.
     pub spent: usize,
     /// Coins created and spent by the same block.
     pub same_block: usize,
-    /// Inputs nobody knew.
+    /// Inputs that were not in the set: 0 on a chain without holes.
     pub missing: usize,
 }
 
@@ -50,7 +62,7 @@ impl Counts {
     }
 }
 
-/// Which undo data a block leaves.
+/// Which undo data a block leaves. What isn't written raises the floor instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Undo {
     pub(crate) delta: bool,
@@ -86,16 +98,18 @@ impl Stage<'_> {
         undo: impl FnOnce(u64) -> Undo,
     ) -> Result<Applied, ApplyError> {
         let header = block.header;
-        match self.admit(&header, allow_holes)? {
-            Admission::Below => return self.below(&header),
-            Admission::Next => {}
-            Admission::AfterHole => self.note_hole(&header),
+        let admission = self.admit(&header, allow_holes)?;
+        if admission == Admission::Below {
+            return self.below(&header);
         }
         let counts = if self.options.enabled {
             self.coins(block, undo(self.state.cursor.ordinal + 1))?
         } else {
             Counts::default()
         };
+        if admission == Admission::AfterHole {
+            self.note_hole(&header);
+        }
         self.advance(&header);
         Ok(Applied::New(counts))
     }

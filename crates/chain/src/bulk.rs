@@ -1,5 +1,16 @@
 //! Catching up: many blocks in one batch, flushed on a thread of its own.
 //!
+//! Applying block by block syncs the log after each one, and writes coins that are spent again a
+//! few blocks later. From genesis that is hundreds of thousands of syncs and a good part of the
+//! writing for nothing. In bulk, blocks are collected in memory; a coin that is born and dies
+//! inside the batch never reaches the disk, keys are written in order, and the log isn't written at
+//! all.
+//!
+//! Without a log, families that RocksDB flushes one by one could come back from a crash out of
+//! step. So all of them are flushed as one group (its wiki: "Atomic flush"), and only then is the
+//! batch acknowledged. Meanwhile the next batch is collected; what it needs of the one under way it
+//! finds in memory.
+//!
 //! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A
 //! batch being flushed stays readable in memory until the next one starts. Queries, status and
 //! events see only what is flushed; a crash leaves the last flush.

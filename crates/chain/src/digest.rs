@@ -24,13 +24,13 @@ const COINS_PER_PASS: u64 = 4_000_000;
 pub struct Digest {
     /// The block as of which this is true.
     pub at: Option<Point>,
-    /// How many coins.
+    /// Unspent coins.
     pub coins: u64,
     /// Their value in base units.
     pub value: u128,
     /// Assets, counted once per coin that holds them.
     pub asset_entries: u64,
-    /// The fingerprint.
+    /// SHA-256 over the coins, as the page above lays them out.
     pub sha256: [u8; 32],
 }
 

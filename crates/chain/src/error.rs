@@ -23,7 +23,7 @@ pub enum StoreError {
     /// The folder can't be made or entered.
     #[error("the folder {folder} can't be used: {source}; nothing was written")]
     Folder {
-        /// Which folder.
+        /// As the caller named it.
         folder: String,
         /// What the system says.
         source: std::io::Error,
@@ -172,7 +172,7 @@ pub enum RollbackError {
         target: u64,
         /// Blocks that would have to be undone.
         depth: u64,
-        /// Blocks that can be.
+        /// Blocks that can be undone from where the index stands.
         possible: u64,
     },
     /// The target is not on the stored chain.
@@ -211,9 +211,9 @@ pub enum QueryError {
     /// The page size is out of bounds.
     #[error("a page holds 1 to {most} coins, not {asked}")]
     Limit {
-        /// Asked for.
+        /// The page size asked for.
         asked: usize,
-        /// Most.
+        /// The largest page there is.
         most: usize,
     },
     /// The cursor was not made by us.

@@ -49,7 +49,7 @@ pub struct OpenReport {
 pub struct RolledBack {
     /// Blocks undone.
     pub blocks: u64,
-    /// Coin changes reversed.
+    /// Coins created or spent by those blocks.
     pub reversals: usize,
     /// The tip afterwards; `None` at the origin.
     pub tip: Option<Point>,
@@ -115,7 +115,7 @@ impl ChainIndex {
         self.allow_holes = true;
     }
 
-    /// Where the index stands.
+    /// The last block applied; `None` at the origin.
     pub fn tip(&self) -> Option<Point> {
         self.state.cursor.point()
     }

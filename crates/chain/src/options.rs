@@ -11,7 +11,7 @@ pub struct Options {
     pub enabled: bool,
     /// Spent coins are forgotten this many blocks after their spend.
     pub prune_depth: u64,
-    /// Blocks that can be undone.
+    /// Blocks that can be undone, counted from the tip.
     pub rollback_window: u64,
     /// Entries one pruning pass may delete (at least one whole block goes).
     pub prune_batch_size: usize,
@@ -60,7 +60,7 @@ pub enum OptionsError {
         strategy: &'static str,
         /// The switch given.
         switch: &'static str,
-        /// Its value.
+        /// What the switch was set to.
         value: bool,
     },
     /// No such shorthand.

@@ -1,8 +1,14 @@
 //! Changes on their way to the disk: an overlay over the database.
 //!
-//! Near the tip it holds one block; in bulk it holds many, and coins that are born and die inside
-//! it never reach the disk. It is carried out as one batch, so the disk always shows a block
-//! boundary.
+//! A block must reach the disk as a whole or not at all, and one that is refused halfway must leave
+//! nothing behind. So nothing is written while blocks are worked through: their changes are laid
+//! over the database in memory, where later blocks find them, and carried out as one `WriteBatch`,
+//! which RocksDB writes atomically across column families. Near the tip the overlay holds one
+//! block, in bulk many, and after a reorganisation the blocks that are undone together.
+//!
+//! For each outpoint it knows two things: the coin on disk that leaves, whose list entries must go,
+//! and the coin that stands there afterwards. Where neither is left, because the coin was born and
+//! died in here, the outpoint is dropped.
 //!
 //! Invariant: blocks are either applied or undone into one overlay, never both.
 

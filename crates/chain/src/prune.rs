@@ -1,4 +1,14 @@
-//! Forgetting: spent records and deltas that no rollback can need any more.
+//! Pruning: spent records and deltas that no rollback can need any more.
+//!
+//! Undo data is as large as the history it undoes; kept for ever, it outgrows the set of coins many
+//! times over. What lies deeper than the windows goes. The difficulty is which spent records those
+//! are: they are keyed by outpoint, because people ask for coins, so a block's spends lie all over
+//! the family and no range of keys covers them (RocksDB's `DeleteRange` is of no use). But each
+//! block's delta lists what it spent. So blocks are pruned in order, by their delta's own list.
+//!
+//! Deleting much at once would make one block slow, and tombstones make scans slow until RocksDB
+//! compacts them away. Each pass therefore takes a bounded number of entries; after a large
+//! clean-up the families are compacted.
 //!
 //! Invariant: a block's spent records go by its own delta's list, never after the delta and, where
 //! the delta is compact, in the same batch with it. The horizon moves in that batch too. A pass is

@@ -58,7 +58,7 @@ pub enum Order {
 /// Some coins of one owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The coins.
+    /// In the order asked for; at most [`PAGE_LIMIT`].
     pub coins: Vec<(Outpoint, Record)>,
     /// Where the next page starts; `None` when this is the last.
     pub next: Option<PageCursor>,
@@ -90,7 +90,7 @@ pub struct Status {
     pub chain: Option<(u64, StoredPoint)>,
     /// How far the index has come.
     pub cursor: Cursor,
-    /// What has been forgotten.
+    /// What has been pruned, and how far a rollback may reach.
     pub horizon: Horizon,
     /// Blocks that imports jumped over.
     pub holes: Vec<Hole>,

@@ -1,7 +1,19 @@
-//! Undoing blocks from our own records, newest first.
+//! Rolling back: undoing blocks from our own records, newest first.
+//!
+//! After a reorganisation the blocks of the losing branch must be undone, and the node may not have
+//! them any more. So everything needed is here: the block's delta names the coins, and their bodies
+//! lie in the delta itself (self-contained) or, to write them only once, in `utxo_unspent` and
+//! `utxo_spent` (compact). A spent record may go only together with the delta that needs it; prune
+//! sees to that.
+//!
+//! A rollback that stops halfway for want of data would leave a set that belongs to no block. Core
+//! refuses likewise when undo data is gone (`DisconnectBlock` in its [`validation.cpp`]). Whether
+//! the data reaches is a comparison of numbers here, made before anything changes.
 //!
 //! Invariant: refusals come before the first change. Undone blocks share batches, and each batch
 //! ends on a block boundary; if the disk fails between two, calling again continues.
+//!
+//! [`validation.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/validation.cpp
 
 use std::collections::HashMap;
 
@@ -32,9 +44,9 @@ pub enum Target {
     Slot(u64),
     /// Exactly this block.
     Point {
-        /// Its height.
+        /// Height it must have: a guard against a mistyped hash.
         height: u64,
-        /// Its hash.
+        /// Hash in wire order.
         hash: BlockHash,
     },
 }
@@ -93,6 +105,7 @@ pub(crate) fn undo_block(
         let what = format!("belongs to {:?}, not to the tip", stored.point);
         return Err(StoreError::Corrupt { place: format!("{family}[{ordinal}]"), what });
     }
+    // Bodies may be on their way: a younger block undone in the same batch gave its coins back.
     let delta = with_bodies(db, pending, stored)?;
     pending.undo(&delta, &mut state.cursor);
     pending.set_delta(ordinal, None);

@@ -1,9 +1,9 @@
 //! The networks we know: one row each in the table below.
 //!
-//! A network is named in many places: on the command line, in a data folder, in a configuration.
-//! So that adding one is adding a row, the enum, its list and its names are made from the table.
-//! What only the reading of blocks needs (magic numbers, clocks) stands in `unspent-networks`,
-//! which has a row per network too; a test there finds a row that is missing.
+//! A network is named in many places: on the command line, in a data folder, in a configuration. So
+//! that adding one is adding a row, the enum, its list and its names are made from the table. What
+//! only the reading of blocks needs (magic numbers, clocks) stands in `unspent-networks`, which has
+//! a row per network too; a test there finds a row that is missing.
 
 use std::{fmt, str::FromStr};
 
@@ -69,7 +69,7 @@ networks! {
 pub struct Windows {
     /// Spent coins are forgotten this many blocks after their spend.
     pub prune_depth: u64,
-    /// Blocks that can be undone.
+    /// Blocks that can be undone, counted from the tip.
     pub rollback_window: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::script::{address_script, unlocking_witness};
 pub struct SimBlock {
     /// The block itself.
     pub block: Block,
-    /// Its hash.
+    /// Hash of its header.
     pub hash: BlockHash,
     /// Blocks below it, genesis being at 0.
     pub height: u32,
@@ -31,9 +31,9 @@ pub struct SimBlock {
 /// A block without children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tip {
-    /// Its hash.
+    /// Hash of its header.
     pub hash: BlockHash,
-    /// Its height.
+    /// Blocks below it: genesis is at 0.
     pub height: u32,
     /// Whether it is the tip of the active branch.
     pub active: bool,

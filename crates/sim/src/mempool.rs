@@ -13,9 +13,9 @@ use crate::coins::{Coin, born};
 /// An unconfirmed transaction and what it pays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unconfirmed {
-    /// The transaction.
+    /// As it was submitted, witness included.
     pub tx: Transaction,
-    /// Its id.
+    /// Worked out once: it costs an encoding.
     pub txid: Txid,
     /// What it leaves to the miner.
     pub fee: Amount,

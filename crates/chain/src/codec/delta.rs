@@ -42,7 +42,7 @@ pub struct StoredSpent {
 /// A delta as it lies on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredDelta {
-    /// The block.
+    /// The block that the delta undoes.
     pub point: Point,
     /// Coins created, in block order.
     pub created: Vec<StoredCreated>,
@@ -52,7 +52,7 @@ pub struct StoredDelta {
     pub tx_flags: Vec<TxFlags>,
     /// Coins lost to a repeated coinbase, as they were.
     pub overwritten: Vec<(Outpoint, Record)>,
-    /// Inputs nobody knew.
+    /// Inputs that were not in the set: none on a chain without holes.
     pub missing: Vec<Outpoint>,
 }
 

@@ -35,9 +35,9 @@ fn era(from: &mut StrictDecoder<'_>) -> Result<Era, CodecError> {
 /// A block of the chain: `{0 height, 1 slot, 2 hash, 3 era, 4 time, 5 work so far}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredPoint {
-    /// Where it stands.
+    /// Height, slot and hash.
     pub point: Point,
-    /// Rule set it was made under.
+    /// Rule set it was made under; `Bitcoin` on every Bitcoin network.
     pub era: Era,
     /// Unix time in seconds.
     pub time: u64,
@@ -76,7 +76,7 @@ pub struct Cursor {
     pub ordinal: u64,
     /// The last block applied; `None` at the origin.
     pub tip: Option<(Point, Era)>,
-    /// Unspent coins.
+    /// How many coins are unspent.
     pub coins: u64,
     /// Their value together, in base units.
     pub value: u128,
@@ -88,7 +88,7 @@ impl Cursor {
     /// Before the first block.
     pub const ORIGIN: Self = Self { ordinal: 0, tip: None, coins: 0, value: 0, missing_inputs: 0 };
 
-    /// The last block's point.
+    /// The last block's point; `None` at the origin.
     pub fn point(&self) -> Option<Point> {
         self.tip.map(|(point, _)| point)
     }
@@ -167,7 +167,7 @@ impl Horizon {
 /// What the folder is for: `{0 schema, 1 network}`, written at creation and checked on open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Format of the folder.
+    /// Format of the folder: [`SCHEMA_VERSION`] when it was made.
     pub schema: u64,
     /// The one network it serves.
     pub network: Network,
@@ -240,9 +240,9 @@ impl Layout {
 pub struct Choices {
     /// Blocks after which a spent coin is forgotten.
     pub prune_depth: u64,
-    /// Blocks that can be undone.
+    /// Blocks that can be undone, counted from the tip.
     pub rollback_window: u64,
-    /// Deltas carry bodies.
+    /// Deltas carry the bodies of coins, so that undoing needs no spent records.
     pub self_contained: bool,
 }
 

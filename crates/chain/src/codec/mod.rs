@@ -1,8 +1,14 @@
 //! Values on disk: one version byte, then canonical CBOR with the integer keys of the format.
 //!
+//! Bytes on disk outlive the program that wrote them, and two stores are compared byte by byte: one
+//! built in bulk and one block by block, one before a rollback and one after. That is worth
+//! something only if equal meaning is equal bytes, and a damaged byte can't pass for another value.
+//! CBOR leaves several ways to write one thing; RFC 8949, section 4.2, names a deterministic one,
+//! and this is it, with no other accepted.
+//!
 //! Invariant: a value has exactly one encoding. Lengths are definite, integers are shortest, map
-//! keys ascend, what is absent is left out. [`StrictDecoder`] refuses everything else, so bytes
-//! which decode re-encode to themselves, and a digest over bytes is a digest over meaning.
+//! keys ascend, what is absent is left out. [`StrictDecoder`] refuses everything else, so that
+//! bytes which decode re-encode to themselves, and a digest over bytes is a digest over meaning.
 
 mod delta;
 mod meta;
@@ -32,9 +38,9 @@ pub enum CodecError {
     /// The CBOR is malformed, not canonical or lacks a field.
     #[error("{what} at byte {at} of the value")]
     Malformed {
-        /// What is wrong.
+        /// What the decoder met, in words for a person.
         what: &'static str,
-        /// Where.
+        /// Offset in the value, the version byte not counted.
         at: usize,
     },
 }
@@ -53,7 +59,7 @@ fn value(capacity: usize, write: impl FnOnce(&mut Writer<'_>) -> Written) -> Vec
 type Written = Result<(), minicbor::encode::Error<std::convert::Infallible>>;
 
 fn infallible(written: Written) {
-    // The only error an in-memory writer could raise is uninhabited.
+    // The only error that an in-memory writer could raise has no value.
     debug_assert!(written.is_ok());
 }
 

@@ -21,9 +21,9 @@ pub struct SpentRecord {
     pub by: Option<TxId>,
     /// The block of the spend.
     pub at: Point,
-    /// Unix time of that block.
+    /// Unix time of that block, in seconds.
     pub time: u64,
-    /// Epoch of that block.
+    /// Epoch of that block; `None` on Bitcoin.
     pub epoch: Option<u64>,
     /// The coin as it was.
     pub record: Record,

@@ -1,4 +1,16 @@
 //! Which block may come next.
+//!
+//! A store is offered blocks by nodes, files and people, more than once and out of order. Whatever
+//! is offered, it must stay one unbroken branch; yet a repeat is no error, for a source that starts
+//! again after a crash repeats what it can't know to have arrived.
+//!
+//! Heights alone don't decide. Byron's epoch boundary blocks have the height of the block before
+//! them: two blocks share a number, and only the parent's hash tells whether a boundary block comes
+//! next or is an old one. And a block at or below the tip is a repeat or another branch depending
+//! on its hash, which only the store knows: that answer is [`Admission::Below`], and the store
+//! looks.
+//!
+//! Deliberately absent: which branch is best. [`crate::headers`] weighs branches; a source decides.
 
 use super::{Era, Header};
 use crate::Point;
@@ -66,7 +78,7 @@ pub enum AdmitError {
 ///
 /// # Errors
 ///
-/// A [`AdmitError`] that names the reason; only `allow_holes` turns a gap into an admission.
+/// An [`AdmitError`] that names the reason; only `allow_holes` turns a gap into an admission.
 pub fn admit(
     tip: Option<&Tip>,
     header: &Header,
@@ -80,12 +92,14 @@ pub fn admit(
             (_, false) => Err(AdmitError::Gap { tip: None, offered }),
         };
     };
+    // A boundary block takes no number of its own.
     let next = tip.height.saturating_add(u64::from(!header.is_boundary));
     if offered < next || header.point.hash == tip.hash {
         return Ok(Admission::Below);
     }
     let admission = match (offered == next, header.parent == tip.hash, allow_holes) {
         (true, true, _) => Admission::Next,
+        // It has the tip's height but not its hash as parent: the height is taken.
         (true, false, _) if header.is_boundary => return Ok(Admission::Below),
         (true, false, _) => {
             let parent = header.parent;

@@ -1,13 +1,28 @@
 //! A block's change to the coin set, as a value with an exact inverse.
+//!
+//! Reorganisations are daily business on Cardano and not rare on Bitcoin: a block that was applied
+//! has to be taken back as if it had never been. Working the inverse out at that moment needs coins
+//! that the set no longer has. Core keeps what a block spent beside it ([`undo.h`]) and derives the
+//! rest from the block; we keep no blocks, so a delta holds both directions, and undoing needs
+//! nothing else.
+//!
+//! One list serves both: [`BlockDelta::forward`] and [`BlockDelta::backward`] yield [`Effect`]s,
+//! and a store that can carry an effect out can apply and undo. The order matters where one
+//! outpoint occurs twice: a coinbase that repeats an older one removes that coin before it adds its
+//! own, and the other way round on the way back.
+//!
+//! Invariant: `backward` after `forward` leaves the set as it was, coin by coin.
+//!
+//! [`undo.h`]: https://github.com/bitcoin/bitcoin/blob/master/src/undo.h
 
 use crate::{Outpoint, Point, TxId};
 
 /// A coin that a block creates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Created<C> {
-    /// The coin.
+    /// The coin's name: no other unspent coin has it.
     pub outpoint: Outpoint,
-    /// What it holds.
+    /// What it holds, in the store's own form.
     pub coin: C,
     /// The same block spends it again: it never enters the set.
     pub spent_here: bool,
@@ -16,7 +31,7 @@ pub struct Created<C> {
 /// A coin that a block spends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spent<C> {
-    /// The coin.
+    /// The coin's name, free to come again with a repeated coinbase (BIP 30).
     pub outpoint: Outpoint,
     /// What it held.
     pub coin: C,
@@ -29,7 +44,7 @@ pub struct Spent<C> {
 /// What is worth remembering of a transaction apart from its coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxFlags {
-    /// The transaction.
+    /// The transaction's hash.
     pub tx: TxId,
     /// Phase 2 failed.
     pub is_invalid: bool,
@@ -40,13 +55,13 @@ pub struct TxFlags {
 /// What a block does to the coin set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockDelta<C> {
-    /// The block.
+    /// The block whose change this is.
     pub point: Point,
     /// Coins created, in block order.
     pub created: Vec<Created<C>>,
     /// Coins spent, in block order.
     pub spent: Vec<Spent<C>>,
-    /// Coins lost to a repeated coinbase of the same hash, as they were before.
+    /// Coins lost to a repeated coinbase of the same hash (BIP 30), as they were before.
     pub overwritten: Vec<(Outpoint, C)>,
     /// Inputs that were not in the set. None on a chain without holes.
     pub missing: Vec<Outpoint>,

@@ -6,17 +6,19 @@
 //!
 //! A header commits to its transactions by the root of a merkle tree over their ids. The tree pairs
 //! the last of an odd number with itself, so a list whose tail is repeated has the same root as the
-//! honest one ([CVE-2012-2459]): whoever trusts the root alone refuses a good block's hash for the
-//! sake of a bad copy. A tree with two equal neighbours is therefore no match, as in Core's
-//! `consensus/merkle.cpp`.
+//! honest one ([CVE-2012-2459]): one header, two bodies, and the forged one spends its coins twice.
+//! A tree with two equal neighbours is therefore no match, as in Core's [`merkle.cpp`].
 //!
 //! An id leaves the witness out ([BIP 141]), which in the bytes stands between the outputs and the
-//! lock time ([BIP 144]). So the root says nothing about witnesses, and nothing here needs them.
+//! lock time ([BIP 144]). So the root says nothing about witnesses, and nothing here relies on
+//! them.
 //!
 //! Invariant: the transactions are those that the header commits to, the first and no other is a
-//! coinbase, and the ids are theirs. Proof of work isn't checked: generated chains work too.
+//! coinbase, and the ids are theirs. Proof of work isn't checked, so that generated chains work
+//! too.
 //!
-//! [CVE-2012-2459]: https://bitcointalk.org/?topic=102395
+//! [CVE-2012-2459]: https://nvd.nist.gov/vuln/detail/CVE-2012-2459
+//! [`merkle.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/consensus/merkle.cpp
 //! [BIP 141]: https://github.com/bitcoin/bips/blob/master/bip-0141.mediawiki#transaction-id
 //! [BIP 144]: https://github.com/bitcoin/bips/blob/master/bip-0144.mediawiki#serialization
 
@@ -43,7 +45,7 @@ const LOCK_TIME_BYTES: usize = 4;
 /// What the header chain needs of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawHeader {
-    /// The block.
+    /// The block's own hash, in wire order.
     pub hash: BlockHash,
     /// The block it builds on; all zeros for the first.
     pub parent: BlockHash,

@@ -2,15 +2,17 @@
 //!
 //! Three things in a block don't say plainly what they mean.
 //!
-//! - Its height. The header doesn't carry it; a coinbase names it since block 227,836 of mainnet
-//!   ([BIP 34]), and a block of version 1 promises nothing. So a caller who knows the header chain
-//!   is believed first.
+//! - Its height. The header doesn't carry it. A block of version 2 or later names it in its
+//!   coinbase ([BIP 34]; mainnet's last block of version 1 is 227,835), but a version is only a
+//!   claim. So a caller who knows the header chain is believed first.
 //! - The first block's coinbase. Core never added it to its coin set, so it can't be spent, and we
 //!   don't create it either.
 //! - Outputs that can't ever be spent: those that start with `OP_RETURN`, and those with a longer
-//!   script than any script may be. They are left out as in Core's `CScript::IsUnspendable`.
+//!   script than any script may be. They are left out, as by `IsUnspendable` in Core's
+//!   [`script/script.h`].
 //!
 //! [BIP 34]: https://github.com/bitcoin/bips/blob/master/bip-0034.mediawiki
+//! [`script/script.h`]: https://github.com/bitcoin/bitcoin/blob/master/src/script/script.h
 
 use std::{borrow::Borrow, sync::Arc};
 

@@ -36,15 +36,15 @@ pub enum FramingError {
          check the network and the key in xor.dat"
     )]
     BadMagic {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What is there.
+        /// The four bytes there, the key applied.
         found: [u8; 4],
     },
     /// The block's length can't be right.
     #[error("the block at byte {offset} claims {size} bytes; a block has 81 to {limit}")]
     BadLength {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         offset: u64,
         /// The length claimed.
         size: usize,
@@ -60,7 +60,7 @@ pub enum FramingError {
     /// The file can't be read.
     #[error("can't read on at byte {offset}: {source}")]
     Io {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         offset: u64,
         /// What the system said.
         source: io::Error,
@@ -72,9 +72,9 @@ pub enum FramingError {
 pub struct Found {
     /// Where the block itself starts, past its frame.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Its size in bytes, the frame not counted.
     pub length: usize,
-    /// Its header.
+    /// Read from its first 80 bytes; the body isn't looked at.
     pub header: RawHeader,
 }
 

@@ -1,4 +1,15 @@
 //! Cardano addresses: bech32 from Shelley on, base58 in Byron, and the credentials inside.
+//!
+//! The upper half of the first byte says what an address is made of ([CIP-19]), the lower half its
+//! network: types 0 to 3 have a payment and a stake part, 4 and 5 a pointer to a stake part, 6 and
+//! 7 a payment part alone, 8 is Byron's, 14 and 15 are stake addresses, which hold no coins. Bit 4
+//! of that byte tells keys from scripts in the payment part, bit 5 in the stake part.
+//!
+//! Two rules, because two things are asked of an address: what is on chain is taken as it is
+//! ([`Credentials::of`]), for early eras accepted almost anything; what a person types is checked
+//! to the last byte ([`parse`]), for a typing error must not look like an empty address.
+//!
+//! [CIP-19]: https://cips.cardano.org/cip/CIP-0019
 
 use bech32::{Bech32, Hrp, primitives::decode::CheckedHrpstring};
 use pallas_addresses::{
@@ -36,6 +47,7 @@ impl Credentials {
         let Some(header) = addr.first() else { return Self::default() };
         let kind = header >> 4;
         let stake_kind = match kind {
+            // The stake part of these is a key, of the next two a script.
             0 | 1 => Some(0xe0),
             2 | 3 => Some(0xf0),
             4..=7 => None,

@@ -1,4 +1,18 @@
 //! Byron blocks: main blocks with transactions, and the boundary block that starts an epoch.
+//!
+//! Cardano's first era differs from all later ones in three ways that matter here.
+//!
+//! - Each epoch starts with a boundary block. It has no transactions and takes no number: its
+//!   "difficulty" is that of the block before. It does have a hash, and the next block names it as
+//!   its parent, so it can't be left out.
+//! - Slots are counted inside their epoch; we count from the start of the chain, as later eras do.
+//! - An address is a CBOR envelope with a checksum around a payload ([CIP-19]), and the chain has
+//!   envelopes that are written in more than one way.
+//!
+//! Only the parts that move coins are read; the rest of a block (delegation, updates, the
+//! making of the shared seed) is stepped over.
+//!
+//! [CIP-19]: https://cips.cardano.org/cip/CIP-0019
 
 use pallas_addresses::ByronAddress;
 use pallas_codec::{
@@ -73,6 +87,7 @@ fn main_parts<'b>(d: &mut Decoder<'b>) -> Result<MainParts<'b>, CborError> {
     let mut left = d.array()?;
     let header = item(d, &mut left)?;
     let has_body = has_more(d, &mut left)?;
+    // The body is a list of four, transactions first.
     let mut body_left = if has_body { d.array()? } else { Some(0) };
     let payload = item(d, &mut body_left)?;
     skip_rest(d, body_left)?;

@@ -11,13 +11,13 @@ const BYRON_SLOT_SECONDS: u64 = 20;
 /// How a Cardano network counts time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
-    /// Unix time of slot 0.
+    /// Unix time of slot 0, in seconds.
     pub start: u64,
     /// Slots of a Byron epoch: ten times the security parameter.
     pub byron_epoch_slots: u64,
     /// First slot after Byron.
     pub shelley_slot: u64,
-    /// Slots of a later epoch.
+    /// Slots of an epoch after Byron; a slot lasts a second.
     pub epoch_slots: u64,
 }
 
@@ -27,7 +27,7 @@ impl Clock {
         super::parameters(network).map(|row| row.clock)
     }
 
-    /// The epoch of a slot.
+    /// The epoch of a slot, counted from 0 at the start of the chain.
     pub fn epoch(self, slot: u64) -> u64 {
         match slot.checked_sub(self.shelley_slot) {
             None => slot / self.byron_epoch_slots,

@@ -1,8 +1,20 @@
 //! Cardano blocks: `[era, block]`, as nodes store and send them.
 //!
-//! Only what moves coins is read: witnesses and metadata are stepped over, and hashed. From Shelley
-//! on, a decoded body is the one its header commits to; Byron's proof isn't checked. Phase-2
-//! validity is settled here, so that nobody after this page needs to know of it.
+//! A chain has blocks of eight shapes, two of Byron and one for each later era, and real ones don't
+//! always keep to the specification of their era. A decoder that reads everything refuses blocks
+//! that the network accepted; one that reads loosely may find coins that aren't there. So only what
+//! moves coins is read, and that strictly: witnesses and metadata are stepped over, and hashed.
+//!
+//! From Shelley on a header commits to its body by the hash of the hashes of the body's parts,
+//! which are taken over the bytes as they stand: encoding them again could give other bytes. That
+//! ties what is decoded to its header. Byron's proof isn't checked.
+//!
+//! From Alonzo on a transaction may fail in phase 2, when its scripts run. It is in the block all
+//! the same, and pays with its collateral; what is left of that comes back as one output, after
+//! those that never came to be ([CIP-40]). This is settled here, so that nobody after this page
+//! needs to know of it.
+//!
+//! [CIP-40]: https://cips.cardano.org/cip/CIP-0040
 
 use std::collections::HashSet;
 

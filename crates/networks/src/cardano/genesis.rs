@@ -50,7 +50,7 @@ pub enum GenesisError {
         file: usize,
         /// The network asked for.
         network: Network,
-        /// Its magic.
+        /// The magic that network has.
         expected: u64,
         /// The magic in the file.
         found: u64,

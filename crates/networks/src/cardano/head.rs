@@ -19,7 +19,7 @@ use crate::DecodeError;
 /// A block's place and the block it builds on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Its place.
+    /// Height, slot and hash.
     pub point: Point,
     /// Its parent's hash; a chain's first block names the genesis instead, or zeros.
     pub parent: BlockHash,

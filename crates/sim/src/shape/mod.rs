@@ -114,7 +114,7 @@ impl Stats {
 pub struct RawBlock {
     /// Its height, genesis being at 0.
     pub height: u32,
-    /// Its hash.
+    /// Hash of its header.
     pub hash: BlockHash,
     /// The block in consensus encoding.
     pub bytes: Vec<u8>,

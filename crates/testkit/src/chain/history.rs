@@ -17,16 +17,16 @@ pub enum Event {
     Bulk {
         /// Entropy for the blocks.
         seed: u64,
-        /// How many.
+        /// How many blocks share the batch.
         blocks: u8,
         /// How many more the source claims to have.
         overstated: u8,
     },
     /// The chain goes back some blocks.
     Rollback {
-        /// How far.
+        /// How many blocks down from the tip.
         depth: u8,
-        /// By height, slot or point.
+        /// 0: by height, 1: by slot, else by point.
         by: u8,
     },
     /// Back to before the first block.
@@ -74,9 +74,9 @@ pub enum Step {
     Rollback {
         /// Target ordinal; 0 is the origin.
         ordinal: u64,
-        /// The block there.
+        /// The block there; `None` at the origin, or where there is no such block.
         point: Option<Point>,
-        /// By height, slot or point.
+        /// 0: by height, 1: by slot, else by point.
         by: u8,
     },
     /// Prune.

@@ -23,7 +23,7 @@ pub enum Known {
     Unspent(Record),
     /// Spent, by whom, where.
     Spent(Option<TxId>, Point, Record),
-    /// Nothing.
+    /// Never seen, or pruned.
     Unknown,
 }
 
@@ -56,7 +56,7 @@ pub enum Answer {
     RolledBack(u64),
     /// Nothing changed.
     Refused(Objection),
-    /// Done.
+    /// For calls that answer nothing.
     Done,
 }
 
