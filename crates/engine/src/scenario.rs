@@ -2,7 +2,7 @@
 //! double spends, reorganisations, leases and payments by wallets.
 //!
 //! Each step is chosen from the seed and from what has happened so far, so a scenario that is
-//! started again goes on and doesn't repeat itself. Wallets here need no keys: the simulated network
+//! started again goes on and doesn't repeat itself. Wallets here need no keys: the simulated chain
 //! takes signatures of scripts that aren't its own on trust.
 
 use std::{

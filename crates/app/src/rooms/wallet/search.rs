@@ -3,12 +3,15 @@
 //! A wallet's journal knows every change of the transaction that made a coin and of those that
 //! spend it.
 
-use bitcoin::{OutPoint, Txid, hashes::Hash as _};
-use unspent_engine::{Engine, clock};
+use bitcoin::{Txid, hashes::Hash as _};
+use unspent_engine::{Engine, clock, rooms::wallet::wallets};
 use unspent_model::wallet::Cause;
 use unspent_networks::address::show_address;
 use unspent_wallet::{
-    Room, WalletError, WalletId, coins::CoinInfo, history::JournalLine, room::bitcoin_outpoint,
+    Room, WalletError, WalletId,
+    coins::{CoinInfo, FoundCoin},
+    history::JournalLine,
+    room::bitcoin_outpoint,
 };
 
 use super::NAME;
@@ -21,8 +24,6 @@ use crate::{
     json::Time,
 };
 
-/// Wallets asked about one coin or transaction.
-const WALLETS_LOOKED_AT: usize = 1_000;
 /// Lines of a journal read for one transaction.
 const LINES_LOOKED_AT: u32 = 200;
 /// Attempts to spend a coin that are followed.
@@ -33,7 +34,7 @@ pub(super) fn search(
     asked: &SearchText,
     found: &mut Matches,
 ) -> Result<(), ApiError> {
-    let Some(room) = unspent_engine::rooms::wallet::wallets(engine) else { return Ok(()) };
+    let Some(room) = wallets(engine) else { return Ok(()) };
     if let Some(hash) = asked.hash() {
         transaction(&room, &hash, asked, found)?;
     }
@@ -56,7 +57,8 @@ fn transaction(
     asked: &SearchText,
     found: &mut Matches,
 ) -> Result<(), ApiError> {
-    let wallets = wallets_of_tx(room, Txid::from_byte_array(*hash))?;
+    let wallets = room.wallets_of_tx(Txid::from_byte_array(*hash))?;
+    let wallets: Vec<String> = wallets.into_iter().map(|(_, name)| name).collect();
     let Some(first) = wallets.first() else { return Ok(()) };
     let shown = asked.network.show_hash(hash);
     let href = format!("/api/v1/wallets/{}/txs/{shown}", percent(first));
@@ -66,41 +68,12 @@ fn transaction(
     Ok(())
 }
 
-/// Names of the wallets that know a transaction.
-fn wallets_of_tx(room: &Room, txid: Txid) -> Result<Vec<String>, WalletError> {
-    let mut names = Vec::new();
-    for info in room.wallets(None)?.into_iter().take(WALLETS_LOOKED_AT) {
-        match room.tx(info.id, txid) {
-            Ok(_) => names.push(info.name),
-            Err(WalletError::NoTransaction(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(names)
-}
-
-/// The wallets that have a coin, with what each knows of it.
-fn coins_at(
-    room: &Room,
-    outpoint: OutPoint,
-    now: i64,
-) -> Result<Vec<(WalletId, String, CoinInfo)>, WalletError> {
-    let mut found = Vec::new();
-    for info in room.wallets(None)?.into_iter().take(WALLETS_LOOKED_AT) {
-        match room.coin(info.id, outpoint, now) {
-            Ok(coin) => found.push((info.id, info.name, coin)),
-            Err(WalletError::CoinNotFound(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
-}
-
 /// What happened to a coin in every wallet that has it.
 pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
-    let Some(room) = unspent_engine::rooms::wallet::wallets(engine) else { return Ok(()) };
+    let Some(room) = wallets(engine) else { return Ok(()) };
     let now = clock::now();
-    for (wallet, name, coin) in coins_at(&room, bitcoin_outpoint(timeline.outpoint), now)? {
+    for found in room.coins_at(bitcoin_outpoint(timeline.outpoint), now)? {
+        let FoundCoin { wallet, name, coin } = found;
         timeline.state = Some(coin.state.name());
         timeline.address = Some(show_address(timeline.network, coin.script.as_bytes()));
         timeline.value = Some(coin.amount);
