@@ -4,12 +4,10 @@
 //! | word | form |
 //! |---|---|
 //! | `outpoint` | `txid:vout`; on input `txid#vout` is read too |
-//! | `txid`, `block_hash`, `hash` | as people of the network write hashes |
+//! | `txid`, `block_hash` | as people of the network write hashes |
 //! | `vout`, `height`, `slot` | numbers |
 //! | `value`, `fee`, `net` … | base units, a decimal string: sums pass 2^53 |
 //! | times | RFC 3339, UTC, always with six decimals, so that text order is time order |
-//!
-//! A block calls its own hash `hash`; whatever else names a block calls it `block_hash`.
 //!
 //! On Cardano networks answers about the chain also carry the names that its ecosystem knows
 //! (`tx_hash`, `output_index`, `lovelace_amount` …), each beside the common one.
@@ -28,13 +26,13 @@ pub(crate) struct PointJson {
     pub(crate) height: u64,
     /// The height on Bitcoin
     pub(crate) slot: u64,
-    pub(crate) hash: String,
+    pub(crate) block_hash: String,
 }
 
 impl PointJson {
     pub(crate) fn new(network: Network, point: &Point) -> Self {
-        let hash = network.show_hash(&point.hash.0);
-        Self { height: point.height, slot: point.slot, hash }
+        let block_hash = network.show_hash(&point.hash.0);
+        Self { height: point.height, slot: point.slot, block_hash }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
+//! | `document` | the description, completed for validators and generators |
 //! | `guard`, `extract`, `error`, `keyed`, `pool` | what all routes share |
 //!
 //! What belongs to one room stands in its folder under `rooms`, and is merged in here.
@@ -15,6 +16,7 @@
 //!
 //! Deliberately absent: rules about coins. A handler reads values, asks a room, shows the answer.
 
+mod document;
 pub(crate) mod error;
 mod events;
 pub(crate) mod extract;
@@ -86,11 +88,18 @@ fn routes() -> OpenApiRouter<App> {
     ROOMS.iter().fold(common, |all, room| all.merge(room.routes()))
 }
 
+/// The routes and their description.
+fn description() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
+    let (router, mut document) = described.split_for_parts();
+    document::complete(&mut document, BASE);
+    (router, document)
+}
+
 /// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside
 /// it.
 pub(crate) fn router(app: &App, more: Router<App>) -> Router {
-    let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
-    let (router, document) = described.split_for_parts();
+    let (router, document) = description();
     let document = Json(document);
     let open = axum::routing::get(move || async move { document.clone() });
     router

@@ -17,7 +17,7 @@ function outpoint(value) {
 }
 
 function point(value) {
-  return value ? { height: value.height, hash: value.block_hash ?? value.hash } : null;
+  return value ? { height: value.height, hash: value.block_hash } : null;
 }
 
 function room(value) {
@@ -97,7 +97,7 @@ export async function samples() {
 function block(value) {
   return {
     height: value.height,
-    hash: value.hash,
+    hash: value.block_hash,
     time: millis(value.time),
     confirmations: value.confirmations ?? null,
     created: value.created ?? null,

@@ -117,19 +117,35 @@ impl Page {
 
     /// Clicks where an element is, as a mouse does: something that lies above it gets the click.
     pub(crate) fn click(&mut self, selector: &str) {
-        self.expect(selector);
-        let place = self.evaluate(&format!(
-            "(() => {{ const element = document.querySelector({}); \
-             element.scrollIntoView({{ block: 'center' }}); \
-             const box = element.getClientRects()[0]; \
-             return [box.x + box.width / 2, box.y + box.height / 2]; }})()",
-            json!(selector)
-        ));
+        let place = self.resting_place(selector);
         for kind in ["mousePressed", "mouseReleased"] {
             let press = json!({
                 "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
             });
             self.call("Input.dispatchMouseEvent", press);
+        }
+    }
+
+    /// The middle of an element, once it has stopped moving: what is still loading above it pushes
+    /// it down, and a click would miss.
+    fn resting_place(&mut self, selector: &str) -> Value {
+        let middle = format!(
+            "(() => {{ const element = document.querySelector({}); \
+             element?.scrollIntoView({{ block: 'center' }}); \
+             const box = element?.getClientRects()[0]; \
+             return box && [box.x + box.width / 2, box.y + box.height / 2]; }})()",
+            json!(selector)
+        );
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.expect(selector);
+            let before = self.evaluate(&middle);
+            std::thread::sleep(PAUSE * 2);
+            let after = self.evaluate(&middle);
+            if before == after && after.is_array() {
+                return after;
+            }
+            assert!(Instant::now() < deadline, "{selector} never rests");
         }
     }
 

@@ -100,6 +100,8 @@ fn long_lists_grow_by_pages() {
     assert!(all > 50, "only {all} lines: too few for two pages");
     page.click(&tab("wallets"));
     page.click(".wallet-card h2 a");
+    // The page is whole, with everything above the tabs in its place.
+    page.expect(".table tbody tr");
     page.click(".subtabs a[href$='/journal']");
     page.expect(".subtabs a[href$='/journal'][aria-current]");
     page.wait("a page", "document.querySelectorAll('.table tbody tr').length === 50");
@@ -127,7 +129,7 @@ fn the_keyboard_is_enough() {
     page.expect_text("h1", "100");
     // By hash, by coin, by address, by a name that nobody has.
     let block = daemon.get("/blocks/100");
-    let hash = block["hash"].as_str().unwrap();
+    let hash = block["block_hash"].as_str().unwrap();
     find(&mut page, hash);
     page.expect_text(".full-name", hash);
     let coin = &daemon.get("/deltas/100")["deltas"][0]["created"][0];

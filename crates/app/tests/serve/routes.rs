@@ -117,7 +117,7 @@ fn chain(walk: &Walk) {
     walk.get("/utxos/{outpoint}", &[&format!("{hash}:4294967296")], "").refused(400);
     let tip = walk.get("/blocks/tip", &[], "").ok();
     assert_eq!((&tip["height"], &tip["confirmations"]), (&json!(113), &json!(1)));
-    let same = walk.get("/blocks/{block}", &[tip["hash"].as_str().unwrap()], "").ok();
+    let same = walk.get("/blocks/{block}", &[tip["block_hash"].as_str().unwrap()], "").ok();
     assert_eq!(same["height"], 113);
     let block = coin["height"].to_string();
     assert!(walk.get("/blocks/{block}", &[&block], "").ok()["spent"].as_u64().unwrap() > 0);
@@ -146,7 +146,7 @@ fn chain(walk: &Walk) {
     assert_eq!(kinds(&owner), ["address"]);
     assert_eq!(kinds(hash), ["transaction"]);
     assert_eq!(kinds(&format!("{hash}:0")), ["coin"]);
-    assert_eq!(kinds(tip["hash"].as_str().unwrap()), ["block"]);
+    assert_eq!(kinds(tip["block_hash"].as_str().unwrap()), ["block"]);
     assert_eq!(kinds("113"), ["block"]);
     assert_eq!(kinds("alice"), ["wallet"]);
     assert!(kinds("nothing-at-all").is_empty());

@@ -57,7 +57,7 @@ impl CachedBlocks {
 pub(crate) struct BlockCache {
     most_blocks: usize,
     most_bytes: usize,
-    /// Rooms that follow.
+    /// Rooms on the road.
     rooms: AtomicUsize,
     kept: Mutex<CachedBlocks>,
 }
@@ -68,9 +68,20 @@ impl BlockCache {
         Self { most_blocks, most_bytes, rooms, kept }
     }
 
-    /// One more room follows.
-    pub(crate) fn join(&self) {
+    /// A room is on the road, until it drops this. One that is stopped, or has nothing to follow
+    /// for, must not keep blocks in memory.
+    pub(super) fn join(&self) -> Joined<'_> {
         self.rooms.fetch_add(1, Ordering::AcqRel);
+        Joined(self)
+    }
+
+    fn part(&self) {
+        let rooms = self.rooms.fetch_sub(1, Ordering::AcqRel).saturating_sub(1);
+        let mut kept = lock(&self.kept);
+        while let Some(at) = kept.entries.iter().position(|entry| entry.taken >= rooms) {
+            kept.remove(at);
+        }
+        kept.measure();
     }
 
     fn rooms(&self) -> usize {
@@ -151,6 +162,15 @@ impl BlockCache {
     }
 }
 
+/// A room's place among those that share.
+pub(super) struct Joined<'a>(&'a BlockCache);
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        self.0.part();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +187,8 @@ mod tests {
 
     fn cache(rooms: usize) -> BlockCache {
         let cache = BlockCache::new(3, 100);
-        (0..rooms).for_each(|_| cache.join());
+        // They stay for the test.
+        (0..rooms).for_each(|_| std::mem::forget(cache.join()));
         cache
     }
 
@@ -179,6 +200,16 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second), "the second room shares");
         cache.taken(second.point);
         assert!(cache.child_of(Some(hash(0))).is_none(), "nobody else needs it");
+        assert_eq!(lock(&cache.kept).bytes, 0);
+    }
+
+    #[test]
+    fn who_leaves_the_road_keeps_nothing_in_memory() {
+        let cache = cache(1);
+        let other = cache.join();
+        cache.share(raw(1, 10));
+        assert_eq!(lock(&cache.kept).bytes, 10);
+        drop(other);
         assert_eq!(lock(&cache.kept).bytes, 0);
     }
 

@@ -131,6 +131,7 @@ impl<'a, F: Follower> Trip<'a, F> {
     ///
     /// [`Trouble`]; what was applied before it stays.
     pub fn go_on(mut self, end: End) -> Result<Ended, Trouble> {
+        let _sharing = self.cache.map(BlockCache::join);
         let mut held = None;
         while !self.watch.is_stopping() {
             let more = self.room.upkeep()?;

@@ -50,7 +50,6 @@ impl Plug<'_> {
     pub fn follow<F: Follower + 'static>(&mut self, follower: F) -> Result<(), StartError> {
         let (room, resume) = (follower.room(), Arc::new(AtomicBool::new(false)));
         self.resumes.push((room, resume.clone()));
-        self.context.cache.join();
         let worker = Worker::new(follower, self.context.clone(), self.follow, resume);
         self.threads.push(spawn(room.name(), move || worker.run())?);
         Ok(())

@@ -20,7 +20,7 @@ const TELLERS = {
   reorganisation: (event) => [
     h("strong", {}, `Reorganisation: ${plural(event.body.depth, "block")} left the chain`),
     event.body.to && [", back to ",
-      h("a", { href: to.block(event.body.to.hash) }, count(event.body.to.height))]],
+      h("a", { href: to.block(event.body.to.block_hash) }, count(event.body.to.height))]],
   catching_up: (event) => [`${plural(event.body.blocks, "block")} applied at once, up to `,
     h("a", { href: to.block(event.subject) }, count(event.body.height))],
   caught_up: (event) => [`The ${event.body.room} room has caught up`,
