@@ -39,7 +39,7 @@ pub(crate) fn bytes(count: u64) -> String {
 
 /// A block.
 pub(crate) fn point(point: &PointJson) -> String {
-    format!("height {}, {}", grouped(u128::from(point.height)), point.hash)
+    format!("height {}, {}", grouped(u128::from(point.height)), point.block_hash)
 }
 
 #[cfg(test)]
