@@ -63,6 +63,11 @@ pub(crate) trait AppRoom: Sync {
     /// Its numbers, for `/status` and the plots; `None` when it can't be asked. May block.
     fn figures(&self, engine: &Engine) -> Option<Value>;
 
+    /// Whether its figures take so long that they may be a little old.
+    fn has_slow_figures(&self) -> bool {
+        false
+    }
+
     /// The numbers that are plotted, by name, out of [`figures`](Self::figures).
     fn plotted(&self, figures: &Value) -> Vec<(&'static str, Value)>;
 

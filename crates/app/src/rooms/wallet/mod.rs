@@ -121,6 +121,10 @@ impl AppRoom for WalletEntry {
         figures::figures(engine)
     }
 
+    fn has_slow_figures(&self) -> bool {
+        true // Rows of large tables are counted.
+    }
+
     fn plotted(&self, found: &Value) -> Vec<(&'static str, Value)> {
         figures::plotted(found)
     }
