@@ -1,5 +1,5 @@
-//! The description of the interface, completed: what a validator or a generator of clients needs and
-//! the handlers don't say one by one.
+//! The description of the interface, completed: what a validator or a generator of clients needs
+//! and the handlers don't say one by one.
 //!
 //! OpenAPI demands a description of every answer and an id of its own for every operation; handlers
 //! of different nouns share short names such as `list`.
