@@ -24,6 +24,12 @@ pub const SCHEMA: Schema = Schema {
             sqlite: include_str!("sqlite_2.sql"),
             postgres: include_str!("postgres_2.sql"),
         },
+        Migration {
+            version: 3,
+            name: "stopped and archived wallets, frozen coins, backfills",
+            sqlite: include_str!("sqlite_3.sql"),
+            postgres: include_str!("postgres_3.sql"),
+        },
     ],
 };
 
