@@ -1,7 +1,7 @@
 //! One connection and the transaction that runs on it.
 
 use crate::{
-    error::SqlError,
+    error::{Failure, SqlError},
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
@@ -196,5 +196,25 @@ impl<'c> Tx<'c> {
     /// As for [`Tx::execute`].
     pub fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
         self.connection.run_script(text)
+    }
+
+    /// Runs `work` so that its failure undoes what it did and nothing else of the transaction.
+    ///
+    /// # Errors
+    ///
+    /// The outer error is one that makes the whole transaction void: a connection that broke, a
+    /// server that wants all of it again. Pass it on. The inner result is what `work` said.
+    pub fn apart<T, E: Failure>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<Result<T, E>, E> {
+        self.script("SAVEPOINT apart")?;
+        let result = work(self);
+        match result.as_ref().err().map(|error| error.sql().is_some_and(SqlError::is_retryable)) {
+            None => self.script("RELEASE SAVEPOINT apart")?,
+            Some(true) => return result.map(Ok),
+            Some(false) => self.script("ROLLBACK TO SAVEPOINT apart; RELEASE SAVEPOINT apart")?,
+        }
+        Ok(result)
     }
 }

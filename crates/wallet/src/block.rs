@@ -16,9 +16,10 @@ use unspent_sql::{Arg, Tx};
 use crate::{
     error::WalletError,
     record::{BlockRef, Recorded, Recording, TxSource, store_block, stored_block},
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    room::{Room, WalletId, lock_room, sql_int},
     route::{SeenTx, route},
     rows,
+    stopped::or_stop,
     watch::Watch,
 };
 
@@ -72,20 +73,25 @@ impl PlacedBlock {
 pub struct Applied {
     /// Wallets that moved.
     pub moved: BTreeSet<WalletId>,
+    /// Wallets that the blocks stopped, because their own data can't take them.
+    pub stopped: BTreeSet<WalletId>,
     /// What was recorded.
     pub recorded: Recorded,
 }
 
 const TIP: &str = "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1";
 const FOLLOWERS: &str = "SELECT id, next_id FROM wallets
-    WHERE scanned_height = $1 AND scanned_hash = $2 ORDER BY id FOR UPDATE";
+    WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL
+    ORDER BY id FOR UPDATE";
 const NEWBORN: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
+        AND stopped_at IS NULL AND archived_at IS NULL
     ORDER BY id FOR UPDATE";
 const MOVE_FOLLOWERS: &str = "UPDATE wallets SET scanned_height = $3, scanned_hash = $4
-    WHERE scanned_height = $1 AND scanned_hash = $2";
+    WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL";
 const MOVE_NEWBORN: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3
-    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1";
+    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
+        AND stopped_at IS NULL AND archived_at IS NULL";
 const FORGET_BLOCK: &str = "DELETE FROM blocks WHERE block_height <= $1 AND block_height > $2
     AND NOT EXISTS (
         SELECT 1 FROM transactions t WHERE t.block_height = blocks.block_height
@@ -104,11 +110,26 @@ impl Room {
             return Err(WalletError::Argument("more than 1,000 blocks at once".into()));
         }
         blocks.iter().try_for_each(check_names)?;
+        let blocks: Arc<[PlacedBlock]> = blocks.into();
+        let all_together = self.apply(blocks.clone(), now, Care::Together);
+        match all_together {
+            // Somebody's own data stands in the way: once more, and it alone stays behind.
+            Err(error) if error.is_of_one_wallet() => self.apply(blocks, now, Care::Apart),
+            result => result,
+        }
+    }
+
+    fn apply(
+        &self,
+        blocks: Arc<[PlacedBlock]>,
+        now: i64,
+        care: Care,
+    ) -> Result<Applied, WalletError> {
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
         self.door.write(move |tx| {
             lock_room(tx)?;
             let watch = Watch::new(transactions);
-            let mut applying = Applying { tx, watch, applied: Applied::default(), now };
+            let mut applying = Applying { tx, watch, applied: Applied::default(), now, care };
             blocks.iter().try_for_each(|placed| applying.apply(placed))?;
             Ok(applying.applied)
         })
@@ -141,12 +162,20 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
     Err(WalletError::Argument(why))
 }
 
+/// Whether one wallet's failure fails all, which is quicker, or stops that wallet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Care {
+    Together,
+    Apart,
+}
+
 /// Blocks on their way into the wallets, one after the other.
 struct Applying<'a, 'c> {
     tx: &'a mut Tx<'c>,
     watch: Watch,
     applied: Applied,
     now: i64,
+    care: Care,
 }
 
 impl Applying<'_, '_> {
@@ -165,7 +194,8 @@ impl Applying<'_, '_> {
             self.record(placed, &waiting)?;
         }
         move_wallets(self.tx, placed)?;
-        self.applied.moved.extend(waiting.into_keys());
+        let stopped = &self.applied.stopped;
+        self.applied.moved.extend(waiting.into_keys().filter(|wallet| !stopped.contains(wallet)));
         if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
             // A few heights at a time: the rest went when their own turn came.
             let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
@@ -191,9 +221,16 @@ impl Applying<'_, '_> {
         let done = std::mem::take(&mut self.applied.recorded);
         let mut recording = Recording { txs: &txs, routes, done, now: self.now };
         for wallet in concerned {
-            let mut row = WalletRow::lock(self.tx, wallet)?;
-            recording.record_in(self.tx, &mut row)?;
-            row.save(self.tx)?;
+            let mut into_one = |tx: &mut Tx<'_>| recording.record_wallet(tx, wallet);
+            match self.care {
+                Care::Together => into_one(self.tx)?,
+                Care::Apart => {
+                    let height = Some(block.height);
+                    if or_stop(self.tx, wallet, height, self.now, into_one)?.is_none() {
+                        self.applied.stopped.insert(wallet);
+                    }
+                }
+            }
         }
         self.applied.recorded = recording.done;
         Ok(())

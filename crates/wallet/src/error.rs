@@ -42,6 +42,14 @@ pub enum WalletError {
     /// No such wallet.
     #[error("no wallet is called `{0}`")]
     NoWallet(String),
+    /// The wallet stands still.
+    #[error("wallet `{name}` is stopped: {reason}; mend and resume it first; nothing was changed")]
+    WalletStopped {
+        /// The wallet.
+        name: String,
+        /// What was wrong.
+        reason: String,
+    },
     /// A second wallet of that name.
     #[error("a wallet called `{0}` is already there; nothing was changed")]
     WalletExists(String),
@@ -132,6 +140,20 @@ pub enum WalletError {
 }
 
 impl WalletError {
+    /// Whether the trouble lies in what a single wallet holds, so that others can go on without
+    /// it. Not so for a database that is away, a full disk, or a block that doesn't fit.
+    pub(crate) fn is_of_one_wallet(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_)
+                | Self::Descriptor(_)
+                | Self::ScriptExists
+                | Self::Corrupt(_)
+                | Self::Bug(_)
+                | Self::Sql(SqlError::Constraint(_) | SqlError::Damaged { .. })
+        )
+    }
+
     /// What sort of trouble it is.
     pub fn kind(&self) -> Kind {
         if let Self::Sql(error) | Self::Open(OpenError::Connect { source: error, .. }) = self {

@@ -7,6 +7,8 @@
 //!
 //! [BIP 44]: https://github.com/bitcoin/bips/blob/master/bip-0044.mediawiki
 
+use std::collections::HashMap;
+
 use bitcoin::ScriptBuf;
 use unspent_sql::{Arg, Column, Set, Tx};
 
@@ -43,7 +45,18 @@ const USE_ADDRESSES: Set = Set {
     postgres: "UPDATE addresses a SET is_used = TRUE FROM UNNEST($2::bigint[]) k (id)
         WHERE a.wallet_id = $1 AND a.id = k.id AND NOT a.is_used",
 };
-const SCRIPT_KNOWN: &str = "SELECT id FROM addresses WHERE script_hash = $2 AND wallet_id = $1";
+const SCRIPTS_KNOWN: Set = Set {
+    sqlite: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
+        FROM addresses d CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+        WHERE d.script_hash = $2 AND d.wallet_id = $1",
+    postgres: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
+        FROM UNNEST($2::bytea[]) q (h)
+        JOIN addresses d ON d.script_hash = q.h AND d.wallet_id = $1
+        JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id",
+};
+const ADOPT: &str = "UPDATE addresses SET keychain_id = $3, address_index = $4
+    WHERE wallet_id = $1 AND id = $2";
+const DROP_KEYCHAIN: &str = "DELETE FROM keychains WHERE wallet_id = $1 AND id = $2";
 const ADDRESS: &str =
     "SELECT d.id, a.name AS account, k.purpose, d.address_index, d.script_pub_key,
         d.is_used
@@ -84,27 +97,19 @@ fn already_watched(error: unspent_sql::SqlError) -> WalletError {
     error.into()
 }
 
-/// Watches scripts of a chain, from an index on.
+/// Watches scripts that the wallet doesn't know yet, at their indexes of a chain.
 fn insert_scripts(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     chain: i64,
-    first: u32,
-    scripts: &[ScriptBuf],
-) -> Result<Vec<(i64, u32)>, WalletError> {
-    for script in scripts {
-        let hash = script_hash(script);
-        if tx.maybe(SCRIPT_KNOWN, &[Arg::Int(wallet.id), Arg::Blob(&hash)])?.is_some() {
-            return Err(WalletError::ScriptExists);
-        }
-    }
-    let made: Vec<(i64, u32)> =
-        (first..).zip(scripts).map(|(at, _)| (wallet.new_id(), at)).collect();
+    scripts: &[(u32, ScriptBuf)],
+) -> Result<Vec<i64>, WalletError> {
+    let made: Vec<i64> = scripts.iter().map(|_| wallet.new_id()).collect();
     let columns = [
-        Column::ints(made.iter().map(|(id, _)| *id)),
-        Column::ints(made.iter().map(|(_, at)| i64::from(*at))),
-        Column::blobs(scripts.iter().map(|script| script_hash(script))),
-        Column::blobs(scripts.iter().map(|script| script.as_bytes())),
+        Column::ints(made.iter().copied()),
+        Column::ints(scripts.iter().map(|(at, _)| i64::from(*at))),
+        Column::blobs(scripts.iter().map(|(_, script)| script_hash(script))),
+        Column::blobs(scripts.iter().map(|(_, script)| script.as_bytes())),
     ];
     let scalars = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Flag(false)];
     tx.execute_set(INSERT_ADDRESSES, &scalars, &columns)?;
@@ -118,11 +123,41 @@ pub(crate) fn watch_one(
     chain: i64,
     script: &ScriptBuf,
 ) -> Result<(), WalletError> {
-    insert_scripts(tx, wallet, chain, 0, std::slice::from_ref(script))?;
+    if !known_scripts(tx, wallet, &[(0, script.clone())])?.is_empty() {
+        return Err(WalletError::ScriptExists);
+    }
+    insert_scripts(tx, wallet, chain, &[(0, script.clone())])?;
     let key = [Arg::Int(wallet.id), Arg::Int(chain)];
     let place = [Arg::Int(1), Arg::OptInt(None), Arg::Int(1)];
     tx.execute(MOVE_KEYCHAIN, &[&key[..], &place[..]].concat())?;
     Ok(())
+}
+
+/// A script that the wallet watches already.
+struct KnownScript {
+    address: i64,
+    keychain: i64,
+    is_used: bool,
+    is_imported: bool,
+}
+
+fn known_scripts(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    scripts: &[(u32, ScriptBuf)],
+) -> Result<HashMap<[u8; 32], KnownScript>, WalletError> {
+    let keys = [Column::blobs(scripts.iter().map(|(_, script)| script_hash(script)))];
+    let rows = tx.query_set(SCRIPTS_KNOWN, &[Arg::Int(wallet.id)], &keys)?;
+    let known = rows.iter().map(|row| {
+        let found = KnownScript {
+            address: row.int("id")?,
+            keychain: row.int("keychain_id")?,
+            is_used: row.flag("is_used")?,
+            is_imported: row.text("purpose")? == Purpose::Imported.name(),
+        };
+        Ok((row.hash("script_hash")?, found))
+    });
+    known.collect()
 }
 
 /// A script that a chain newly watches.
@@ -141,32 +176,96 @@ pub(crate) fn extend(
     used: Option<u32>,
     at_least_next: u32,
 ) -> Result<Vec<DerivedScript>, WalletError> {
-    let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
+    // The chain of a script that another chain has just adopted is gone.
+    let Some(row) = tx.maybe(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])? else {
+        return Ok(Vec::new());
+    };
     if row.text("purpose")? == Purpose::Imported.name() {
         return Ok(Vec::new());
     }
     let keychain = Keychain::stored(&row.text("descriptor")?)?;
-    let last_used = row.opt_index("last_used")?.max(used);
-    let after_used = last_used.map_or(0, |index| index + 1);
-    let next = row.index("next_index")?.max(at_least_next).max(after_used);
-    let derived = row.index("derived_to")?;
-    let wanted =
-        if keychain.has_many() { next.saturating_add(wallet.gap_limit).min(MAX_INDEX) } else { 1 };
-    let scripts = (derived..wanted).map(|index| keychain.script(index));
-    let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
-    let made = insert_scripts(tx, wallet, chain, derived, &scripts)?;
+    let mut place = Place {
+        next: row.index("next_index")?.max(at_least_next),
+        last_used: row.opt_index("last_used")?.max(used),
+        derived: row.index("derived_to")?,
+    };
+    let mut fresh = Vec::new();
+    // An adopted script may have been used: then the chain reaches further still.
+    loop {
+        let wanted = place.wanted(&keychain, wallet.gap_limit);
+        if place.derived >= wanted {
+            break;
+        }
+        let scripts = (place.derived..wanted).map(|index| Ok((index, keychain.script(index)?)));
+        let scripts = scripts.collect::<Result<Vec<_>, WalletError>>()?;
+        place.derived = wanted;
+        fresh.extend(derive(tx, wallet, chain, scripts, &mut place)?);
+    }
     let args = [
         Arg::Int(wallet.id),
         Arg::Int(chain),
-        Arg::Int(next.into()),
-        Arg::OptInt(last_used.map(i64::from)),
-        Arg::Int(derived.max(wanted).into()),
+        Arg::Int(place.next.into()),
+        Arg::OptInt(place.last_used.map(i64::from)),
+        Arg::Int(place.derived.into()),
     ];
     tx.execute(MOVE_KEYCHAIN, &args)?;
+    Ok(fresh)
+}
+
+/// How far a chain is.
+struct Place {
+    next: u32,
+    last_used: Option<u32>,
+    derived: u32,
+}
+
+impl Place {
+    /// How many scripts must be watched.
+    fn wanted(&mut self, keychain: &Keychain, gap_limit: u32) -> u32 {
+        self.next = self.next.max(self.last_used.map_or(0, |index| index + 1));
+        if keychain.has_many() { self.next.saturating_add(gap_limit).min(MAX_INDEX) } else { 1 }
+    }
+}
+
+/// Watches scripts of a chain. One that was imported by itself is adopted, with its coins; one that
+/// another chain has stays there, and this chain has a hole in its place: a block must never fail
+/// over it.
+fn derive(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    chain: i64,
+    mut scripts: Vec<(u32, ScriptBuf)>,
+    place: &mut Place,
+) -> Result<Vec<DerivedScript>, WalletError> {
+    let known = known_scripts(tx, wallet, &scripts)?;
+    for (index, script) in &scripts {
+        let Some(found) = known.get(&script_hash(script)) else { continue };
+        if found.is_imported {
+            adopt(tx, wallet, found, chain, *index)?;
+            let used = found.is_used.then_some(*index);
+            place.last_used = place.last_used.max(used);
+        }
+    }
+    scripts.retain(|(_, script)| !known.contains_key(&script_hash(script)));
+    let made = insert_scripts(tx, wallet, chain, &scripts)?;
     let fresh = made.into_iter().zip(scripts);
-    Ok(fresh
-        .map(|((address, index), script)| DerivedScript { address, keychain: chain, index, script })
-        .collect())
+    let fresh = fresh
+        .map(|(address, (index, script))| DerivedScript { address, keychain: chain, index, script });
+    Ok(fresh.collect())
+}
+
+fn adopt(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    found: &KnownScript,
+    chain: i64,
+    index: u32,
+) -> Result<(), WalletError> {
+    let key = [Arg::Int(wallet.id), Arg::Int(found.address)];
+    tx.execute(ADOPT, &[key[0], key[1], Arg::Int(chain), Arg::Int(index.into())])?;
+    // The chain of one script that stood for it has none left.
+    tx.execute(DROP_KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(found.keychain)])?;
+    Ok(())
 }
 
 /// Marks addresses as used.
@@ -193,16 +292,25 @@ pub(crate) fn reveal(
     };
     let chain = found.int("id")?;
     let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
-    let (next, derived) = (row.index("next_index")?, row.index("derived_to")?);
+    let (mut index, derived) = (row.index("next_index")?, row.index("derived_to")?);
     // A chain of one script hands out that one again and again.
     let is_single = derived == 1 && !Keychain::stored(&row.text("descriptor")?)?.has_many();
-    let index = if is_single { 0 } else { next };
-    if index >= MAX_INDEX {
-        return Err(WalletError::Argument("this chain has no addresses left".into()));
+    if is_single {
+        index = 0;
     }
-    if !is_single {
-        extend(tx, wallet, chain, None, index + 1)?;
+    loop {
+        if index >= MAX_INDEX {
+            return Err(WalletError::Argument("this chain has no addresses left".into()));
+        }
+        if !is_single {
+            extend(tx, wallet, chain, None, index + 1)?;
+        }
+        let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
+        match tx.maybe(ADDRESS, &args)? {
+            Some(row) => return address_info(&row),
+            // Another chain of this wallet has that script.
+            None if !is_single => index += 1,
+            None => return Err(WalletError::ScriptExists),
+        }
     }
-    let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
-    address_info(&tx.one(ADDRESS, &args)?)
 }

@@ -12,6 +12,7 @@
 //! | [`record`] | the one entry for transactions seen anywhere |
 //! | [`block`] | blocks for all wallets at once |
 //! | [`reorg`] | disconnecting blocks, rewinding one wallet, comparing with a source |
+//! | [`stopped`] | wallets that can't go on, each by itself |
 //! | [`lease`] | leases on coins |
 //! | [`choose`] | selecting coins and leasing them in one step |
 //! | [`pay`] | from amounts and addresses to a PSBT, and back as a pending transaction |
@@ -76,6 +77,7 @@ pub mod room;
 mod route;
 mod rows;
 pub mod schema;
+pub mod stopped;
 pub mod wallets;
 mod watch;
 

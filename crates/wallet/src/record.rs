@@ -3,7 +3,10 @@
 //! A batch is atomic with the wallet's tip: either all of it is recorded or nothing is. Recording
 //! the same again changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
@@ -14,6 +17,7 @@ use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
     apply_plan::{RawTxs, apply_plan},
+    block::Care,
     descriptor::script_hash,
     error::WalletError,
     keychains::{DerivedScript, extend, mark_used},
@@ -21,6 +25,7 @@ use crate::{
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Routes, SeenTx, route},
+    stopped::or_stop,
     watch::Watch,
 };
 
@@ -116,8 +121,15 @@ impl Room {
             let why = "a tip belongs to one wallet; apply blocks, or name the wallet";
             return Err(WalletError::Argument(why.into()));
         }
-        let batch = batch.clone();
-        self.door.write(move |tx| record(tx, &batch, None, now))
+        let batch = Arc::new(batch.clone());
+        let (all, again) = (batch.clone(), batch);
+        match self.door.write(move |tx| record(tx, &all, None, Care::Together, now)) {
+            // Somebody's own data stands in the way: once more, and it alone goes without.
+            Err(error) if error.is_of_one_wallet() => {
+                self.door.write(move |tx| record(tx, &again, None, Care::Apart, now))
+            }
+            result => result,
+        }
     }
 
     /// Records a batch for one wallet. Every transaction must concern it.
@@ -132,7 +144,7 @@ impl Room {
         now: i64,
     ) -> Result<Recorded, WalletError> {
         let batch = batch.clone();
-        self.door.write(move |tx| record(tx, &batch, Some(wallet), now))
+        self.door.write(move |tx| record(tx, &batch, Some(wallet), Care::Together, now))
     }
 
     /// Marks a pending transaction as sent.
@@ -176,6 +188,7 @@ pub(crate) fn record(
     tx: &mut Tx<'_>,
     batch: &Batch,
     only: Option<WalletId>,
+    care: Care,
     now: i64,
 ) -> Result<Recorded, WalletError> {
     let needs_chain =
@@ -194,17 +207,17 @@ pub(crate) fn record(
         rows.entry(wallet).or_insert(WalletRow::lock(tx, wallet)?);
     } else {
         still_the_same(tx, &txs, &routes)?;
+        rows.retain(|_, row| !row.is_idle);
     }
     let mut recording = Recording { txs: &txs, routes, done: Recorded::default(), now };
-    for row in rows.values_mut() {
-        recording.record_in(tx, row)?;
-        for observed in &batch.txs {
-            labels::label_new(tx, row, observed)?;
+    for (wallet, mut row) in rows {
+        let mut into_one = |tx: &mut Tx<'_>| recording.record_batch(tx, &mut row, batch);
+        match care {
+            Care::Together => into_one(tx)?,
+            Care::Apart => {
+                or_stop(tx, wallet, None, now, into_one)?;
+            }
         }
-        if let Some(tip) = batch.tip {
-            row.scanned = Some((tip.height, tip.hash));
-        }
-        row.save(tx)?;
     }
     Ok(recording.done)
 }
@@ -223,6 +236,33 @@ pub(crate) struct Recording<'b> {
 }
 
 impl Recording<'_> {
+    fn record_batch(
+        &mut self,
+        tx: &mut Tx<'_>,
+        row: &mut WalletRow,
+        batch: &Batch,
+    ) -> Result<(), WalletError> {
+        self.record_in(tx, row)?;
+        for observed in &batch.txs {
+            labels::label_new(tx, row, observed)?;
+        }
+        if let Some(tip) = batch.tip {
+            row.scanned = Some((tip.height, tip.hash));
+        }
+        row.save(tx)
+    }
+
+    /// Records for a wallet that waits for a block.
+    pub(crate) fn record_wallet(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: WalletId,
+    ) -> Result<(), WalletError> {
+        let mut row = WalletRow::lock(tx, wallet)?;
+        self.record_in(tx, &mut row)?;
+        row.save(tx)
+    }
+
     /// Records for one locked wallet: extends its chains until nothing new is found, then plans.
     pub(crate) fn record_in(
         &mut self,

@@ -20,11 +20,12 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     apply_plan::{RawTxs, apply_plan, write_lines},
-    block::tip,
+    block::{Care, tip},
     error::WalletError,
     prune::unsettle,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     rows,
+    stopped::or_stop,
     wallets::MAX_PAGE,
 };
 
@@ -69,6 +70,10 @@ const UNSPENT_ONE: &str =
 const CLEAR_ONE: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL,
     status = CASE WHEN is_coinbase THEN $3 ELSE status END
     WHERE wallet_id = $2 AND block_height >= $1";
+const CONFIRMED_TOTAL: &str =
+    "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
+    FROM utxos u JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND t.block_height IS NOT NULL";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE block_height >= $1";
 const COUNT_BLOCKS: &str = "SELECT COUNT(*) AS blocks FROM blocks WHERE block_height >= $1";
 const BELOW: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
@@ -91,7 +96,14 @@ impl Room {
     ) -> Result<Disconnected, WalletError> {
         let mut done = Disconnected::default();
         loop {
-            let step = self.door.write(move |tx| disconnect_step(tx, keep, now))?;
+            let together = self.door.write(move |tx| disconnect_step(tx, keep, Care::Together, now));
+            let step = match together {
+                // Somebody's own data stands in the way: once more, and it alone is stopped.
+                Err(error) if error.is_of_one_wallet() => {
+                    self.door.write(move |tx| disconnect_step(tx, keep, Care::Apart, now))?
+                }
+                result => result?,
+            };
             if step.steps == 0 {
                 return Ok(done);
             }
@@ -179,6 +191,7 @@ fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash
 fn disconnect_step(
     tx: &mut Tx<'_>,
     keep: Option<u64>,
+    care: Care,
     now: i64,
 ) -> Result<Disconnected, WalletError> {
     lock_room(tx)?;
@@ -198,7 +211,16 @@ fn disconnect_step(
     let count = txs.values().map(|list| list.len() as u64).sum();
     for wallet in wallets {
         let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
-        Detach { wallet, from, below, now }.run(tx, list)?;
+        let detach = Detach { wallet, from, below, now };
+        match care {
+            Care::Together => detach.run(tx, list)?,
+            Care::Apart => {
+                let run = |tx: &mut Tx<'_>| detach.run(tx, list);
+                if or_stop(tx, wallet, Some(from), now, run)?.is_none() {
+                    detach.by_force(tx)?;
+                }
+            }
+        }
     }
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
     Ok(Disconnected { blocks, txs: count, steps: 1 })
@@ -288,6 +310,22 @@ impl Detach {
             apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
         }
         unsettle(tx, self.wallet, self.from)?;
+        if row.tip().is_some_and(|tip| tip >= self.from) {
+            row.scanned = self.below;
+        }
+        row.save(tx)
+    }
+
+    /// The blocks go whatever the wallet's data says: its transactions lose them, nothing is
+    /// planned, and its total is counted anew. The wallet is stopped; who resumes it has audited it.
+    fn by_force(&self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+        let mut row = WalletRow::lock(tx, self.wallet)?;
+        let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
+        let orphaned = Arg::Text(Status::Orphaned.name());
+        tx.execute(CLEAR_ONE, &[scope[0], scope[1], orphaned])?;
+        let counted = tx.one(CONFIRMED_TOTAL, &scope[1..])?;
+        row.confirmed_amount = counted.int("sats")?;
+        row.confirmed_coins = counted.int("coins")?;
         if row.tip().is_some_and(|tip| tip >= self.from) {
             row.scanned = self.below;
         }

@@ -120,14 +120,20 @@ pub(crate) struct WalletRow {
     pub(crate) next_line: i64,
     pub(crate) confirmed_amount: i64,
     pub(crate) confirmed_coins: i64,
+    /// Balances as of lower heights went with a prune.
+    pub(crate) history_from: Option<u64>,
+    /// It is stopped or archived: no block moves it.
+    pub(crate) is_idle: bool,
 }
 
 const COLUMNS_LOCKED: &str = "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-    next_id, next_line, confirmed_amount, confirmed_coins FROM wallets WHERE id = $1 FOR UPDATE";
+    next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
+    FROM wallets WHERE id = $1 FOR UPDATE";
 const COLUMNS: &str = "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-    next_id, next_line, confirmed_amount, confirmed_coins FROM wallets WHERE id = $1";
+    next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
+    FROM wallets WHERE id = $1";
 const SAVE: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, next_id = $4,
-    next_line = $5, confirmed_amount = $6, confirmed_coins = $7 WHERE id = $1";
+    next_line = $5, confirmed_amount = $6, confirmed_coins = $7, history_from = $8 WHERE id = $1";
 const LOCK_ROOM: &str = "SELECT next_wallet_id FROM room WHERE one = 1 FOR UPDATE";
 
 /// Holds the room's row: whoever changes the chain or the list of wallets holds it first.
@@ -157,6 +163,8 @@ impl WalletRow {
             next_line: row.int("next_line")?,
             confirmed_amount: row.int("confirmed_amount")?,
             confirmed_coins: row.int("confirmed_coins")?,
+            history_from: row.opt_natural("history_from")?,
+            is_idle: row.opt_int("stopped_at")?.or(row.opt_int("archived_at")?).is_some(),
         })
     }
 
@@ -188,6 +196,7 @@ impl WalletRow {
             Arg::Int(self.next_line),
             Arg::Int(self.confirmed_amount),
             Arg::Int(self.confirmed_coins),
+            Arg::OptInt(self.history_from.map(sql_int).transpose()?),
         ];
         tx.execute(SAVE, &args)?;
         Ok(())

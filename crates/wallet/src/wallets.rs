@@ -13,6 +13,7 @@ use crate::{
     keychains::{NewKeychain, extend, reveal, watch_one},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     rows::scanned,
+    stopped::Stopped,
 };
 
 /// Scripts watched beyond the last used one, unless said otherwise.
@@ -57,9 +58,20 @@ pub struct WalletInfo {
     pub gap_limit: u32,
     /// When it was made, in microseconds.
     pub created_at: i64,
+    /// The lowest height as of which its balance is known, where a prune took what was below.
+    pub history_from: Option<u64>,
+    /// Why it stands still, where its own data can't take a block.
+    pub stopped: Option<Stopped>,
+    /// When it was put away, in microseconds. No block moves it since.
+    pub archived_at: Option<i64>,
 }
 
 impl WalletInfo {
+    /// Whether blocks move it.
+    pub fn is_followed(&self) -> bool {
+        self.stopped.is_none() && self.archived_at.is_none()
+    }
+
     /// The next block that it needs.
     pub fn next_block(&self) -> u64 {
         self.scanned.map_or(self.birthday, |(height, _)| height + 1)
@@ -130,10 +142,13 @@ const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday
     VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
 const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 const LIST_WALLETS: &str = "SELECT id, name, birthday_height, scanned_height, scanned_hash,
-    gap_limit, created_at FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
+    gap_limit, created_at, history_from, stopped_height, stopped_reason, stopped_at, archived_at
+    FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
 const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
     WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height < $1";
 const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
+const FIRST_SCRIPT: &str = "SELECT id FROM addresses
+    WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = 0";
 const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
     k.last_used, k.derived_to FROM keychains k
@@ -387,6 +402,10 @@ fn add_account(
         let row = NewKeychain { id, account, purpose: *purpose, descriptor, weight };
         row.insert(tx, wallet)?;
         extend(tx, wallet, id, None, 0)?;
+        // An account whose first script is another one's would be that one over again.
+        if tx.maybe(FIRST_SCRIPT, &[Arg::Int(wallet.id), Arg::Int(id)])?.is_none() {
+            return Err(WalletError::ScriptExists);
+        }
     }
     Ok(())
 }
@@ -399,6 +418,9 @@ fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
         scanned: scanned(row)?,
         gap_limit: row.index("gap_limit")?,
         created_at: row.int("created_at")?,
+        history_from: row.opt_natural("history_from")?,
+        stopped: Stopped::read(row)?,
+        archived_at: row.opt_int("archived_at")?,
     })
 }
 

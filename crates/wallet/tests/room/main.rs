@@ -23,4 +23,5 @@ mod races;
 mod random;
 mod recording;
 mod reorgs;
+mod stopping;
 mod watching;

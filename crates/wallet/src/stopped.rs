@@ -1,0 +1,94 @@
+//! A wallet that can't go on is stopped by itself.
+//!
+//! All wallets of a room take a block in one database transaction. Data of one of them that can't
+//! take it, be it damaged or in contradiction with the chain, must not keep the block from the
+//! others. So a batch that fails over a wallet is run again with care: each wallet apart, and the
+//! one that fails stays at the block before, with the reason written down, until somebody has
+//! mended it and resumes it. Then it is brought up like any wallet that is behind.
+//!
+//! What is nobody's data (a lost connection, a full disk, a block that doesn't fit) stops nobody:
+//! it fails the whole batch, as ever.
+
+use unspent_sql::{Arg, Row, SqlError, Tx};
+
+use crate::{
+    error::WalletError,
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+};
+
+/// Why a wallet stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The block that it couldn't take, where it was one.
+    pub height: Option<u64>,
+    /// What was wrong.
+    pub reason: String,
+    /// Since when, in microseconds.
+    pub at: i64,
+}
+
+impl Stopped {
+    /// What to do about it.
+    pub const REMEDY: &'static str = "run the audit of this wallet; when it is clean, or after a \
+        rewind to a height before the trouble, resume the wallet";
+
+    pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
+        let Some(at) = row.opt_int("stopped_at")? else { return Ok(None) };
+        let reason = row.opt_text("stopped_reason")?.unwrap_or_default();
+        Ok(Some(Self { height: row.opt_natural("stopped_height")?, reason, at }))
+    }
+}
+
+const STOP: &str = "UPDATE wallets SET stopped_height = $2, stopped_reason = $3, stopped_at = $4
+    WHERE id = $1";
+
+impl Room {
+    /// Lets a stopped wallet go on from where it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::NoWallet`]; a wallet that isn't stopped stays as it is.
+    pub fn resume_wallet(&self, wallet: WalletId) -> Result<(), WalletError> {
+        self.door.write(move |tx| {
+            lock_room(tx)?;
+            WalletRow::lock(tx, wallet)?;
+            write(tx, wallet, None)
+        })
+    }
+}
+
+/// Writes down that a wallet stands still, or goes on.
+pub(crate) fn write(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    stopped: Option<&Stopped>,
+) -> Result<(), WalletError> {
+    let height = stopped.and_then(|stopped| stopped.height).map(sql_int).transpose()?;
+    let args = [
+        Arg::Int(wallet.0),
+        Arg::OptInt(height),
+        Arg::OptText(stopped.map(|stopped| stopped.reason.as_str())),
+        Arg::OptInt(stopped.map(|stopped| stopped.at)),
+    ];
+    tx.execute(STOP, &args)?;
+    Ok(())
+}
+
+/// Runs what concerns one wallet; a failure that is the wallet's own stops it and nothing else.
+pub(crate) fn or_stop<T>(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    height: Option<u64>,
+    now: i64,
+    work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
+) -> Result<Option<T>, WalletError> {
+    let error = match tx.apart(work)? {
+        Ok(done) => return Ok(Some(done)),
+        Err(error) => error,
+    };
+    if !error.is_of_one_wallet() {
+        return Err(error);
+    }
+    write(tx, wallet, Some(&Stopped { height, reason: error.to_string(), at: now }))?;
+    Ok(None)
+}
