@@ -219,7 +219,7 @@ impl Applying<'_, '_> {
         let routes = route(self.tx, &txs, &self.watch, &is_waiting)?;
         let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
         let done = std::mem::take(&mut self.applied.recorded);
-        let mut recording = Recording { txs: &txs, routes, done, now: self.now };
+        let mut recording = Recording::new(&txs, routes, done, self.now);
         for wallet in concerned {
             let mut into_one = |tx: &mut Tx<'_>| recording.record_wallet(tx, wallet);
             match self.care {

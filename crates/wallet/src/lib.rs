@@ -9,9 +9,12 @@
 //! | [`room`] | the open database, its network, its wallets |
 //! | [`descriptor`] | watch-only output descriptors and the scripts they stand for |
 //! | [`wallets`] | wallets, accounts, addresses, the gap limit |
+//! | [`additions`], [`backfill`] | accounts and scripts that come later, and their past |
+//! | [`manage`] | names, archive, gap limit |
 //! | [`record`] | the one entry for transactions seen anywhere |
 //! | [`block`] | blocks for all wallets at once |
 //! | [`reorg`] | disconnecting blocks, rewinding one wallet, comparing with a source |
+//! | [`following`] | what a daemon asks of all wallets at once |
 //! | [`stopped`] | wallets that can't go on, each by itself |
 //! | [`lease`] | leases on coins |
 //! | [`choose`] | selecting coins and leasing them in one step |
@@ -55,19 +58,23 @@
 //!
 //! Deliberately absent: private keys, a network connection, a clock (time is an argument), threads.
 
+pub mod additions;
 mod apply_plan;
 pub mod audit;
+pub mod backfill;
 pub mod balance;
 pub mod block;
 pub mod choose;
 pub mod coins;
 pub mod descriptor;
 pub mod error;
+pub mod following;
 pub mod history;
 mod keychains;
 pub mod labels;
 pub mod lease;
 mod load;
+pub mod manage;
 pub mod metrics;
 pub mod pay;
 pub mod prune;

@@ -44,52 +44,85 @@ const TXS: Set = Set {
     postgres: "SELECT t.tx_hash, t.block_height, t.id, t.status FROM UNNEST($2::bytea[]) k (h)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1",
 };
+/// The joins begin with the asked-for row, whatever SQLite believes to know of the tables.
 const COINS: Set = Set {
-    sqlite: "SELECT u.tx_id, u.output_index, s.block_height FROM utxos u
+    sqlite: "SELECT u.tx_id, u.output_index, u.amount, s.block_height FROM utxos u
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
         WHERE u.wallet_id = $1 AND u.tx_id = $2",
-    postgres: "SELECT u.tx_id, u.output_index, s.block_height FROM UNNEST($2::bigint[]) k (id)
+    postgres: "SELECT u.tx_id, u.output_index, u.amount, s.block_height
+        FROM UNNEST($2::bigint[]) k (id)
         JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id",
 };
 const PARENTS: Set = Set {
     sqlite: "SELECT u.spent_by_tx_id, t.tx_hash FROM utxos u
-        JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+        CROSS JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
         WHERE u.wallet_id = $1 AND u.spent_by_tx_id = $2",
     postgres: "SELECT u.spent_by_tx_id, t.tx_hash FROM UNNEST($2::bigint[]) k (id)
         JOIN utxos u ON u.wallet_id = $1 AND u.spent_by_tx_id = k.id
         JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
 };
 /// Dead transactions that share an input, with all their descendants.
-const LOSERS: &str = "WITH RECURSIVE lost (id, tx_hash) AS (
-        SELECT r.id, r.tx_hash FROM tx_inputs i
-        JOIN tx_inputs o ON o.prev_tx_hash = i.prev_tx_hash
-            AND o.prev_output_index = i.prev_output_index AND o.wallet_id = i.wallet_id
-            AND o.tx_id <> i.tx_id
-        JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
-        WHERE i.wallet_id = $1 AND i.tx_id = $2
-        UNION
-        SELECT c.id, c.tx_hash FROM lost l
-        JOIN tx_inputs i ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
-        JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
-    ) SELECT tx_hash FROM lost";
+const LOSERS: Set = Set {
+    sqlite: "WITH RECURSIVE lost (id, tx_hash) AS (
+            SELECT r.id, r.tx_hash FROM tx_inputs i
+            CROSS JOIN tx_inputs o INDEXED BY idx_tx_inputs_prevout
+                ON o.prev_tx_hash = i.prev_tx_hash AND o.prev_output_index = i.prev_output_index
+                AND o.wallet_id = i.wallet_id AND o.tx_id <> i.tx_id
+            CROSS JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
+            WHERE i.wallet_id = $1 AND i.tx_id = $2
+            UNION
+            SELECT c.id, c.tx_hash FROM lost l
+            CROSS JOIN tx_inputs i INDEXED BY idx_tx_inputs_prevout
+                ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
+            CROSS JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
+        ) SELECT $2 AS winner, tx_hash FROM lost",
+    postgres: "WITH RECURSIVE lost (winner, id, tx_hash) AS (
+            SELECT k.id, r.id, r.tx_hash FROM UNNEST($2::bigint[]) k (id)
+            JOIN tx_inputs i ON i.wallet_id = $1 AND i.tx_id = k.id
+            JOIN tx_inputs o ON o.prev_tx_hash = i.prev_tx_hash
+                AND o.prev_output_index = i.prev_output_index AND o.wallet_id = i.wallet_id
+                AND o.tx_id <> i.tx_id
+            JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
+            UNION
+            SELECT l.winner, c.id, c.tx_hash FROM lost l
+            JOIN tx_inputs i ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
+            JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
+        ) SELECT winner, tx_hash FROM lost",
+};
 const EDGES: Set = Set {
-    sqlite: "SELECT a.tx_hash AS replaced, b.tx_hash AS replacement FROM tx_replacements r
-        JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
-        JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id
-        WHERE r.wallet_id = $1 AND (r.replaced_tx_id = $2 OR r.replacement_tx_id = $2)",
-    postgres: "SELECT DISTINCT a.tx_hash AS replaced, b.tx_hash AS replacement
-        FROM UNNEST($2::bigint[]) k (id)
-        JOIN tx_replacements r ON r.wallet_id = $1
-            AND (r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)
+    sqlite: "SELECT a.tx_hash AS replaced, b.tx_hash AS replacement FROM (
+            SELECT wallet_id, replaced_tx_id, replacement_tx_id FROM tx_replacements
+                WHERE wallet_id = $1 AND replaced_tx_id = $2
+            UNION SELECT wallet_id, replaced_tx_id, replacement_tx_id FROM tx_replacements
+                WHERE wallet_id = $1 AND replacement_tx_id = $2) r
+        CROSS JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
+        CROSS JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id",
+    postgres: "SELECT a.tx_hash AS replaced, b.tx_hash AS replacement FROM (
+            SELECT r.* FROM UNNEST($2::bigint[]) k (id)
+                JOIN tx_replacements r ON r.wallet_id = $1 AND r.replaced_tx_id = k.id
+            UNION SELECT r.* FROM UNNEST($2::bigint[]) k (id)
+                JOIN tx_replacements r ON r.wallet_id = $1 AND r.replacement_tx_id = k.id) r
         JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
         JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id",
 };
-const DELETE_EDGES: Set = Set {
-    sqlite: "DELETE FROM tx_replacements
-        WHERE wallet_id = $1 AND (replaced_tx_id = $2 OR replacement_tx_id = $2)",
+const DELETE_LOST_EDGES: Set = Set {
+    sqlite: "DELETE FROM tx_replacements WHERE wallet_id = $1 AND replaced_tx_id = $2",
     postgres: "DELETE FROM tx_replacements r USING UNNEST($2::bigint[]) k (id)
-        WHERE r.wallet_id = $1 AND (r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)",
+        WHERE r.wallet_id = $1 AND r.replaced_tx_id = k.id",
+};
+const DELETE_WON_EDGES: Set = Set {
+    sqlite: "DELETE FROM tx_replacements WHERE wallet_id = $1 AND replacement_tx_id = $2",
+    postgres: "DELETE FROM tx_replacements r USING UNNEST($2::bigint[]) k (id)
+        WHERE r.wallet_id = $1 AND r.replacement_tx_id = k.id",
+};
+/// Whoever spent a coin that goes still has to say how much it took.
+const KEEP_AMOUNTS: Set = Set {
+    sqlite: "UPDATE tx_inputs SET pruned_amount = $4
+        WHERE prev_tx_hash = $2 AND prev_output_index = $3 AND wallet_id = $1",
+    postgres: "UPDATE tx_inputs i SET pruned_amount = k.amount
+        FROM UNNEST($2::bytea[], $3::bigint[], $4::bigint[]) k (h, n, amount)
+        WHERE i.prev_tx_hash = k.h AND i.prev_output_index = k.n AND i.wallet_id = $1",
 };
 const DELETE_LEASES: Set = Set {
     sqlite: "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id IN (
@@ -153,11 +186,19 @@ impl Room {
                 PruneRequest::UpTo(_) => as_many_as_possible(&known, rule),
             };
             remember(tx, wallet, &known, &going)?;
+            row.history_from = row.history_from.max(last_spend(&known, &going));
             remove(tx, &mut row, &going, now)?;
             row.save(tx)?;
             Ok(going.into_iter().map(bitcoin_txid).collect())
         })
     }
+}
+
+/// The youngest spend of a coin that goes. Below it the coin was money, and nothing tells so any
+/// more: a balance as of a lower height is no longer known.
+fn last_spend(known: &HashMap<TxId, PruneFacts>, going: &[TxId]) -> Option<u64> {
+    let coins = going.iter().filter_map(|txid| known.get(txid)).flat_map(|facts| &facts.coins);
+    coins.filter_map(|(_, spent)| *spent).max()
 }
 
 fn asked(
@@ -185,8 +226,7 @@ fn facts(
     for row in tx.query_set(TXS, &scope, &[Column::blobs(asked.iter().map(|txid| txid.0))])? {
         by_row.insert(row.int("id")?, bare_facts(&row)?);
     }
-    let ids: Vec<i64> = by_row.keys().copied().collect();
-    let keys = [Column::ints(ids.iter().copied())];
+    let keys = [Column::ints(by_row.keys().copied())];
     for row in tx.query_set(COINS, &scope, &keys)? {
         let coin = (row.index("output_index")?, row.opt_natural("block_height")?);
         by_row.entry(row.int("tx_id")?).and_modify(|facts| facts.coins.push(coin));
@@ -195,11 +235,9 @@ fn facts(
         let parent = txid(&row, "tx_hash")?;
         by_row.entry(row.int("spent_by_tx_id")?).and_modify(|facts| facts.parents.push(parent));
     }
-    for id in ids {
-        let rows = tx.query(LOSERS, &[Arg::Int(wallet.0), Arg::Int(id)])?;
-        let losers = rows.iter().map(|row| Ok(txid(row, "tx_hash")?));
-        let losers = losers.collect::<Result<Vec<_>, WalletError>>()?;
-        by_row.entry(id).and_modify(|facts| facts.losers = losers);
+    for row in tx.query_set(LOSERS, &scope, &keys)? {
+        let loser = txid(&row, "tx_hash")?;
+        by_row.entry(row.int("winner")?).and_modify(|facts| facts.losers.push(loser));
     }
     Ok(by_row.into_values().map(|facts| (facts.txid, facts)).collect())
 }
@@ -278,9 +316,33 @@ fn remove(
         ..blank(replaced)
     }));
     write_lines(tx, wallet, &lines, now)?;
-    for set in [DELETE_EDGES, DELETE_LEASES, DELETE_COINS, DELETE_INPUTS, DELETE_TXS] {
+    keep_amounts(tx, &rows, &scope, &keys)?;
+    let edges = [DELETE_LOST_EDGES, DELETE_WON_EDGES];
+    let rest = [DELETE_LEASES, DELETE_COINS, DELETE_INPUTS, DELETE_TXS];
+    for set in edges.into_iter().chain(rest) {
         tx.execute_set(set, &scope, &keys)?;
     }
+    Ok(())
+}
+
+/// Notes with each input what the coin held that goes.
+fn keep_amounts(
+    tx: &mut Tx<'_>,
+    going: &[Row],
+    scope: &[Arg<'_>],
+    keys: &[Column],
+) -> Result<(), WalletError> {
+    let names = going.iter().map(|row| Ok((row.int("id")?, txid(row, "tx_hash")?)));
+    let names = names.collect::<Result<HashMap<i64, TxId>, SqlError>>()?;
+    let (mut hashes, mut places, mut amounts) = (Vec::new(), Vec::new(), Vec::new());
+    for coin in tx.query_set(COINS, scope, keys)? {
+        let Some(maker) = names.get(&coin.int("tx_id")?) else { continue };
+        hashes.push(maker.0);
+        places.push(coin.int("output_index")?);
+        amounts.push(coin.int("amount")?);
+    }
+    let columns = [Column::blobs(hashes), Column::ints(places), Column::ints(amounts)];
+    tx.execute_set(KEEP_AMOUNTS, scope, &columns)?;
     Ok(())
 }
 

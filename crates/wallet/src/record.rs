@@ -25,7 +25,7 @@ use crate::{
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Routes, SeenTx, route},
-    stopped::or_stop,
+    stopped::stop_or_fail,
     watch::Watch,
 };
 
@@ -209,17 +209,24 @@ pub(crate) fn record(
         still_the_same(tx, &txs, &routes)?;
         rows.retain(|_, row| !row.is_idle);
     }
-    let mut recording = Recording { txs: &txs, routes, done: Recorded::default(), now };
+    let mut recording = Recording::new(&txs, routes, Recorded::default(), now);
+    let mut refusal = None;
     for (wallet, mut row) in rows {
         let mut into_one = |tx: &mut Tx<'_>| recording.record_batch(tx, &mut row, batch);
         match care {
             Care::Together => into_one(tx)?,
-            Care::Apart => {
-                or_stop(tx, wallet, None, now, into_one)?;
-            }
+            Care::Apart => match tx.apart(into_one)? {
+                Ok(()) => {}
+                // What a wallet refuses, others may take; it stays as it was and goes on.
+                Err(error @ WalletError::Refused(_)) => refusal = Some(error),
+                Err(error) => stop_or_fail(tx, wallet, None, error, now)?,
+            },
         }
     }
-    Ok(recording.done)
+    match refusal {
+        Some(refused) if recording.done.wallets.is_empty() => Err(refused),
+        Some(_) | None => Ok(recording.done),
+    }
 }
 
 fn seen_tx(observed: &Observed) -> SeenTx<'_> {
@@ -232,7 +239,15 @@ pub(crate) struct Recording<'b> {
     pub(crate) txs: &'b [SeenTx<'b>],
     pub(crate) routes: Routes,
     pub(crate) done: Recorded,
+    /// A chain came to watch more scripts.
+    pub(crate) has_derived: bool,
     pub(crate) now: i64,
+}
+
+impl<'b> Recording<'b> {
+    pub(crate) fn new(txs: &'b [SeenTx<'b>], routes: Routes, done: Recorded, now: i64) -> Self {
+        Self { txs, routes, done, has_derived: false, now }
+    }
 }
 
 impl Recording<'_> {
@@ -307,6 +322,7 @@ impl Recording<'_> {
             used.clear();
             for (chain, index) in highest {
                 for fresh in extend(tx, wallet, chain, Some(index), 0)? {
+                    self.has_derived = true;
                     let hash = script_hash(&fresh.script);
                     if paid.contains(&hash) {
                         let owner = owner_of(&fresh, id);

@@ -20,6 +20,7 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     apply_plan::{RawTxs, apply_plan, write_lines},
+    backfill,
     block::{Care, tip},
     error::WalletError,
     prune::unsettle,
@@ -310,8 +311,13 @@ impl Detach {
             apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
         }
         unsettle(tx, self.wallet, self.from)?;
+        self.go_back(tx, &mut row)
+    }
+
+    fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<(), WalletError> {
         if row.tip().is_some_and(|tip| tip >= self.from) {
             row.scanned = self.below;
+            backfill::cut_above(tx, self.wallet, row.tip())?;
         }
         row.save(tx)
     }
@@ -326,10 +332,7 @@ impl Detach {
         let counted = tx.one(CONFIRMED_TOTAL, &scope[1..])?;
         row.confirmed_amount = counted.int("sats")?;
         row.confirmed_coins = counted.int("coins")?;
-        if row.tip().is_some_and(|tip| tip >= self.from) {
-            row.scanned = self.below;
-        }
-        row.save(tx)
+        self.go_back(tx, &mut row)
     }
 
     /// One statement for all of them, before the plan: it must find them unconfirmed.

@@ -82,13 +82,22 @@ pub(crate) fn or_stop<T>(
     now: i64,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
 ) -> Result<Option<T>, WalletError> {
-    let error = match tx.apart(work)? {
-        Ok(done) => return Ok(Some(done)),
-        Err(error) => error,
-    };
+    match tx.apart(work)? {
+        Ok(done) => Ok(Some(done)),
+        Err(error) => stop_or_fail(tx, wallet, height, error, now).map(|()| None),
+    }
+}
+
+/// Stops a wallet over an error of its own; any other error is everybody's.
+pub(crate) fn stop_or_fail(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    height: Option<u64>,
+    error: WalletError,
+    now: i64,
+) -> Result<(), WalletError> {
     if !error.is_of_one_wallet() {
         return Err(error);
     }
-    write(tx, wallet, Some(&Stopped { height, reason: error.to_string(), at: now }))?;
-    Ok(None)
+    write(tx, wallet, Some(&Stopped { height, reason: error.to_string(), at: now }))
 }

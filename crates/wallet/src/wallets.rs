@@ -3,14 +3,15 @@
 //! A keychain is derived `gap_limit` scripts beyond the last one used, so that a payment to any of
 //! them is seen. Using one extends the chain in the same transaction.
 
-use bitcoin::{Script, ScriptBuf};
+use bitcoin::ScriptBuf;
 use unspent_model::BlockHash;
-use unspent_sql::{Arg, Row, Tx};
+use unspent_sql::{Arg, Row};
 
 use crate::{
-    descriptor::{Keychain, guessed_input_weight},
+    additions::Additions,
+    backfill::Backfill,
     error::WalletError,
-    keychains::{NewKeychain, extend, reveal, watch_one},
+    keychains::reveal,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     rows::scanned,
     stopped::Stopped,
@@ -64,6 +65,9 @@ pub struct WalletInfo {
     pub stopped: Option<Stopped>,
     /// When it was put away, in microseconds. No block moves it since.
     pub archived_at: Option<i64>,
+    /// Old blocks that are still to be read for scripts that came late: until then its history and
+    /// its balance aren't whole.
+    pub backfill: Option<Backfill>,
 }
 
 impl WalletInfo {
@@ -142,14 +146,11 @@ const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday
     VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
 const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 const LIST_WALLETS: &str = "SELECT id, name, birthday_height, scanned_height, scanned_hash,
-    gap_limit, created_at, history_from, stopped_height, stopped_reason, stopped_at, archived_at
-    FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
+    gap_limit, created_at, history_from, stopped_height, stopped_reason, stopped_at, archived_at,
+    b.next_height, b.end_height
+    FROM wallets w LEFT JOIN backfills b ON b.wallet_id = w.id WHERE id > $1 ORDER BY id LIMIT $2";
 const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
     WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height < $1";
-const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
-const FIRST_SCRIPT: &str = "SELECT id FROM addresses
-    WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = 0";
-const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
     k.last_used, k.derived_to FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
@@ -172,14 +173,27 @@ impl Room {
     /// [`WalletError::BadName`], [`WalletError::WalletExists`], [`WalletError::Descriptor`] and the
     /// like; nothing is written then.
     pub fn create_wallet(&self, new: &NewWallet, now: i64) -> Result<WalletId, WalletError> {
+        self.create_wallet_with(new, &[], now)
+    }
+
+    /// Makes a wallet that also watches single scripts, all in one step: whoever scans it can't
+    /// come between.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::create_wallet`], and [`WalletError::ScriptExists`].
+    pub fn create_wallet_with(
+        &self,
+        new: &NewWallet,
+        scripts: &[ScriptBuf],
+        now: i64,
+    ) -> Result<WalletId, WalletError> {
         check_name(&new.name)?;
-        if !(1..=10_000).contains(&new.gap_limit) {
-            return Err(WalletError::Argument("the gap limit must be 1 to 10,000".into()));
-        }
+        check_gap_limit(new.gap_limit)?;
         let birthday = sql_int(new.birthday)?;
         let network = self.bitcoin_network();
-        let accounts = new.accounts.iter().map(|account| parsed(account, network));
-        let accounts = accounts.collect::<Result<Vec<_>, _>>()?;
+        let additions = Additions { accounts: new.accounts.clone(), scripts: scripts.to_vec() };
+        let additions = additions.parse(network)?;
         let new = new.clone();
         self.door.write(move |tx| {
             let id = lock_room(tx)?;
@@ -196,52 +210,9 @@ impl Room {
             ];
             tx.execute(INSERT_WALLET, &args)?;
             let mut wallet = WalletRow::lock(tx, WalletId(id))?;
-            for account in &accounts {
-                add_account(tx, &mut wallet, account)?;
-            }
+            additions.write(tx, &mut wallet)?;
             wallet.save(tx)?;
             Ok(WalletId(id))
-        })
-    }
-
-    /// Adds an account to a wallet.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Room::create_wallet`].
-    pub fn add_account(&self, wallet: WalletId, new: &NewAccount) -> Result<(), WalletError> {
-        let account = parsed(new, self.bitcoin_network())?;
-        self.door.write(move |tx| {
-            let mut row = WalletRow::lock(tx, wallet)?;
-            add_account(tx, &mut row, &account)?;
-            row.save(tx)
-        })
-    }
-
-    /// Watches one script as it is.
-    ///
-    /// # Errors
-    ///
-    /// [`WalletError::ScriptExists`] when the wallet watches it already.
-    pub fn import_script(&self, wallet: WalletId, script: &Script) -> Result<(), WalletError> {
-        if script.is_empty() || script.len() > 10_000 {
-            return Err(WalletError::Argument("a script has 1 to 10,000 bytes".into()));
-        }
-        let script = script.to_owned();
-        self.door.write(move |tx| {
-            let mut row = WalletRow::lock(tx, wallet)?;
-            let account = account_row(tx, &mut row, "imported")?;
-            let chain = row.new_id();
-            let new = NewKeychain {
-                id: chain,
-                account,
-                purpose: Purpose::Imported,
-                descriptor: format!("raw({})", script.to_hex_string()),
-                weight: guessed_input_weight(&script),
-            };
-            new.insert(tx, &row)?;
-            watch_one(tx, &mut row, chain, &script)?;
-            row.save(tx)
         })
     }
 
@@ -349,68 +320,20 @@ impl Room {
     }
 }
 
-/// An account whose descriptors have been read, each with what its chain is for.
-struct ParsedAccount {
-    name: String,
-    chains: Vec<(Purpose, Keychain)>,
-}
-
-fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, WalletError> {
-    check_name(&new.name)?;
-    let mut chains = Keychain::parse(&new.receive, network)?;
-    if let Some(change) = &new.change {
-        let more = Keychain::parse(change, network)?;
-        if chains.len() + more.len() != 2 {
-            let why = "name two paths in one descriptor, or one in each";
-            return Err(WalletError::Descriptor(why.into()));
-        }
-        chains.extend(more);
+pub(crate) fn check_gap_limit(gap_limit: u32) -> Result<(), WalletError> {
+    if (1..=10_000).contains(&gap_limit) {
+        return Ok(());
     }
-    let purposes = [Purpose::Receive, Purpose::Change];
-    let chains = purposes.into_iter().zip(chains).collect();
-    Ok(ParsedAccount { name: new.name.clone(), chains })
+    Err(WalletError::Argument("the gap limit must be 1 to 10,000".into()))
 }
 
-fn check_name(name: &str) -> Result<(), WalletError> {
+pub(crate) fn check_name(name: &str) -> Result<(), WalletError> {
     let length = name.chars().count();
     let fine = (1..=100).contains(&length) && !name.chars().any(char::is_control);
     if fine && name.trim() == name { Ok(()) } else { Err(WalletError::BadName(name.into())) }
 }
 
-fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i64, WalletError> {
-    if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
-        return Ok(row.int("id")?);
-    }
-    let id = wallet.new_id();
-    tx.execute(INSERT_ACCOUNT, &[Arg::Int(wallet.id), Arg::Int(id), Arg::Text(name)])?;
-    Ok(id)
-}
-
-fn add_account(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    new: &ParsedAccount,
-) -> Result<(), WalletError> {
-    let name = &new.name;
-    if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?.is_some() {
-        return Err(WalletError::Argument(format!("an account `{name}` is already there")));
-    }
-    let account = account_row(tx, wallet, name)?;
-    for (purpose, chain) in &new.chains {
-        let id = wallet.new_id();
-        let (descriptor, weight) = (chain.to_string(), chain.input_weight());
-        let row = NewKeychain { id, account, purpose: *purpose, descriptor, weight };
-        row.insert(tx, wallet)?;
-        extend(tx, wallet, id, None, 0)?;
-        // An account whose first script is another one's would be that one over again.
-        if tx.maybe(FIRST_SCRIPT, &[Arg::Int(wallet.id), Arg::Int(id)])?.is_none() {
-            return Err(WalletError::ScriptExists);
-        }
-    }
-    Ok(())
-}
-
-fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
+pub(crate) fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
     Ok(WalletInfo {
         id: WalletId(row.int("id")?),
         name: row.text("name")?,
@@ -421,6 +344,7 @@ fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
         history_from: row.opt_natural("history_from")?,
         stopped: Stopped::read(row)?,
         archived_at: row.opt_int("archived_at")?,
+        backfill: Backfill::read(row)?,
     })
 }
 

@@ -29,11 +29,11 @@ CREATE TABLE label_origins (
 
 -- Scripts that came with a past: blocks from next_height to end_height are still to be read.
 CREATE TABLE backfills (
-    wallet_id BIGINT NOT NULL REFERENCES wallets (id) ON DELETE RESTRICT,
-    id BIGINT NOT NULL,
-    from_height BIGINT NOT NULL CHECK (from_height >= 0),
-    next_height BIGINT NOT NULL CHECK (next_height >= from_height),
-    end_height BIGINT NOT NULL,
-    created_at BIGINT NOT NULL,
-    CONSTRAINT pidx_backfills PRIMARY KEY (wallet_id, id)
+    wallet_id BIGINT NOT NULL PRIMARY KEY REFERENCES wallets (id) ON DELETE RESTRICT,
+    next_height BIGINT NOT NULL CHECK (next_height >= 0),
+    end_height BIGINT NOT NULL CHECK (end_height >= next_height)
 ) WITHOUT ROWID;
+
+CREATE INDEX idx_transactions_waiting ON transactions (wallet_id, id)
+    WHERE block_height IS NULL AND status IN ('pending', 'published');
+CREATE INDEX idx_wallets_unborn ON wallets (birthday_height) WHERE scanned_height IS NULL;

@@ -142,8 +142,8 @@ fn a_child_of_a_dead_parent_is_refused_from_us_and_kept_dead_from_others() {
         assert_eq!(l.status(&both), FAILED);
         assert_eq!(l.unspent(), [(out(&b2, 0), 4_000)]);
         let child = tx(&[out(&b, 0)], &[(&l.ours(4), 4_400)]);
-        l.mempool(&child);
-        assert_eq!(l.status(&child), FAILED);
+        l.relay(&child);
+        assert_eq!(l.status(&child), FAILED, "hearsay proves nothing");
         l.mempool(&b);
         assert_eq!(
             (l.status(&b), l.status(&child)),
@@ -151,6 +151,26 @@ fn a_child_of_a_dead_parent_is_refused_from_us_and_kept_dead_from_others() {
             "it follows its parent"
         );
         assert_eq!(l.status(&both), FAILED);
+    });
+}
+
+#[test]
+fn a_child_in_the_mempool_revives_the_parent_that_was_called_replaced() {
+    on_both(|l| {
+        let coin = l.fund(1, 5_000);
+        let parent = tx(&[out(&coin, 0)], &[(&l.ours(1), 4_500)]);
+        let rival = tx(&[out(&coin, 0)], &[(&l.ours(2), 4_000)]);
+        let of_rival = tx(&[out(&rival, 0)], &[(&l.ours(5), 3_900)]);
+        l.mempool(&parent);
+        l.mempool(&rival);
+        l.mempool(&of_rival);
+        assert_eq!(l.status(&parent), REPLACED);
+        // Seen alone: the node would not hold it without its parent.
+        let child = tx(&[out(&parent, 0)], &[(&l.ours(3), 4_400)]);
+        l.mempool(&child);
+        assert_eq!((l.status(&parent), l.status(&child)), (PUBLISHED, PUBLISHED));
+        assert_eq!((l.status(&rival), l.status(&of_rival)), (REPLACED, FAILED));
+        assert_eq!(l.unspent(), [(out(&child, 0), 4_400)]);
     });
 }
 
@@ -329,13 +349,14 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
         l.mempool(&rival);
         assert_eq!((l.status(&parent), l.status(&rival)), (PUBLISHED, FAILED), "the chain judges");
         let stranger = tx(&[out(&coin, 0)], &[(&theirs(1), 1)]);
-        let refused = l.try_apply(l.block(&[&stranger])).unwrap_err();
-        assert!(matches!(
-            refused,
-            WalletError::Refused(PlanRefusal::ConflictsWithConfirmed { .. })
-        ));
+        let applied = l.try_apply(l.block(&[&stranger])).unwrap();
+        assert!(applied.stopped.contains(&l.wallet) && applied.moved.is_empty());
         assert!(!l.is_known(&stranger));
-        assert_eq!(l.room.tip().unwrap().unwrap().0, height, "the block is refused whole");
+        let info = l.room.wallet_info(l.wallet).unwrap();
+        assert_eq!(info.scanned.unwrap().0, height, "the wallet took nothing of the block");
+        let stopped = info.stopped.unwrap();
+        assert_eq!(stopped.height, Some(height + 1));
+        assert!(stopped.reason.contains("conflicts with"), "{}", stopped.reason);
     });
 }
 

@@ -15,6 +15,7 @@ mod conflicts;
 mod crashes;
 mod history;
 mod input;
+mod late;
 mod leases;
 mod ledger;
 mod paying;

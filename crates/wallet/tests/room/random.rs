@@ -270,13 +270,25 @@ fn mine(
         let mut block = bitcoin::Block::clone(&placed.block);
         block.header.nonce = nonce;
         let block = PlacedBlock::of(placed.height, block);
-        l.room.apply_blocks(vec![block.clone()], now)?;
+        let applied = l.room.apply_blocks(vec![block.clone()], now)?;
+        if applied.stopped.contains(&l.wallet) {
+            return Err(back_before(l, height, now));
+        }
         l.chain.borrow_mut().push(block);
         Ok(())
     });
     if expected.is_ok() {
         heights.push(height);
     }
+}
+
+/// The wallet couldn't take a block that contradicts what it was told: it stood still by itself.
+/// The block goes again, and the wallet goes on as if it had never been.
+fn back_before(l: &Ledger, height: u64, now: i64) -> WalletError {
+    let reason = l.room.wallet_info(l.wallet).unwrap().stopped.unwrap().reason;
+    l.room.disconnect_above(Some(height - 1), now).unwrap();
+    l.room.resume_wallet(l.wallet).unwrap();
+    WalletError::Argument(reason)
 }
 
 /// Which transactions of a block concern the wallet, when all of it is looked at together.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 use unspent_sql::{Arg, Tx};
-use unspent_wallet::{Room, WalletId, history::JournalLine, wallets::WalletInfo};
+use unspent_wallet::{Room, WalletId, history::JournalLine, stopped::Stopped};
 
 use super::NAME;
 use crate::{
@@ -12,6 +12,8 @@ use crate::{
     events::{EventLog, LogError, NewEvent},
 };
 
+/// A wallet can't go on without a person; the others do.
+const WALLET_STOPPED: &str = "wallet_stopped";
 /// Lines of one wallet's journal written at once.
 const LINES_AT_ONCE: u32 = 500;
 
@@ -20,38 +22,73 @@ const MARK: &str = "INSERT INTO told_wallets (wallet_id, line) VALUES ($1, $2)
     ON CONFLICT (wallet_id) DO UPDATE SET line = excluded.line";
 
 /// How far each wallet has been written, as far as this process knows.
-pub(super) type Written = HashMap<WalletId, i64>;
+#[derive(Default)]
+pub(super) struct Written {
+    lines: HashMap<WalletId, i64>,
+    /// Wallets whose stop has been told, and since when they are stopped.
+    stops: HashMap<WalletId, i64>,
+}
 
 /// Writes what the journals have that wasn't written yet; says whether there may be more.
 pub(super) fn write(log: &EventLog, room: &Room, written: &mut Written) -> Result<bool, LogError> {
     let mut more = false;
-    for wallet in &room.all_wallets().map_err(unreadable)? {
-        more |= write_one(log, room, wallet, written)?;
+    for (wallet, last, stopped) in room.journal_ends().map_err(unreadable)? {
+        if written.lines.get(&wallet).is_none_or(|line| *line < last) {
+            more |= write_one(log, room, wallet, written)?;
+        }
+        match stopped {
+            Some(since) if written.stops.get(&wallet) != Some(&since) => {
+                write_stop(log, room, wallet)?;
+                written.stops.insert(wallet, since);
+            }
+            Some(_) => {}
+            None => {
+                written.stops.remove(&wallet);
+            }
+        }
     }
     Ok(more)
+}
+
+/// A wallet stands still. Told once a start: who wasn't there the last time should know.
+fn write_stop(log: &EventLog, room: &Room, wallet: WalletId) -> Result<(), LogError> {
+    let info = room.wallet_info(wallet).map_err(unreadable)?;
+    let Some(stopped) = info.stopped else { return Ok(()) };
+    tracing::error!(wallet = info.name, reason = stopped.reason, "the wallet is stopped");
+    let body = json!({
+        "height": stopped.height, "reason": stopped.reason, "at": Time(stopped.at),
+        "remedy": Stopped::REMEDY,
+    });
+    log.write(vec![NewEvent {
+        room: NAME.name(),
+        kind: WALLET_STOPPED,
+        wallet: Some(info.name),
+        subject: None,
+        body,
+    }])
 }
 
 fn write_one(
     log: &EventLog,
     room: &Room,
-    wallet: &WalletInfo,
+    wallet: WalletId,
     written: &mut Written,
 ) -> Result<bool, LogError> {
-    let before = match written.get(&wallet.id) {
+    let before = match written.lines.get(&wallet) {
         Some(line) => *line,
-        None => written_before(log, wallet.id)?,
+        None => written_before(log, wallet)?,
     };
-    written.insert(wallet.id, before);
-    let lines = room.journal(wallet.id, None, before, LINES_AT_ONCE).map_err(unreadable)?;
+    written.lines.insert(wallet, before);
+    let lines = room.journal(wallet, None, before, LINES_AT_ONCE).map_err(unreadable)?;
     let Some(last) = lines.last().map(|line| line.id) else { return Ok(false) };
-    let events: Vec<NewEvent> = lines.iter().map(|line| event(&wallet.name, line)).collect();
+    let name = room.wallet_info(wallet).map_err(unreadable)?.name;
+    let events: Vec<NewEvent> = lines.iter().map(|line| event(&name, line)).collect();
     let is_full = events.len() >= LINES_AT_ONCE as usize;
-    let id = wallet.id.0;
     log.write_with(events, move |tx: &mut Tx<'_>| {
-        tx.execute(MARK, &[Arg::Int(id), Arg::Int(last)])?;
+        tx.execute(MARK, &[Arg::Int(wallet.0), Arg::Int(last)])?;
         Ok(())
     })?;
-    written.insert(wallet.id, last);
+    written.lines.insert(wallet, last);
     Ok(is_full)
 }
 

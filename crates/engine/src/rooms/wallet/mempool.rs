@@ -14,9 +14,7 @@ use std::{
 use bitcoin::{Transaction, Txid};
 use unspent_model::{BlockHash, Kind, wallet::Status};
 use unspent_wallet::{
-    Batch, Observed, Room as Wallets, TxSource, WalletError, WalletId,
-    history::{Listing, TxSummary},
-    wallets::MAX_PAGE,
+    Batch, Observed, Room as Wallets, TxSource, WalletError, WalletId, following::Waiting,
 };
 
 use super::{BroadcastError, NAME, OpenWallets, broadcast};
@@ -41,7 +39,9 @@ pub(super) struct Mempool {
     /// Transactions of the last reading that have been recorded.
     recorded: HashSet<Txid>,
     /// How many wallets were at the tip at the last reading.
-    count: usize,
+    count: u64,
+    /// The tip at which own transactions were last sent.
+    sent_at: Option<(u64, BlockHash)>,
     /// Own transactions have been sent since everything was to be read.
     has_sent: bool,
     /// Everything is being read, also what is known already: a wallet may have come to own more.
@@ -49,9 +49,6 @@ pub(super) struct Mempool {
     /// What the node last said against a transaction.
     refusals: HashMap<Txid, String>,
 }
-
-/// A transaction in no block, with its wallet.
-type Unconfirmed = (WalletId, TxSummary);
 
 impl Mempool {
     pub(super) fn new(node: Arc<dyn Node>, room: Arc<OpenWallets>, context: Arc<Context>) -> Self {
@@ -61,6 +58,7 @@ impl Mempool {
             context,
             recorded: HashSet::new(),
             count: 0,
+            sent_at: None,
             has_sent: false,
             reads_all: true,
             refusals: HashMap::new(),
@@ -78,10 +76,10 @@ impl Mempool {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn read(&mut self, most: usize) -> Result<Outcome, String> {
         let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
-        let before = wallets.tip().map_err(|e| self.failed(e))?;
-        let (waiting, count) = unconfirmed(&wallets, before).map_err(|e| self.failed(e))?;
+        let Some(before) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
+        let count = wallets.wallets_at(before).map_err(|e| self.failed(e))?;
         if count == 0 {
-            return Ok(Outcome::Done("there are no wallets at the tip".into()));
+            return Ok(nobody());
         }
         if std::mem::replace(&mut self.count, count) != count {
             // A wallet that has come may own what was passed over before.
@@ -90,6 +88,7 @@ impl Mempool {
         if !self.has_sent {
             self.send(most)?;
         }
+        let waiting = wallets.waiting(before).map_err(|e| self.failed(e))?;
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
         metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
@@ -99,8 +98,12 @@ impl Mempool {
         let fetched = self.fetch(&wallets, &fresh)?;
         self.reads_all &= fresh.len() == most;
         let mut evicted = 0;
-        if view.tip.is_some() && view.tip == before.map(|(_, hash)| hash) {
+        if view.tip == Some(before.1) {
             evicted = self.flag(&wallets, &waiting, &held, before)?;
+        }
+        // A block or a reorganisation may have thrown our payments out, or let them in again.
+        if self.sent_at.replace(before) != Some(before) {
+            self.send(most)?;
         }
         if fetched + evicted > 0 {
             self.context.news.wake();
@@ -113,9 +116,9 @@ impl Mempool {
 
     /// Which transactions need not be read. What a wallet knows to be in the mempool is among them:
     /// reading it could only take the place of a replacement that was made in this very moment.
-    fn settle_known(&mut self, waiting: &[Unconfirmed], held: &HashSet<Txid>) {
+    fn settle_known(&mut self, waiting: &[Waiting], held: &HashSet<Txid>) {
         self.recorded.retain(|txid| held.contains(txid));
-        for (_, tx) in waiting {
+        for tx in waiting {
             if tx.evicted_at.is_some() {
                 self.recorded.remove(&tx.txid);
             } else if tx.status == Status::Published && !self.reads_all && held.contains(&tx.txid) {
@@ -139,15 +142,15 @@ impl Mempool {
     /// Sends own transactions that the node doesn't have: pending ones, and those it dropped.
     pub(super) fn send(&mut self, most: usize) -> Result<Outcome, String> {
         let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
-        let tip = wallets.tip().map_err(|e| self.failed(e))?;
-        let (waiting, _) = unconfirmed(&wallets, tip).map_err(|e| self.failed(e))?;
-        let ours = waiting.iter().filter(|(_, tx)| {
+        let Some(tip) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
+        let waiting = wallets.waiting(tip).map_err(|e| self.failed(e))?;
+        let ours = waiting.iter().filter(|tx| {
             tx.status == Status::Pending
                 || (tx.status == Status::Published && tx.is_own && tx.evicted_at.is_some())
         });
         let (mut sent, mut refused) = (0, 0);
-        for (wallet, tx) in ours.take(most) {
-            match self.send_one(&wallets, *wallet, tx.txid)? {
+        for tx in ours.take(most) {
+            match self.send_one(&wallets, tx.wallet, tx.txid)? {
                 Answer::Accepted => sent += 1,
                 Answer::Rejected { .. } => refused += 1,
             }
@@ -197,19 +200,19 @@ impl Mempool {
     fn flag(
         &self,
         wallets: &Wallets,
-        waiting: &[Unconfirmed],
+        waiting: &[Waiting],
         held: &HashSet<Txid>,
-        before: Option<(u64, BlockHash)>,
+        before: (u64, BlockHash),
     ) -> Result<usize, String> {
-        if wallets.tip().map_err(|e| self.failed(e))? != before {
+        if wallets.tip().map_err(|e| self.failed(e))? != Some(before) {
             return Ok(0);
         }
-        let missing = waiting.iter().filter(|(_, tx)| {
+        let missing = waiting.iter().filter(|tx| {
             tx.status == Status::Published && tx.evicted_at.is_none() && !held.contains(&tx.txid)
         });
         let mut count = 0;
-        for (wallet, tx) in missing {
-            match wallets.mark_evicted(*wallet, tx.txid, clock::now()) {
+        for tx in missing {
+            match wallets.mark_evicted(tx.wallet, tx.txid, clock::now()) {
                 Ok(()) => count += 1,
                 Err(error) if error.kind() == Kind::Refused => {}
                 Err(error) => return Err(self.failed(error)),
@@ -230,36 +233,12 @@ impl Mempool {
     }
 }
 
+fn nobody() -> Outcome {
+    Outcome::Done("there are no wallets at the tip".into())
+}
+
 fn not_at_tip() -> Outcome {
     Outcome::Later("the wallets are not at the tip".into())
-}
-
-/// Every live transaction in no block, of the wallets at the tip, and how many those are. A wallet
-/// that is behind doesn't know yet what is confirmed.
-fn unconfirmed(
-    wallets: &Wallets,
-    tip: Option<(u64, BlockHash)>,
-) -> Result<(Vec<Unconfirmed>, usize), WalletError> {
-    let (mut found, mut count) = (Vec::new(), 0);
-    for wallet in wallets.all_wallets()?.iter().filter(|wallet| wallet.scanned == tip) {
-        count += 1;
-        unconfirmed_of(wallets, wallet.id, &mut found)?;
-    }
-    Ok((found, count))
-}
-
-fn unconfirmed_of(
-    wallets: &Wallets,
-    wallet: WalletId,
-    found: &mut Vec<Unconfirmed>,
-) -> Result<(), WalletError> {
-    let mut after = 0;
-    loop {
-        let page = wallets.txs(wallet, Listing::Unconfirmed(after), MAX_PAGE)?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.id;
-        found.extend(page.into_iter().filter(|tx| tx.status.is_live()).map(|tx| (wallet, tx)));
-    }
 }
 
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.

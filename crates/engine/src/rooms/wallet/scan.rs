@@ -1,4 +1,5 @@
-//! Wallets that are behind the others: new ones with an early birthday, and those rewound.
+//! Wallets that are behind the others: new ones with an early birthday, those rewound, and those
+//! whose late scripts have a past.
 //!
 //! They are brought up with a source of their own, some blocks at a time, while the others follow
 //! the tip. Feeding an old block moves only the wallets that stand at its parent, so nobody else is
@@ -7,7 +8,9 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use unspent_model::Point;
-use unspent_wallet::{Room as Wallets, WalletId, wallets::WalletInfo};
+use unspent_wallet::{
+    Room as Wallets, WalletId, block::PlacedBlock, stopped::Stopped, wallets::WalletInfo,
+};
 
 use super::follower::{Found, SizedBlock, WalletFollower, feed, pieces, point, trouble};
 use crate::{
@@ -26,11 +29,22 @@ const PASSED_PER_TURN: usize = 1_000;
 
 /// The lowest block that any wallet needs; `None` without wallets.
 pub(super) fn first_needed(wallets: &Wallets) -> Result<Option<u64>, Trouble> {
-    Ok(wallets.all_wallets().map_err(trouble)?.iter().map(WalletInfo::next_block).min())
+    wallets.first_needed().map_err(trouble)
+}
+
+/// What old blocks are read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// Whoever stands at the parent of the next block.
+    Behind,
+    /// The past of one wallet's late scripts.
+    Past(WalletId),
 }
 
 /// A reader on its way from a wallet's place to the tip.
 struct Scan {
+    /// Who is brought up, and how.
+    target: Target,
     source: Box<dyn Source>,
     /// Where its next block stands.
     next: u64,
@@ -82,26 +96,22 @@ impl Catcher {
         tip: Point,
         found: &mut Found,
     ) -> Result<bool, Trouble> {
-        let all = wallets.all_wallets().map_err(trouble)?;
-        let behind = all.iter().filter(|wallet| {
-            wallet.next_block() <= tip.height && !self.out_of_reach.contains(&wallet.id)
-        });
-        let Some(last) = behind.min_by_key(|wallet| wallet.next_block()) else {
+        let Some((target, wallet)) = self.most_urgent(wallets, tip)? else {
             self.scan = None;
             return Ok(false);
         };
-        let wanted = last.next_block();
-        if self.scan.as_ref().is_none_or(|scan| scan.next != wanted) {
-            self.scan = self.begin(wallets, last, wanted)?;
+        let wanted = match (target, wallet.backfill) {
+            (Target::Past(_), Some(past)) => past.next,
+            (Target::Past(_) | Target::Behind, _) => wallet.next_block(),
+        };
+        let fits = |scan: &Scan| scan.next == wanted && scan.target == target;
+        if !self.scan.as_ref().is_some_and(fits) {
+            self.scan = self.begin(wallets, &wallet, target, wanted)?;
         }
         let Some(mut scan) = self.scan.take() else { return Ok(true) };
         let goes_on = self.go_on(&mut scan, wallets, tip, found)?;
-        if scan.is_out_of_reach && self.context.is_some() {
-            let name = self.origin.name();
-            return Err(SourceError::Missing { name, height: wanted }.into());
-        }
         if scan.is_out_of_reach {
-            self.out_of_reach.insert(last.id);
+            self.out_of_reach(wallets, &wallet, target, wanted)?;
             return Ok(true);
         }
         if goes_on {
@@ -113,15 +123,54 @@ impl Catcher {
         Ok(goes_on)
     }
 
+    /// Whoever is furthest behind; then whose past is to be read.
+    fn most_urgent(
+        &self,
+        wallets: &Wallets,
+        tip: Point,
+    ) -> Result<Option<(Target, WalletInfo)>, Trouble> {
+        let in_reach = |wallet: &WalletInfo| !self.out_of_reach.contains(&wallet.id);
+        // As many as may be out of reach, and one more.
+        let limit = u32::try_from(self.out_of_reach.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let mut behind = wallets.behind(tip.height, limit).map_err(trouble)?.into_iter();
+        let waits = |wallet: &WalletInfo| wallet.next_block() <= tip.height && in_reach(wallet);
+        if let Some(found) = behind.find(waits) {
+            return Ok(Some((Target::Behind, found)));
+        }
+        let mut filling = wallets.backfilling().map_err(trouble)?.into_iter();
+        let found = filling.find(|wallet| wallet.is_followed() && in_reach(wallet));
+        Ok(found.map(|wallet| (Target::Past(wallet.id), wallet)))
+    }
+
+    /// The source doesn't have what a wallet needs. That is this wallet's trouble alone.
+    fn out_of_reach(
+        &mut self,
+        wallets: &Wallets,
+        wallet: &WalletInfo,
+        target: Target,
+        height: u64,
+    ) -> Result<(), Trouble> {
+        let missing = SourceError::Missing { name: self.origin.name(), height };
+        tracing::warn!(wallet = wallet.name, %missing, "a wallet can't be brought up");
+        if self.context.is_some() && target == Target::Behind {
+            let reason = format!("{missing}; point the daemon at a node that still has it");
+            let stopped = Stopped { height: Some(height), reason, at: clock::now() };
+            return wallets.stop_wallet(wallet.id, &stopped).map_err(trouble);
+        }
+        self.out_of_reach.insert(wallet.id);
+        Ok(())
+    }
+
     fn begin(
         &self,
         wallets: &Wallets,
         wallet: &WalletInfo,
+        target: Target,
         next: u64,
     ) -> Result<Option<Scan>, Trouble> {
         tracing::info!(wallet = wallet.name, from = next, "scanning apart");
         let mut source = self.origin.open()?;
-        match wallet.scanned.map(point) {
+        match wallet.scanned.map(point).filter(|_| target == Target::Behind) {
             None => {
                 self.go_before(&mut *source, next)?;
             }
@@ -133,7 +182,7 @@ impl Catcher {
                 return Ok(None);
             }
         }
-        Ok(Some(Scan { source, next, is_out_of_reach: false }))
+        Ok(Some(Scan { target, source, next, is_out_of_reach: false }))
     }
 
     /// Feeds some blocks; `false` when the chain has left this reader's place.
@@ -169,8 +218,28 @@ impl Catcher {
             blocks.push(prepare::<WalletFollower>(network, &name, &block)?);
         }
         for piece in pieces(blocks) {
-            feed(wallets, piece, found)?;
+            match scan.target {
+                Target::Behind => feed(wallets, piece, found)?,
+                Target::Past(wallet) => fill(wallets, wallet, piece, found)?,
+            }
         }
         Ok(stays)
     }
+}
+
+/// Hands old blocks to one wallet, for what it came to watch late.
+fn fill(
+    wallets: &Wallets,
+    wallet: WalletId,
+    blocks: Vec<PlacedBlock>,
+    found: &mut Found,
+) -> Result<(), Trouble> {
+    found.blocks += blocks.len() as u64;
+    let (left, recorded) = wallets.backfill(wallet, blocks, clock::now()).map_err(trouble)?;
+    found.txs += recorded.new_txs;
+    found.coins += recorded.new_coins;
+    if left.is_none() {
+        tracing::info!(wallet = wallet.0, "its history is whole");
+    }
+    Ok(())
 }

@@ -151,7 +151,7 @@ impl Working<'_> {
         inputs.into_iter().map(|input| input.tx).collect()
     }
 
-    fn rivals_of(&mut self, txid: TxId) -> Vec<TxId> {
+    pub(super) fn rivals_of(&mut self, txid: TxId) -> Vec<TxId> {
         let inputs = self.tx(txid).map(|tx| tx.inputs.clone()).unwrap_or_default();
         let spenders: Vec<TxId> = inputs.into_iter().flat_map(|i| self.spenders(i)).collect();
         let mut rivals = Ordered::default();

@@ -181,7 +181,13 @@ impl Working<'_> {
             }
         }
         let rivals = self.live_rivals(seen);
-        if !self.is_settled(seen, &rivals)? {
+        // A node holds no child without its parents: those that we gave up for dead are there too.
+        if let Some(parents) = self.vouched_parents(seen, &rivals) {
+            for parent in parents {
+                self.vouch(parent, seen.txid);
+            }
+            self.win(seen, rivals, Cause::Mempool);
+        } else if !self.is_settled(seen, &rivals)? {
             self.win(seen, rivals, Cause::Mempool);
         }
         Ok(())

@@ -40,6 +40,9 @@
 //! [`doc/policy/mempool-replacements.md`]). Without a node only the part of these rules is used
 //! that can be judged from here: to replace, a transaction must pay more than all it evicts.
 //!
+//! What holds a child holds its parents: a child in a block or in the node's mempool brings dead
+//! parents back, and what they beat fails in turn.
+//!
 //! Losing takes all descendants along; what no longer stands in anybody's way, and what regained
 //! its parents, comes back. The walk is iterative, for chains of descendants can be longer than a
 //! stack is deep, and visits each transaction once.
@@ -53,6 +56,7 @@ mod decide;
 mod outcome;
 #[cfg(test)]
 mod tests;
+mod vouch;
 mod working;
 
 pub use outcome::{Edge, Line, NewCoin, Plan, Spend, TxChange};

@@ -162,3 +162,51 @@ fn a_parent_that_arrives_dead_takes_its_early_child_along() {
     store.feed(seen(8, &[1], Sighting::Mempool)).unwrap();
     assert_eq!((store.status(8), store.status(9)), (Status::Failed, Status::Failed));
 }
+
+#[test]
+fn a_child_in_the_mempool_brings_its_parents_back() {
+    let mut store = Store::default();
+    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(3, &[2], Sighting::Mempool)).unwrap();
+    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(10, &[9], Sighting::Mempool)).unwrap();
+    assert_eq!((store.status(2), store.status(3)), (Status::Replaced, Status::Failed));
+    // Nothing is heard of 2 and 3 themselves, only of what hangs on them.
+    store.feed(seen(4, &[3], Sighting::Mempool)).unwrap();
+    for live in [2, 3, 4] {
+        assert_eq!(store.status(live), Status::Published, "{live}");
+    }
+    assert_eq!((store.status(9), store.status(10)), (Status::Replaced, Status::Failed));
+}
+
+#[test]
+fn hearsay_brings_no_parent_back() {
+    let mut store = Store::default();
+    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(4, &[2], Sighting::Relayed)).unwrap();
+    assert_eq!((store.status(2), store.status(4)), (Status::Replaced, Status::Failed));
+}
+
+#[test]
+fn the_chain_is_believed_before_a_mempool() {
+    let mut store = Store::default();
+    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(9, &[1], BLOCK)).unwrap();
+    store.feed(seen(4, &[2], Sighting::Mempool)).unwrap();
+    assert_eq!((store.status(2), store.status(4)), (Status::Failed, Status::Failed));
+}
+
+#[test]
+fn parents_that_exclude_each_other_stay_dead() {
+    let mut store = Store::default();
+    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(3, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(4, &[2, 3], Sighting::Mempool)).unwrap();
+    assert_eq!(store.status(4), Status::Failed);
+    assert_eq!(store.status(9), Status::Published);
+    // It would need 9 and 2, which spend the same.
+    store.feed(seen(5, &[2, 9], Sighting::Mempool)).unwrap();
+    assert_eq!((store.status(5), store.status(9)), (Status::Failed, Status::Published));
+}

@@ -1,0 +1,188 @@
+//! Accounts and single scripts that a wallet comes to watch, at its birth or later.
+//!
+//! All of them go in as one step. What comes later may have a past: blocks that the wallet has
+//! passed already may hold payments to it, so that they have to be read again ([`crate::backfill`]).
+
+use bitcoin::{Script, ScriptBuf};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    backfill::{self, Backfill},
+    descriptor::{Keychain, guessed_input_weight},
+    error::WalletError,
+    keychains::{NewKeychain, extend, watch_one},
+    room::{Room, WalletId, WalletRow, lock_room},
+    wallets::{NewAccount, Purpose, check_name},
+};
+
+/// What a wallet comes to watch.
+#[derive(Clone, Debug, Default)]
+pub struct Additions {
+    /// Accounts, each with its descriptors.
+    pub accounts: Vec<NewAccount>,
+    /// Scripts that stand for themselves.
+    pub scripts: Vec<ScriptBuf>,
+}
+
+const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
+const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
+const FIRST_SCRIPT: &str = "SELECT id FROM addresses
+    WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = 0";
+
+impl Room {
+    /// Lets a wallet watch more. What was paid to it since the block at `from` (by default the
+    /// wallet's birthday) and before the wallet's tip isn't known yet: the answer says which blocks
+    /// have to be read for that.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::create_wallet`], and [`WalletError::ScriptExists`].
+    pub fn extend_wallet(
+        &self,
+        wallet: WalletId,
+        additions: &Additions,
+        from: Option<u64>,
+    ) -> Result<Option<Backfill>, WalletError> {
+        let additions = additions.parse(self.bitcoin_network())?;
+        self.door.write(move |tx| {
+            // The room's row first: whoever applies blocks holds it, and the tip stays for us.
+            lock_room(tx)?;
+            let mut row = WalletRow::lock(tx, wallet)?;
+            additions.write(tx, &mut row)?;
+            row.save(tx)?;
+            backfill::begin(tx, &row, from.unwrap_or(row.birthday))
+        })
+    }
+
+    /// Adds an account to a wallet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::extend_wallet`].
+    pub fn add_account(&self, wallet: WalletId, new: &NewAccount) -> Result<(), WalletError> {
+        let additions = Additions { accounts: vec![new.clone()], ..Additions::default() };
+        self.extend_wallet(wallet, &additions, None).map(drop)
+    }
+
+    /// Watches one script as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::ScriptExists`] when the wallet watches it already.
+    pub fn import_script(&self, wallet: WalletId, script: &Script) -> Result<(), WalletError> {
+        let additions = Additions { scripts: vec![script.to_owned()], ..Additions::default() };
+        self.extend_wallet(wallet, &additions, None).map(drop)
+    }
+}
+
+/// Additions whose descriptors have been read.
+pub(crate) struct ParsedAdditions {
+    accounts: Vec<ParsedAccount>,
+    scripts: Vec<ScriptBuf>,
+}
+
+impl Additions {
+    /// Reads everything before anything is written.
+    pub(crate) fn parse(
+        &self,
+        network: bitcoin::Network,
+    ) -> Result<ParsedAdditions, WalletError> {
+        if self.scripts.iter().any(|script| script.is_empty() || script.len() > 10_000) {
+            return Err(WalletError::Argument("a script has 1 to 10,000 bytes".into()));
+        }
+        let accounts = self.accounts.iter().map(|account| parsed(account, network));
+        let accounts = accounts.collect::<Result<_, _>>()?;
+        Ok(ParsedAdditions { accounts, scripts: self.scripts.clone() })
+    }
+}
+
+impl ParsedAdditions {
+    /// Writes them under the wallet's lock. The caller saves the wallet's row.
+    pub(crate) fn write(
+        &self,
+        tx: &mut Tx<'_>,
+        wallet: &mut WalletRow,
+    ) -> Result<(), WalletError> {
+        for account in &self.accounts {
+            add_account(tx, wallet, account)?;
+        }
+        if self.scripts.is_empty() {
+            return Ok(());
+        }
+        let account = account_row(tx, wallet, "imported")?;
+        self.scripts.iter().try_for_each(|script| watch_script(tx, wallet, account, script))
+    }
+}
+
+fn watch_script(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    account: i64,
+    script: &ScriptBuf,
+) -> Result<(), WalletError> {
+    let chain = wallet.new_id();
+    let new = NewKeychain {
+        id: chain,
+        account,
+        purpose: Purpose::Imported,
+        descriptor: format!("raw({})", script.to_hex_string()),
+        weight: guessed_input_weight(script),
+    };
+    new.insert(tx, wallet)?;
+    watch_one(tx, wallet, chain, script)
+}
+
+/// An account whose descriptors have been read, each with what its chain is for.
+struct ParsedAccount {
+    name: String,
+    chains: Vec<(Purpose, Keychain)>,
+}
+
+fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, WalletError> {
+    check_name(&new.name)?;
+    let mut chains = Keychain::parse(&new.receive, network)?;
+    if let Some(change) = &new.change {
+        let more = Keychain::parse(change, network)?;
+        if chains.len() + more.len() != 2 {
+            let why = "name two paths in one descriptor, or one in each";
+            return Err(WalletError::Descriptor(why.into()));
+        }
+        chains.extend(more);
+    }
+    let purposes = [Purpose::Receive, Purpose::Change];
+    let chains = purposes.into_iter().zip(chains).collect();
+    Ok(ParsedAccount { name: new.name.clone(), chains })
+}
+
+fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i64, WalletError> {
+    if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
+        return Ok(row.int("id")?);
+    }
+    let id = wallet.new_id();
+    tx.execute(INSERT_ACCOUNT, &[Arg::Int(wallet.id), Arg::Int(id), Arg::Text(name)])?;
+    Ok(id)
+}
+
+fn add_account(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    new: &ParsedAccount,
+) -> Result<(), WalletError> {
+    let name = &new.name;
+    if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?.is_some() {
+        return Err(WalletError::Argument(format!("an account `{name}` is already there")));
+    }
+    let account = account_row(tx, wallet, name)?;
+    for (purpose, chain) in &new.chains {
+        let id = wallet.new_id();
+        let (descriptor, weight) = (chain.to_string(), chain.input_weight());
+        let row = NewKeychain { id, account, purpose: *purpose, descriptor, weight };
+        row.insert(tx, wallet)?;
+        extend(tx, wallet, id, None, 0)?;
+        // An account whose first script is another one's would be that one over again.
+        if tx.maybe(FIRST_SCRIPT, &[Arg::Int(wallet.id), Arg::Int(id)])?.is_none() {
+            return Err(WalletError::ScriptExists);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Old blocks for scripts that came late.
+//!
+//! A wallet that has been scanned gets a further account, or a single script. Payments to it may
+//! stand in blocks that the wallet has passed, and nobody would ever look there again: its balance
+//! would be wrong and nothing would say so. So the heights that are still to be read are written
+//! down in the step that adds the scripts. Whoever has the blocks feeds them to this one wallet,
+//! in order, while the tip goes on moving it like the others; what it knows already is met again
+//! and changes nothing.
+//!
+//! A chain that grows on the way, because an address near its end was used, has been watched by the
+//! tip only from then on. Then the backfill goes on to where the wallet stands at that moment.
+
+use std::sync::Arc;
+
+use unspent_sql::{Arg, Row, SqlError, Tx};
+
+use crate::{
+    block::PlacedBlock,
+    error::WalletError,
+    record::{Recorded, Recording, TxSource, store_block, stored_block},
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    route::{SeenTx, route},
+    stopped::or_stop,
+    watch::Watch,
+};
+
+/// Heights that are still to be read for one wallet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backfill {
+    /// The next block to read.
+    pub next: u64,
+    /// The last one.
+    pub end: u64,
+}
+
+impl Backfill {
+    /// Blocks to go.
+    pub fn blocks(&self) -> u64 {
+        (self.end + 1).saturating_sub(self.next)
+    }
+
+    pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
+        let found = row.opt_natural("next_height")?.zip(row.opt_natural("end_height")?);
+        Ok(found.map(|(next, end)| Self { next, end }))
+    }
+}
+
+const FIND: &str = "SELECT next_height, end_height FROM backfills WHERE wallet_id = $1";
+const PUT: &str = "INSERT INTO backfills (wallet_id, next_height, end_height) VALUES ($1, $2, $3)
+    ON CONFLICT (wallet_id) DO UPDATE
+    SET next_height = excluded.next_height, end_height = excluded.end_height";
+const DROP_ABOVE: &str = "DELETE FROM backfills WHERE wallet_id = $1 AND next_height > $2";
+const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $2
+    WHERE wallet_id = $1 AND end_height > $2";
+const DONE: &str = "DELETE FROM backfills WHERE wallet_id = $1";
+
+impl Room {
+    /// Feeds old blocks to a wallet whose history isn't whole; says what is left. Blocks that it
+    /// doesn't wait for change nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::BlockMismatch`] when the blocks are of another chain than the stored ones;
+    /// nothing is changed then.
+    pub fn backfill(
+        &self,
+        wallet: WalletId,
+        blocks: Vec<PlacedBlock>,
+        now: i64,
+    ) -> Result<(Option<Backfill>, Recorded), WalletError> {
+        let blocks: Arc<[PlacedBlock]> = blocks.into();
+        self.door.write(move |tx| {
+            lock_room(tx)?;
+            let Some(mut left) = find(tx, wallet)? else { return Ok((None, Recorded::default())) };
+            let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
+            let mut watch = Watch::new(transactions);
+            let mut done = Recorded::default();
+            for placed in blocks.iter() {
+                if placed.height != left.next {
+                    continue;
+                }
+                let height = Some(placed.height);
+                let mut into_one =
+                    |tx: &mut Tx<'_>| read_block(tx, wallet, placed, &mut watch, &mut done, now);
+                let Some(end) = or_stop(tx, wallet, height, now, &mut into_one)? else { break };
+                left = Backfill { next: placed.height + 1, end: end.unwrap_or(left.end) };
+            }
+            Ok((put(tx, wallet, left)?, done))
+        })
+    }
+}
+
+/// Notes that blocks from a height to the wallet's tip have to be read for what it now watches.
+pub(crate) fn begin(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    from: u64,
+) -> Result<Option<Backfill>, WalletError> {
+    let id = WalletId(wallet.id);
+    let Some(tip) = wallet.tip().filter(|tip| *tip >= from) else { return find(tx, id) };
+    let earlier = find(tx, id)?;
+    let next = earlier.map_or(from, |earlier| earlier.next.min(from));
+    put(tx, id, Backfill { next, end: tip })
+}
+
+/// The wallet stands at `tip` again: what lies above is brought by the tip itself, with all that the
+/// wallet watches by now.
+pub(crate) fn cut_above(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    tip: Option<u64>,
+) -> Result<(), WalletError> {
+    let tip = tip.map_or(Ok(-1), sql_int)?;
+    for sql in [DROP_ABOVE, CUT_ABOVE] {
+        tx.execute(sql, &[Arg::Int(wallet.0), Arg::Int(tip)])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn find(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<Backfill>, WalletError> {
+    let row = tx.maybe(FIND, &[Arg::Int(wallet.0)])?;
+    Ok(row.map(|row| Backfill::read(&row)).transpose()?.flatten())
+}
+
+fn put(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    left: Backfill,
+) -> Result<Option<Backfill>, WalletError> {
+    if left.next > left.end {
+        tx.execute(DONE, &[Arg::Int(wallet.0)])?;
+        return Ok(None);
+    }
+    let args = [Arg::Int(wallet.0), Arg::Int(sql_int(left.next)?), Arg::Int(sql_int(left.end)?)];
+    tx.execute(PUT, &args)?;
+    Ok(Some(left))
+}
+
+/// Reads one old block for one wallet; says how far the backfill has to go now, where that changed.
+fn read_block(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    placed: &PlacedBlock,
+    watch: &mut Watch,
+    done: &mut Recorded,
+    now: i64,
+) -> Result<Option<u64>, WalletError> {
+    let mut row = WalletRow::lock(tx, wallet)?;
+    let tip = row.tip();
+    watch.catch_up(tx, &[(wallet, row.next_id)].into())?;
+    let block = placed.reference();
+    let stored = stored_block(tx, block.height)?;
+    if stored.is_some_and(|stored| stored.hash != block.hash) {
+        return Err(WalletError::BlockMismatch { height: block.height });
+    }
+    if !watch.may_concern(placed) {
+        return Ok(None);
+    }
+    let named = (0_u64..).zip(placed.block.txdata.iter().zip(placed.txids.iter()));
+    let txs: Vec<SeenTx<'_>> = named
+        .map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)))
+        .collect();
+    let routes = route(tx, &txs, watch, &|one| one == wallet)?;
+    if routes.concerned.is_empty() {
+        return Ok(None);
+    }
+    if stored.is_none() {
+        store_block(tx, &block)?;
+    }
+    let mut recording = Recording::new(&txs, routes, std::mem::take(done), now);
+    recording.record_in(tx, &mut row)?;
+    row.save(tx)?;
+    let has_grown = recording.has_derived;
+    *done = recording.done;
+    Ok(tip.filter(|_| has_grown))
+}

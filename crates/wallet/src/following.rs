@@ -1,0 +1,174 @@
+//! What whoever follows a chain asks of all wallets at once.
+//!
+//! A daemon asks these after every block, and there may be ten thousand wallets of which a block
+//! concerns three. So each is one statement by an index, never one for each wallet.
+
+use bitcoin::Txid;
+use unspent_model::{BlockHash, wallet::Status};
+use unspent_sql::Arg;
+
+use crate::{
+    error::WalletError,
+    room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, sql_int},
+    rows::{status, txid},
+    stopped::{self, Stopped},
+    wallets::{WalletInfo, wallet_info},
+};
+
+/// A live transaction in no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Whose view of it this is.
+    pub wallet: WalletId,
+    /// By which everybody knows it.
+    pub txid: Txid,
+    /// Pending or published.
+    pub status: Status,
+    /// Whether every input is ours.
+    pub is_own: bool,
+    /// When the mempool was found without it.
+    pub evicted_at: Option<i64>,
+}
+
+macro_rules! wallet_columns {
+    () => {
+        "SELECT id, name, birthday_height, scanned_height, scanned_hash, gap_limit, created_at,
+            history_from, stopped_height, stopped_reason, stopped_at, archived_at,
+            b.next_height, b.end_height
+        FROM wallets w LEFT JOIN backfills b ON b.wallet_id = w.id "
+    };
+}
+
+const BEHIND: &str = concat!(
+    wallet_columns!(),
+    "WHERE scanned_height < $1 AND stopped_at IS NULL AND archived_at IS NULL
+    ORDER BY scanned_height LIMIT $2"
+);
+const UNBORN: &str = concat!(
+    wallet_columns!(),
+    "WHERE scanned_height IS NULL AND birthday_height <= $1
+        AND stopped_at IS NULL AND archived_at IS NULL
+    ORDER BY birthday_height LIMIT $2"
+);
+/// The few backfills there are come first.
+const FILLING: &str = "SELECT b.wallet_id FROM backfills b ORDER BY b.wallet_id";
+const AT_TIP: &str = "SELECT COUNT(*) AS wallets FROM wallets
+    WHERE scanned_height = $1 AND scanned_hash = $2";
+/// The words of the statuses stand in the text, so that both databases see that the index holds
+/// all that is asked for.
+const WAITING: &str = "SELECT t.wallet_id, t.tx_hash, t.status, t.is_own, t.evicted_at
+    FROM transactions t
+    WHERE t.block_height IS NULL AND t.status IN ('pending', 'published')
+        AND EXISTS (SELECT 1 FROM wallets w WHERE w.id = t.wallet_id
+            AND w.scanned_height = $1 AND w.scanned_hash = $2
+            AND w.stopped_at IS NULL AND w.archived_at IS NULL)
+    ORDER BY t.wallet_id, t.id";
+const JOURNAL_ENDS: &str = "SELECT id, next_line, stopped_at FROM wallets";
+
+impl Room {
+    /// Wallets that are behind a tip and wait for blocks, the furthest behind first.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn behind(&self, tip: u64, limit: u32) -> Result<Vec<WalletInfo>, WalletError> {
+        let args = [sql_int(tip)?, i64::from(limit)];
+        self.door.read(move |tx| {
+            let args = args.map(Arg::Int);
+            let mut rows = tx.query(BEHIND, &args)?;
+            rows.extend(tx.query(UNBORN, &args)?);
+            let mut found = rows.iter().map(wallet_info).collect::<Result<Vec<_>, _>>()?;
+            found.sort_by_key(WalletInfo::next_block);
+            Ok(found)
+        })
+    }
+
+    /// The lowest block that any wallet needs; nothing when nobody waits for blocks.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn first_needed(&self) -> Result<Option<u64>, WalletError> {
+        let behind = self.behind(i64::MAX.unsigned_abs(), 1)?;
+        Ok(behind.first().map(WalletInfo::next_block))
+    }
+
+    /// Wallets whose history isn't whole, because scripts came late.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn backfilling(&self) -> Result<Vec<WalletInfo>, WalletError> {
+        let ids: Vec<i64> = self.door.read(|tx| -> Result<_, WalletError> {
+            let rows = tx.query(FILLING, &[])?;
+            Ok(rows.iter().map(|row| row.int("wallet_id")).collect::<Result<_, _>>()?)
+        })?;
+        ids.into_iter().map(|id| self.wallet_info(WalletId(id))).collect()
+    }
+
+    /// How many wallets stand at a block.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn wallets_at(&self, tip: (u64, BlockHash)) -> Result<u64, WalletError> {
+        let height = sql_int(tip.0)?;
+        self.door.read(move |tx| {
+            let args = [Arg::Int(height), Arg::Blob(&tip.1.0)];
+            Ok(tx.one(AT_TIP, &args)?.natural("wallets")?)
+        })
+    }
+
+    /// Every live transaction in no block, of the wallets that stand at a block. One that is
+    /// behind doesn't know yet what is confirmed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn waiting(&self, tip: (u64, BlockHash)) -> Result<Vec<Waiting>, WalletError> {
+        let height = sql_int(tip.0)?;
+        self.door.read(move |tx| {
+            let rows = tx.query(WAITING, &[Arg::Int(height), Arg::Blob(&tip.1.0)])?;
+            let waiting = rows.iter().map(|row| {
+                Ok(Waiting {
+                    wallet: WalletId(row.int("wallet_id")?),
+                    txid: bitcoin_txid(txid(row, "tx_hash")?),
+                    status: status(row)?,
+                    is_own: row.flag("is_own")?,
+                    evicted_at: row.opt_int("evicted_at")?,
+                })
+            });
+            waiting.collect()
+        })
+    }
+
+    /// For each wallet the last line of its journal, and since when it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn journal_ends(&self) -> Result<Vec<(WalletId, i64, Option<i64>)>, WalletError> {
+        self.door.read(|tx| {
+            let rows = tx.query(JOURNAL_ENDS, &[])?;
+            let ends = rows.iter().map(|row| {
+                let last = row.int("next_line")? - 1;
+                Ok((WalletId(row.int("id")?), last, row.opt_int("stopped_at")?))
+            });
+            ends.collect()
+        })
+    }
+
+    /// Stops one wallet: what it needs can't be had. The others go on.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::NoWallet`].
+    pub fn stop_wallet(&self, wallet: WalletId, stopped: &Stopped) -> Result<(), WalletError> {
+        let stopped = stopped.clone();
+        self.door.write(move |tx| {
+            lock_room(tx)?;
+            WalletRow::lock(tx, wallet)?;
+            stopped::write(tx, wallet, Some(&stopped))
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Accounts and scripts that come late, and their past.
+
+use bitcoin::ScriptBuf;
+use unspent_wallet::{
+    NewAccount, NewWallet, WalletError, WalletId, additions::Additions, backfill::Backfill,
+    block::PlacedBlock, wallets::Purpose,
+};
+
+use crate::ledger::*;
+
+fn script(l: &Ledger, script: &ScriptBuf, from: Option<u64>) -> Option<Backfill> {
+    let additions = Additions { scripts: vec![script.clone()], ..Additions::default() };
+    l.room.extend_wallet(l.wallet, &additions, from).unwrap()
+}
+
+fn left(l: &Ledger) -> Option<Backfill> {
+    l.room.wallet_info(l.wallet).unwrap().backfill
+}
+
+/// Feeds old blocks in pieces until nothing is left.
+fn backfill(l: &Ledger, piece: usize) {
+    let all: Vec<PlacedBlock> = l.chain.borrow().clone();
+    for part in all.chunks(piece) {
+        l.room.backfill(l.wallet, part.to_vec(), l.tick()).unwrap();
+    }
+    l.check();
+}
+
+fn confirmed(l: &Ledger, wallet: WalletId) -> u64 {
+    l.room.balance(wallet, 1, l.now.get()).unwrap().confirmed.sats
+}
+
+#[test]
+fn a_wallet_with_a_thousand_scripts_is_made_in_one_step() {
+    on_both(|l| {
+        let scripts: Vec<ScriptBuf> = (0..1_000_u32)
+            .map(|n| ScriptBuf::from_bytes([&[0, 20][..], &[7; 16], &n.to_le_bytes()].concat()))
+            .collect();
+        let new = NewWallet {
+            name: "many".into(),
+            accounts: Vec::new(),
+            birthday: FIRST,
+            gap_limit: 20,
+        };
+        let made = l.room.create_wallet_with(&new, &scripts, l.tick()).unwrap();
+        let pay: Vec<(&ScriptBuf, u64)> = scripts.iter().map(|script| (script, 25)).collect();
+        l.mine(&[&tx(&[foreign(1)], &pay)]);
+        assert_eq!(confirmed(&l, made), 25_000);
+        // One that can't be watched, and nothing of the wallet stays.
+        let twice = [scripts[0].clone(), scripts[0].clone()];
+        let other = NewWallet { name: "twice".into(), ..new };
+        let refused = l.room.create_wallet_with(&other, &twice, l.tick()).unwrap_err();
+        assert!(matches!(refused, WalletError::ScriptExists), "{refused}");
+        assert!(l.room.wallet("twice").is_err());
+    });
+}
+
+#[test]
+fn a_script_that_comes_late_is_looked_for_in_the_past() {
+    on_both(|l| {
+        let late = theirs(40);
+        l.mine_empty(2);
+        let pay = tx(&[foreign(1)], &[(&late, 500)]);
+        let at = l.mine(&[&pay]);
+        let spend = tx(&[out(&pay, 0)], &[(&l.ours(0), 200), (&late, 250)]);
+        l.mine(&[&spend]);
+        l.mine_empty(3);
+        assert_eq!(l.balance().confirmed.sats, 200);
+        let todo = script(&l, &late, Some(FIRST)).unwrap();
+        assert_eq!(todo, Backfill { next: FIRST, end: l.height() });
+        assert_eq!(left(&l), Some(todo), "the wallet says that its history is not whole");
+        // The tip goes on meanwhile.
+        l.mine(&[&tx(&[foreign(2)], &[(&late, 7)])]);
+        backfill(&l, 2);
+        assert_eq!(left(&l), None);
+        assert_eq!(l.balance().confirmed.sats, 457);
+        assert_eq!(l.status(&pay).1, Some(at));
+        assert_eq!(l.spender(&pay, 0), Some(spend.compute_txid()));
+        assert_eq!(l.room.balance_as_of(l.wallet, at).unwrap().sats, 500);
+        // Once more changes nothing.
+        let before = l.room.journal(l.wallet, None, 0, 1_000).unwrap();
+        backfill(&l, 5);
+        assert_eq!(l.room.journal(l.wallet, None, 0, 1_000).unwrap(), before);
+    });
+}
+
+#[test]
+fn an_account_that_comes_late_is_scanned_beyond_its_first_addresses() {
+    on_both(|l| {
+        let other = l.other_wallet("other", 2);
+        let addresses: Vec<ScriptBuf> = (0..35)
+            .map(|_| l.room.next_address(other, None, Purpose::Receive).unwrap().script)
+            .collect();
+        l.mine(&[&tx(&[foreign(1)], &[(&addresses[15], 1)])]);
+        l.mine(&[&tx(&[foreign(2)], &[(&addresses[30], 10)])]);
+        let account = NewAccount { name: "late".into(), receive: descriptor(2), change: None };
+        let additions = Additions { accounts: vec![account], ..Additions::default() };
+        let from = l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
+        assert_eq!(from.unwrap().next, FIRST);
+        // Paid after the account came, to an address that only the backfill will reveal.
+        l.mine(&[&tx(&[foreign(3)], &[(&addresses[34], 100)])]);
+        l.mine_empty(1);
+        assert_eq!(confirmed(&l, l.wallet), 0);
+        backfill(&l, 100);
+        assert_eq!(confirmed(&l, l.wallet), 111);
+        assert_eq!(left(&l), None);
+    });
+}
+
+#[test]
+fn a_backfill_survives_a_reorganisation_and_refuses_another_chain() {
+    on_both(|l| {
+        let late = theirs(40);
+        l.mine_empty(2);
+        let pay = tx(&[foreign(1)], &[(&late, 500)]);
+        l.mine(&[&pay]);
+        l.mine_empty(2);
+        script(&l, &late, Some(FIRST));
+        let old = l.undo(3);
+        let refused = l.room.backfill(l.wallet, vec![], l.tick());
+        assert!(refused.is_ok());
+        l.mine_empty(1);
+        let blocks = l.chain.borrow()[..2].to_vec();
+        l.room.backfill(l.wallet, blocks, l.tick()).unwrap();
+        let wrong = l.room.backfill(l.wallet, vec![old[0].clone()], l.tick()).unwrap_err();
+        assert!(matches!(wrong, WalletError::BlockMismatch { .. }), "{wrong}");
+        l.mine(&[&pay]);
+        backfill(&l, 3);
+        assert_eq!((l.balance().confirmed.sats, left(&l)), (500, None));
+    });
+}
+
+#[test]
+fn a_wider_gap_looks_into_the_past_too() {
+    on_both(|l| {
+        l.mine(&[&tx(&[foreign(1)], &[(&l.ours(30), 9)])]);
+        assert_eq!(l.balance().confirmed.sats, 0);
+        let todo = l.room.set_gap_limit(l.wallet, 40).unwrap();
+        assert_eq!(todo, None, "its birthday lies above all blocks");
+        assert_eq!(l.room.wallet_info(l.wallet).unwrap().gap_limit, 40);
+        let addresses = l.room.addresses(l.wallet, 0, 1_000).unwrap();
+        assert_eq!(addresses.iter().filter(|a| a.purpose == "receive").count(), 40);
+        assert!(l.room.set_gap_limit(l.wallet, 0).is_err());
+    });
+}
+
+#[test]
+fn an_archived_wallet_stands_still_until_it_is_taken_out() {
+    on_both(|l| {
+        l.fund(1, 10);
+        l.room.archive_wallet(l.wallet, Some(5)).unwrap();
+        l.mine(&[&tx(&[foreign(2)], &[(&l.ours(1), 3)])]);
+        assert_eq!(l.balance().confirmed.sats, 10);
+        assert_eq!(l.room.wallet_info(l.wallet).unwrap().archived_at, Some(5));
+        l.room.archive_wallet(l.wallet, None).unwrap();
+        let all: Vec<PlacedBlock> = l.chain.borrow().clone();
+        l.room.apply_blocks(all, l.tick()).unwrap();
+        assert_eq!(l.balance().confirmed.sats, 13);
+    });
+}
+
+#[test]
+fn a_wallet_gets_another_name_and_loses_a_script_that_nobody_needs() {
+    on_both(|l| {
+        let other = l.other_wallet("other", 2);
+        let taken = l.room.rename_wallet(l.wallet, "other").unwrap_err();
+        assert!(matches!(taken, WalletError::WalletExists(_)));
+        l.room.rename_wallet(l.wallet, "mine").unwrap();
+        l.room.rename_wallet(l.wallet, "mine").unwrap();
+        assert_eq!(l.room.wallet("mine").unwrap(), l.wallet);
+        assert!(l.room.wallet("ours").is_err());
+        l.room.import_script(other, &theirs(9)).unwrap();
+        l.room.remove_script(other, &theirs(9)).unwrap();
+        l.room.remove_script(other, &theirs(9)).unwrap_err();
+        l.room.remove_script(l.wallet, &l.ours(0)).unwrap_err();
+        l.room.import_script(other, &theirs(9)).unwrap();
+        l.mine(&[&tx(&[foreign(2)], &[(&theirs(9), 3)])]);
+        assert!(l.room.remove_script(other, &theirs(9)).is_err(), "it was paid");
+    });
+}
