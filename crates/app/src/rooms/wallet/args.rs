@@ -13,6 +13,7 @@ use super::{
     follow::{self, ScanArgs},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
+    manage::{self, ChangeWallet, Unwatch},
     payments::{self, BumpArgs, Finalize, PayArgs, SelectCoins},
     queries::{BalanceQuery, CoinRequest, CoinsQuery, JournalQuery, TxsQuery},
     tables,
@@ -75,6 +76,12 @@ enum WalletCommand {
     List,
     /// One wallet: its chains, its tip, its balance
     Show(NameArgs),
+    /// Rename a wallet, archive it, or let it look further ahead
+    Change(On<ChangeWallet>),
+    /// Let a stopped wallet go on from where it stands
+    Resume(NameArgs),
+    /// Stop watching a script that was never paid
+    Unwatch(On<Unwatch>),
     /// Hand out the next address
     Address(On<NextAddress>),
     /// All watched addresses
@@ -141,6 +148,9 @@ impl WalletCommand {
             Self::Select(on) => !on.request.dry_run,
             Self::Labels(on) => on.request.import.is_some(),
             Self::Create(_)
+            | Self::Change(_)
+            | Self::Resume(_)
+            | Self::Unwatch(_)
             | Self::Address(_)
             | Self::Lease(_)
             | Self::Release(_)
@@ -190,6 +200,9 @@ fn dispatch(
         C::Create(args) => wallets::print_create(context, args, output),
         C::List => wallets::print_list(context, output),
         C::Show(args) => wallets::print_show(&context.wallet(&args.wallet)?, output),
+        C::Change(args) => on!(manage::print_change, args),
+        C::Resume(args) => manage::print_resume(&context.wallet(&args.wallet)?, output),
+        C::Unwatch(args) => on!(manage::print_unwatch, args),
         C::Address(args) => on!(addresses::print_next, args),
         C::Addresses(args) => on!(addresses::print_list, args),
         C::Balance(args) => on!(tables::balance, args),

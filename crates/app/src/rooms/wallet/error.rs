@@ -73,6 +73,7 @@ impl From<WalletError> for ApiError {
             error,
             E::Refused(_)
                 | E::WalletExists(_)
+                | E::WalletStopped { .. }
                 | E::ScriptExists
                 | E::NotYourLease(_)
                 | E::LabelDiffers(_)

@@ -7,6 +7,7 @@
 //! | module | requests |
 //! |---|---|
 //! | `wallets` | list, create, show; accounts, scripts |
+//! | `manage` | rename, archive, gap limit, resume, unwatch |
 //! | `addresses` | watched addresses, the next one |
 //! | `queries`, `tables` | balance, coins, transactions, journal; as tables |
 //! | `leases` | lease, release, leases |
@@ -38,6 +39,7 @@ mod input;
 mod json;
 mod labels;
 mod leases;
+mod manage;
 mod payments;
 mod policy;
 mod queries;
@@ -132,7 +134,9 @@ impl AppRoom for WalletEntry {
     fn routes(&self) -> OpenApiRouter<App> {
         OpenApiRouter::new()
             .routes(routes!(wallets::list, wallets::create))
-            .routes(routes!(wallets::show))
+            .routes(routes!(wallets::show, manage::change))
+            .routes(routes!(manage::resume))
+            .routes(routes!(manage::unwatch))
             .routes(routes!(wallets::add_account))
             .routes(routes!(wallets::add_script))
             .routes(routes!(addresses::list, addresses::next))

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use unspent_model::Network;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
-    NewAccount, NewWallet, Room, WalletError, WalletId, descriptor::parse_address,
-    wallets::DEFAULT_GAP_LIMIT,
+    NewAccount, NewWallet, Room, WalletError, WalletId, additions::Additions,
+    descriptor::parse_address, wallets::DEFAULT_GAP_LIMIT,
 };
 use utoipa::ToSchema;
 
@@ -86,6 +86,11 @@ impl CreateWallet {
         Ok(())
     }
 
+    /// Where the past of an addition begins: at a birthday that was named, or at the wallet's.
+    fn past(&self) -> Option<u64> {
+        Some(self.birthday).filter(|birthday| *birthday > 0)
+    }
+
     fn new_account(&self) -> Option<NewAccount> {
         self.descriptor.as_ref().map(|receive| NewAccount {
             name: self.account.clone(),
@@ -103,25 +108,20 @@ impl CreateWallet {
         let scripts = self.watch.iter().map(|text| script(text, network));
         let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
         let known = if extend { known(room, &self.name)? } else { None };
-        let wallet = match (known, self.new_account()) {
-            (Some(wallet), Some(account)) => {
-                room.add_account(wallet, &account)?;
-                wallet
-            }
-            (Some(wallet), None) => wallet,
-            (None, account) => {
-                let new = NewWallet {
-                    name: self.name.clone(),
-                    accounts: account.into_iter().collect(),
-                    birthday: self.birthday,
-                    gap_limit: self.gap_limit,
-                };
-                room.create_wallet(&new, *now)?
-            }
+        let accounts: Vec<NewAccount> = self.new_account().into_iter().collect();
+        let wallet = if let Some(wallet) = known {
+            let additions = Additions { accounts, scripts };
+            room.extend_wallet(wallet, &additions, self.past())?;
+            wallet
+        } else {
+            let new = NewWallet {
+                name: self.name.clone(),
+                accounts,
+                birthday: self.birthday,
+                gap_limit: self.gap_limit,
+            };
+            room.create_wallet_with(&new, &scripts, *now)?
         };
-        for script in &scripts {
-            room.import_script(wallet, script)?;
-        }
         Ok(context.with(wallet, &self.name))
     }
 }
@@ -135,14 +135,14 @@ fn known(room: &Room, name: &str) -> Result<Option<WalletId>, WalletError> {
 }
 
 /// A script in hex, or that of an address.
-fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
+pub(super) fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
     match ScriptBuf::from_hex(text) {
         Ok(script) if !text.is_empty() => Ok(script),
         _ => parse_address(text, network),
     }
 }
 
-fn detail(context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
+pub(super) fn detail(context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
     let WalletContext { room, wallet, now, .. } = context;
     let (info, chains) = (room.wallet_info(*wallet)?, room.keychains(*wallet)?);
     let balance = room.balance(*wallet, 1, *now)?;
@@ -203,6 +203,9 @@ pub(super) struct CreateAccount {
     name: String,
     descriptor: String,
     change: Option<String>,
+    /// The first block that could concern it; the wallet's birthday when not given
+    #[schema(minimum = 0, maximum = 9007199254740991u64)]
+    birthday: Option<u64>,
 }
 
 /// Add an account to a wallet
@@ -217,11 +220,15 @@ pub(super) async fn add_account(
     ApiJson(request): ApiJson<CreateAccount>,
 ) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
     let made = app.wallet(wallet, move |context| {
-        let CreateAccount { name, descriptor: receive, change } = request;
-        context.room.add_account(context.wallet, &NewAccount { name, receive, change })?;
+        let CreateAccount { name, descriptor: receive, change, birthday } = request;
+        let accounts = vec![NewAccount { name, receive, change }];
+        let additions = Additions { accounts, ..Additions::default() };
+        context.room.extend_wallet(context.wallet, &additions, birthday)?;
         detail(context)
     });
-    Ok((StatusCode::CREATED, Json(made.await?)))
+    let made = made.await?;
+    app.engine.wake();
+    Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// A script to watch.
@@ -230,6 +237,9 @@ pub(super) async fn add_account(
 pub(super) struct WatchScript {
     /// An address, or a script in hex
     script: String,
+    /// The first block that could concern it; the wallet's birthday when not given
+    #[schema(minimum = 0, maximum = 9007199254740991u64)]
+    birthday: Option<u64>,
 }
 
 /// Watch a single address or script
@@ -244,11 +254,14 @@ pub(super) async fn add_script(
     ApiJson(request): ApiJson<WatchScript>,
 ) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
     let made = app.wallet(wallet, move |context| {
-        let script = script(&request.script, context.room.bitcoin_network())?;
-        context.room.import_script(context.wallet, &script)?;
+        let scripts = vec![script(&request.script, context.room.bitcoin_network())?];
+        let additions = Additions { scripts, ..Additions::default() };
+        context.room.extend_wallet(context.wallet, &additions, request.birthday)?;
         detail(context)
     });
-    Ok((StatusCode::CREATED, Json(made.await?)))
+    let made = made.await?;
+    app.engine.wake();
+    Ok((StatusCode::CREATED, Json(made)))
 }
 
 // ---- command line
@@ -305,8 +318,11 @@ pub(super) fn print_list(
         let rows = found
             .wallets
             .iter()
-            .map(|wallet| [wallet.name.clone(), wallet.scanned_to(), wallet.birthday.to_string()]);
-        table(["wallet", "scanned to", "birthday"], rows).to_string()
+            .map(|wallet| {
+                let (name, birthday) = (wallet.name.clone(), wallet.birthday.to_string());
+                [name, wallet.scanned_to(), birthday, wallet.state()]
+            });
+        table(["wallet", "scanned to", "birthday", "history"], rows).to_string()
     })?;
     Ok(Outcome::Done)
 }
@@ -331,6 +347,7 @@ pub(super) fn print_show(
             ("network", (*network).to_owned()),
             ("scanned to", wallet.scanned_to()),
             ("birthday", wallet.birthday.to_string()),
+            ("history", wallet.state()),
             ("value", format!("{} sat", balance.value)),
         ]);
         format!("{facts}\n{}", table(["account", "chain", "watched", "descriptor"], rows))

@@ -9,6 +9,7 @@ use unspent_wallet::{
     coins::CoinInfo,
     descriptor::show_script,
     lease::LeaseInfo,
+    stopped::Stopped,
     wallets::{AddressInfo, KeychainInfo, WalletInfo},
 };
 use utoipa::ToSchema;
@@ -23,6 +24,31 @@ pub(crate) struct WalletJson {
     pub(crate) gap_limit: u32,
     pub(crate) scanned_height: Option<u64>,
     pub(crate) scanned_block_hash: Option<String>,
+    /// Why it stands still, where its own data can't take a block
+    pub(crate) stopped: Option<StoppedJson>,
+    /// When it was put away; no block moves it since
+    pub(crate) archived_at: Option<Time>,
+    /// Old blocks still to be read for scripts that came late: until then history and balance
+    /// aren't whole
+    pub(crate) backfill: Option<BackfillJson>,
+    /// The lowest height as of which its balance is known, where a prune took what was below
+    pub(crate) history_from: Option<u64>,
+}
+
+/// Why a wallet stands still.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StoppedJson {
+    pub(crate) height: Option<u64>,
+    pub(crate) reason: String,
+    pub(crate) remedy: &'static str,
+    pub(crate) at: Time,
+}
+
+/// Old blocks that are still to be read for one wallet.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BackfillJson {
+    pub(crate) next_height: u64,
+    pub(crate) end_height: u64,
 }
 
 impl WalletJson {
@@ -33,6 +59,17 @@ impl WalletJson {
             gap_limit: info.gap_limit,
             scanned_height: info.scanned.map(|(height, _)| height),
             scanned_block_hash: info.scanned.map(|(_, hash)| network.show_hash(&hash.0)),
+            stopped: info.stopped.as_ref().map(|stopped| StoppedJson {
+                height: stopped.height,
+                reason: stopped.reason.clone(),
+                remedy: Stopped::REMEDY,
+                at: Time(stopped.at),
+            }),
+            archived_at: info.archived_at.map(Time),
+            backfill: info
+                .backfill
+                .map(|left| BackfillJson { next_height: left.next, end_height: left.end }),
+            history_from: info.history_from,
         }
     }
 }
@@ -41,6 +78,24 @@ impl WalletJson {
     /// For people.
     pub(crate) fn scanned_to(&self) -> String {
         self.scanned_height.map_or("never".to_owned(), |height| height.to_string())
+    }
+
+    /// For people: whether it follows the chain, and what is missing.
+    pub(crate) fn state(&self) -> String {
+        if let Some(stopped) = &self.stopped {
+            return format!("stopped: {}", stopped.reason);
+        }
+        if self.archived_at.is_some() {
+            return "archived".into();
+        }
+        match &self.backfill {
+            Some(left) => format!(
+                "not whole: blocks {} to {} are still to be read; a daemon does it, or `unspent \
+                 wallet scan FILES`",
+                left.next_height, left.end_height
+            ),
+            None => "whole".into(),
+        }
     }
 }
 
