@@ -1,5 +1,7 @@
 //! One connection and the transaction that runs on it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::{
     error::SqlError,
     postgres_side::PostgresSide,
@@ -83,12 +85,23 @@ impl Connection {
 /// An open transaction. What it did stands only if the closure that got it returns `Ok`.
 pub struct Tx<'c> {
     connection: &'c mut Connection,
+    sent: &'c AtomicU64,
     after_unclear_commit: bool,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(connection: &'c mut Connection, after_unclear_commit: bool) -> Self {
-        Self { connection, after_unclear_commit }
+    pub(crate) fn new(
+        connection: &'c mut Connection,
+        sent: &'c AtomicU64,
+        after_unclear_commit: bool,
+    ) -> Self {
+        Self { connection, sent, after_unclear_commit }
+    }
+
+    /// Every statement passes here, so that [`crate::Door::statements`] misses none.
+    fn sending(&mut self) -> &mut Connection {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.connection
     }
 
     /// Whether an earlier run of this closure may already have been committed. A closure whose
@@ -108,7 +121,7 @@ impl<'c> Tx<'c> {
     ///
     /// Whatever the database says; the closure should pass it on.
     pub fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.execute(sql, args),
             Connection::Postgres(side) => side.execute(sql, args),
         }
@@ -120,7 +133,7 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn query(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, SqlError> {
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => {
                 let mut rows = Vec::new();
                 side.query_into(sql, args, &mut rows)?;
@@ -163,7 +176,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(Vec::new());
         }
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.query_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.query_set(set.postgres, scalars, columns),
         }
@@ -183,7 +196,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(0);
         }
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.execute_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.execute_set(set.postgres, scalars, columns),
         }
@@ -195,6 +208,6 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
-        self.connection.run_script(text)
+        self.sending().run_script(text)
     }
 }

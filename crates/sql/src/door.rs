@@ -6,6 +6,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -55,6 +59,7 @@ pub struct Door {
     threads: Vec<JoinHandle<()>>,
     options: Options,
     backend: Backend,
+    statements: Arc<AtomicU64>,
 }
 
 impl Door {
@@ -71,6 +76,7 @@ impl Door {
             threads: Vec::new(),
             options,
             backend: url.backend(),
+            statements: Arc::default(),
         };
         door.start(url, schema, jobs, true)?;
         let (read, jobs) = bounded(options.queue);
@@ -86,6 +92,15 @@ impl Door {
         self.backend
     }
 
+    /// How many statements closures have sent since the door was opened, failed and repeated ones
+    /// too. A set is one statement, as it is one round trip on PostgreSQL, and an empty set none.
+    /// Not counted: opening, migrating, BEGIN, COMMIT and ROLLBACK, and the preparing of a
+    /// statement when a connection first meets it. The same closure counts the same on both
+    /// databases.
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
     fn start(
         &mut self,
         url: &Url,
@@ -95,10 +110,10 @@ impl Door {
     ) -> Result<(), OpenError> {
         let (tell, opened) = bounded(1);
         let (url, schema, options) = (url.clone(), *schema, self.options);
-        let failed = url.clone();
+        let (failed, statements) = (url.clone(), Arc::clone(&self.statements));
         let thread =
             std::thread::Builder::new().name("unspent-sql".into()).spawn(
-                move || match Worker::open(url, schema, options, migrates) {
+                move || match Worker::open(url, schema, options, statements, migrates) {
                     Ok(mut worker) => {
                         let _ = tell.send(Ok(()));
                         jobs.iter().for_each(|job| job(&mut worker));
@@ -185,11 +200,18 @@ struct Worker {
     schema: Schema,
     options: Options,
     connection: Option<Connection>,
+    statements: Arc<AtomicU64>,
 }
 
 impl Worker {
-    fn open(url: Url, schema: Schema, options: Options, migrates: bool) -> Result<Self, OpenError> {
-        let mut worker = Self { url, schema, options, connection: None };
+    fn open(
+        url: Url,
+        schema: Schema,
+        options: Options,
+        statements: Arc<AtomicU64>,
+        migrates: bool,
+    ) -> Result<Self, OpenError> {
+        let mut worker = Self { url, schema, options, connection: None, statements };
         let made = Connection::open(&worker.url, schema.postgres_enter, options.busy);
         let mut connection =
             made.map_err(|source| OpenError::Connect { url: worker.url.clone(), source })?;
@@ -244,13 +266,14 @@ impl Worker {
         writes: bool,
         unclear: bool,
     ) -> Result<T, E> {
+        let sent = Arc::clone(&self.statements);
         let connection = self.connected()?;
         if writes {
             connection.begin_write()?
         } else {
             connection.begin_read()?
         }
-        let result = work(&mut Tx::new(connection, unclear));
+        let result = work(&mut Tx::new(connection, &sent, unclear));
         match (result, writes) {
             (Ok(value), true) => match connection.commit() {
                 Ok(()) => Ok(value),

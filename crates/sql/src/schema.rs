@@ -4,6 +4,8 @@
 //! the checksum of its text: a database touched by a later or another program is refused, with
 //! nothing changed.
 
+use std::sync::atomic::AtomicU64;
+
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -106,7 +108,9 @@ fn unreadable(source: SqlError) -> Refusal {
 /// Applies the next migration, if one is due.
 fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>, Refusal> {
     let backend = connection.backend();
-    let mut tx = Tx::new(connection, false);
+    // Nobody asks what opening costs.
+    let sent = AtomicU64::new(0);
+    let mut tx = Tx::new(connection, &sent, false);
     if backend == Backend::Postgres {
         tx.execute(LOCK_LEDGER, &[]).map_err(unreadable)?;
     }

@@ -158,6 +158,35 @@ fn sets_are_written_and_read_whole() {
 }
 
 #[test]
+fn statements_are_counted_alike_on_both_databases() {
+    const MANY: Set = Set {
+        sqlite: "INSERT INTO cups (id) VALUES ($1)",
+        postgres: "INSERT INTO cups (id) SELECT * FROM UNNEST($1::bigint[])",
+    };
+    on_both(|url| {
+        let door = open(url);
+        assert_eq!(door.statements(), 0, "opening and migrating are nobody's statements");
+        door.write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+        assert_eq!(door.statements(), 1, "BEGIN and COMMIT are not counted");
+        let columns = [Column::ints(10..60)];
+        door.write(move |tx| tx.execute_set(MANY, &[], &columns)).unwrap();
+        assert_eq!(door.statements(), 2, "a set is one");
+        door.write(|tx| tx.execute_set(MANY, &[], &[Column::ints([])])).unwrap();
+        assert_eq!(door.statements(), 2, "an empty set is none");
+        assert_eq!(count(&door), 51);
+        assert_eq!(door.statements(), 3, "readers count too");
+        door.write(|tx| tx.script("DELETE FROM cups; DELETE FROM counter")).unwrap();
+        assert_eq!(door.statements(), 4, "a script is one");
+        let twice: Result<u64, SqlError> = door.write(|tx| {
+            tx.execute(INSERT, &cup(1))?;
+            tx.execute(INSERT, &cup(1))
+        });
+        assert!(twice.is_err());
+        assert_eq!(door.statements(), 6, "what failed was sent as well");
+    });
+}
+
+#[test]
 fn a_closure_that_fails_leaves_nothing() {
     on_both(|url| {
         let door = open(url);
