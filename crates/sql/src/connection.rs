@@ -1,8 +1,12 @@
 //! One connection and the transaction that runs on it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use crate::{
+    door::Options,
     error::SqlError,
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
@@ -23,19 +27,17 @@ pub struct Set {
 }
 
 pub(crate) enum Connection {
-    Sqlite(SqliteSide),
+    Sqlite(Box<SqliteSide>),
     Postgres(Box<PostgresSide>),
 }
 
 impl Connection {
-    pub(crate) fn open(
-        url: &Url,
-        enter: &'static str,
-        busy: std::time::Duration,
-    ) -> Result<Self, SqlError> {
+    pub(crate) fn open(url: &Url, enter: &'static str, options: Options) -> Result<Self, SqlError> {
         Ok(match url {
-            Url::Sqlite(path) => Self::Sqlite(SqliteSide::open(path, busy)?),
-            Url::Postgres(text) => Self::Postgres(Box::new(PostgresSide::open(text, enter, busy)?)),
+            Url::Sqlite(path) => Self::Sqlite(Box::new(SqliteSide::open(path, options)?)),
+            Url::Postgres(text) => {
+                Self::Postgres(Box::new(PostgresSide::open(text, enter, options.busy)?))
+            }
         })
     }
 
@@ -53,9 +55,10 @@ impl Connection {
         }
     }
 
-    pub(crate) fn begin_write(&mut self) -> Result<(), SqlError> {
+    /// Begins to write. Only SQLite has a queue in which to wait, at most until then.
+    pub(crate) fn begin_write(&mut self, until: Instant) -> Result<(), SqlError> {
         match self {
-            Self::Sqlite(side) => side.script("BEGIN IMMEDIATE"),
+            Self::Sqlite(side) => side.begin_write(until),
             Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL READ COMMITTED"),
         }
     }

@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -36,6 +36,9 @@ pub struct Options {
     pub busy: Duration,
     /// How often a closure is run before its last error is handed out.
     pub attempts: u32,
+    /// How long a closure waits for its turn at a SQLite file that others write too. A machine
+    /// under load takes minutes over what else takes seconds.
+    pub turn: Duration,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             deadline: Duration::from_secs(30),
             busy: Duration::from_secs(5),
             attempts: 12,
+            turn: Duration::from_secs(120),
         }
     }
 }
@@ -212,11 +216,11 @@ impl Worker {
         migrates: bool,
     ) -> Result<Self, OpenError> {
         let mut worker = Self { url, schema, options, connection: None, statements };
-        let made = Connection::open(&worker.url, schema.postgres_enter, options.busy);
+        let made = Connection::open(&worker.url, schema.postgres_enter, options);
         let mut connection =
             made.map_err(|source| OpenError::Connect { url: worker.url.clone(), source })?;
         if migrates {
-            schema::migrate(&mut connection, &worker.url, &schema)?;
+            schema::migrate(&mut connection, &worker.url, &schema, options.turn)?;
         }
         worker.connection = Some(connection);
         Ok(worker)
@@ -228,7 +232,7 @@ impl Worker {
 
     fn connected(&mut self) -> Result<&mut Connection, SqlError> {
         if self.connection.is_none() {
-            let made = Connection::open(&self.url, self.schema.postgres_enter, self.options.busy)?;
+            let made = Connection::open(&self.url, self.schema.postgres_enter, self.options)?;
             self.connection = Some(made);
         }
         self.connection.as_mut().ok_or(SqlError::Closed)
@@ -239,11 +243,12 @@ impl Worker {
         work: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
         writes: bool,
     ) -> Result<T, E> {
+        let until = Instant::now() + self.options.turn;
         let mut unclear = false;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let error = match self.attempt(work, writes, unclear) {
+            let error = match self.attempt(work, writes.then_some(until), unclear) {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -263,19 +268,18 @@ impl Worker {
     fn attempt<T, E: Failure>(
         &mut self,
         work: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-        writes: bool,
+        writes: Option<Instant>,
         unclear: bool,
     ) -> Result<T, E> {
         let sent = Arc::clone(&self.statements);
         let connection = self.connected()?;
-        if writes {
-            connection.begin_write()?
-        } else {
-            connection.begin_read()?
+        match writes {
+            Some(until) => connection.begin_write(until)?,
+            None => connection.begin_read()?,
         }
         let result = work(&mut Tx::new(connection, &sent, unclear));
         match (result, writes) {
-            (Ok(value), true) => match connection.commit() {
+            (Ok(value), Some(_)) => match connection.commit() {
                 Ok(()) => Ok(value),
                 Err(error) => {
                     let _ = connection.rollback();

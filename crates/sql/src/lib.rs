@@ -54,6 +54,7 @@ pub mod error;
 mod postgres_side;
 pub mod schema;
 mod sqlite_side;
+mod turn;
 pub mod url;
 pub mod value;
 
