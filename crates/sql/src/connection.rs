@@ -59,14 +59,14 @@ impl Connection {
     pub(crate) fn begin_write(&mut self, until: Instant) -> Result<(), SqlError> {
         match self {
             Self::Sqlite(side) => side.begin_write(until),
-            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL READ COMMITTED"),
+            Self::Postgres(side) => side.begin("BEGIN ISOLATION LEVEL READ COMMITTED"),
         }
     }
 
     pub(crate) fn begin_read(&mut self) -> Result<(), SqlError> {
         match self {
             Self::Sqlite(side) => side.script("BEGIN DEFERRED"),
-            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            Self::Postgres(side) => side.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         }
     }
 
@@ -81,6 +81,37 @@ impl Connection {
         match self {
             Self::Sqlite(side) => side.rollback(),
             Self::Postgres(side) => side.script("ROLLBACK"),
+        }
+    }
+}
+
+/// Part of a transaction that may be undone alone.
+impl Connection {
+    fn control(&mut self, sql: &'static str) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.execute(sql, &[]).map(|_| ()),
+            Self::Postgres(side) => side.script(sql),
+        }
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Result<(), SqlError> {
+        self.control("SAVEPOINT request")
+    }
+
+    pub(crate) fn release(&mut self) -> Result<(), SqlError> {
+        self.control("RELEASE SAVEPOINT request")
+    }
+
+    pub(crate) fn undo(&mut self) -> Result<(), SqlError> {
+        self.control("ROLLBACK TO SAVEPOINT request")?;
+        self.release()
+    }
+
+    /// Some errors make SQLite roll back by itself, others leave PostgreSQL nothing to commit.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        match self {
+            Self::Sqlite(side) => side.is_in_transaction(),
+            Self::Postgres(side) => side.is_in_transaction(),
         }
     }
 }

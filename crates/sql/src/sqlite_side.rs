@@ -103,9 +103,13 @@ impl SqliteSide {
         Ok(())
     }
 
-    /// Some errors make SQLite roll back by itself, after which ROLLBACK would fail.
+    /// Some errors make SQLite roll back by itself.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
     pub(crate) fn rollback(&mut self) -> Result<(), SqlError> {
-        if !self.connection.is_autocommit() {
+        if self.is_in_transaction() {
             self.connection.execute_batch("ROLLBACK").map_err(explain)?;
         }
         self.queue.leave();
