@@ -1,6 +1,12 @@
 //! One connection and the transaction that runs on it.
 
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
 use crate::{
+    door::Options,
     error::{Failure, SqlError},
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
@@ -21,19 +27,17 @@ pub struct Set {
 }
 
 pub(crate) enum Connection {
-    Sqlite(SqliteSide),
+    Sqlite(Box<SqliteSide>),
     Postgres(Box<PostgresSide>),
 }
 
 impl Connection {
-    pub(crate) fn open(
-        url: &Url,
-        enter: &'static str,
-        busy: std::time::Duration,
-    ) -> Result<Self, SqlError> {
+    pub(crate) fn open(url: &Url, enter: &'static str, options: Options) -> Result<Self, SqlError> {
         Ok(match url {
-            Url::Sqlite(path) => Self::Sqlite(SqliteSide::open(path, busy)?),
-            Url::Postgres(text) => Self::Postgres(Box::new(PostgresSide::open(text, enter, busy)?)),
+            Url::Sqlite(path) => Self::Sqlite(Box::new(SqliteSide::open(path, options)?)),
+            Url::Postgres(text) => {
+                Self::Postgres(Box::new(PostgresSide::open(text, enter, options.busy)?))
+            }
         })
     }
 
@@ -51,17 +55,18 @@ impl Connection {
         }
     }
 
-    pub(crate) fn begin_write(&mut self) -> Result<(), SqlError> {
+    /// Begins to write. Only SQLite has a queue in which to wait, at most until then.
+    pub(crate) fn begin_write(&mut self, until: Instant) -> Result<(), SqlError> {
         match self {
-            Self::Sqlite(side) => side.script("BEGIN IMMEDIATE"),
-            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL READ COMMITTED"),
+            Self::Sqlite(side) => side.begin_write(until),
+            Self::Postgres(side) => side.begin("BEGIN ISOLATION LEVEL READ COMMITTED"),
         }
     }
 
     pub(crate) fn begin_read(&mut self) -> Result<(), SqlError> {
         match self {
             Self::Sqlite(side) => side.script("BEGIN DEFERRED"),
-            Self::Postgres(side) => side.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            Self::Postgres(side) => side.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         }
     }
 
@@ -80,15 +85,57 @@ impl Connection {
     }
 }
 
+/// Part of a transaction that may be undone alone.
+impl Connection {
+    fn control(&mut self, sql: &'static str) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.execute(sql, &[]).map(|_| ()),
+            Self::Postgres(side) => side.script(sql),
+        }
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Result<(), SqlError> {
+        self.control("SAVEPOINT request")
+    }
+
+    pub(crate) fn release(&mut self) -> Result<(), SqlError> {
+        self.control("RELEASE SAVEPOINT request")
+    }
+
+    pub(crate) fn undo(&mut self) -> Result<(), SqlError> {
+        self.control("ROLLBACK TO SAVEPOINT request")?;
+        self.release()
+    }
+
+    /// Some errors make SQLite roll back by itself, others leave PostgreSQL nothing to commit.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        match self {
+            Self::Sqlite(side) => side.is_in_transaction(),
+            Self::Postgres(side) => side.is_in_transaction(),
+        }
+    }
+}
+
 /// An open transaction. What it did stands only if the closure that got it returns `Ok`.
 pub struct Tx<'c> {
     connection: &'c mut Connection,
+    sent: &'c AtomicU64,
     after_unclear_commit: bool,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(connection: &'c mut Connection, after_unclear_commit: bool) -> Self {
-        Self { connection, after_unclear_commit }
+    pub(crate) fn new(
+        connection: &'c mut Connection,
+        sent: &'c AtomicU64,
+        after_unclear_commit: bool,
+    ) -> Self {
+        Self { connection, sent, after_unclear_commit }
+    }
+
+    /// Every statement passes here, so that [`crate::Door::statements`] misses none.
+    fn sending(&mut self) -> &mut Connection {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.connection
     }
 
     /// Whether an earlier run of this closure may already have been committed. A closure whose
@@ -108,7 +155,7 @@ impl<'c> Tx<'c> {
     ///
     /// Whatever the database says; the closure should pass it on.
     pub fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.execute(sql, args),
             Connection::Postgres(side) => side.execute(sql, args),
         }
@@ -120,7 +167,7 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn query(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, SqlError> {
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => {
                 let mut rows = Vec::new();
                 side.query_into(sql, args, &mut rows)?;
@@ -163,7 +210,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(Vec::new());
         }
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.query_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.query_set(set.postgres, scalars, columns),
         }
@@ -183,7 +230,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(0);
         }
-        match self.connection {
+        match self.sending() {
             Connection::Sqlite(side) => side.execute_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.execute_set(set.postgres, scalars, columns),
         }
@@ -195,7 +242,7 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
-        self.connection.run_script(text)
+        self.sending().run_script(text)
     }
 
     /// Runs `work` so that its failure undoes what it did and nothing else of the transaction.
@@ -208,12 +255,15 @@ impl<'c> Tx<'c> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<Result<T, E>, E> {
-        self.script("SAVEPOINT apart")?;
+        self.connection.control("SAVEPOINT apart")?;
         let result = work(self);
         match result.as_ref().err().map(|error| error.sql().is_some_and(SqlError::is_retryable)) {
-            None => self.script("RELEASE SAVEPOINT apart")?,
+            None => self.connection.control("RELEASE SAVEPOINT apart")?,
             Some(true) => return result.map(Ok),
-            Some(false) => self.script("ROLLBACK TO SAVEPOINT apart; RELEASE SAVEPOINT apart")?,
+            Some(false) => {
+                self.connection.control("ROLLBACK TO SAVEPOINT apart")?;
+                self.connection.control("RELEASE SAVEPOINT apart")?;
+            }
         }
         Ok(result)
     }

@@ -1,11 +1,15 @@
-//! The threads that own the connections: one that writes, a few that read.
+//! The threads that own the connections: some that write, some that read.
 //!
 //! A caller's closure travels to such a thread and its answer travels back, so no database client
 //! is ever created, used or dropped on an async thread. The queues are bounded; a caller who can't
 //! get in before the deadline is told that the database is busy and that nothing was changed.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::resume_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -13,10 +17,12 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    connection::{Connection, Tx},
+    connection::Tx,
     error::{Failure, OpenError, SqlError},
-    schema::{self, Schema},
+    request::Job,
+    schema::Schema,
     url::{Backend, Url},
+    worker::{Role, Worker},
 };
 
 /// How a door behaves under load.
@@ -24,6 +30,8 @@ use crate::{
 pub struct Options {
     /// Threads that read.
     pub readers: usize,
+    /// Threads that write, on PostgreSQL; a SQLite file has one.
+    pub writers: usize,
     /// Closures that may wait for a thread.
     pub queue: usize,
     /// How long a closure may wait for a place in the queue.
@@ -32,29 +40,36 @@ pub struct Options {
     pub busy: Duration,
     /// How often a closure is run before its last error is handed out.
     pub attempts: u32,
+    /// How long a closure waits for its turn at a SQLite file that others write too. A machine
+    /// under load takes minutes over what else takes seconds.
+    pub turn: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             readers: 2,
+            writers: 4,
             queue: 64,
             deadline: Duration::from_secs(30),
             busy: Duration::from_secs(5),
             attempts: 12,
+            turn: Duration::from_secs(120),
         }
     }
 }
 
-type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+type Opening = fn(&mut Worker) -> Result<(), OpenError>;
 
 /// An open database. Dropping it waits for the closures under way and closes the connections.
 pub struct Door {
-    write: Option<Sender<Job>>,
+    /// One for each thread that writes.
+    write: Vec<Sender<Job>>,
     read: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     options: Options,
     backend: Backend,
+    statements: Arc<AtomicU64>,
 }
 
 impl Door {
@@ -64,21 +79,48 @@ impl Door {
     ///
     /// [`OpenError`], with nothing changed.
     pub fn open(url: &Url, schema: &Schema, options: Options) -> Result<Self, OpenError> {
-        let (write, jobs) = bounded(options.queue);
         let mut door = Self {
-            write: Some(write),
+            write: Vec::new(),
             read: None,
             threads: Vec::new(),
             options,
             backend: url.backend(),
+            statements: Arc::default(),
         };
-        door.start(url, schema, jobs, true)?;
+        let writer = door.worker(url, schema, Role::Writes);
+        door.add_writer(writer, Worker::open_and_migrate)?;
+        for _ in 1..door.writers() {
+            // Connected when it is first needed.
+            let writer = door.worker(url, schema, Role::Writes);
+            door.add_writer(writer, |_| Ok(()))?;
+        }
         let (read, jobs) = bounded(options.queue);
         door.read = Some(read);
         for _ in 0..options.readers.max(1) {
-            door.start(url, schema, jobs.clone(), false)?;
+            let reader = door.worker(url, schema, Role::Reads);
+            door.start(reader, jobs.clone(), Worker::open)?;
         }
         Ok(door)
+    }
+
+    /// A file has one writer at a time anyway.
+    fn writers(&self) -> usize {
+        match self.backend {
+            Backend::Sqlite => 1,
+            Backend::Postgres => self.options.writers.max(1),
+        }
+    }
+
+    fn worker(&self, url: &Url, schema: &Schema, role: Role) -> Worker {
+        let (url, schema, options) = (url.clone(), *schema, self.options);
+        let statements = Arc::clone(&self.statements);
+        Worker { url, schema, options, role, statements, connection: None }
+    }
+
+    fn add_writer(&mut self, worker: Worker, open: Opening) -> Result<(), OpenError> {
+        let (write, jobs) = bounded(self.options.queue);
+        self.write.push(write);
+        self.start(worker, jobs, open)
     }
 
     /// Which database this is.
@@ -86,29 +128,32 @@ impl Door {
         self.backend
     }
 
+    /// How many statements closures have sent since the door was opened, failed and repeated ones
+    /// too. A set is one statement, as it is one round trip on PostgreSQL, and an empty set none.
+    /// Not counted: opening, migrating, BEGIN, COMMIT, ROLLBACK and savepoints, and the preparing of a
+    /// statement when a connection first meets it. The same closure counts the same on both
+    /// databases.
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
     fn start(
         &mut self,
-        url: &Url,
-        schema: &Schema,
+        mut worker: Worker,
         jobs: Receiver<Job>,
-        migrates: bool,
+        open: Opening,
     ) -> Result<(), OpenError> {
         let (tell, opened) = bounded(1);
-        let (url, schema, options) = (url.clone(), *schema, self.options);
-        let failed = url.clone();
-        let thread =
-            std::thread::Builder::new().name("unspent-sql".into()).spawn(
-                move || match Worker::open(url, schema, options, migrates) {
-                    Ok(mut worker) => {
-                        let _ = tell.send(Ok(()));
-                        jobs.iter().for_each(|job| job(&mut worker));
-                    }
-                    Err(error) => {
-                        let _ = tell.send(Err(error));
-                    }
-                },
-            );
-        let closed = || OpenError::Connect { url: failed.clone(), source: SqlError::Closed };
+        let url = worker.url.clone();
+        let closed = || OpenError::Connect { url: url.clone(), source: SqlError::Closed };
+        let thread = std::thread::Builder::new().name("unspent-sql".into()).spawn(move || {
+            let result = open(&mut worker);
+            let is_open = result.is_ok();
+            let _ = tell.send(result);
+            if is_open {
+                worker.serve(&jobs);
+            }
+        });
         self.threads.push(thread.map_err(|_| closed())?);
         opened.recv().unwrap_or_else(|_| Err(closed()))
     }
@@ -125,7 +170,24 @@ impl Door {
         E: Failure,
         F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.send(self.write.as_ref(), work, true)
+        self.send(self.write.first(), work)
+    }
+
+    /// As [`Door::write`], beside closures of other keys where the database allows it; those of one
+    /// key run one after the other, in the order of asking. On SQLite it is [`Door::write`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Door::write`].
+    pub fn write_for<T, E, F>(&self, key: i64, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: Failure,
+        F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    {
+        let writers = self.write.len().max(1) as u64;
+        let at = usize::try_from(key.cast_unsigned() % writers).unwrap_or_default();
+        self.send(self.write.get(at), work)
     }
 
     /// Runs `work` over one consistent snapshot. Nothing it does is kept.
@@ -139,24 +201,17 @@ impl Door {
         E: Failure,
         F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
-        self.send(self.read.as_ref(), work, false)
+        self.send(self.read.as_ref(), work)
     }
 
-    fn send<T, E, F>(&self, to: Option<&Sender<Job>>, mut work: F, writes: bool) -> Result<T, E>
+    fn send<T, E, F>(&self, to: Option<&Sender<Job>>, work: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: Failure,
         F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
         let (tell, answer) = bounded(1);
-        let job: Job = Box::new(move |worker| {
-            // A panic belongs to the caller; the thread and its connection go on.
-            let result = catch_unwind(AssertUnwindSafe(|| worker.run(&mut work, writes)));
-            if result.is_err() {
-                worker.forget_connection();
-            }
-            let _ = tell.send(result);
-        });
+        let job = Job::new(work, tell, self.options.turn);
         let Some(queue) = to else { return Err(SqlError::Closed.into()) };
         if queue.send_timeout(job, self.options.deadline).is_err() {
             return Err(SqlError::Busy("the queue is full".into()).into());
@@ -171,105 +226,10 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.write = None;
+        self.write.clear();
         self.read = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
-}
-
-/// One thread's connection, reopened when it breaks.
-struct Worker {
-    url: Url,
-    schema: Schema,
-    options: Options,
-    connection: Option<Connection>,
-}
-
-impl Worker {
-    fn open(url: Url, schema: Schema, options: Options, migrates: bool) -> Result<Self, OpenError> {
-        let mut worker = Self { url, schema, options, connection: None };
-        let made = Connection::open(&worker.url, schema.postgres_enter, options.busy);
-        let mut connection =
-            made.map_err(|source| OpenError::Connect { url: worker.url.clone(), source })?;
-        if migrates {
-            schema::migrate(&mut connection, &worker.url, &schema)?;
-        }
-        worker.connection = Some(connection);
-        Ok(worker)
-    }
-
-    fn forget_connection(&mut self) {
-        self.connection = None;
-    }
-
-    fn connected(&mut self) -> Result<&mut Connection, SqlError> {
-        if self.connection.is_none() {
-            let made = Connection::open(&self.url, self.schema.postgres_enter, self.options.busy)?;
-            self.connection = Some(made);
-        }
-        self.connection.as_mut().ok_or(SqlError::Closed)
-    }
-
-    fn run<T, E: Failure>(
-        &mut self,
-        work: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-        writes: bool,
-    ) -> Result<T, E> {
-        let mut unclear = false;
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let error = match self.attempt(work, writes, unclear) {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            let Some(said) = error.sql() else { return Err(error) };
-            if said.is_broken() {
-                self.forget_connection();
-            }
-            unclear |= matches!(said, SqlError::UnclearCommit(_));
-            if !said.is_retryable() || attempt >= self.options.attempts {
-                return Err(error);
-            }
-            tracing::debug!(attempt, %said, "running the transaction again");
-            std::thread::sleep(pause(attempt));
-        }
-    }
-
-    fn attempt<T, E: Failure>(
-        &mut self,
-        work: &mut impl FnMut(&mut Tx<'_>) -> Result<T, E>,
-        writes: bool,
-        unclear: bool,
-    ) -> Result<T, E> {
-        let connection = self.connected()?;
-        if writes {
-            connection.begin_write()?
-        } else {
-            connection.begin_read()?
-        }
-        let result = work(&mut Tx::new(connection, unclear));
-        match (result, writes) {
-            (Ok(value), true) => match connection.commit() {
-                Ok(()) => Ok(value),
-                Err(error) => {
-                    let _ = connection.rollback();
-                    Err(error.into())
-                }
-            },
-            (result, _) => {
-                if connection.rollback().is_err() {
-                    self.forget_connection();
-                }
-                result
-            }
-        }
-    }
-}
-
-/// 1, 2, 4, … milliseconds, at most 128.
-fn pause(attempt: u32) -> Duration {
-    Duration::from_millis(1 << attempt.saturating_sub(1).min(7))
 }

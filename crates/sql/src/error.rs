@@ -4,7 +4,7 @@ use crate::url::Url;
 
 /// A statement, a transaction or a connection failed. The transaction it belonged to is undone
 /// unless the variant says otherwise.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqlError {
     /// Another writer holds the rows or the file; nothing was changed.

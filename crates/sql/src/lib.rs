@@ -10,7 +10,9 @@
 //! | [`value`] | arguments, columns of arguments, rows |
 //! | [`error`] | what can go wrong, and whether trying again may help |
 //! | [`schema`] | versioned, forward-only migrations |
-//! | [`door`] | the threads that own the connections, write and read transactions |
+//! | [`door`] | the way in: write and read transactions |
+//! | `request`, `worker` | closures on their way, the threads that own the connections, shared commits |
+//! | `turn` | the queue of those who write one SQLite file |
 //!
 //! Invariant: a write closure commits as a whole or leaves nothing, and may be run more than once,
 //! so it takes time and randomness as captured values. A connection lives and dies on the thread
@@ -52,10 +54,13 @@ mod connection;
 pub mod door;
 pub mod error;
 mod postgres_side;
+mod request;
 pub mod schema;
 mod sqlite_side;
+mod turn;
 pub mod url;
 pub mod value;
+mod worker;
 
 pub use connection::{Set, Tx};
 pub use door::{Door, Options};

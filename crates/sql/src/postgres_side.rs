@@ -22,6 +22,8 @@ const SESSION: &str = "SET synchronous_commit = on; SET jit = off";
 pub(crate) struct PostgresSide {
     client: Client,
     prepared: HashMap<&'static str, (Statement, Names)>,
+    /// A statement of the transaction failed, so that its COMMIT would undo it, and without a word.
+    has_failed: bool,
 }
 
 impl PostgresSide {
@@ -40,11 +42,28 @@ impl PostgresSide {
         client
             .execute("SELECT set_config('lock_timeout', $1, false)", &[&limit])
             .map_err(explain)?;
-        Ok(Self { client, prepared: HashMap::new() })
+        Ok(Self { client, prepared: HashMap::new(), has_failed: false })
     }
 
     pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
-        self.client.batch_execute(text).map_err(explain)
+        let done = self.client.batch_execute(text);
+        self.noted(done)
+    }
+
+    /// Begins a transaction, with such a text.
+    pub(crate) fn begin(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.has_failed = false;
+        self.script(text)
+    }
+
+    /// Whether there is something that could be committed.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        !self.has_failed
+    }
+
+    fn noted<T>(&mut self, result: Result<T, postgres::Error>) -> Result<T, SqlError> {
+        self.has_failed |= result.is_err();
+        result.map_err(explain)
     }
 
     /// A commit that broke off may have happened; a commit that was refused has not.
@@ -61,7 +80,8 @@ impl PostgresSide {
         if let Some(found) = self.prepared.get(sql) {
             return Ok(found.clone());
         }
-        let statement = self.client.prepare(sql).map_err(explain)?;
+        let statement = self.client.prepare(sql);
+        let statement = self.noted(statement)?;
         let names = Names::new(statement.columns().iter().map(postgres::Column::name));
         let made = (statement, names);
         self.prepared.insert(sql, made.clone());
@@ -70,7 +90,8 @@ impl PostgresSide {
 
     pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
         let (statement, _) = self.statement(sql)?;
-        self.client.execute(&statement, &scalars(args)).map_err(explain)
+        let done = self.client.execute(&statement, &scalars(args));
+        self.noted(done)
     }
 
     pub(crate) fn query(
@@ -79,7 +100,8 @@ impl PostgresSide {
         args: &[Arg<'_>],
     ) -> Result<Vec<Row>, SqlError> {
         let (statement, names) = self.statement(sql)?;
-        let rows = self.client.query(&statement, &scalars(args)).map_err(explain)?;
+        let rows = self.client.query(&statement, &scalars(args));
+        let rows = self.noted(rows)?;
         rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
@@ -92,7 +114,8 @@ impl PostgresSide {
         let (statement, names) = self.statement(sql)?;
         let mut all = scalars(args);
         all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
-        let rows = self.client.query(&statement, &all).map_err(explain)?;
+        let rows = self.client.query(&statement, &all);
+        let rows = self.noted(rows)?;
         rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
@@ -105,7 +128,8 @@ impl PostgresSide {
         let (statement, _) = self.statement(sql)?;
         let mut all = scalars(args);
         all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
-        self.client.execute(&statement, &all).map_err(explain)
+        let done = self.client.execute(&statement, &all);
+        self.noted(done)
     }
 }
 

@@ -4,6 +4,11 @@
 //! the checksum of its text: a database touched by a later or another program is refused, with
 //! nothing changed.
 
+use std::{
+    sync::atomic::AtomicU64,
+    time::{Duration, Instant},
+};
+
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -60,12 +65,15 @@ pub(crate) fn migrate(
     connection: &mut Connection,
     url: &Url,
     schema: &Schema,
+    turn: Duration,
 ) -> Result<(), OpenError> {
     let connect = |source| OpenError::Connect { url: url.clone(), source };
     // PostgreSQL can fail when two sessions create the same table at once; the second try sees it.
-    create_ledger(connection).or_else(|_| create_ledger(connection)).map_err(connect)?;
+    let until = Instant::now() + turn;
+    let created = create_ledger(connection, until);
+    created.or_else(|_| create_ledger(connection, until)).map_err(connect)?;
     loop {
-        connection.begin_write().map_err(connect)?;
+        connection.begin_write(Instant::now() + turn).map_err(connect)?;
         let step = one_step(connection, schema);
         match step {
             Ok(None) => return connection.rollback().map_err(connect),
@@ -82,8 +90,8 @@ pub(crate) fn migrate(
 }
 
 /// In a transaction that begins as a writer: SQLite waits for other writers only then.
-fn create_ledger(connection: &mut Connection) -> Result<(), SqlError> {
-    connection.begin_write()?;
+fn create_ledger(connection: &mut Connection, until: Instant) -> Result<(), SqlError> {
+    connection.begin_write(until)?;
     match connection.run_script(CREATE_LEDGER) {
         Ok(()) => connection.commit(),
         Err(error) => {
@@ -106,7 +114,9 @@ fn unreadable(source: SqlError) -> Refusal {
 /// Applies the next migration, if one is due.
 fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>, Refusal> {
     let backend = connection.backend();
-    let mut tx = Tx::new(connection, false);
+    // Nobody asks what opening costs.
+    let sent = AtomicU64::new(0);
+    let mut tx = Tx::new(connection, &sent, false);
     if backend == Backend::Postgres {
         tx.execute(LOCK_LEDGER, &[]).map_err(unreadable)?;
     }

@@ -1,10 +1,11 @@
 //! SQLite: one file, WAL, foreign keys on, every commit on the disk.
 //!
 //! `$n` becomes `?n`, since SQLite numbers `$n` by appearance; a trailing `FOR UPDATE` goes, since
-//! `BEGIN IMMEDIATE` already keeps other writers out.
+//! `BEGIN IMMEDIATE` already keeps other writers out. Before it a writer waits for its turn, and so
+//! does whoever opens or closes the file: the first to open turns it to WAL, the last to close ends
+//! the WAL, and both need the file alone.
 
 use std::{
-    cell::Cell,
     collections::HashMap,
     path::Path,
     time::{Duration, Instant},
@@ -16,7 +17,9 @@ use rusqlite::{
 };
 
 use crate::{
+    door::Options,
     error::SqlError,
+    turn::WriterQueue,
     value::{Arg, Column, Names, Row, Value},
 };
 
@@ -42,44 +45,22 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), SqlError> {
 const CACHED_STATEMENTS: usize = 256;
 
 pub(crate) struct SqliteSide {
+    // Closed before the turn is given back.
     connection: rusqlite::Connection,
     known: HashMap<&'static str, Known>,
+    queue: WriterQueue,
+    busy: Duration,
 }
 
-/// How long a waiting writer sleeps before it looks again: at first, and at the least. SQLite's own
-/// handler sleeps longer the longer it has waited, so that among many processes the first to come
-/// is the last to be served. Here whoever has waited longer looks more often.
+/// How long an opener sleeps before it tries again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const LOOK_OFTEN: Duration = Duration::from_micros(50);
-/// After so long a wait the sleep is half of what it was.
-const HALVED_AFTER: Duration = Duration::from_millis(5);
-
-thread_local! {
-    /// How long this thread's connection waits for another writer, and since when.
-    static PATIENCE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    static WAITING: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-/// Waits for another writer; `false` when that has lasted long enough.
-fn wait_a_moment(attempts: i32) -> bool {
-    let now = Instant::now();
-    if attempts == 0 {
-        WAITING.set(Some(now));
-    }
-    let since = WAITING.get().unwrap_or(now);
-    if now.duration_since(since) >= PATIENCE.get() {
-        return false;
-    }
-    let waited = now.duration_since(since).as_secs_f64() / HALVED_AFTER.as_secs_f64();
-    std::thread::sleep(LOOK_AGAIN.div_f64(1.0 + waited).max(LOOK_OFTEN));
-    true
-}
 
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
     PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -65536; \
     PRAGMA temp_store = MEMORY;";
 
-/// Turning a new file to WAL needs it alone, and SQLite doesn't wait for that by itself.
+/// Turning a new file to WAL needs it alone, and SQLite doesn't wait for that by itself. Ours wait
+/// for their turn; this is for other programs.
 fn settle(connection: &rusqlite::Connection, busy: Duration) -> Result<(), SqlError> {
     let since = Instant::now();
     loop {
@@ -91,13 +72,25 @@ fn settle(connection: &rusqlite::Connection, busy: Duration) -> Result<(), SqlEr
 }
 
 impl SqliteSide {
-    pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, SqlError> {
-        let mut connection = rusqlite::Connection::open(path).map_err(explain)?;
-        PATIENCE.set(busy);
-        connection.busy_handler(Some(wait_a_moment)).map_err(explain)?;
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, SqlError> {
+        let mut queue = WriterQueue::open(path)?;
+        queue.take(Instant::now() + options.turn)?;
+        let connection = rusqlite::Connection::open(path).map_err(explain)?;
+        connection.busy_timeout(options.busy).map_err(explain)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        settle(&connection, busy)?;
-        Ok(Self { connection, known: HashMap::new() })
+        settle(&connection, options.busy)?;
+        queue.leave();
+        Ok(Self { connection, known: HashMap::new(), queue, busy: options.busy })
+    }
+
+    /// Begins to write when it is our turn.
+    pub(crate) fn begin_write(&mut self, until: Instant) -> Result<(), SqlError> {
+        self.queue.take(until)?;
+        let begun = self.script("BEGIN IMMEDIATE");
+        if begun.is_err() {
+            self.queue.leave();
+        }
+        begun
     }
 
     pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
@@ -105,15 +98,22 @@ impl SqliteSide {
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
-        self.connection.execute_batch("COMMIT").map_err(explain)
+        self.connection.execute_batch("COMMIT").map_err(explain)?;
+        self.queue.leave();
+        Ok(())
     }
 
-    /// Some errors make SQLite roll back by itself, after which ROLLBACK would fail.
+    /// Some errors make SQLite roll back by itself.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
     pub(crate) fn rollback(&mut self) -> Result<(), SqlError> {
-        if self.connection.is_autocommit() {
-            return Ok(());
+        if self.is_in_transaction() {
+            self.connection.execute_batch("ROLLBACK").map_err(explain)?;
         }
-        self.connection.execute_batch("ROLLBACK").map_err(explain)
+        self.queue.leave();
+        Ok(())
     }
 
     fn prepared(&mut self, sql: &'static str) -> Result<Prepared<'_>, SqlError> {
@@ -166,6 +166,13 @@ impl SqliteSide {
             changed += statement.execute(rusqlite::params_from_iter(args)).map_err(explain)?;
         }
         Ok(changed as u64)
+    }
+}
+
+impl Drop for SqliteSide {
+    /// Who gets no turn closes all the same: then another one is there, and nothing ends.
+    fn drop(&mut self) {
+        let _ = self.queue.take(Instant::now() + self.busy);
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::{
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -158,6 +159,35 @@ fn sets_are_written_and_read_whole() {
 }
 
 #[test]
+fn statements_are_counted_alike_on_both_databases() {
+    const MANY: Set = Set {
+        sqlite: "INSERT INTO cups (id) VALUES ($1)",
+        postgres: "INSERT INTO cups (id) SELECT * FROM UNNEST($1::bigint[])",
+    };
+    on_both(|url| {
+        let door = open(url);
+        assert_eq!(door.statements(), 0, "opening and migrating are nobody's statements");
+        door.write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+        assert_eq!(door.statements(), 1, "BEGIN and COMMIT are not counted");
+        let columns = [Column::ints(10..60)];
+        door.write(move |tx| tx.execute_set(MANY, &[], &columns)).unwrap();
+        assert_eq!(door.statements(), 2, "a set is one");
+        door.write(|tx| tx.execute_set(MANY, &[], &[Column::ints([])])).unwrap();
+        assert_eq!(door.statements(), 2, "an empty set is none");
+        assert_eq!(count(&door), 51);
+        assert_eq!(door.statements(), 3, "readers count too");
+        door.write(|tx| tx.script("DELETE FROM cups; DELETE FROM counter")).unwrap();
+        assert_eq!(door.statements(), 4, "a script is one");
+        let twice: Result<u64, SqlError> = door.write(|tx| {
+            tx.execute(INSERT, &cup(1))?;
+            tx.execute(INSERT, &cup(1))
+        });
+        assert!(twice.is_err());
+        assert_eq!(door.statements(), 6, "what failed was sent as well");
+    });
+}
+
+#[test]
 fn a_closure_that_fails_leaves_nothing() {
     on_both(|url| {
         let door = open(url);
@@ -236,7 +266,8 @@ fn many_writers_lose_no_update() {
 fn a_busy_database_is_tried_again_and_then_named() {
     let folder = tempfile::tempdir().unwrap();
     let url: Url = format!("sqlite:{}", folder.path().join("a.db").display()).parse().unwrap();
-    let quick = Options { busy: Duration::from_millis(1), attempts: 3, ..Options::default() };
+    let moment = Duration::from_millis(1);
+    let quick = Options { busy: moment, attempts: 3, turn: moment * 50, ..Options::default() };
     let (first, second) = (open(&url), Door::open(&url, &ONE, quick).unwrap());
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
@@ -251,6 +282,69 @@ fn a_busy_database_is_tried_again_and_then_named() {
     assert!(matches!(result.unwrap(), Err(SqlError::Busy(_))));
     assert_eq!(tries.load(Ordering::Relaxed), 0, "BEGIN itself is refused");
     assert_eq!(count(&first), 1);
+}
+
+#[test]
+fn a_program_that_knows_no_queue_is_waited_for_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let url: Url = format!("sqlite:{}", path.display()).parse().unwrap();
+    let quick = Options { busy: Duration::from_millis(1), attempts: 3, ..Options::default() };
+    let door = Door::open(&url, &ONE, quick).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = door.write(|tx| tx.execute(INSERT, &cup(1)));
+    assert!(matches!(refused, Err(SqlError::Busy(_))), "{refused:?}");
+    other.execute_batch("COMMIT").unwrap();
+    door.write(|tx| tx.execute(INSERT, &cup(1))).unwrap();
+    assert_eq!(count(&door), 1);
+}
+
+#[test]
+#[allow(clippy::print_stdout)]
+fn writer_of_a_crowd_does_nothing_unless_asked() {
+    let Ok(url) = std::env::var("UNSPENT_CROWD_URL") else { return };
+    // No patience with SQLite itself: the queue must be enough.
+    let options = Options { busy: Duration::from_millis(1), attempts: 1, ..Options::default() };
+    for _ in 0..3 {
+        let door = Door::open(&url.parse().unwrap(), &TWO, options).unwrap();
+        for _ in 0..20 {
+            door.write(|tx| tx.execute("UPDATE counter SET n = n + 1", &[])).unwrap();
+        }
+    }
+    println!("DONE");
+}
+
+/// Opening, migrating, writing and closing at once, by processes of which some are killed.
+#[test]
+fn a_crowd_of_processes_waits_in_the_queue_and_nobody_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let start = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["writer_of_a_crowd_does_nothing_unless_asked", "--exact", "--nocapture"])
+            .env("UNSPENT_CROWD_URL", format!("sqlite:{}", path.display()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let whole: Vec<_> = (0..12).map(|_| start()).collect();
+    let mut killed: Vec<_> = (0..4).map(|_| start()).collect();
+    for child in &mut killed {
+        std::thread::sleep(Duration::from_millis(30));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for child in whole {
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(String::from_utf8_lossy(&done.stdout).contains("DONE"), "{said}");
+    }
+    let url: Url = format!("sqlite:{}", path.display()).parse().unwrap();
+    let door = Door::open(&url, &TWO, Options::default()).unwrap();
+    let n = door.read(|tx| tx.one("SELECT n FROM counter", &[])).unwrap().int("n").unwrap();
+    assert!((12 * 60..=16 * 60).contains(&n), "{n}");
 }
 
 #[test]
