@@ -94,6 +94,13 @@ impl Connection {
         }
     }
 
+    fn roll_back_to(&mut self, sql: &'static str) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(side) => side.execute(sql, &[]).map(|_| ()),
+            Self::Postgres(side) => side.roll_back_to(sql),
+        }
+    }
+
     pub(crate) fn savepoint(&mut self) -> Result<(), SqlError> {
         self.control("SAVEPOINT request")
     }
@@ -103,7 +110,7 @@ impl Connection {
     }
 
     pub(crate) fn undo(&mut self) -> Result<(), SqlError> {
-        self.control("ROLLBACK TO SAVEPOINT request")?;
+        self.roll_back_to("ROLLBACK TO SAVEPOINT request")?;
         self.release()
     }
 
@@ -216,6 +223,22 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// Runs a statement of PostgreSQL's over several arrays, which may differ in length.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tx::execute`]; SQLite has no arrays and refuses.
+    pub fn query_columns(
+        &mut self,
+        sql: &'static str,
+        columns: &[Column],
+    ) -> Result<Vec<Row>, SqlError> {
+        match self.sending() {
+            Connection::Sqlite(_) => Err(SqlError::Other("SQLite has no arrays".into())),
+            Connection::Postgres(side) => side.query_set(sql, &[], columns),
+        }
+    }
+
     /// Writes a whole set of rows and counts those changed.
     ///
     /// # Errors
@@ -261,7 +284,7 @@ impl<'c> Tx<'c> {
             None => self.connection.control("RELEASE SAVEPOINT apart")?,
             Some(true) => return result.map(Ok),
             Some(false) => {
-                self.connection.control("ROLLBACK TO SAVEPOINT apart")?;
+                self.connection.roll_back_to("ROLLBACK TO SAVEPOINT apart")?;
                 self.connection.control("RELEASE SAVEPOINT apart")?;
             }
         }

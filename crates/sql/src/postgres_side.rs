@@ -56,6 +56,13 @@ impl PostgresSide {
         self.script(text)
     }
 
+    /// Goes back to a savepoint, after which the transaction is whole again.
+    pub(crate) fn roll_back_to(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.script(text)?;
+        self.has_failed = false;
+        Ok(())
+    }
+
     /// Whether there is something that could be committed.
     pub(crate) fn is_in_transaction(&self) -> bool {
         !self.has_failed

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
-    block::PlacedBlock,
+    block::{Care, PlacedBlock},
     error::WalletError,
-    record::{Recorded, Recording, TxSource, store_block, stored_block},
+    record::{Recorded, Recording, Rows, TxSource, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::{SeenTx, route},
     stopped::or_stop,
@@ -145,7 +145,7 @@ fn read_block(
     done: &mut Recorded,
     now: i64,
 ) -> Result<Option<u64>, WalletError> {
-    let mut row = WalletRow::lock(tx, wallet)?;
+    let row = WalletRow::lock(tx, wallet)?;
     let tip = row.tip();
     watch.catch_up(tx, &[(wallet, row.next_id)].into())?;
     let block = placed.reference();
@@ -168,8 +168,7 @@ fn read_block(
         store_block(tx, &block)?;
     }
     let mut recording = Recording::new(&txs, routes, std::mem::take(done), now);
-    recording.record_in(tx, &mut row)?;
-    row.save(tx)?;
+    recording.record_in(tx, &mut Rows::from([(wallet, row)]), Care::Apart, None)?;
     let has_grown = recording.has_derived;
     *done = recording.done;
     Ok(tip.filter(|_| has_grown))

@@ -11,12 +11,12 @@ use std::{
 
 use bitcoin::{Block, Txid, hashes::Hash as _};
 use unspent_model::BlockHash;
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
     error::WalletError,
-    record::{BlockRef, Recorded, Recording, TxSource, store_block, stored_block},
-    room::{Room, WalletId, lock_room, sql_int},
+    record::{BlockRef, Recorded, Recording, Rows, TxSource, store_block},
+    room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::{SeenTx, route},
     rows,
     stopped::or_stop,
@@ -80,6 +80,11 @@ pub struct Applied {
 }
 
 const TIP: &str = "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1";
+/// The block at a height, the one below it, and the tip; the height's own first.
+const AROUND: &str = "SELECT block_height, header_hash FROM blocks
+    WHERE block_height IN ($1, $2)
+        OR block_height = (SELECT MAX(block_height) FROM blocks)
+    ORDER BY CASE WHEN block_height = $1 THEN 0 ELSE 1 END";
 const FOLLOWERS: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL
     ORDER BY id FOR UPDATE";
@@ -111,22 +116,8 @@ impl Room {
         }
         blocks.iter().try_for_each(check_names)?;
         let blocks: Arc<[PlacedBlock]> = blocks.into();
-        let all_together = self.apply(blocks.clone(), now, Care::Together);
-        match all_together {
-            // Somebody's own data stands in the way: once more, and it alone stays behind.
-            Err(error) if error.is_of_one_wallet() => self.apply(blocks, now, Care::Apart),
-            result => result,
-        }
-    }
-
-    fn apply(
-        &self,
-        blocks: Arc<[PlacedBlock]>,
-        now: i64,
-        care: Care,
-    ) -> Result<Applied, WalletError> {
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
-        self.door.write(move |tx| {
+        self.with_care(move |tx, care| {
             lock_room(tx)?;
             let watch = Watch::new(transactions);
             let mut applying = Applying { tx, watch, applied: Applied::default(), now, care };
@@ -162,11 +153,31 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
     Err(WalletError::Argument(why))
 }
 
-/// Whether one wallet's failure fails all, which is quicker, or stops that wallet.
+/// How a change goes into wallets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Care {
+    /// Into all of them together, which is quick, and fails as a whole.
     Together,
+    /// Into each by itself, with what nearly never happens looked for; whoever can't take it is
+    /// stopped.
     Apart,
+}
+
+impl Room {
+    /// Runs a change quickly; where somebody's own data stands in the way, again with care.
+    pub(crate) fn with_care<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
+    ) -> Result<T, WalletError> {
+        let work = Arc::new(work);
+        let again = work.clone();
+        match self.door.write(move |tx| work(tx, Care::Together)) {
+            Err(error) if error.is_of_one_wallet() => {
+                self.door.write(move |tx| again(tx, Care::Apart))
+            }
+            result => result,
+        }
+    }
 }
 
 /// Blocks on their way into the wallets, one after the other.
@@ -182,7 +193,7 @@ impl Applying<'_, '_> {
     fn apply(&mut self, placed: &PlacedBlock) -> Result<(), WalletError> {
         let block = placed.reference();
         let is_stored = admit(self.tx, placed, &block)?;
-        let waiting = waiting(self.tx, placed)?;
+        let (waiting, has_newborn) = waiting(self.tx, placed)?;
         if waiting.is_empty() && is_stored {
             return Ok(());
         }
@@ -193,7 +204,7 @@ impl Applying<'_, '_> {
         if !waiting.is_empty() && self.watch.may_concern(placed) {
             self.record(placed, &waiting)?;
         }
-        move_wallets(self.tx, placed)?;
+        move_wallets(self.tx, placed, has_newborn)?;
         let stopped = &self.applied.stopped;
         self.applied.moved.extend(waiting.into_keys().filter(|wallet| !stopped.contains(wallet)));
         if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
@@ -217,19 +228,20 @@ impl Applying<'_, '_> {
             .collect();
         let is_waiting = |wallet: WalletId| waiting.contains_key(&wallet);
         let routes = route(self.tx, &txs, &self.watch, &is_waiting)?;
-        let concerned: Vec<WalletId> = routes.concerned.keys().copied().collect();
+        let mut rows = WalletRow::lock_all(self.tx, routes.concerned.keys().copied())?;
         let done = std::mem::take(&mut self.applied.recorded);
         let mut recording = Recording::new(&txs, routes, done, self.now);
-        for wallet in concerned {
-            let mut into_one = |tx: &mut Tx<'_>| recording.record_wallet(tx, wallet);
-            match self.care {
-                Care::Together => into_one(self.tx)?,
-                Care::Apart => {
-                    let height = Some(block.height);
-                    if or_stop(self.tx, wallet, height, self.now, into_one)?.is_none() {
-                        self.applied.stopped.insert(wallet);
-                    }
-                }
+        if self.care == Care::Together {
+            recording.record_in(self.tx, &mut rows, self.care, None)?;
+            self.applied.recorded = recording.done;
+            return Ok(());
+        }
+        for (wallet, row) in rows {
+            let mut one = Rows::from([(wallet, row)]);
+            let into_one =
+                |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, Care::Apart, None);
+            if or_stop(self.tx, wallet, Some(block.height), self.now, into_one)?.is_none() {
+                self.applied.stopped.insert(wallet);
             }
         }
         self.applied.recorded = recording.done;
@@ -238,47 +250,63 @@ impl Applying<'_, '_> {
 }
 
 /// Moves the cursors of everybody who waited for the block.
-fn move_wallets(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<(), WalletError> {
+fn move_wallets(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+    has_newborn: bool,
+) -> Result<(), WalletError> {
     let (height, hash) = (Arg::Int(sql_int(placed.height)?), Arg::Blob(&placed.hash.0));
     if let Some(before) = placed.height.checked_sub(1) {
         let parent = placed.parent();
         let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0), height, hash];
         tx.execute(MOVE_FOLLOWERS, &from)?;
     }
-    tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
+    if has_newborn {
+        tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
+    }
     Ok(())
 }
 
 /// Whether the block is already stored; an error when it can't stand where it says.
 fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool, WalletError> {
     let height = block.height;
-    if let Some(stored) = stored_block(tx, height)? {
-        return if stored.hash == block.hash {
-            Ok(true)
-        } else {
-            Err(WalletError::BlockMismatch { height })
-        };
+    let args = [Arg::Int(sql_int(height)?), Arg::Int(sql_int(height)? - 1)];
+    let mut tip = None;
+    for row in tx.query(AROUND, &args)? {
+        let (at, hash) = rows::block(&row)?;
+        tip = tip.max(Some(at));
+        if at == height {
+            return if hash == block.hash {
+                Ok(true)
+            } else {
+                Err(WalletError::BlockMismatch { height })
+            };
+        }
+        if Some(at) == height.checked_sub(1) && hash != placed.parent() {
+            return Err(WalletError::WrongParent { height });
+        }
     }
-    if let Some(below) = height.checked_sub(1)
-        && let Some(parent) = stored_block(tx, below)?
-        && parent.hash != placed.parent()
-    {
-        return Err(WalletError::WrongParent { height });
-    }
-    match tip(tx)? {
-        Some((tip, _)) if height > tip + 1 => Err(WalletError::Gap { tip, got: height }),
+    match tip {
+        Some(tip) if height > tip + 1 => Err(WalletError::Gap { tip, got: height }),
         Some(_) | None => Ok(false),
     }
 }
 
-/// The wallets that the block moves, now locked, each with the row id it will give next.
-fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock) -> Result<BTreeMap<WalletId, i64>, WalletError> {
+/// The wallets that the block moves, now locked, each with the row id it will give next; and
+/// whether some of them were never scanned.
+fn waiting(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+) -> Result<(BTreeMap<WalletId, i64>, bool), WalletError> {
     let mut rows = Vec::new();
     if let Some(before) = placed.height.checked_sub(1) {
         let parent = placed.parent();
         let args = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)];
         rows.extend(tx.query(FOLLOWERS, &args)?);
     }
-    rows.extend(tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?);
-    rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.int("next_id")?))).collect()
+    let newborn = tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?;
+    let has_newborn = !newborn.is_empty();
+    rows.extend(newborn);
+    let ids = rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.int("next_id")?)));
+    Ok((ids.collect::<Result<_, SqlError>>()?, has_newborn))
 }

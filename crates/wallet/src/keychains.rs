@@ -10,41 +10,33 @@
 use std::collections::HashMap;
 
 use bitcoin::ScriptBuf;
-use unspent_sql::{Arg, Column, Set, Tx};
+use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
+    block::Care,
     descriptor::{Keychain, MAX_INDEX, script_hash},
     error::WalletError,
     room::{WalletRow, sql_int},
     wallets::{AddressInfo, Purpose, address_info},
+    writes::Writes,
 };
 
 const INSERT_KEYCHAIN: &str =
     "INSERT INTO keychains (wallet_id, id, account_id, purpose, descriptor,
     input_weight, next_index, derived_to) VALUES ($1, $2, $3, $4, $5, $6, 0, 0)";
 const KEYCHAIN: &str =
-    "SELECT descriptor, next_index, last_used, derived_to, purpose FROM keychains
-    WHERE wallet_id = $1 AND id = $2";
-const FIND_KEYCHAIN: &str = "SELECT k.id FROM keychains k
+    "SELECT id AS keychain_id, descriptor, next_index, last_used, derived_to, purpose
+    FROM keychains WHERE wallet_id = $1 AND id = $2";
+/// A chain, and the address that it hands out next.
+const NEXT: &str = "SELECT k.id AS keychain_id, k.descriptor, k.next_index, k.last_used,
+        k.derived_to, k.purpose, a.name AS account, d.id, d.address_index, d.script_pub_key,
+        d.is_used
+    FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+    LEFT JOIN addresses d ON d.wallet_id = k.wallet_id AND d.keychain_id = k.id
+        AND d.address_index = k.next_index
     WHERE k.wallet_id = $1 AND k.purpose = $2
         AND (CAST($3 AS TEXT) IS NULL OR a.name = $3) ORDER BY k.id LIMIT 1";
-const MOVE_KEYCHAIN: &str = "UPDATE keychains SET next_index = $3, last_used = $4, derived_to = $5
-    WHERE wallet_id = $1 AND id = $2";
-const INSERT_ADDRESSES: Set = Set {
-    sqlite:
-        "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index, script_hash,
-        script_pub_key) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    postgres: "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index,
-            script_hash, script_pub_key)
-        SELECT $1, $2, $3, k.* FROM UNNEST($4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[]) k",
-};
-const USE_ADDRESSES: Set = Set {
-    sqlite: "UPDATE addresses SET is_used = TRUE
-        WHERE wallet_id = $1 AND id = $2 AND NOT is_used",
-    postgres: "UPDATE addresses a SET is_used = TRUE FROM UNNEST($2::bigint[]) k (id)
-        WHERE a.wallet_id = $1 AND a.id = k.id AND NOT a.is_used",
-};
 const SCRIPTS_KNOWN: Set = Set {
     sqlite: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
         FROM addresses d CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
@@ -97,25 +89,6 @@ fn already_watched(error: unspent_sql::SqlError) -> WalletError {
     error.into()
 }
 
-/// Watches scripts that the wallet doesn't know yet, at their indexes of a chain.
-fn insert_scripts(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    chain: i64,
-    scripts: &[(u32, ScriptBuf)],
-) -> Result<Vec<i64>, WalletError> {
-    let made: Vec<i64> = scripts.iter().map(|_| wallet.new_id()).collect();
-    let columns = [
-        Column::ints(made.iter().copied()),
-        Column::ints(scripts.iter().map(|(at, _)| i64::from(*at))),
-        Column::blobs(scripts.iter().map(|(_, script)| script_hash(script))),
-        Column::blobs(scripts.iter().map(|(_, script)| script.as_bytes())),
-    ];
-    let scalars = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Flag(false)];
-    tx.execute_set(INSERT_ADDRESSES, &scalars, &columns)?;
-    Ok(made)
-}
-
 /// Makes a chain of one script that stands for itself.
 pub(crate) fn watch_one(
     tx: &mut Tx<'_>,
@@ -126,11 +99,10 @@ pub(crate) fn watch_one(
     if !known_scripts(tx, wallet, &[(0, script.clone())])?.is_empty() {
         return Err(WalletError::ScriptExists);
     }
-    insert_scripts(tx, wallet, chain, &[(0, script.clone())])?;
-    let key = [Arg::Int(wallet.id), Arg::Int(chain)];
-    let place = [Arg::Int(1), Arg::OptInt(None), Arg::Int(1)];
-    tx.execute(MOVE_KEYCHAIN, &[&key[..], &place[..]].concat())?;
-    Ok(())
+    let mut writes = Writes::default();
+    writes.script(wallet.id, chain, wallet.new_id(), 0, script);
+    writes.chain(wallet.id, &Chain { id: chain, next: 1, derived: 1, ..Chain::default() });
+    writes.send(tx)
 }
 
 /// A script that the wallet watches already.
@@ -168,6 +140,125 @@ pub(crate) struct DerivedScript {
     pub(crate) script: ScriptBuf,
 }
 
+/// How far a chain is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chain {
+    pub(crate) id: i64,
+    descriptor: String,
+    is_imported: bool,
+    pub(crate) next: u32,
+    pub(crate) last_used: Option<u32>,
+    pub(crate) derived: u32,
+    has_moved: bool,
+}
+
+impl Chain {
+    /// From the columns of a keychain, whose row id is in `keychain_id`.
+    pub(crate) fn read(row: &Row) -> Result<Self, SqlError> {
+        Ok(Self {
+            id: row.int("keychain_id")?,
+            descriptor: row.text("descriptor")?,
+            is_imported: row.text("purpose")? == Purpose::Imported.name(),
+            next: row.index("next_index")?,
+            last_used: row.opt_index("last_used")?,
+            derived: row.index("derived_to")?,
+            has_moved: false,
+        })
+    }
+
+    /// An index was paid.
+    pub(crate) fn note_use(&mut self, index: u32) {
+        let after = (self.last_used.max(Some(index)), self.next.max(index.saturating_add(1)));
+        self.has_moved |= after != (self.last_used, self.next);
+        (self.last_used, self.next) = after;
+    }
+
+    /// An index was handed out.
+    pub(crate) fn note_given(&mut self, index: u32) {
+        let next = self.next.max(index.saturating_add(1));
+        self.has_moved |= next != self.next;
+        self.next = next;
+    }
+
+    /// The scripts that are missing until the gap is whole again; they count as derived from now.
+    fn reach(&mut self, gap_limit: u32) -> Result<Vec<(u32, ScriptBuf)>, WalletError> {
+        // Reading a descriptor takes longer than most statements: only when there is need.
+        let is_far_enough = self.derived >= self.next.saturating_add(gap_limit).min(MAX_INDEX);
+        if self.is_imported || (is_far_enough && self.derived > 0) {
+            return Ok(Vec::new());
+        }
+        let keychain = Keychain::stored(&self.descriptor)?;
+        let wanted = if keychain.has_many() {
+            self.next.saturating_add(gap_limit).min(MAX_INDEX)
+        } else {
+            1
+        };
+        let scripts = (self.derived..wanted).map(|index| Ok((index, keychain.script(index)?)));
+        let scripts = scripts.collect::<Result<Vec<_>, WalletError>>()?;
+        self.has_moved |= self.derived < wanted;
+        self.derived = self.derived.max(wanted);
+        Ok(scripts)
+    }
+
+    /// Derives on until the gap is whole again, and gathers what has to be written.
+    pub(crate) fn extend(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: &mut WalletRow,
+        care: Care,
+        writes: &mut Writes,
+    ) -> Result<Vec<DerivedScript>, WalletError> {
+        let mut fresh = Vec::new();
+        // An adopted script may have been used: then the chain reaches further still.
+        loop {
+            let mut scripts = self.reach(wallet.gap_limit)?;
+            if scripts.is_empty() {
+                break;
+            }
+            // Nearly never is a script known already; then the write fails, and all is done
+            // again with care.
+            if care == Care::Apart {
+                self.adopt_known(tx, wallet, &mut scripts)?;
+            }
+            for (index, script) in scripts {
+                let address = wallet.new_id();
+                writes.script(wallet.id, self.id, address, index, &script);
+                fresh.push(DerivedScript { address, keychain: self.id, index, script });
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Gathers the chain's own row, if it changed. Once for a chain: rows are told apart by it.
+    pub(crate) fn store(&mut self, wallet: &WalletRow, writes: &mut Writes) {
+        if std::mem::take(&mut self.has_moved) {
+            writes.chain(wallet.id, self);
+        }
+    }
+
+    /// One that was imported by itself is adopted, with its coins; one that another chain has stays
+    /// there, and this chain has a hole in its place: a block must never fail over it.
+    fn adopt_known(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: &WalletRow,
+        scripts: &mut Vec<(u32, ScriptBuf)>,
+    ) -> Result<(), WalletError> {
+        let known = known_scripts(tx, wallet, scripts)?;
+        for (index, script) in scripts.iter() {
+            let Some(found) = known.get(&script_hash(script)) else { continue };
+            if found.is_imported {
+                adopt(tx, wallet, found, self.id, *index)?;
+                if found.is_used {
+                    self.note_use(*index);
+                }
+            }
+        }
+        scripts.retain(|(_, script)| !known.contains_key(&script_hash(script)));
+        Ok(())
+    }
+}
+
 /// Notes the use of an index and derives on until the gap is whole again.
 pub(crate) fn extend(
     tx: &mut Tx<'_>,
@@ -180,78 +271,14 @@ pub(crate) fn extend(
     let Some(row) = tx.maybe(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])? else {
         return Ok(Vec::new());
     };
-    if row.text("purpose")? == Purpose::Imported.name() {
-        return Ok(Vec::new());
-    }
-    let keychain = Keychain::stored(&row.text("descriptor")?)?;
-    let mut place = Place {
-        next: row.index("next_index")?.max(at_least_next),
-        last_used: row.opt_index("last_used")?.max(used),
-        derived: row.index("derived_to")?,
-    };
-    let mut fresh = Vec::new();
-    // An adopted script may have been used: then the chain reaches further still.
-    loop {
-        let wanted = place.wanted(&keychain, wallet.gap_limit);
-        if place.derived >= wanted {
-            break;
-        }
-        let scripts = (place.derived..wanted).map(|index| Ok((index, keychain.script(index)?)));
-        let scripts = scripts.collect::<Result<Vec<_>, WalletError>>()?;
-        place.derived = wanted;
-        fresh.extend(derive(tx, wallet, chain, scripts, &mut place)?);
-    }
-    let args = [
-        Arg::Int(wallet.id),
-        Arg::Int(chain),
-        Arg::Int(place.next.into()),
-        Arg::OptInt(place.last_used.map(i64::from)),
-        Arg::Int(place.derived.into()),
-    ];
-    tx.execute(MOVE_KEYCHAIN, &args)?;
+    let mut chain = Chain::read(&row)?;
+    used.into_iter().for_each(|index| chain.note_use(index));
+    at_least_next.checked_sub(1).into_iter().for_each(|index| chain.note_given(index));
+    let mut writes = Writes::default();
+    let fresh = chain.extend(tx, wallet, Care::Apart, &mut writes)?;
+    chain.store(wallet, &mut writes);
+    writes.send(tx)?;
     Ok(fresh)
-}
-
-/// How far a chain is.
-struct Place {
-    next: u32,
-    last_used: Option<u32>,
-    derived: u32,
-}
-
-impl Place {
-    /// How many scripts must be watched.
-    fn wanted(&mut self, keychain: &Keychain, gap_limit: u32) -> u32 {
-        self.next = self.next.max(self.last_used.map_or(0, |index| index + 1));
-        if keychain.has_many() { self.next.saturating_add(gap_limit).min(MAX_INDEX) } else { 1 }
-    }
-}
-
-/// Watches scripts of a chain. One that was imported by itself is adopted, with its coins; one that
-/// another chain has stays there, and this chain has a hole in its place: a block must never fail
-/// over it.
-fn derive(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    chain: i64,
-    mut scripts: Vec<(u32, ScriptBuf)>,
-    place: &mut Place,
-) -> Result<Vec<DerivedScript>, WalletError> {
-    let known = known_scripts(tx, wallet, &scripts)?;
-    for (index, script) in &scripts {
-        let Some(found) = known.get(&script_hash(script)) else { continue };
-        if found.is_imported {
-            adopt(tx, wallet, found, chain, *index)?;
-            let used = found.is_used.then_some(*index);
-            place.last_used = place.last_used.max(used);
-        }
-    }
-    scripts.retain(|(_, script)| !known.contains_key(&script_hash(script)));
-    let made = insert_scripts(tx, wallet, chain, &scripts)?;
-    let fresh = made.into_iter().zip(scripts);
-    let fresh = fresh
-        .map(|(address, (index, script))| DerivedScript { address, keychain: chain, index, script });
-    Ok(fresh.collect())
 }
 
 fn adopt(
@@ -268,16 +295,6 @@ fn adopt(
     Ok(())
 }
 
-/// Marks addresses as used.
-pub(crate) fn mark_used(
-    tx: &mut Tx<'_>,
-    wallet: &WalletRow,
-    addresses: Vec<i64>,
-) -> Result<(), WalletError> {
-    tx.execute_set(USE_ADDRESSES, &[Arg::Int(wallet.id)], &[Column::ints(addresses)])?;
-    Ok(())
-}
-
 /// Hands out the next address of a chain. The caller saves the wallet's row.
 pub(crate) fn reveal(
     tx: &mut Tx<'_>,
@@ -285,32 +302,67 @@ pub(crate) fn reveal(
     account: Option<&str>,
     purpose: Purpose,
 ) -> Result<AddressInfo, WalletError> {
+    let mut writes = Writes::default();
+    let found = reveal_into(tx, wallet, account, purpose, Care::Apart, &mut writes)?;
+    writes.send(tx)?;
+    Ok(found)
+}
+
+/// Hands out the next address of a chain; what changes is gathered.
+pub(crate) fn reveal_into(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    account: Option<&str>,
+    purpose: Purpose,
+    care: Care,
+    writes: &mut Writes,
+) -> Result<AddressInfo, WalletError> {
     let args = [Arg::Int(wallet.id), Arg::Text(purpose.name()), Arg::OptText(account)];
-    let Some(found) = tx.maybe(FIND_KEYCHAIN, &args)? else {
+    // The scripts up to the gap are derived already, so the next one is there.
+    let Some(row) = tx.maybe(NEXT, &args)? else {
         let what = format!("this wallet has no {} chain of that name", purpose.name());
         return Err(WalletError::Argument(what));
     };
-    let chain = found.int("id")?;
-    let row = tx.one(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])?;
-    let (mut index, derived) = (row.index("next_index")?, row.index("derived_to")?);
+    let mut chain = Chain::read(&row)?;
     // A chain of one script hands out that one again and again.
-    let is_single = derived == 1 && !Keychain::stored(&row.text("descriptor")?)?.has_many();
-    if is_single {
-        index = 0;
+    if chain.derived == 1 && !Keychain::stored(&chain.descriptor)?.has_many() {
+        return address_at(tx, wallet, chain.id, 0)?.ok_or(WalletError::ScriptExists);
     }
-    loop {
-        if index >= MAX_INDEX {
-            return Err(WalletError::Argument("this chain has no addresses left".into()));
-        }
-        if !is_single {
-            extend(tx, wallet, chain, None, index + 1)?;
-        }
-        let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
-        match tx.maybe(ADDRESS, &args)? {
-            Some(row) => return address_info(&row),
-            // Another chain of this wallet has that script.
-            None if !is_single => index += 1,
-            None => return Err(WalletError::ScriptExists),
-        }
+    let mut index = chain.next;
+    let mut found = row.opt_int("id")?.map(|_| address_info(&row)).transpose()?;
+    while found.is_none() {
+        // Not derived yet, or another chain of the wallet has it: then the next one.
+        reach(tx, wallet, &mut chain, index, care, writes)?;
+        writes.send(tx)?;
+        found = address_at(tx, wallet, chain.id, index)?;
+        index += u32::from(found.is_none());
     }
+    reach(tx, wallet, &mut chain, index, care, writes)?;
+    chain.store(wallet, writes);
+    found.ok_or(WalletError::Bug("no address was found"))
+}
+
+fn reach(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    chain: &mut Chain,
+    index: u32,
+    care: Care,
+    writes: &mut Writes,
+) -> Result<(), WalletError> {
+    if index >= MAX_INDEX {
+        return Err(WalletError::Argument("this chain has no addresses left".into()));
+    }
+    chain.note_given(index);
+    chain.extend(tx, wallet, care, writes).map(drop)
+}
+
+fn address_at(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    chain: i64,
+    index: u32,
+) -> Result<Option<AddressInfo>, WalletError> {
+    let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
+    tx.maybe(ADDRESS, &args)?.map(|row| address_info(&row)).transpose()
 }

@@ -87,6 +87,7 @@ pub mod schema;
 pub mod stopped;
 pub mod wallets;
 mod watch;
+mod writes;
 
 pub use error::{Kind, WalletError};
 pub use record::{Batch, BlockRef, Observed, TxSource};

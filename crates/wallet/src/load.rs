@@ -4,12 +4,13 @@
 //! conflict leads to its rivals, those to their descendants, those to other rivals. Asked one by
 //! one that would be a question for each transaction of the family; so the planner names all it
 //! misses in a round ([`Needs`]), each kind is read as one set, and descendants come whole by one
-//! recursive statement.
+//! recursive statement. All wallets that a block concerns are planned side by side, so that a round
+//! costs the same for one of them and for fifty.
 //!
 //! What was looked for and isn't there is stored as absent: the planner tells "nothing" from
 //! "unknown", and never asks for the same thing twice.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use unspent_model::{
     Outpoint, TxId,
@@ -30,93 +31,260 @@ pub(crate) struct Loaded {
     pub(crate) coin_rows: HashMap<Outpoint, i64>,
 }
 
+/// Each with its inputs in order, one row for an input; a coinbase has a row without one.
 const TXS: Set = Set {
-    sqlite: "SELECT id, tx_hash, block_height, block_position, status, is_coinbase, ever_published,
-            withdrawn, is_own, fee, output_total, received_time, evicted_at
-        FROM transactions WHERE wallet_id = $1 AND tx_hash = $2",
-    postgres: "SELECT t.id, t.tx_hash, t.block_height, t.block_position, t.status, t.is_coinbase,
-            t.ever_published, t.withdrawn, t.is_own, t.fee, t.output_total, t.received_time,
-            t.evicted_at
-        FROM UNNEST($2::bytea[]) k (h)
-        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1",
-};
-
-const INPUTS: Set = Set {
-    sqlite: "SELECT tx_id, input_index, prev_tx_hash, prev_output_index FROM tx_inputs
-        WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index",
-    postgres: "SELECT i.tx_id, i.input_index, i.prev_tx_hash, i.prev_output_index
-        FROM UNNEST($2::bigint[]) k (id)
-        JOIN tx_inputs i ON i.wallet_id = $1 AND i.tx_id = k.id ORDER BY i.tx_id, i.input_index",
+    sqlite: "SELECT t.wallet_id, t.id, t.tx_hash, t.block_height, t.block_position, t.status,
+            t.is_coinbase, t.ever_published, t.withdrawn, t.is_own, t.fee, t.output_total,
+            t.received_time, t.evicted_at, i.prev_tx_hash, i.prev_output_index
+        FROM transactions t
+        LEFT JOIN tx_inputs i ON i.wallet_id = t.wallet_id AND i.tx_id = t.id
+        WHERE t.tx_hash = $2 AND t.wallet_id = $1 ORDER BY i.input_index",
+    postgres: "SELECT t.wallet_id, t.id, t.tx_hash, t.block_height, t.block_position, t.status,
+            t.is_coinbase, t.ever_published, t.withdrawn, t.is_own, t.fee, t.output_total,
+            t.received_time, t.evicted_at, i.prev_tx_hash, i.prev_output_index
+        FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
+        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = k.w
+        LEFT JOIN tx_inputs i ON i.wallet_id = t.wallet_id AND i.tx_id = t.id
+        ORDER BY t.wallet_id, t.id, i.input_index",
 };
 
 const SPENDERS: Set = Set {
-    sqlite: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash
-        FROM tx_inputs i JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
-        WHERE i.wallet_id = $1 AND i.prev_tx_hash = $2 AND i.prev_output_index = $3
+    sqlite: "SELECT i.wallet_id, i.prev_tx_hash, i.prev_output_index, t.tx_hash
+        FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
+        CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+        WHERE i.prev_tx_hash = $2 AND i.prev_output_index = $3 AND i.wallet_id = $1
         ORDER BY t.id",
-    postgres: "SELECT i.prev_tx_hash, i.prev_output_index, t.tx_hash
-        FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+    postgres: "SELECT i.wallet_id, i.prev_tx_hash, i.prev_output_index, t.tx_hash
+        FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[]) k (w, h, n)
         JOIN tx_inputs i
-            ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n AND i.wallet_id = $1
+            ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n AND i.wallet_id = k.w
         JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
         ORDER BY t.id",
 };
 
-/// All descendants of a transaction, each once, however they are reached.
-const DESCENDANTS: &str = "WITH RECURSIVE family (id, tx_hash) AS (
-        SELECT t.id, t.tx_hash FROM tx_inputs i
-        JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
-        WHERE i.prev_tx_hash = $2 AND i.wallet_id = $1
-        UNION
-        SELECT t.id, t.tx_hash FROM family f
-        JOIN tx_inputs i ON i.prev_tx_hash = f.tx_hash AND i.wallet_id = $1
-        JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
-    ) SELECT tx_hash FROM family";
+/// All descendants of transactions, each once for a root, however they are reached.
+const DESCENDANTS: Set = Set {
+    sqlite: "WITH RECURSIVE family (id, tx_hash) AS (
+            SELECT t.id, t.tx_hash FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
+            CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+            WHERE i.prev_tx_hash = $2 AND i.wallet_id = $1
+            UNION
+            SELECT t.id, t.tx_hash FROM family f
+            CROSS JOIN tx_inputs i INDEXED BY idx_tx_inputs_prevout
+                ON i.prev_tx_hash = f.tx_hash AND i.wallet_id = $1
+            CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+        ) SELECT $1 AS wallet_id, tx_hash FROM family",
+    postgres: "WITH RECURSIVE family (wallet_id, tx_hash) AS (
+            SELECT t.wallet_id, t.tx_hash FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
+            JOIN tx_inputs i ON i.prev_tx_hash = k.h AND i.wallet_id = k.w
+            JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+            UNION
+            SELECT t.wallet_id, t.tx_hash FROM family f
+            JOIN tx_inputs i ON i.prev_tx_hash = f.tx_hash AND i.wallet_id = f.wallet_id
+            JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+        ) SELECT wallet_id, tx_hash FROM family",
+};
+
+/// What is asked of a coin, in the same words for one coin and for all of a transaction's.
+macro_rules! coins_of {
+    ($from:literal, $coin:literal, $where:literal) => {
+        concat!(
+            "SELECT t.wallet_id, t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
+                s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
+            FROM ",
+            $from,
+            " utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id ",
+            $coin,
+            " LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+            LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+                AND (l.expires_at > $1 OR (l.hold_confirmations IS NOT NULL
+                    AND u.spent_by_tx_id IS NOT NULL)) ",
+            $where
+        )
+    };
+}
 
 const COINS: Set = Set {
-    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
-            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
-        FROM transactions t
-        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
-        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-            AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
-                AND u.spent_by_tx_id IS NOT NULL))
-        WHERE t.wallet_id = $1 AND t.tx_hash = $3",
-    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
-            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
-        FROM UNNEST($3::bytea[], $4::bigint[]) k (h, n)
-        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
-        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n
-        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-            AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
-                AND u.spent_by_tx_id IS NOT NULL))",
+    sqlite: coins_of!(
+        "transactions t CROSS JOIN",
+        "AND u.output_index = $4",
+        "WHERE t.tx_hash = $3 AND t.wallet_id = $2"
+    ),
+    postgres: coins_of!(
+        "UNNEST($2::bigint[], $3::bytea[], $4::bigint[]) k (w, h, n)
+        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = k.w JOIN",
+        "AND u.output_index = k.n",
+        ""
+    ),
 };
 
 const CREDITS: Set = Set {
-    sqlite: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
-            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
-        FROM transactions t
-        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
-        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-            AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
-                AND u.spent_by_tx_id IS NOT NULL))
-        WHERE t.wallet_id = $1 AND t.tx_hash = $3",
-    postgres: "SELECT t.tx_hash, u.output_index, u.id, u.amount, u.address_id,
-            s.tx_hash AS spent_by, u.spent_input_index, l.external_lock_id
-        FROM UNNEST($3::bytea[]) k (h)
-        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
-        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
-        LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-        LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-            AND (l.expires_at > $2 OR (l.hold_confirmations IS NOT NULL
-                AND u.spent_by_tx_id IS NOT NULL))",
+    sqlite: coins_of!(
+        "transactions t CROSS JOIN",
+        "",
+        "WHERE t.tx_hash = $3 AND t.wallet_id = $2"
+    ),
+    postgres: coins_of!(
+        "UNNEST($2::bigint[], $3::bytea[]) k (w, h)
+        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = k.w JOIN",
+        "",
+        ""
+    ),
 };
 
+/// What a plan lacks, with the wallet it is made for.
+pub(crate) struct Lacking<'l> {
+    pub(crate) wallet: i64,
+    pub(crate) loaded: &'l mut Loaded,
+    pub(crate) needs: Needs,
+}
+
+/// Loads everything that is missing, for all wallets at once: at most five statements.
+pub(crate) fn load(
+    tx: &mut Tx<'_>,
+    lacking: &mut [Lacking<'_>],
+    now: i64,
+) -> Result<(), WalletError> {
+    // Families and spenders bring transactions along, which then needn't be asked for again.
+    let members = families(tx, lacking)?;
+    let spenders = spenders(tx, lacking)?;
+    let named = members.iter().chain(&spenders).copied();
+    transactions(tx, lacking, named.collect())?;
+    for one in lacking.iter_mut() {
+        let family = members.iter().filter(|(wallet, _)| *wallet == one.wallet);
+        one.loaded.children(family.map(|(_, txid)| *txid).collect());
+    }
+    coins(tx, lacking, now)?;
+    credits(tx, lacking, now)
+}
+
+type Names = BTreeSet<(i64, TxId)>;
+
+/// The roots that are asked for and all their descendants.
+fn families(tx: &mut Tx<'_>, lacking: &[Lacking<'_>]) -> Result<Names, WalletError> {
+    let roots = lacking.iter().flat_map(|one| {
+        let unknown = one.needs.children.iter();
+        unknown
+            .filter(|root| !one.loaded.facts.children.contains_key(root))
+            .map(|root| (one.wallet, *root))
+    });
+    let mut members: Names = roots.collect();
+    for row in tx.query_set(DESCENDANTS, &[], &name_columns(&members))? {
+        members.insert((row.int("wallet_id")?, txid(&row, "tx_hash")?));
+    }
+    Ok(members)
+}
+
+fn spenders(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>]) -> Result<Names, WalletError> {
+    let columns = outpoint_columns(lacking, |needs| &needs.spenders);
+    let rows = tx.query_set(SPENDERS, &[], &columns)?;
+    for one in lacking.iter_mut() {
+        for outpoint in &one.needs.spenders {
+            one.loaded.facts.spenders.insert(*outpoint, Vec::new());
+        }
+    }
+    let mut named = Names::new();
+    for row in &rows {
+        let (wallet, spender) = (row.int("wallet_id")?, txid(row, "tx_hash")?);
+        named.insert((wallet, spender));
+        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+            one.loaded.facts.spenders.entry(prevout(row)?).or_default().push(spender);
+        }
+    }
+    Ok(named)
+}
+
+fn transactions(
+    tx: &mut Tx<'_>,
+    lacking: &mut [Lacking<'_>],
+    mut wanted: Names,
+) -> Result<(), WalletError> {
+    for one in lacking.iter() {
+        wanted.extend(one.needs.txs.iter().map(|txid| (one.wallet, *txid)));
+    }
+    // Facts are read once for a plan, since the wallet is locked: nobody else changes them.
+    wanted.retain(|(wallet, txid)| {
+        let one = lacking.iter().find(|one| one.wallet == *wallet);
+        one.is_some_and(|one| !one.loaded.facts.txs.contains_key(txid))
+    });
+    let rows = tx.query_set(TXS, &[], &name_columns(&wanted))?;
+    for one in lacking.iter_mut() {
+        let own = wanted.iter().filter(|(wallet, _)| *wallet == one.wallet);
+        own.for_each(|(_, txid)| {
+            one.loaded.facts.txs.insert(*txid, None);
+        });
+    }
+    for row in &rows {
+        let wallet = row.int("wallet_id")?;
+        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+            one.loaded.keep_tx(row)?;
+        }
+    }
+    Ok(())
+}
+
+fn coins(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), WalletError> {
+    let columns = outpoint_columns(lacking, |needs| &needs.coins);
+    let rows = tx.query_set(COINS, &[Arg::Int(now)], &columns)?;
+    for one in lacking.iter_mut() {
+        for outpoint in &one.needs.coins {
+            one.loaded.facts.coins.insert(*outpoint, None);
+        }
+    }
+    for row in &rows {
+        let wallet = row.int("wallet_id")?;
+        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+            one.loaded.keep_coin(row)?;
+        }
+    }
+    Ok(())
+}
+
+fn credits(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), WalletError> {
+    let wanted = lacking.iter().flat_map(|one| {
+        one.needs.credits.iter().map(|txid| (one.wallet, *txid))
+    });
+    let columns = name_columns(&wanted.collect());
+    let rows = tx.query_set(CREDITS, &[Arg::Int(now)], &columns)?;
+    for one in lacking.iter_mut() {
+        for txid in &one.needs.credits {
+            one.loaded.facts.credits.insert(*txid, Vec::new());
+        }
+    }
+    for row in &rows {
+        let wallet = row.int("wallet_id")?;
+        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+            let outpoint = one.loaded.keep_coin(row)?;
+            one.loaded.facts.credits.entry(outpoint.tx).or_default().push(outpoint.index);
+        }
+    }
+    Ok(())
+}
+
+fn name_columns(names: &Names) -> [Column; 2] {
+    [
+        Column::ints(names.iter().map(|(wallet, _)| *wallet)),
+        Column::blobs(names.iter().map(|(_, txid)| txid.0)),
+    ]
+}
+
+fn outpoint_columns(
+    lacking: &[Lacking<'_>],
+    wanted: impl Fn(&Needs) -> &BTreeSet<Outpoint>,
+) -> [Column; 3] {
+    let all: Vec<(i64, Outpoint)> = lacking
+        .iter()
+        .flat_map(|one| wanted(&one.needs).iter().map(|outpoint| (one.wallet, *outpoint)))
+        .collect();
+    [
+        Column::ints(all.iter().map(|(wallet, _)| *wallet)),
+        Column::blobs(all.iter().map(|(_, outpoint)| outpoint.tx.0)),
+        Column::ints(all.iter().map(|(_, outpoint)| i64::from(outpoint.index))),
+    ]
+}
+
 impl Loaded {
-    /// Loads everything that is missing.
+    /// Loads everything that is missing, for one wallet.
     pub(crate) fn load(
         &mut self,
         tx: &mut Tx<'_>,
@@ -124,80 +292,27 @@ impl Loaded {
         needs: &Needs,
         now: i64,
     ) -> Result<(), WalletError> {
-        // Families and spenders bring transactions along, which then needn't be read again.
-        self.families(tx, wallet, &needs.children)?;
-        self.spenders(tx, wallet, &needs.spenders)?;
-        self.txs(tx, wallet, needs.txs.iter().copied())?;
-        self.coins(tx, wallet, &needs.coins, now)?;
-        self.credits(tx, wallet, &needs.credits, now)
+        load(tx, &mut [Lacking { wallet, loaded: self, needs: needs.clone() }], now)
     }
 
-    fn txs(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: i64,
-        wanted: impl IntoIterator<Item = TxId>,
-    ) -> Result<(), WalletError> {
-        // Facts are read once for a plan, since the wallet is locked: nobody else changes them.
-        let known = &self.facts.txs;
-        let wanted: BTreeSet<TxId> =
-            wanted.into_iter().filter(|txid| !known.contains_key(txid)).collect();
-        let keys = [Column::blobs(wanted.iter().map(|txid| txid.0))];
-        let rows = tx.query_set(TXS, &[Arg::Int(wallet)], &keys)?;
-        let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
-        let mut inputs = inputs_of(tx, wallet, ids)?;
-        for txid in &wanted {
-            self.facts.txs.insert(*txid, None);
+    /// One row of a transaction: the first brings it, every one an input.
+    fn keep_tx(&mut self, row: &Row) -> Result<(), WalletError> {
+        let name = txid(row, "tx_hash")?;
+        let input = opt_txid(row, "prev_tx_hash")?.zip(row.opt_index("prev_output_index")?);
+        let input = input.map(|(tx, index)| Outpoint::new(tx, index));
+        if let Some(Some(known)) = self.facts.txs.get_mut(&name) {
+            known.inputs.extend(input);
+            return Ok(());
         }
-        for row in rows {
-            let id = row.int("id")?;
-            let stored = stored_tx(&row, inputs.remove(&id).unwrap_or_default())?;
-            self.tx_rows.insert(stored.txid, id);
-            self.facts.txs.insert(stored.txid, Some(stored));
-        }
+        self.tx_rows.insert(name, row.int("id")?);
+        let stored = stored_tx(row, input.into_iter().collect())?;
+        self.facts.txs.insert(name, Some(stored));
         Ok(())
     }
 
-    fn spenders(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: i64,
-        wanted: &BTreeSet<Outpoint>,
-    ) -> Result<(), WalletError> {
-        let rows = tx.query_set(SPENDERS, &[Arg::Int(wallet)], &outpoint_columns(wanted))?;
-        for outpoint in wanted {
-            self.facts.spenders.insert(*outpoint, Vec::new());
-        }
-        let mut named = HashSet::new();
-        for row in rows {
-            let spender = txid(&row, "tx_hash")?;
-            named.insert(spender);
-            self.facts.spenders.entry(prevout(&row)?).or_default().push(spender);
-        }
-        self.txs(tx, wallet, named)
-    }
-
-    /// Loads all descendants at once: they, their inputs and so who is whose child.
-    fn families(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: i64,
-        roots: &BTreeSet<TxId>,
-    ) -> Result<(), WalletError> {
-        let mut members: BTreeSet<TxId> = BTreeSet::new();
-        for root in roots {
-            // A root that is a descendant of an earlier one is already covered.
-            if members.contains(root) || self.facts.children.contains_key(root) {
-                continue;
-            }
-            members.insert(*root);
-            for row in tx.query(DESCENDANTS, &[Arg::Int(wallet), Arg::Blob(&root.0)])? {
-                members.insert(txid(&row, "tx_hash")?);
-            }
-        }
-        self.txs(tx, wallet, members.iter().copied())?;
-        // The whole family is here, so each member's children are among the members: known even
-        // where there are none.
+    /// A whole family is here, so each member's children are among the members: known even where
+    /// there are none.
+    fn children(&mut self, members: BTreeSet<TxId>) {
         for member in &members {
             self.facts.children.insert(*member, Vec::new());
         }
@@ -208,41 +323,6 @@ impl Loaded {
                 self.facts.children.entry(*parent).or_default().push(*member);
             }
         }
-        Ok(())
-    }
-
-    fn coins(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: i64,
-        wanted: &BTreeSet<Outpoint>,
-        now: i64,
-    ) -> Result<(), WalletError> {
-        let scalars = [Arg::Int(wallet), Arg::Int(now)];
-        let rows = tx.query_set(COINS, &scalars, &outpoint_columns(wanted))?;
-        for outpoint in wanted {
-            self.facts.coins.insert(*outpoint, None);
-        }
-        rows.iter().try_for_each(|row| self.keep_coin(row).map(drop))
-    }
-
-    fn credits(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: i64,
-        wanted: &BTreeSet<TxId>,
-        now: i64,
-    ) -> Result<(), WalletError> {
-        let keys = [Column::blobs(wanted.iter().map(|txid| txid.0))];
-        let rows = tx.query_set(CREDITS, &[Arg::Int(wallet), Arg::Int(now)], &keys)?;
-        for txid in wanted {
-            self.facts.credits.insert(*txid, Vec::new());
-        }
-        for row in rows {
-            let outpoint = self.keep_coin(&row)?;
-            self.facts.credits.entry(outpoint.tx).or_default().push(outpoint.index);
-        }
-        Ok(())
     }
 
     fn keep_coin(&mut self, row: &Row) -> Result<Outpoint, WalletError> {
@@ -260,12 +340,13 @@ impl Loaded {
     }
 }
 
-fn outpoint_columns(wanted: &BTreeSet<Outpoint>) -> [Column; 2] {
-    [
-        Column::blobs(wanted.iter().map(|outpoint| outpoint.tx.0)),
-        Column::ints(wanted.iter().map(|outpoint| i64::from(outpoint.index))),
-    ]
-}
+const INPUTS: Set = Set {
+    sqlite: "SELECT tx_id, input_index, prev_tx_hash, prev_output_index FROM tx_inputs
+        WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index",
+    postgres: "SELECT i.tx_id, i.input_index, i.prev_tx_hash, i.prev_output_index
+        FROM UNNEST($2::bigint[]) k (id)
+        JOIN tx_inputs i ON i.wallet_id = $1 AND i.tx_id = k.id ORDER BY i.tx_id, i.input_index",
+};
 
 /// Inputs in order, by the row of their transaction.
 pub(crate) fn inputs_of(

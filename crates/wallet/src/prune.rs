@@ -153,9 +153,9 @@ const REMEMBER: Set = Set {
         SELECT $1, k.* FROM UNNEST($2::bytea[], $3::bigint[]) k ON CONFLICT DO NOTHING",
 };
 const REMEMBERED: Set = Set {
-    sqlite: "SELECT tx_hash FROM pruned_txs WHERE wallet_id = $1 AND tx_hash = $2",
-    postgres: "SELECT p.tx_hash FROM UNNEST($2::bytea[]) k (h)
-        JOIN pruned_txs p ON p.wallet_id = $1 AND p.tx_hash = k.h",
+    sqlite: "SELECT wallet_id, tx_hash FROM pruned_txs WHERE wallet_id = $1 AND tx_hash = $2",
+    postgres: "SELECT p.wallet_id, p.tx_hash FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
+        JOIN pruned_txs p ON p.wallet_id = k.w AND p.tx_hash = k.h",
 };
 const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
 
@@ -186,7 +186,11 @@ impl Room {
                 PruneRequest::UpTo(_) => as_many_as_possible(&known, rule),
             };
             remember(tx, wallet, &known, &going)?;
-            row.history_from = row.history_from.max(last_spend(&known, &going));
+            if !going.is_empty() {
+                // Also where nothing is lost: it says that something was pruned.
+                let known_from = last_spend(&known, &going).unwrap_or(0);
+                row.history_from = row.history_from.max(Some(known_from));
+            }
             remove(tx, &mut row, &going, now)?;
             row.save(tx)?;
             Ok(going.into_iter().map(bitcoin_txid).collect())
@@ -278,15 +282,24 @@ fn remember(
     Ok(())
 }
 
-/// Which of these were pruned and are settled.
-pub(crate) fn settled(
+/// Which of the transactions that concern wallets were pruned and are settled.
+pub(crate) fn settled<'w>(
     tx: &mut Tx<'_>,
-    wallet: WalletId,
-    txids: impl Iterator<Item = TxId>,
-) -> Result<HashSet<TxId>, WalletError> {
-    let keys = [Column::blobs(txids.map(|txid| txid.0))];
-    let rows = tx.query_set(REMEMBERED, &[Arg::Int(wallet.0)], &keys)?;
-    rows.iter().map(|row| Ok(txid(row, "tx_hash")?)).collect()
+    wanted: impl Iterator<Item = (&'w WalletRow, Vec<TxId>)>,
+) -> Result<HashSet<(WalletId, TxId)>, WalletError> {
+    // Most wallets were never pruned.
+    let pruned = wanted.filter(|(row, _)| row.history_from.is_some());
+    let names = pruned.flat_map(|(row, txids)| txids.into_iter().map(|txid| (row.id, txid)));
+    let names: Vec<(i64, TxId)> = names.collect();
+    let keys = [
+        Column::ints(names.iter().map(|(wallet, _)| *wallet)),
+        Column::blobs(names.iter().map(|(_, txid)| txid.0)),
+    ];
+    let rows = tx.query_set(REMEMBERED, &[], &keys)?;
+    let found = rows.iter().map(|row| {
+        Ok((WalletId(row.int("wallet_id")?), txid(row, "tx_hash")?))
+    });
+    found.collect()
 }
 
 /// Blocks from a height on are gone for this wallet: what they settled is open again.

@@ -3,30 +3,29 @@
 //! A batch is atomic with the wallet's tip: either all of it is recorded or nothing is. Recording
 //! the same again changes nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
-    BlockHash,
+    BlockHash, TxId,
     wallet::{Confirmation, Event, LockId, Seen, Sighting, amount::MAX_MONEY},
 };
 use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
-    apply_plan::{RawTxs, apply_plan},
+    apply_plan::{RawTxs, Share, apply_plan, apply_plans},
     block::Care,
     descriptor::script_hash,
     error::WalletError,
-    keychains::{DerivedScript, extend, mark_used},
+    keychains::DerivedScript,
     labels,
+    load::Loaded,
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Routes, SeenTx, route},
     stopped::stop_or_fail,
     watch::Watch,
+    writes::Writes,
 };
 
 /// A block, by all that a wallet keeps of it.
@@ -121,15 +120,8 @@ impl Room {
             let why = "a tip belongs to one wallet; apply blocks, or name the wallet";
             return Err(WalletError::Argument(why.into()));
         }
-        let batch = Arc::new(batch.clone());
-        let (all, again) = (batch.clone(), batch);
-        match self.door.write(move |tx| record(tx, &all, None, Care::Together, now)) {
-            // Somebody's own data stands in the way: once more, and it alone goes without.
-            Err(error) if error.is_of_one_wallet() => {
-                self.door.write(move |tx| record(tx, &again, None, Care::Apart, now))
-            }
-            result => result,
-        }
+        let batch = batch.clone();
+        self.with_care(move |tx, care| record(tx, &batch, None, care, now))
     }
 
     /// Records a batch for one wallet. Every transaction must concern it.
@@ -144,7 +136,7 @@ impl Room {
         now: i64,
     ) -> Result<Recorded, WalletError> {
         let batch = batch.clone();
-        self.door.write(move |tx| record(tx, &batch, Some(wallet), Care::Together, now))
+        self.with_care(move |tx, care| record(tx, &batch, Some(wallet), care, now))
     }
 
     /// Marks a pending transaction as sent.
@@ -200,33 +192,24 @@ pub(crate) fn record(
     batch.txs.iter().try_for_each(|observed| check_money(&observed.tx))?;
     let txs: Vec<SeenTx<'_>> = batch.txs.iter().map(seen_tx).collect();
     let allowed = move |wallet: WalletId| only.is_none_or(|only| only == wallet);
-    let routes = route(tx, &txs, &Watch::off(), &allowed)?;
-    let mut rows = lock_all(tx, routes.concerned.keys().copied())?;
-    if let Some(wallet) = only {
-        all_concern(&txs, &routes, wallet)?;
-        rows.entry(wallet).or_insert(WalletRow::lock(tx, wallet)?);
-    } else {
-        still_the_same(tx, &txs, &routes)?;
-        rows.retain(|_, row| !row.is_idle);
+    let mut routes = route(tx, &txs, &Watch::off(), &allowed)?;
+    let wallets: BTreeSet<WalletId> = routes.concerned.keys().copied().chain(only).collect();
+    let mut rows = WalletRow::lock_all(tx, wallets.iter().copied())?;
+    if let Some(gone) = wallets.iter().find(|wallet| !rows.contains_key(wallet)) {
+        return Err(WalletError::NoWallet(gone.0.to_string()));
+    }
+    routes = still_the_same(tx, &txs, routes, &allowed)?;
+    match only {
+        Some(wallet) => all_concern(&txs, &routes, wallet)?,
+        None => rows.retain(|_, row| !row.is_idle),
     }
     let mut recording = Recording::new(&txs, routes, Recorded::default(), now);
-    let mut refusal = None;
-    for (wallet, mut row) in rows {
-        let mut into_one = |tx: &mut Tx<'_>| recording.record_batch(tx, &mut row, batch);
-        match care {
-            Care::Together => into_one(tx)?,
-            Care::Apart => match tx.apart(into_one)? {
-                Ok(()) => {}
-                // What a wallet refuses, others may take; it stays as it was and goes on.
-                Err(error @ WalletError::Refused(_)) => refusal = Some(error),
-                Err(error) => stop_or_fail(tx, wallet, None, error, now)?,
-            },
-        }
+    // A request to one wallet is answered with what went wrong; it stops nobody.
+    if care == Care::Together || only.is_some() {
+        recording.record_in(tx, &mut rows, care, Some(batch))?;
+        return Ok(recording.done);
     }
-    match refusal {
-        Some(refused) if recording.done.wallets.is_empty() => Err(refused),
-        Some(_) | None => Ok(recording.done),
-    }
+    recording.record_apart(tx, rows, batch)
 }
 
 fn seen_tx(observed: &Observed) -> SeenTx<'_> {
@@ -234,7 +217,10 @@ fn seen_tx(observed: &Observed) -> SeenTx<'_> {
     SeenTx { fee: observed.fee, ..SeenTx::new(tx, txid, observed.source) }
 }
 
-/// A batch on its way into the wallets, one after the other.
+/// Locked wallets.
+pub(crate) type Rows = BTreeMap<WalletId, WalletRow>;
+
+/// A batch on its way into the wallets.
 pub(crate) struct Recording<'b> {
     pub(crate) txs: &'b [SeenTx<'b>],
     pub(crate) routes: Routes,
@@ -251,62 +237,106 @@ impl<'b> Recording<'b> {
 }
 
 impl Recording<'_> {
-    fn record_batch(
-        &mut self,
+    /// Records for each wallet by itself. What a wallet refuses, others may take; it stays as it
+    /// was and goes on. One whose data is broken is stopped.
+    fn record_apart(
+        mut self,
         tx: &mut Tx<'_>,
-        row: &mut WalletRow,
+        rows: Rows,
         batch: &Batch,
-    ) -> Result<(), WalletError> {
-        self.record_in(tx, row)?;
-        for observed in &batch.txs {
-            labels::label_new(tx, row, observed)?;
+    ) -> Result<Recorded, WalletError> {
+        let mut refusal = None;
+        for (wallet, row) in rows {
+            let mut one = Rows::from([(wallet, row)]);
+            let into_one =
+                |tx: &mut Tx<'_>| self.record_in(tx, &mut one, Care::Apart, Some(batch));
+            match tx.apart(into_one)? {
+                Ok(()) => {}
+                Err(error @ WalletError::Refused(_)) => refusal = Some(error),
+                Err(error) => stop_or_fail(tx, wallet, None, error, self.now)?,
+            }
         }
-        if let Some(tip) = batch.tip {
-            row.scanned = Some((tip.height, tip.hash));
+        match refusal {
+            Some(refused) if self.done.wallets.is_empty() => Err(refused),
+            Some(_) | None => Ok(self.done),
         }
-        row.save(tx)
     }
 
-    /// Records for a wallet that waits for a block.
-    pub(crate) fn record_wallet(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wallet: WalletId,
-    ) -> Result<(), WalletError> {
-        let mut row = WalletRow::lock(tx, wallet)?;
-        self.record_in(tx, &mut row)?;
-        row.save(tx)
-    }
-
-    /// Records for one locked wallet: extends its chains until nothing new is found, then plans.
+    /// Records for locked wallets: extends their chains until nothing new is found, plans for all
+    /// of them, and writes everything with their rows. A batch brings labels and a tip.
     pub(crate) fn record_in(
         &mut self,
         tx: &mut Tx<'_>,
-        wallet: &mut WalletRow,
+        rows: &mut Rows,
+        care: Care,
+        batch: Option<&Batch>,
     ) -> Result<(), WalletError> {
-        let id = WalletId(wallet.id);
-        self.widen(tx, wallet)?;
-        let Some(places) = self.routes.concerned.get(&id) else { return Ok(()) };
-        let concerned = places.iter().filter_map(|at| self.txs.get(*at));
-        let settled = settled(tx, id, concerned.clone().map(|seen| seen.txid))?;
-        let concerned = concerned.filter(|seen| !settled.contains(&seen.txid));
-        let mut raws = RawTxs::new();
-        let mut events = Vec::new();
-        for seen in concerned {
-            raws.insert(seen.txid, encode::serialize(seen.tx));
-            events.push(Event::Seen(Box::new(self.fact(seen, id))));
+        let mut writes = Writes::default();
+        for row in rows.values_mut() {
+            self.widen(tx, row, care, &mut writes)?;
         }
-        let plan = apply_plan(tx, wallet, &events, &raws, self.now)?;
-        self.done.wallets.insert(id);
-        self.done.new_txs += plan.new_txs.len();
-        self.done.changed_txs += plan.changed_txs.len();
-        self.done.new_coins += plan.new_coins.len();
-        Ok(())
+        let settled = settled(tx, rows.values().map(|row| (row, self.txids(row))))?;
+        let mut raws = RawTxs::new();
+        let mut shares: Vec<Share<'_>> =
+            rows.values_mut().map(|row| self.share(row, &settled, &mut raws)).collect();
+        let plans = apply_plans(tx, &mut shares, &raws, &mut writes, self.now)?;
+        for (share, plan) in shares.iter().zip(&plans) {
+            if !share.events.is_empty() {
+                self.done.wallets.insert(WalletId(share.wallet.id));
+            }
+            self.done.new_txs += plan.new_txs.len();
+            self.done.changed_txs += plan.changed_txs.len();
+            self.done.new_coins += plan.new_coins.len();
+        }
+        for row in rows.values_mut() {
+            if let Some(batch) = batch {
+                batch.txs.iter().try_for_each(|seen| labels::label_new(tx, row, seen))?;
+                row.scanned = batch.tip.map(|tip| (tip.height, tip.hash)).or(row.scanned);
+            }
+            writes.wallet(row)?;
+        }
+        writes.send(tx)
+    }
+
+    /// The transactions of the batch that concern a wallet.
+    fn concerning(&self, wallet: WalletId) -> impl Iterator<Item = &SeenTx<'_>> {
+        let places = self.routes.concerned.get(&wallet).into_iter().flatten();
+        places.filter_map(|at| self.txs.get(*at))
+    }
+
+    fn txids(&self, row: &WalletRow) -> Vec<TxId> {
+        self.concerning(WalletId(row.id)).map(|seen| seen.txid).collect()
+    }
+
+    /// A wallet's part of the batch, with what routing has found out about it.
+    fn share<'w>(
+        &self,
+        row: &'w mut WalletRow,
+        settled: &HashSet<(WalletId, TxId)>,
+        raws: &mut RawTxs,
+    ) -> Share<'w> {
+        let wallet = WalletId(row.id);
+        let mut share = Share { wallet: row, events: Vec::new(), loaded: Loaded::default() };
+        for seen in self.concerning(wallet) {
+            if settled.contains(&(wallet, seen.txid)) {
+                continue;
+            }
+            raws.entry(seen.txid).or_insert_with(|| encode::serialize(seen.tx));
+            self.routes.hand_on(wallet, seen, &mut share.loaded.facts);
+            share.events.push(Event::Seen(Box::new(self.fact(seen, wallet))));
+        }
+        share
     }
 
     /// A used address extends its chain; the batch is then matched against the new scripts, until
     /// none of them is paid.
-    fn widen(&mut self, tx: &mut Tx<'_>, wallet: &mut WalletRow) -> Result<(), WalletError> {
+    fn widen(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: &mut WalletRow,
+        care: Care,
+        writes: &mut Writes,
+    ) -> Result<(), WalletError> {
         let id = WalletId(wallet.id);
         let owners = self.routes.owners.values().flatten().copied();
         let mut used: Vec<Owner> = owners.filter(|owner| owner.wallet == id).collect();
@@ -315,13 +345,23 @@ impl Recording<'_> {
         }
         let paid: HashSet<[u8; 32]> =
             self.txs.iter().flat_map(|seen| seen.scripts.iter().copied()).collect();
+        let mut touched = BTreeSet::new();
         let mut widened = false;
         while !used.is_empty() {
-            mark_used(tx, wallet, used.iter().map(|owner| owner.address).collect())?;
+            for owner in used.iter().filter(|owner| !owner.is_used) {
+                writes.used(wallet.id, owner.address);
+            }
+            if care == Care::Apart {
+                // Whoever looks for scripts to adopt must see which were used.
+                writes.send(tx)?;
+            }
             let highest = highest_used(&used);
             used.clear();
             for (chain, index) in highest {
-                for fresh in extend(tx, wallet, chain, Some(index), 0)? {
+                let Some(chain) = self.routes.chains.get_mut(&(id, chain)) else { continue };
+                touched.insert(chain.id);
+                chain.note_use(index);
+                for fresh in chain.extend(tx, wallet, care, writes)? {
                     self.has_derived = true;
                     let hash = script_hash(&fresh.script);
                     if paid.contains(&hash) {
@@ -331,6 +371,11 @@ impl Recording<'_> {
                         widened = true;
                     }
                 }
+            }
+        }
+        for chain in touched {
+            if let Some(chain) = self.routes.chains.get_mut(&(id, chain)) {
+                chain.store(wallet, writes);
             }
         }
         if widened {
@@ -381,14 +426,8 @@ fn highest_used(owners: &[Owner]) -> HashMap<i64, u32> {
 }
 
 fn owner_of(fresh: &DerivedScript, wallet: WalletId) -> Owner {
-    Owner { wallet, address: fresh.address, keychain: fresh.keychain, index: fresh.index }
-}
-
-fn lock_all(
-    tx: &mut Tx<'_>,
-    wallets: impl Iterator<Item = WalletId>,
-) -> Result<BTreeMap<WalletId, WalletRow>, WalletError> {
-    wallets.map(|wallet| Ok((wallet, WalletRow::lock(tx, wallet)?))).collect()
+    let DerivedScript { address, keychain, index, .. } = *fresh;
+    Owner { wallet, address, keychain, index, is_used: false }
 }
 
 fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Result<(), WalletError> {
@@ -403,18 +442,20 @@ fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Resul
     }
 }
 
-/// Between routing and locking another writer may have given a wallet an interest in the batch.
+/// Between routing and locking another writer may have given a wallet an interest in the batch, or
+/// changed what was found: what is planned on is what stands under the locks.
 fn still_the_same(
     tx: &mut Tx<'_>,
     batch: &[SeenTx<'_>],
-    routes: &Routes,
-) -> Result<(), WalletError> {
+    routes: Routes,
+    allowed: &dyn Fn(WalletId) -> bool,
+) -> Result<Routes, WalletError> {
     if tx.backend() == unspent_sql::Backend::Sqlite {
-        return Ok(());
+        return Ok(routes);
     }
-    let again = route(tx, batch, &Watch::off(), &|_| true)?;
+    let again = route(tx, batch, &Watch::off(), allowed)?;
     if again.concerned.keys().eq(routes.concerned.keys()) {
-        return Ok(());
+        return Ok(again);
     }
     Err(SqlError::Conflict("another writer changed what the batch concerns".into()).into())
 }

@@ -1,8 +1,10 @@
 //! The open database, its network and the lock on a wallet's row.
 
+use std::collections::BTreeMap;
+
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
-use unspent_sql::{Arg, Door, Options, Row, Tx, Url};
+use unspent_sql::{Arg, Column, Door, Options, Row, Set, Tx, Url};
 
 use crate::{error::WalletError, rows::scanned, schema::SCHEMA, wallets::WalletInfo};
 
@@ -71,6 +73,11 @@ impl Room {
         self.network
     }
 
+    /// Statements sent since the room was opened, for those who count round trips.
+    pub fn statements(&self) -> u64 {
+        self.door.statements()
+    }
+
     /// The same, as the `bitcoin` crate names it.
     pub fn bitcoin_network(&self) -> bitcoin::Network {
         bitcoin_network(self.network)
@@ -134,6 +141,14 @@ const COLUMNS: &str = "SELECT id, birthday_height, scanned_height, scanned_hash,
     FROM wallets WHERE id = $1";
 const SAVE: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, next_id = $4,
     next_line = $5, confirmed_amount = $6, confirmed_coins = $7, history_from = $8 WHERE id = $1";
+const LOCK_MANY: Set = Set {
+    sqlite: "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
+        next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
+        FROM wallets WHERE id = $1",
+    postgres: "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
+        next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
+        FROM wallets WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE",
+};
 const LOCK_ROOM: &str = "SELECT next_wallet_id FROM room WHERE one = 1 FOR UPDATE";
 
 /// Holds the room's row: whoever changes the chain or the list of wallets holds it first.
@@ -145,6 +160,19 @@ impl WalletRow {
     /// Locks the wallet against all other writers.
     pub(crate) fn lock(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Self, WalletError> {
         Self::from(tx.maybe(COLUMNS_LOCKED, &[Arg::Int(wallet.0)])?, wallet)
+    }
+
+    /// Locks several, always in the same order, so that no two callers wait for each other.
+    pub(crate) fn lock_all(
+        tx: &mut Tx<'_>,
+        wallets: impl Iterator<Item = WalletId>,
+    ) -> Result<BTreeMap<WalletId, Self>, WalletError> {
+        let rows = tx.query_set(LOCK_MANY, &[], &[Column::ints(wallets.map(|wallet| wallet.0))])?;
+        let rows = rows.into_iter().map(|row| {
+            let wallet = WalletId(row.int("id")?);
+            Ok((wallet, Self::from(Some(row), wallet)?))
+        });
+        rows.collect()
     }
 
     /// Reads it without locking.

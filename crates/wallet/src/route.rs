@@ -8,18 +8,18 @@
 //! coins, when it stores a transaction that spends the same output (a conflict, be the output ours
 //! or not), or when it stores the transaction itself.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map::Entry};
 
 use bitcoin::{Transaction, Txid};
-use unspent_model::{Outpoint, TxId};
-use unspent_sql::{Column, Row, Set, SqlError, Tx};
+use unspent_model::{Outpoint, TxId, wallet::Neighbourhood};
+use unspent_sql::{Backend, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     descriptor::script_hash,
     error::WalletError,
+    keychains::Chain,
     record::TxSource,
     room::{WalletId, model_outpoint, model_txid},
-    rows::{prevout, txid},
     watch::Watch,
 };
 
@@ -59,6 +59,7 @@ pub(crate) struct Owner {
     pub(crate) address: i64,
     pub(crate) keychain: i64,
     pub(crate) index: u32,
+    pub(crate) is_used: bool,
 }
 
 impl Owner {
@@ -67,7 +68,8 @@ impl Owner {
             wallet: WalletId(row.int("wallet_id")?),
             address: row.int("id")?,
             keychain: row.int("keychain_id")?,
-            index: row.index("address_index")?,
+            index: row.index("n")?,
+            is_used: row.flag("is_used")?,
         })
     }
 }
@@ -77,41 +79,90 @@ impl Owner {
 pub(crate) struct Routes {
     /// Owners of scripts paid in the batch.
     pub(crate) owners: HashMap<[u8; 32], Vec<Owner>>,
+    /// The chains those belong to.
+    pub(crate) chains: BTreeMap<(WalletId, i64), Chain>,
     /// For each wallet, the places of the transactions that concern it.
     pub(crate) concerned: BTreeMap<WalletId, BTreeSet<usize>>,
+    stored: Stored,
 }
 
-const BY_SCRIPT: Set = Set {
-    sqlite: "SELECT script_hash, wallet_id, id, keychain_id, address_index FROM addresses
-        WHERE script_hash = $1",
-    postgres: "SELECT a.script_hash, a.wallet_id, a.id, a.keychain_id, a.address_index
-        FROM UNNEST($1::bytea[]) k (h) JOIN addresses a ON a.script_hash = k.h",
+/// What wallets store of the outputs and transactions that a batch names. What isn't among it they
+/// don't store: nobody has to ask again.
+#[derive(Default)]
+struct Stored {
+    txs: HashSet<(WalletId, TxId)>,
+    coins: HashSet<(WalletId, Outpoint)>,
+    spent: HashSet<(WalletId, Outpoint)>,
+    parents: HashSet<(WalletId, TxId)>,
+}
+
+/// What kind of row an answer is, in the column `kind`.
+const SCRIPT: i64 = 1;
+const SPENT: i64 = 2;
+const PARENT: i64 = 3;
+const STORED: i64 = 4;
+const CHILD: i64 = 5;
+
+/// Owners of scripts, with their chains.
+const OWNERS: Set = Set {
+    sqlite: "SELECT 1 AS kind, d.script_hash AS hash, d.address_index AS n, d.wallet_id, d.id,
+            d.is_used, d.keychain_id, c.descriptor, c.purpose, c.next_index, c.last_used,
+            c.derived_to
+        FROM addresses d INDEXED BY uidx_addresses_script
+        CROSS JOIN keychains c ON c.wallet_id = d.wallet_id AND c.id = d.keychain_id
+        WHERE d.script_hash = $1",
+    postgres: "",
 };
-const BY_PREVOUT: Set = Set {
-    sqlite: "SELECT prev_tx_hash, prev_output_index, wallet_id FROM tx_inputs
-        WHERE prev_tx_hash = $1 AND prev_output_index = $2",
-    postgres: "SELECT i.prev_tx_hash, i.prev_output_index, i.wallet_id
-        FROM UNNEST($1::bytea[], $2::bigint[]) k (h, n)
-        JOIN tx_inputs i ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n",
+/// Stored spenders of outputs.
+const SPENDERS: Set = Set {
+    sqlite: "SELECT 2 AS kind, prev_tx_hash AS hash, prev_output_index AS n, wallet_id
+        FROM tx_inputs WHERE prev_tx_hash = $1 AND prev_output_index = $2",
+    postgres: "",
 };
-/// The offset keeps PostgreSQL from starting with all coins of an index: on young tables it takes
-/// that for selective, and nearly every coin is output 0 or 1.
-const BY_COIN: Set = Set {
-    sqlite: "SELECT t.tx_hash AS prev_tx_hash, u.output_index AS prev_output_index, t.wallet_id
-        FROM transactions t
-        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $2
+/// Stored transactions whose outputs are spent, and whether the output is a coin of ours.
+const PARENTS: Set = Set {
+    sqlite: "SELECT 3 AS kind, t.tx_hash AS hash, u.output_index AS n, t.wallet_id
+        FROM transactions t INDEXED BY uidx_transactions_hash
+        LEFT JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $2
         WHERE t.tx_hash = $1",
-    postgres: "SELECT t.tx_hash AS prev_tx_hash, u.output_index AS prev_output_index, t.wallet_id
-        FROM UNNEST($1::bytea[], $2::bigint[]) k (h, n)
-        JOIN transactions t ON t.tx_hash = k.h
-        CROSS JOIN LATERAL (SELECT c.output_index FROM utxos c WHERE c.wallet_id = t.wallet_id
-            AND c.tx_id = t.id AND c.output_index = k.n OFFSET 0) u",
+    postgres: "",
 };
-const BY_TXID: Set = Set {
-    sqlite: "SELECT tx_hash, wallet_id FROM transactions WHERE tx_hash = $1",
-    postgres: "SELECT t.tx_hash, t.wallet_id
-        FROM UNNEST($1::bytea[]) k (h) JOIN transactions t ON t.tx_hash = k.h",
+const NAMES: Set = Set {
+    sqlite: "SELECT 4 AS kind, tx_hash AS hash, wallet_id FROM transactions WHERE tx_hash = $1",
+    postgres: "",
 };
+const CHILDREN: Set = Set {
+    sqlite: "SELECT 5 AS kind, prev_tx_hash AS hash, wallet_id FROM tx_inputs
+        WHERE prev_tx_hash = $1",
+    postgres: "",
+};
+/// The same five questions in one statement. The offset keeps PostgreSQL from starting with all
+/// coins of an index: on young tables it takes that for selective, and nearly every coin is output
+/// 0 or 1.
+const TOGETHER: &str = "SELECT 1::bigint AS kind, d.script_hash AS hash, d.address_index AS n,
+        d.wallet_id, d.id, d.is_used, d.keychain_id, c.descriptor, c.purpose, c.next_index,
+        c.last_used, c.derived_to
+    FROM UNNEST($1::bytea[]) k (h)
+    JOIN addresses d ON d.script_hash = k.h
+    JOIN keychains c ON c.wallet_id = d.wallet_id AND c.id = d.keychain_id
+    UNION ALL
+    SELECT 2, i.prev_tx_hash, i.prev_output_index, i.wallet_id,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+    JOIN tx_inputs i ON i.prev_tx_hash = k.h AND i.prev_output_index = k.n
+    UNION ALL
+    SELECT 3, t.tx_hash, u.output_index, t.wallet_id,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+    JOIN transactions t ON t.tx_hash = k.h
+    LEFT JOIN LATERAL (SELECT x.output_index FROM utxos x WHERE x.wallet_id = t.wallet_id
+        AND x.tx_id = t.id AND x.output_index = k.n OFFSET 0) u ON TRUE
+    UNION ALL
+    SELECT 4, t.tx_hash, NULL, t.wallet_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM UNNEST($4::bytea[]) k (h) JOIN transactions t ON t.tx_hash = k.h
+    UNION ALL
+    SELECT 5, i.prev_tx_hash, NULL, i.wallet_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM UNNEST($4::bytea[]) k (h) JOIN tx_inputs i ON i.prev_tx_hash = k.h";
 
 /// Routes a batch to the wallets that `allowed` lets in. The database is asked only for what the
 /// watch can't rule out.
@@ -122,65 +173,123 @@ pub(crate) fn route(
     allowed: &dyn Fn(WalletId) -> bool,
 ) -> Result<Routes, WalletError> {
     let mut routes = Routes::default();
+    for row in ask(tx, batch, watch)? {
+        let wallet = WalletId(row.int("wallet_id")?);
+        if allowed(wallet) {
+            routes.note(wallet, &row)?;
+        }
+    }
+    routes.stored_concerns(batch);
+    Ok(routes)
+}
+
+fn ask(
+    tx: &mut Tx<'_>,
+    batch: &[SeenTx<'_>],
+    watch: &Watch,
+) -> Result<Vec<Row>, WalletError> {
     let paid = batch.iter().flat_map(|seen| seen.tx.output.iter().zip(&seen.scripts));
     let scripts: HashSet<[u8; 32]> = paid
         .filter(|(output, _)| watch.may_hold_script(&output.script_pubkey))
         .map(|(_, hash)| *hash)
         .collect();
-    for row in tx.query_set(BY_SCRIPT, &[], &[Column::blobs(&scripts)])? {
-        let owner = Owner::read(&row)?;
-        if allowed(owner.wallet) {
-            routes.owners.entry(row.hash("script_hash")?).or_default().push(owner);
-        }
-    }
-    let mut stored = stored_interest(tx, batch, watch)?;
-    stored.txs.values_mut().for_each(|wallets| wallets.retain(|wallet| allowed(*wallet)));
-    stored.outpoints.values_mut().for_each(|wallets| wallets.retain(|wallet| allowed(*wallet)));
-    routes.stored_concerns(batch, stored);
-    Ok(routes)
-}
-
-/// Who has an interest in an output or a transaction because of what is stored.
-struct Interest {
-    outpoints: HashMap<Outpoint, BTreeSet<WalletId>>,
-    txs: HashMap<TxId, BTreeSet<WalletId>>,
-}
-
-fn stored_interest(
-    tx: &mut Tx<'_>,
-    batch: &[SeenTx<'_>],
-    watch: &Watch,
-) -> Result<Interest, WalletError> {
     let inputs = batch.iter().flat_map(|seen| seen.inputs.iter().copied());
     let inputs: HashSet<Outpoint> = inputs.filter(|input| watch.may_name(&input.tx)).collect();
-    let keys = [
+    let names = batch.iter().map(|seen| seen.txid).filter(|txid| watch.may_name(txid));
+    let columns = [
+        Column::blobs(&scripts),
         Column::blobs(inputs.iter().map(|input| input.tx.0)),
         Column::ints(inputs.iter().map(|input| i64::from(input.index))),
+        Column::blobs(names.map(|txid| txid.0)),
     ];
-    let mut found = Interest { outpoints: HashMap::new(), txs: HashMap::new() };
-    for set in [BY_PREVOUT, BY_COIN] {
-        for row in tx.query_set(set, &[], &keys)? {
-            let wallet = WalletId(row.int("wallet_id")?);
-            found.outpoints.entry(prevout(&row)?).or_default().insert(wallet);
-        }
+    if columns.iter().all(Column::is_empty) {
+        return Ok(Vec::new());
     }
-    let names = batch.iter().map(|seen| seen.txid).filter(|txid| watch.may_name(txid));
-    let names = [Column::blobs(names.map(|txid| txid.0))];
-    for row in tx.query_set(BY_TXID, &[], &names)? {
-        let wallet = WalletId(row.int("wallet_id")?);
-        found.txs.entry(txid(&row, "tx_hash")?).or_default().insert(wallet);
+    if tx.backend() == Backend::Postgres {
+        return Ok(tx.query_columns(TOGETHER, &columns)?);
     }
-    Ok(found)
+    let [scripts, hashes, places, names] = columns;
+    let outpoints = [hashes, places];
+    let mut rows = tx.query_set(OWNERS, &[], &[scripts])?;
+    for set in [SPENDERS, PARENTS] {
+        rows.extend(tx.query_set(set, &[], &outpoints)?);
+    }
+    let names = [names];
+    for set in [NAMES, CHILDREN] {
+        rows.extend(tx.query_set(set, &[], &names)?);
+    }
+    Ok(rows)
 }
 
 impl Routes {
-    fn stored_concerns(&mut self, batch: &[SeenTx<'_>], stored: Interest) {
+    /// Notes one row of the answer.
+    fn note(&mut self, wallet: WalletId, row: &Row) -> Result<(), WalletError> {
+        let hash = row.hash("hash")?;
+        match row.int("kind")? {
+            SCRIPT => {
+                let owner = Owner::read(row)?;
+                self.owners.entry(hash).or_default().push(owner);
+                if let Entry::Vacant(place) = self.chains.entry((wallet, owner.keychain)) {
+                    place.insert(Chain::read(row)?);
+                }
+            }
+            SPENT => {
+                self.stored.spent.insert((wallet, Outpoint::new(TxId(hash), row.index("n")?)));
+            }
+            PARENT => {
+                self.stored.txs.insert((wallet, TxId(hash)));
+                if let Some(index) = row.opt_index("n")? {
+                    self.stored.coins.insert((wallet, Outpoint::new(TxId(hash), index)));
+                }
+            }
+            STORED => {
+                self.stored.txs.insert((wallet, TxId(hash)));
+            }
+            CHILD => {
+                self.stored.parents.insert((wallet, TxId(hash)));
+            }
+            _ => return Err(WalletError::Bug("an answer of no known kind")),
+        }
+        Ok(())
+    }
+
+    /// What is known of a transaction to be planned, before anything is loaded: mostly that there
+    /// is nothing.
+    pub(crate) fn hand_on(&self, wallet: WalletId, seen: &SeenTx<'_>, facts: &mut Neighbourhood) {
+        let stored = &self.stored;
+        if !stored.txs.contains(&(wallet, seen.txid)) {
+            facts.txs.entry(seen.txid).or_insert(None);
+        }
+        if !stored.parents.contains(&(wallet, seen.txid)) {
+            facts.children.entry(seen.txid).or_default();
+        }
+        for input in &seen.inputs {
+            if !stored.txs.contains(&(wallet, input.tx)) {
+                facts.txs.entry(input.tx).or_insert(None);
+            }
+            if !stored.spent.contains(&(wallet, *input)) {
+                facts.spenders.entry(*input).or_default();
+            }
+            if !stored.coins.contains(&(wallet, *input)) {
+                facts.coins.entry(*input).or_insert(None);
+            }
+        }
+    }
+
+    fn stored_concerns(&mut self, batch: &[SeenTx<'_>]) {
+        let mut by_tx: HashMap<TxId, BTreeSet<WalletId>> = HashMap::new();
+        let mut by_outpoint: HashMap<Outpoint, BTreeSet<WalletId>> = HashMap::new();
+        for (wallet, txid) in &self.stored.txs {
+            by_tx.entry(*txid).or_default().insert(*wallet);
+        }
+        for (wallet, outpoint) in self.stored.spent.iter().chain(&self.stored.coins) {
+            by_outpoint.entry(*outpoint).or_default().insert(*wallet);
+        }
         for (place, seen) in batch.iter().enumerate() {
-            let by_txid = stored.txs.get(&seen.txid).into_iter().flatten();
-            let by_input = seen.inputs.iter().filter_map(|input| stored.outpoints.get(input));
-            let wallets: Vec<WalletId> = by_txid.chain(by_input.flatten()).copied().collect();
-            for wallet in wallets {
-                self.concerned.entry(wallet).or_default().insert(place);
+            let own = by_tx.get(&seen.txid).into_iter().flatten();
+            let by_input = seen.inputs.iter().filter_map(|input| by_outpoint.get(input));
+            for wallet in own.chain(by_input.flatten()) {
+                self.concerned.entry(*wallet).or_default().insert(place);
             }
         }
         self.concern_again(batch);

@@ -11,10 +11,11 @@ use crate::{
     additions::Additions,
     backfill::Backfill,
     error::WalletError,
-    keychains::reveal,
+    keychains::reveal_into,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     rows::scanned,
     stopped::Stopped,
+    writes::Writes,
 };
 
 /// Scripts watched beyond the last used one, unless said otherwise.
@@ -293,10 +294,13 @@ impl Room {
         purpose: Purpose,
     ) -> Result<AddressInfo, WalletError> {
         let account = account.map(str::to_owned);
-        self.door.write(move |tx| {
+        self.with_care(move |tx, care| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            let found = reveal(tx, &mut row, account.as_deref(), purpose)?;
-            row.save(tx)?;
+            let mut writes = Writes::default();
+            let name = account.as_deref();
+            let found = reveal_into(tx, &mut row, name, purpose, care, &mut writes)?;
+            writes.wallet(&row)?;
+            writes.send(tx)?;
             Ok(found)
         })
     }
@@ -341,7 +345,7 @@ pub(crate) fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
         scanned: scanned(row)?,
         gap_limit: row.index("gap_limit")?,
         created_at: row.int("created_at")?,
-        history_from: row.opt_natural("history_from")?,
+        history_from: row.opt_natural("history_from")?.filter(|from| *from > 0),
         stopped: Stopped::read(row)?,
         archived_at: row.opt_int("archived_at")?,
         backfill: Backfill::read(row)?,

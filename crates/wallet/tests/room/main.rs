@@ -24,5 +24,6 @@ mod races;
 mod random;
 mod recording;
 mod reorgs;
+mod statements;
 mod stopping;
 mod watching;
