@@ -20,6 +20,7 @@ mod example_room;
 mod faulty;
 mod following;
 mod kill;
+mod late;
 mod mempool;
 mod node;
 mod others;

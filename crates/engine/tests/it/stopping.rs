@@ -105,17 +105,22 @@ fn a_pruned_source_stops_the_rooms_and_names_the_height() {
     let (reason, remedy) = stopped(&rig, chain::NAME);
     assert!(reason.contains("no longer has block 1;"), "{reason}");
     assert!(remedy.contains("block 1"), "{remedy}");
-    // A wallet born above what is pruned does well; one born below stops its room.
+    // A wallet born above what is pruned does well; one born below is stopped by itself.
     let young = crate::rig::wallet(&rig.room(), "young", 1, 100);
     rig.settle_room(wallet_room::NAME);
     assert_eq!(rig.room().wallets(None).unwrap()[0].scanned, rig.room().tip().unwrap());
-    crate::rig::wallet(&rig.room(), "old", 2, 20);
-    let (reason, _) = stopped(&rig, wallet_room::NAME);
+    let old = crate::rig::wallet(&rig.room(), "old", 2, 20);
+    let stop = || rig.room().wallet_info(old).unwrap().stopped;
+    wait_for("the old wallet to be stopped", || stop().is_some());
+    let reason = stop().unwrap().reason;
     assert!(reason.contains("no longer has block"), "{reason}");
+    rig.sim.mine(1).unwrap();
+    rig.settle_room(wallet_room::NAME);
     // With another node both go on.
     faulty.faults.pruned_to.store(0, Ordering::SeqCst);
     rig.engine.resume(chain::NAME).unwrap();
-    rig.engine.resume(wallet_room::NAME).unwrap();
+    rig.room().resume_wallet(old).unwrap();
+    rig.engine.wake();
     rig.sim.pay(&rig.script(young, 0), 20_000, 300).unwrap();
     rig.sim.mine_busy(2, 2).unwrap();
     rig.settle_and_check();

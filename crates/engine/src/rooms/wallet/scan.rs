@@ -70,6 +70,7 @@ impl Catcher {
     /// Looks for its place anew at the next turn.
     pub(super) fn stop(&mut self) {
         self.scan = None;
+        self.out_of_reach.clear();
     }
 
     /// Sets the source so that the block at `height` comes next, or as little below it as possible.
@@ -104,15 +105,35 @@ impl Catcher {
             (Target::Past(_), Some(past)) => past.next,
             (Target::Past(_) | Target::Behind, _) => wallet.next_block(),
         };
+        match self.advance(wallets, &wallet, target, wanted, tip, found) {
+            Ok(Some(goes_on)) => Ok(goes_on),
+            Ok(None) | Err(Trouble::Source(SourceError::Missing { .. })) => {
+                self.scan = None;
+                self.out_of_reach(wallets, &wallet, target, wanted)?;
+                Ok(true)
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Feeds some blocks to somebody; `None` when the source doesn't have them.
+    fn advance(
+        &mut self,
+        wallets: &Wallets,
+        wallet: &WalletInfo,
+        target: Target,
+        wanted: u64,
+        tip: Point,
+        found: &mut Found,
+    ) -> Result<Option<bool>, Trouble> {
         let fits = |scan: &Scan| scan.next == wanted && scan.target == target;
         if !self.scan.as_ref().is_some_and(fits) {
-            self.scan = self.begin(wallets, &wallet, target, wanted)?;
+            self.scan = self.begin(wallets, wallet, target, wanted)?;
         }
-        let Some(mut scan) = self.scan.take() else { return Ok(true) };
+        let Some(mut scan) = self.scan.take() else { return Ok(Some(true)) };
         let goes_on = self.go_on(&mut scan, wallets, tip, found)?;
         if scan.is_out_of_reach {
-            self.out_of_reach(wallets, &wallet, target, wanted)?;
-            return Ok(true);
+            return Ok(None);
         }
         if goes_on {
             self.scan = Some(scan);
@@ -120,7 +141,7 @@ impl Catcher {
                 context.news.wake();
             }
         }
-        Ok(goes_on)
+        Ok(Some(goes_on))
     }
 
     /// Whoever is furthest behind; then whose past is to be read.
