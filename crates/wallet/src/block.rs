@@ -164,7 +164,8 @@ pub(crate) enum Care {
 }
 
 impl Room {
-    /// Runs a change quickly; where somebody's own data stands in the way, again with care.
+    /// Runs a change to all wallets quickly; where somebody's own data stands in the way, again
+    /// with care.
     pub(crate) fn with_care<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
@@ -174,6 +175,22 @@ impl Room {
         match self.door.write(move |tx| work(tx, Care::Together)) {
             Err(error) if error.is_of_one_wallet() => {
                 self.door.write(move |tx| again(tx, Care::Apart))
+            }
+            result => result,
+        }
+    }
+
+    /// The same for one wallet: others' changes run beside it.
+    pub(crate) fn with_care_for<T: Send + 'static>(
+        &self,
+        wallet: WalletId,
+        work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
+    ) -> Result<T, WalletError> {
+        let work = Arc::new(work);
+        let again = work.clone();
+        match self.door.write_for(wallet.0, move |tx| work(tx, Care::Together)) {
+            Err(error) if error.is_of_one_wallet() => {
+                self.door.write_for(wallet.0, move |tx| again(tx, Care::Apart))
             }
             result => result,
         }

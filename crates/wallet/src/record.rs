@@ -136,7 +136,7 @@ impl Room {
         now: i64,
     ) -> Result<Recorded, WalletError> {
         let batch = batch.clone();
-        self.with_care(move |tx, care| record(tx, &batch, Some(wallet), care, now))
+        self.with_care_for(wallet, move |tx, care| record(tx, &batch, Some(wallet), care, now))
     }
 
     /// Marks a pending transaction as sent.
@@ -167,7 +167,7 @@ impl Room {
     }
 
     fn one_event(&self, wallet: WalletId, event: Event, now: i64) -> Result<(), WalletError> {
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
             row.save(tx)

@@ -294,7 +294,7 @@ impl Room {
         purpose: Purpose,
     ) -> Result<AddressInfo, WalletError> {
         let account = account.map(str::to_owned);
-        self.with_care(move |tx, care| {
+        self.with_care_for(wallet, move |tx, care| {
             let mut row = WalletRow::lock(tx, wallet)?;
             let mut writes = Writes::default();
             let name = account.as_deref();
