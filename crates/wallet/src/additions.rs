@@ -83,10 +83,7 @@ pub(crate) struct ParsedAdditions {
 
 impl Additions {
     /// Reads everything before anything is written.
-    pub(crate) fn parse(
-        &self,
-        network: bitcoin::Network,
-    ) -> Result<ParsedAdditions, WalletError> {
+    pub(crate) fn parse(&self, network: bitcoin::Network) -> Result<ParsedAdditions, WalletError> {
         if self.scripts.iter().any(|script| script.is_empty() || script.len() > 10_000) {
             return Err(WalletError::Argument("a script has 1 to 10,000 bytes".into()));
         }
@@ -98,11 +95,7 @@ impl Additions {
 
 impl ParsedAdditions {
     /// Writes them under the wallet's lock. The caller saves the wallet's row.
-    pub(crate) fn write(
-        &self,
-        tx: &mut Tx<'_>,
-        wallet: &mut WalletRow,
-    ) -> Result<(), WalletError> {
+    pub(crate) fn write(&self, tx: &mut Tx<'_>, wallet: &mut WalletRow) -> Result<(), WalletError> {
         for account in &self.accounts {
             add_account(tx, wallet, account)?;
         }

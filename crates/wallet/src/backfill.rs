@@ -49,9 +49,8 @@ const FIND: &str = "SELECT next_height, end_height FROM backfills WHERE wallet_i
 const PUT: &str = "INSERT INTO backfills (wallet_id, next_height, end_height) VALUES ($1, $2, $3)
     ON CONFLICT (wallet_id) DO UPDATE
     SET next_height = excluded.next_height, end_height = excluded.end_height";
-const DROP_ABOVE: &str = "DELETE FROM backfills WHERE wallet_id = $1 AND next_height > $2";
-const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $2
-    WHERE wallet_id = $1 AND end_height > $2";
+const DROP_ABOVE: &str = "DELETE FROM backfills WHERE next_height > $1";
+const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $1 WHERE end_height > $1";
 const DONE: &str = "DELETE FROM backfills WHERE wallet_id = $1";
 
 impl Room {
@@ -71,6 +70,7 @@ impl Room {
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         self.door.write(move |tx| {
             lock_room(tx)?;
+            let place = WalletRow::lock(tx, wallet)?.scanned;
             let Some(mut left) = find(tx, wallet)? else { return Ok((None, Recorded::default())) };
             let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
             let mut watch = Watch::new(transactions);
@@ -82,7 +82,9 @@ impl Room {
                 let height = Some(placed.height);
                 let mut into_one =
                     |tx: &mut Tx<'_>| read_block(tx, wallet, placed, &mut watch, &mut done, now);
-                let Some(end) = or_stop(tx, wallet, height, now, &mut into_one)? else { break };
+                let Some(end) = or_stop(tx, (wallet, place), height, now, &mut into_one)? else {
+                    break;
+                };
                 left = Backfill { next: placed.height + 1, end: end.unwrap_or(left.end) };
             }
             Ok((put(tx, wallet, left)?, done))
@@ -103,18 +105,32 @@ pub(crate) fn begin(
     put(tx, id, Backfill { next, end: tip })
 }
 
-/// The wallet stands at `tip` again: what lies above is brought by the tip itself, with all that the
-/// wallet watches by now.
-pub(crate) fn cut_above(
+/// All wallets stand at `tip` or below: what lies above is brought by the tip itself, with all that
+/// they watch by now.
+pub(crate) fn cut_above(tx: &mut Tx<'_>, tip: Option<u64>) -> Result<(), WalletError> {
+    let tip = tip.map_or(Ok(-1), sql_int)?;
+    for sql in [DROP_ABOVE, CUT_ABOVE] {
+        tx.execute(sql, &[Arg::Int(tip)])?;
+    }
+    Ok(())
+}
+
+/// The same for one wallet that goes back by itself.
+pub(crate) fn cut_above_for(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     tip: Option<u64>,
 ) -> Result<(), WalletError> {
-    let tip = tip.map_or(Ok(-1), sql_int)?;
-    for sql in [DROP_ABOVE, CUT_ABOVE] {
-        tx.execute(sql, &[Arg::Int(wallet.0), Arg::Int(tip)])?;
+    let Some(left) = find(tx, wallet)? else { return Ok(()) };
+    match tip {
+        Some(tip) if left.next <= tip => {
+            put(tx, wallet, Backfill { end: left.end.min(tip), ..left }).map(drop)
+        }
+        Some(_) | None => {
+            tx.execute(DONE, &[Arg::Int(wallet.0)])?;
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 pub(crate) fn find(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<Backfill>, WalletError> {
@@ -122,11 +138,7 @@ pub(crate) fn find(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<Backfill>
     Ok(row.map(|row| Backfill::read(&row)).transpose()?.flatten())
 }
 
-fn put(
-    tx: &mut Tx<'_>,
-    wallet: WalletId,
-    left: Backfill,
-) -> Result<Option<Backfill>, WalletError> {
+fn put(tx: &mut Tx<'_>, wallet: WalletId, left: Backfill) -> Result<Option<Backfill>, WalletError> {
     if left.next > left.end {
         tx.execute(DONE, &[Arg::Int(wallet.0)])?;
         return Ok(None);

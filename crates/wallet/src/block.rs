@@ -11,21 +11,24 @@ use std::{
 
 use bitcoin::{Block, Txid, hashes::Hash as _};
 use unspent_model::BlockHash;
-use unspent_sql::{Arg, SqlError, Tx};
+use unspent_sql::{Arg, Tx};
 
 use crate::{
     error::WalletError,
-    record::{BlockRef, Recorded, Recording, Rows, TxSource, store_block},
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    record::{BlockRef, Recorded, Recording, Rows, TxSource, still_the_same, store_block},
+    room::{Room, WalletId, WalletRow, lock_tip, set_tip, sql_int},
     route::{SeenTx, route},
     rows,
-    stopped::or_stop,
+    stopped::{Standing, or_stop},
     watch::Watch,
 };
 
 /// Blocks kept below the tip even when no transaction of ours is in them, so that a reorganisation
 /// can be recognised.
 pub const BLOCKS_KEPT: u64 = 2_016;
+
+/// Wallets at the tip that are looked at one by one. Of more, only those that a block concerns are.
+const FEW: usize = 200;
 
 /// Blocks applied in one database transaction at most.
 pub const MAX_BLOCKS_AT_ONCE: usize = 1_000;
@@ -63,6 +66,10 @@ impl PlacedBlock {
         BlockRef { height: self.height, hash: self.hash, time: self.block.header.time }
     }
 
+    fn parent_place(&self) -> Option<(u64, BlockHash)> {
+        self.height.checked_sub(1).map(|height| (height, self.parent()))
+    }
+
     fn parent(&self) -> BlockHash {
         BlockHash(self.block.header.prev_blockhash.to_byte_array())
     }
@@ -71,7 +78,7 @@ impl PlacedBlock {
 /// What applying blocks did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Wallets that moved.
+    /// Wallets that moved; of many at the tip, only those that a block concerned.
     pub moved: BTreeSet<WalletId>,
     /// Wallets that the blocks stopped, because their own data can't take them.
     pub stopped: BTreeSet<WalletId>,
@@ -85,17 +92,21 @@ const AROUND: &str = "SELECT block_height, header_hash FROM blocks
     WHERE block_height IN ($1, $2)
         OR block_height = (SELECT MAX(block_height) FROM blocks)
     ORDER BY CASE WHEN block_height = $1 THEN 0 ELSE 1 END";
-const FOLLOWERS: &str = "SELECT id, next_id FROM wallets
+const FOLLOWERS: &str = "SELECT id, next_id FROM wallets WHERE follows_tip
+    ORDER BY id LIMIT $1 FOR UPDATE";
+const HERE: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL
     ORDER BY id FOR UPDATE";
 const NEWBORN: &str = "SELECT id, next_id FROM wallets
-    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
+    WHERE scanned_height IS NULL AND NOT follows_tip AND birthday_height >= $1
         AND stopped_at IS NULL AND archived_at IS NULL
     ORDER BY id FOR UPDATE";
-const MOVE_FOLLOWERS: &str = "UPDATE wallets SET scanned_height = $3, scanned_hash = $4
+const MOVE_HERE: &str = "UPDATE wallets
+    SET scanned_height = $3, scanned_hash = $4, follows_tip = $5
     WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL";
-const MOVE_NEWBORN: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3
-    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height >= $1
+const MOVE_NEWBORN: &str = "UPDATE wallets
+    SET scanned_height = $2, scanned_hash = $3, follows_tip = $4
+    WHERE scanned_height IS NULL AND NOT follows_tip AND birthday_height >= $1
         AND stopped_at IS NULL AND archived_at IS NULL";
 const FORGET_BLOCK: &str = "DELETE FROM blocks WHERE block_height <= $1 AND block_height > $2
     AND NOT EXISTS (
@@ -118,10 +129,11 @@ impl Room {
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
         self.with_care(move |tx, care| {
-            lock_room(tx)?;
+            let tip = lock_tip(tx)?;
             let watch = Watch::new(transactions);
-            let mut applying = Applying { tx, watch, applied: Applied::default(), now, care };
+            let mut applying = Applying { tx, tip, watch, applied: Applied::default(), now, care };
             blocks.iter().try_for_each(|placed| applying.apply(placed))?;
+            set_tip(applying.tx, applying.tip)?;
             Ok(applying.applied)
         })
     }
@@ -200,6 +212,8 @@ impl Room {
 /// Blocks on their way into the wallets, one after the other.
 struct Applying<'a, 'c> {
     tx: &'a mut Tx<'c>,
+    /// The room's tip; written once, at the end.
+    tip: Standing,
     watch: Watch,
     applied: Applied,
     now: i64,
@@ -210,20 +224,31 @@ impl Applying<'_, '_> {
     fn apply(&mut self, placed: &PlacedBlock) -> Result<(), WalletError> {
         let block = placed.reference();
         let is_stored = admit(self.tx, placed, &block)?;
-        let (waiting, has_newborn) = waiting(self.tx, placed)?;
-        if waiting.is_empty() && is_stored {
+        let step = TipStep::of(placed, self.tip);
+        let waiting = waiting(self.tx, placed, step)?;
+        if waiting.is_empty() && is_stored && step == TipStep::Elsewhere {
             return Ok(());
         }
         if !is_stored {
             store_block(self.tx, &block)?;
         }
-        self.watch.catch_up(self.tx, &waiting)?;
+        // Reading what wallets know pays only where they are few, and then nobody else can give
+        // them a script meanwhile, because all of them are locked.
+        if waiting.are_many {
+            self.watch = Watch::off();
+        } else {
+            self.watch.catch_up(self.tx, &waiting.next_ids)?;
+        }
         if !waiting.is_empty() && self.watch.may_concern(placed) {
             self.record(placed, &waiting)?;
         }
-        move_wallets(self.tx, placed, has_newborn)?;
+        move_wallets(self.tx, placed, step, &waiting)?;
+        if step == TipStep::Grows {
+            self.tip = Some((placed.height, placed.hash));
+        }
         let stopped = &self.applied.stopped;
-        self.applied.moved.extend(waiting.into_keys().filter(|wallet| !stopped.contains(wallet)));
+        let moved = waiting.next_ids.into_keys().filter(|wallet| !stopped.contains(wallet));
+        self.applied.moved.extend(moved);
         if let Some(old) = block.height.checked_sub(BLOCKS_KEPT) {
             // A few heights at a time: the rest went when their own turn came.
             let args = [Arg::Int(sql_int(old)?), Arg::Int(sql_int(old)? - 2)];
@@ -232,20 +257,24 @@ impl Applying<'_, '_> {
         Ok(())
     }
 
-    fn record(
-        &mut self,
-        placed: &PlacedBlock,
-        waiting: &BTreeMap<WalletId, i64>,
-    ) -> Result<(), WalletError> {
+    fn record(&mut self, placed: &PlacedBlock, waiting: &Waiting) -> Result<(), WalletError> {
         let block = placed.reference();
         let named = placed.block.txdata.iter().zip(placed.txids.iter());
         let txs: Vec<SeenTx<'_>> = (0_u64..)
             .zip(named)
             .map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)))
             .collect();
-        let is_waiting = |wallet: WalletId| waiting.contains_key(&wallet);
-        let routes = route(self.tx, &txs, &self.watch, &is_waiting)?;
+        let may_wait =
+            |wallet: WalletId| waiting.are_many || waiting.next_ids.contains_key(&wallet);
+        let mut routes = route(self.tx, &txs, &self.watch, &may_wait)?;
         let mut rows = WalletRow::lock_all(self.tx, routes.concerned.keys().copied())?;
+        if waiting.are_many {
+            routes = still_the_same(self.tx, &txs, routes, &may_wait)?;
+            rows.retain(|wallet, row| {
+                (row.follows_tip && !row.is_idle) || waiting.next_ids.contains_key(wallet)
+            });
+            self.applied.moved.extend(rows.keys());
+        }
         let done = std::mem::take(&mut self.applied.recorded);
         let mut recording = Recording::new(&txs, routes, done, self.now);
         if self.care == Care::Together {
@@ -254,11 +283,13 @@ impl Applying<'_, '_> {
             return Ok(());
         }
         for (wallet, row) in rows {
+            let place = if row.follows_tip { self.tip } else { row.scanned };
             let mut one = Rows::from([(wallet, row)]);
-            let into_one =
-                |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, Care::Apart, None);
-            if or_stop(self.tx, wallet, Some(block.height), self.now, into_one)?.is_none() {
+            let into_one = |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, Care::Apart, None);
+            let height = Some(block.height);
+            if or_stop(self.tx, (wallet, place), height, self.now, into_one)?.is_none() {
                 self.applied.stopped.insert(wallet);
+                self.applied.moved.remove(&wallet);
             }
         }
         self.applied.recorded = recording.done;
@@ -266,64 +297,112 @@ impl Applying<'_, '_> {
     }
 }
 
-/// Moves the cursors of everybody who waited for the block.
-fn move_wallets(
-    tx: &mut Tx<'_>,
-    placed: &PlacedBlock,
-    has_newborn: bool,
-) -> Result<(), WalletError> {
-    let (height, hash) = (Arg::Int(sql_int(placed.height)?), Arg::Blob(&placed.hash.0));
-    if let Some(before) = placed.height.checked_sub(1) {
-        let parent = placed.parent();
-        let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0), height, hash];
-        tx.execute(MOVE_FOLLOWERS, &from)?;
+/// What a block is to the room's tip.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TipStep {
+    /// Its child: whoever follows the tip moves.
+    Grows,
+    /// The tip itself: whoever reaches it follows it from now on.
+    Arrives,
+    /// Neither; whoever waits for it has a place of its own.
+    Elsewhere,
+}
+
+impl TipStep {
+    fn of(placed: &PlacedBlock, tip: Standing) -> Self {
+        if tip.is_none() || tip == placed.parent_place() {
+            return Self::Grows;
+        }
+        if tip == Some((placed.height, placed.hash)) { Self::Arrives } else { Self::Elsewhere }
     }
-    if has_newborn {
-        tx.execute(MOVE_NEWBORN, &[height, height, hash])?;
-    }
-    Ok(())
 }
 
 /// Whether the block is already stored; an error when it can't stand where it says.
 fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool, WalletError> {
     let height = block.height;
     let args = [Arg::Int(sql_int(height)?), Arg::Int(sql_int(height)? - 1)];
-    let mut tip = None;
+    let (mut tip, mut is_stored) = (None, false);
     for row in tx.query(AROUND, &args)? {
         let (at, hash) = rows::block(&row)?;
         tip = tip.max(Some(at));
-        if at == height {
-            return if hash == block.hash {
-                Ok(true)
-            } else {
-                Err(WalletError::BlockMismatch { height })
-            };
+        if at == height && hash != block.hash {
+            return Err(WalletError::BlockMismatch { height });
         }
-        if Some(at) == height.checked_sub(1) && hash != placed.parent() {
+        is_stored |= at == height;
+        if !is_stored && Some(at) == height.checked_sub(1) && hash != placed.parent() {
             return Err(WalletError::WrongParent { height });
         }
     }
     match tip {
         Some(tip) if height > tip + 1 => Err(WalletError::Gap { tip, got: height }),
-        Some(_) | None => Ok(false),
+        Some(_) | None => Ok(is_stored),
     }
 }
 
-/// The wallets that the block moves, now locked, each with the row id it will give next; and
-/// whether some of them were never scanned.
-fn waiting(
-    tx: &mut Tx<'_>,
-    placed: &PlacedBlock,
-) -> Result<(BTreeMap<WalletId, i64>, bool), WalletError> {
+/// The wallets that a block moves.
+struct Waiting {
+    /// Those that were looked at, now locked, each with the row id it will give next.
+    next_ids: BTreeMap<WalletId, i64>,
+    /// Some stand at the block's parent by themselves.
+    has_here: bool,
+    /// Some were never scanned.
+    has_newborn: bool,
+    /// So many follow the tip that only those concerned are looked at.
+    are_many: bool,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.next_ids.is_empty() && !self.are_many
+    }
+}
+
+fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock, step: TipStep) -> Result<Waiting, WalletError> {
+    let mut found =
+        Waiting { next_ids: BTreeMap::new(), has_here: false, has_newborn: false, are_many: false };
     let mut rows = Vec::new();
-    if let Some(before) = placed.height.checked_sub(1) {
-        let parent = placed.parent();
-        let args = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)];
-        rows.extend(tx.query(FOLLOWERS, &args)?);
+    if let Some((before, parent)) = placed.parent_place() {
+        rows = tx.query(HERE, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])?;
+        found.has_here = !rows.is_empty();
     }
     let newborn = tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?;
-    let has_newborn = !newborn.is_empty();
+    found.has_newborn = !newborn.is_empty();
     rows.extend(newborn);
-    let ids = rows.iter().map(|row| Ok((WalletId(row.int("id")?), row.int("next_id")?)));
-    Ok((ids.collect::<Result<_, SqlError>>()?, has_newborn))
+    if step == TipStep::Grows {
+        // One more than few tells that they are many.
+        let followers = tx.query(FOLLOWERS, &[Arg::Int(FEW as i64 + 1)])?;
+        found.are_many = followers.len() > FEW;
+        if !found.are_many {
+            rows.extend(followers);
+        }
+    }
+    for row in rows {
+        found.next_ids.insert(WalletId(row.int("id")?), row.int("next_id")?);
+    }
+    Ok(found)
+}
+
+/// Moves the cursors of everybody who waited for the block and doesn't follow the tip anyway.
+fn move_wallets(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+    step: TipStep,
+    waiting: &Waiting,
+) -> Result<(), WalletError> {
+    let is_tip = step != TipStep::Elsewhere;
+    let own = (!is_tip).then_some((sql_int(placed.height)?, &placed.hash.0));
+    let to = [
+        Arg::OptInt(own.map(|(height, _)| height)),
+        Arg::OptBlob(own.map(|(_, hash)| hash.as_slice())),
+        Arg::Flag(is_tip),
+    ];
+    if let Some((before, parent)) = placed.parent_place().filter(|_| waiting.has_here) {
+        let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)];
+        tx.execute(MOVE_HERE, &[&from[..], &to[..]].concat())?;
+    }
+    if waiting.has_newborn {
+        let from = [Arg::Int(sql_int(placed.height)?)];
+        tx.execute(MOVE_NEWBORN, &[&from[..], &to[..]].concat())?;
+    }
+    Ok(())
 }

@@ -84,11 +84,12 @@ const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_
     WHERE u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4";
 
 /// One coin in every wallet that knows it: the same output may pay a script that several watch.
-const EVERYWHERE: &str = "SELECT w.id AS wallet_id, w.name, w.scanned_height, w.scanned_hash,
+const EVERYWHERE: &str = "SELECT w.id AS wallet_id, w.name, p.scanned_height, p.scanned_hash,
         u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key, t.block_height, t.status,
         t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
     FROM transactions t
     JOIN wallets w ON w.id = t.wallet_id
+    JOIN wallet_places p ON p.wallet_id = w.id
     JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
     JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id

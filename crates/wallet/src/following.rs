@@ -12,7 +12,7 @@ use crate::{
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, sql_int},
     rows::{status, txid},
     stopped::{self, Stopped},
-    wallets::{WalletInfo, wallet_info},
+    wallets::{WalletInfo, wallet_info, wallets_where},
 };
 
 /// A live transaction in no block.
@@ -30,37 +30,28 @@ pub struct Waiting {
     pub evicted_at: Option<i64>,
 }
 
-macro_rules! wallet_columns {
-    () => {
-        "SELECT id, name, birthday_height, scanned_height, scanned_hash, gap_limit, created_at,
-            history_from, stopped_height, stopped_reason, stopped_at, archived_at,
-            b.next_height, b.end_height
-        FROM wallets w LEFT JOIN backfills b ON b.wallet_id = w.id "
-    };
-}
-
-const BEHIND: &str = concat!(
-    wallet_columns!(),
-    "WHERE scanned_height < $1 AND stopped_at IS NULL AND archived_at IS NULL
-    ORDER BY scanned_height LIMIT $2"
+const BEHIND: &str = wallets_where!(
+    "WHERE w.scanned_height < $1 AND w.stopped_at IS NULL AND w.archived_at IS NULL
+    ORDER BY w.scanned_height LIMIT $2"
 );
-const UNBORN: &str = concat!(
-    wallet_columns!(),
-    "WHERE scanned_height IS NULL AND birthday_height <= $1
-        AND stopped_at IS NULL AND archived_at IS NULL
-    ORDER BY birthday_height LIMIT $2"
+const UNBORN: &str = wallets_where!(
+    "WHERE w.scanned_height IS NULL AND NOT w.follows_tip AND w.birthday_height <= $1
+        AND w.stopped_at IS NULL AND w.archived_at IS NULL
+    ORDER BY w.birthday_height LIMIT $2"
 );
+const FOLLOWS: &str = "SELECT r.tip_height AS scanned_height FROM room r
+    WHERE EXISTS (SELECT 1 FROM wallets WHERE follows_tip)";
 /// The few backfills there are come first.
 const FILLING: &str = "SELECT b.wallet_id FROM backfills b ORDER BY b.wallet_id";
-const AT_TIP: &str = "SELECT COUNT(*) AS wallets FROM wallets
-    WHERE scanned_height = $1 AND scanned_hash = $2";
+const AT_TIP: &str = "SELECT (SELECT COUNT(*) FROM wallets WHERE follows_tip)
+    + (SELECT COUNT(*) FROM wallets WHERE scanned_height = $1 AND scanned_hash = $2) AS wallets";
 /// The words of the statuses stand in the text, so that both databases see that the index holds
 /// all that is asked for.
 const WAITING: &str = "SELECT t.wallet_id, t.tx_hash, t.status, t.is_own, t.evicted_at
     FROM transactions t
     WHERE t.block_height IS NULL AND t.status IN ('pending', 'published')
         AND EXISTS (SELECT 1 FROM wallets w WHERE w.id = t.wallet_id
-            AND w.scanned_height = $1 AND w.scanned_hash = $2
+            AND (w.follows_tip OR (w.scanned_height = $1 AND w.scanned_hash = $2))
             AND w.stopped_at IS NULL AND w.archived_at IS NULL)
     ORDER BY t.wallet_id, t.id";
 const JOURNAL_ENDS: &str = "SELECT id, next_line, stopped_at FROM wallets";
@@ -90,7 +81,15 @@ impl Room {
     /// Whatever the database says.
     pub fn first_needed(&self) -> Result<Option<u64>, WalletError> {
         let behind = self.behind(i64::MAX.unsigned_abs(), 1)?;
-        Ok(behind.first().map(WalletInfo::next_block))
+        let lowest = behind.first().map(WalletInfo::next_block);
+        if lowest.is_some() {
+            return Ok(lowest);
+        }
+        self.door.read(|tx| {
+            let row = tx.maybe(FOLLOWS, &[])?;
+            let tip = row.map(|row| row.opt_natural("scanned_height")).transpose()?.flatten();
+            Ok(tip.map(|tip| tip + 1))
+        })
     }
 
     /// Wallets whose history isn't whole, because scripts came late.
@@ -167,8 +166,8 @@ impl Room {
         let stopped = stopped.clone();
         self.door.write(move |tx| {
             lock_room(tx)?;
-            WalletRow::lock(tx, wallet)?;
-            stopped::write(tx, wallet, Some(&stopped))
+            let place = WalletRow::lock(tx, wallet)?.scanned;
+            stopped::stop(tx, wallet, &stopped, place)
         })
     }
 }

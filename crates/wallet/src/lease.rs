@@ -119,7 +119,7 @@ const PURGE_HELD: &str = "DELETE FROM utxo_leases WHERE wallet_id = $2 AND expir
     AND hold_confirmations IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM utxos u
         JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-        JOIN wallets w ON w.id = u.wallet_id
+        JOIN wallet_places w ON w.wallet_id = u.wallet_id
         WHERE u.wallet_id = utxo_leases.wallet_id AND u.id = utxo_leases.utxo_id
             AND (s.block_height IS NULL
                 OR COALESCE(w.scanned_height, 0) - s.block_height + 1
@@ -132,7 +132,7 @@ const LIST: &str = "SELECT t.tx_hash, u.output_index, u.amount, d.script_pub_key
     JOIN utxos u ON u.wallet_id = +l.wallet_id AND u.id = +l.utxo_id
     JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($3, $4)
     JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    JOIN wallets w ON w.id = l.wallet_id
+    JOIN wallet_places w ON w.wallet_id = l.wallet_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     WHERE l.wallet_id = $1 AND (
         (u.spent_by_tx_id IS NULL AND l.expires_at > $2)

@@ -119,11 +119,7 @@ const COINS: Set = Set {
 };
 
 const CREDITS: Set = Set {
-    sqlite: coins_of!(
-        "transactions t CROSS JOIN",
-        "",
-        "WHERE t.tx_hash = $3 AND t.wallet_id = $2"
-    ),
+    sqlite: coins_of!("transactions t CROSS JOIN", "", "WHERE t.tx_hash = $3 AND t.wallet_id = $2"),
     postgres: coins_of!(
         "UNNEST($2::bigint[], $3::bytea[]) k (w, h)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = k.w JOIN",
@@ -241,9 +237,8 @@ fn coins(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), W
 }
 
 fn credits(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), WalletError> {
-    let wanted = lacking.iter().flat_map(|one| {
-        one.needs.credits.iter().map(|txid| (one.wallet, *txid))
-    });
+    let wanted =
+        lacking.iter().flat_map(|one| one.needs.credits.iter().map(|txid| (one.wallet, *txid)));
     let columns = name_columns(&wanted.collect());
     let rows = tx.query_set(CREDITS, &[Arg::Int(now)], &columns)?;
     for one in lacking.iter_mut() {

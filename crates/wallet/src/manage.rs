@@ -54,7 +54,10 @@ impl Room {
     pub fn archive_wallet(&self, wallet: WalletId, since: Option<i64>) -> Result<(), WalletError> {
         self.door.write(move |tx| {
             lock_room(tx)?;
-            WalletRow::lock(tx, wallet)?;
+            let mut row = WalletRow::lock(tx, wallet)?;
+            // The tip goes on without it.
+            row.stand_at(row.scanned);
+            row.save(tx)?;
             tx.execute(ARCHIVE, &[Arg::Int(wallet.0), Arg::OptInt(since)])?;
             Ok(())
         })

@@ -157,6 +157,7 @@ const REMEMBERED: Set = Set {
     postgres: "SELECT p.wallet_id, p.tx_hash FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
         JOIN pruned_txs p ON p.wallet_id = k.w AND p.tx_hash = k.h",
 };
+const FORGET_ALL: &str = "DELETE FROM pruned_txs WHERE settled_height >= $1";
 const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
 
 impl Room {
@@ -296,15 +297,19 @@ pub(crate) fn settled<'w>(
         Column::blobs(names.iter().map(|(_, txid)| txid.0)),
     ];
     let rows = tx.query_set(REMEMBERED, &[], &keys)?;
-    let found = rows.iter().map(|row| {
-        Ok((WalletId(row.int("wallet_id")?), txid(row, "tx_hash")?))
-    });
+    let found = rows.iter().map(|row| Ok((WalletId(row.int("wallet_id")?), txid(row, "tx_hash")?)));
     found.collect()
 }
 
 /// Blocks from a height on are gone for this wallet: what they settled is open again.
 pub(crate) fn unsettle(tx: &mut Tx<'_>, wallet: WalletId, from: u64) -> Result<(), WalletError> {
     tx.execute(FORGET, &[Arg::Int(sql_int(from)?), Arg::Int(wallet.0)])?;
+    Ok(())
+}
+
+/// Blocks from a height on are gone for all wallets.
+pub(crate) fn unsettle_all(tx: &mut Tx<'_>, from: u64) -> Result<(), WalletError> {
+    tx.execute(FORGET_ALL, &[Arg::Int(sql_int(from)?)])?;
     Ok(())
 }
 

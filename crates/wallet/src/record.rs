@@ -247,13 +247,13 @@ impl Recording<'_> {
     ) -> Result<Recorded, WalletError> {
         let mut refusal = None;
         for (wallet, row) in rows {
+            let place = row.scanned;
             let mut one = Rows::from([(wallet, row)]);
-            let into_one =
-                |tx: &mut Tx<'_>| self.record_in(tx, &mut one, Care::Apart, Some(batch));
+            let into_one = |tx: &mut Tx<'_>| self.record_in(tx, &mut one, Care::Apart, Some(batch));
             match tx.apart(into_one)? {
                 Ok(()) => {}
                 Err(error @ WalletError::Refused(_)) => refusal = Some(error),
-                Err(error) => stop_or_fail(tx, wallet, None, error, self.now)?,
+                Err(error) => stop_or_fail(tx, (wallet, place), None, error, self.now)?,
             }
         }
         match refusal {
@@ -291,7 +291,9 @@ impl Recording<'_> {
         for row in rows.values_mut() {
             if let Some(batch) = batch {
                 batch.txs.iter().try_for_each(|seen| labels::label_new(tx, row, seen))?;
-                row.scanned = batch.tip.map(|tip| (tip.height, tip.hash)).or(row.scanned);
+                if let Some(tip) = batch.tip {
+                    row.stand_at(Some((tip.height, tip.hash)));
+                }
             }
             writes.wallet(row)?;
         }
@@ -444,7 +446,7 @@ fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Resul
 
 /// Between routing and locking another writer may have given a wallet an interest in the batch, or
 /// changed what was found: what is planned on is what stands under the locks.
-fn still_the_same(
+pub(crate) fn still_the_same(
     tx: &mut Tx<'_>,
     batch: &[SeenTx<'_>],
     routes: Routes,

@@ -23,10 +23,10 @@ use crate::{
     backfill,
     block::{Care, tip},
     error::WalletError,
-    prune::unsettle,
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    prune::{unsettle, unsettle_all},
+    room::{Room, WalletId, WalletRow, lock_room, lock_tip, set_tip, sql_int},
     rows,
-    stopped::or_stop,
+    stopped::{Standing, or_stop},
     wallets::MAX_PAGE,
 };
 
@@ -75,6 +75,7 @@ const CONFIRMED_TOTAL: &str =
     "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM utxos u JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND t.block_height IS NOT NULL";
+const UNFOLLOW: &str = "UPDATE wallets SET follows_tip = FALSE WHERE follows_tip";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE block_height >= $1";
 const COUNT_BLOCKS: &str = "SELECT COUNT(*) AS blocks FROM blocks WHERE block_height >= $1";
 const BELOW: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
@@ -97,7 +98,8 @@ impl Room {
     ) -> Result<Disconnected, WalletError> {
         let mut done = Disconnected::default();
         loop {
-            let together = self.door.write(move |tx| disconnect_step(tx, keep, Care::Together, now));
+            let together =
+                self.door.write(move |tx| disconnect_step(tx, keep, Care::Together, now));
             let step = match together {
                 // Somebody's own data stands in the way: once more, and it alone is stopped.
                 Err(error) if error.is_of_one_wallet() => {
@@ -195,7 +197,7 @@ fn disconnect_step(
     care: Care,
     now: i64,
 ) -> Result<Disconnected, WalletError> {
-    lock_room(tx)?;
+    let room_tip = lock_tip(tx)?;
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
     let Some((top, _)) = tip(tx)?.filter(|(top, _)| *top >= lowest) else {
         return Ok(Disconnected::default());
@@ -212,19 +214,39 @@ fn disconnect_step(
     let count = txs.values().map(|list| list.len() as u64).sum();
     for wallet in wallets {
         let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
-        let detach = Detach { wallet, from, below, now };
+        let detach = Detach { wallet, from, below, is_alone: false, now };
         match care {
             Care::Together => detach.run(tx, list)?,
             Care::Apart => {
                 let run = |tx: &mut Tx<'_>| detach.run(tx, list);
-                if or_stop(tx, wallet, Some(from), now, run)?.is_none() {
+                if or_stop(tx, (wallet, below), Some(from), now, run)?.is_none() {
                     detach.by_force(tx)?;
                 }
             }
         }
     }
+    followers_go_back(tx, room_tip, from, below)?;
+    unsettle_all(tx, from)?;
+    backfill::cut_above(tx, below.map(|(height, _)| height))?;
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
     Ok(Disconnected { blocks, txs: count, steps: 1 })
+}
+
+/// Whoever follows the room's tip goes back with it, without a word written to them.
+fn followers_go_back(
+    tx: &mut Tx<'_>,
+    tip: Standing,
+    from: u64,
+    below: Standing,
+) -> Result<(), WalletError> {
+    if tip.is_none_or(|(height, _)| height < from) {
+        return Ok(());
+    }
+    if below.is_none() {
+        // Nothing is left to follow: they are as if they had never been scanned.
+        tx.execute(UNFOLLOW, &[])?;
+    }
+    set_tip(tx, below)
 }
 
 fn rewind_step(
@@ -244,7 +266,8 @@ fn rewind_step(
     let txs = confirmed(tx, CONFIRMED_ONE, &args)?;
     let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
     let below = below(tx, from)?;
-    Detach { wallet, from, below, now }.run(tx, list)?;
+    Detach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
+    backfill::cut_above_for(tx, wallet, below.map(|(height, _)| height))?;
     Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
 }
 
@@ -290,6 +313,8 @@ struct Detach {
     from: u64,
     /// The block below, where the wallet stands afterwards.
     below: Option<(u64, BlockHash)>,
+    /// The blocks stay for the others: whoever followed the tip no longer does.
+    is_alone: bool,
     now: i64,
 }
 
@@ -310,14 +335,16 @@ impl Detach {
         if !events.is_empty() {
             apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
         }
-        unsettle(tx, self.wallet, self.from)?;
+        if self.is_alone {
+            unsettle(tx, self.wallet, self.from)?;
+        }
         self.go_back(tx, &mut row)
     }
 
     fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<(), WalletError> {
-        if row.tip().is_some_and(|tip| tip >= self.from) {
-            row.scanned = self.below;
-            backfill::cut_above(tx, self.wallet, row.tip())?;
+        let goes_back = row.tip().is_some_and(|tip| tip >= self.from);
+        if goes_back && (self.is_alone || !row.follows_tip) {
+            row.stand_at(self.below);
         }
         row.save(tx)
     }

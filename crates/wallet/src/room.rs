@@ -6,7 +6,9 @@ use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
 use unspent_sql::{Arg, Column, Door, Options, Row, Set, Tx, Url};
 
-use crate::{error::WalletError, rows::scanned, schema::SCHEMA, wallets::WalletInfo};
+use crate::{
+    error::WalletError, rows::scanned, schema::SCHEMA, wallets::WalletInfo, writes::Writes,
+};
 
 /// A wallet, by its row. Names are for people; this is for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -122,6 +124,8 @@ pub(crate) struct WalletRow {
     pub(crate) id: i64,
     pub(crate) birthday: u64,
     pub(crate) scanned: Option<(u64, BlockHash)>,
+    /// It stands at the room's tip, whichever that is.
+    pub(crate) follows_tip: bool,
     pub(crate) gap_limit: u32,
     pub(crate) next_id: i64,
     pub(crate) next_line: i64,
@@ -133,27 +137,50 @@ pub(crate) struct WalletRow {
     pub(crate) is_idle: bool,
 }
 
-const COLUMNS_LOCKED: &str = "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-    next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
-    FROM wallets WHERE id = $1 FOR UPDATE";
-const COLUMNS: &str = "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-    next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
-    FROM wallets WHERE id = $1";
-const SAVE: &str = "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, next_id = $4,
-    next_line = $5, confirmed_amount = $6, confirmed_coins = $7, history_from = $8 WHERE id = $1";
+/// A wallet's row, with the room's tip as its place where it follows that.
+macro_rules! wallet_row {
+    ($rest:literal) => {
+        concat!(
+            "SELECT w.id, w.birthday_height, w.follows_tip,
+                CASE WHEN w.follows_tip THEN (SELECT r.tip_height FROM room r)
+                    ELSE w.scanned_height END AS scanned_height,
+                CASE WHEN w.follows_tip THEN (SELECT r.tip_hash FROM room r)
+                    ELSE w.scanned_hash END AS scanned_hash,
+                w.gap_limit, w.next_id, w.next_line, w.confirmed_amount, w.confirmed_coins,
+                w.history_from, w.stopped_at, w.archived_at
+            FROM wallets w ",
+            $rest
+        )
+    };
+}
+
+const COLUMNS_LOCKED: &str = wallet_row!("WHERE w.id = $1 FOR UPDATE");
+const COLUMNS: &str = wallet_row!("WHERE w.id = $1");
 const LOCK_MANY: Set = Set {
-    sqlite: "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-        next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
-        FROM wallets WHERE id = $1",
-    postgres: "SELECT id, birthday_height, scanned_height, scanned_hash, gap_limit,
-        next_id, next_line, confirmed_amount, confirmed_coins, history_from, stopped_at, archived_at
-        FROM wallets WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE",
+    sqlite: wallet_row!("WHERE w.id = $1"),
+    postgres: wallet_row!("WHERE w.id = ANY($1::bigint[]) ORDER BY w.id FOR UPDATE"),
 };
-const LOCK_ROOM: &str = "SELECT next_wallet_id FROM room WHERE one = 1 FOR UPDATE";
+const LOCK_ROOM: &str = "SELECT next_wallet_id, tip_height AS scanned_height,
+    tip_hash AS scanned_hash FROM room WHERE one = 1 FOR UPDATE";
 
 /// Holds the room's row: whoever changes the chain or the list of wallets holds it first.
 pub(crate) fn lock_room(tx: &mut Tx<'_>) -> Result<i64, WalletError> {
     Ok(tx.one(LOCK_ROOM, &[])?.int("next_wallet_id")?)
+}
+
+/// The same, for where the wallets stand that follow the room's tip.
+pub(crate) fn lock_tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletError> {
+    Ok(scanned(&tx.one(LOCK_ROOM, &[])?)?)
+}
+
+const SET_TIP: &str = "UPDATE room SET tip_height = $1, tip_hash = $2 WHERE one = 1";
+
+/// Moves whoever follows the room's tip.
+pub(crate) fn set_tip(tx: &mut Tx<'_>, place: Option<(u64, BlockHash)>) -> Result<(), WalletError> {
+    let (height, hash) = place.unzip();
+    let height = Arg::OptInt(height.map(sql_int).transpose()?);
+    tx.execute(SET_TIP, &[height, Arg::OptBlob(hash.as_ref().map(|hash| hash.0.as_slice()))])?;
+    Ok(())
 }
 
 impl WalletRow {
@@ -186,6 +213,7 @@ impl WalletRow {
             id: row.int("id")?,
             birthday: row.natural("birthday_height")?,
             scanned: scanned(&row)?,
+            follows_tip: row.flag("follows_tip")?,
             gap_limit: row.index("gap_limit")?,
             next_id: row.int("next_id")?,
             next_line: row.int("next_line")?,
@@ -199,6 +227,17 @@ impl WalletRow {
     /// Height of the wallet's tip.
     pub(crate) fn tip(&self) -> Option<u64> {
         self.scanned.map(|(height, _)| height)
+    }
+
+    /// Stands at a block of its own from now on.
+    pub(crate) fn stand_at(&mut self, place: Option<(u64, BlockHash)>) {
+        self.scanned = place;
+        self.follows_tip = false;
+    }
+
+    /// The place as it is stored: none for whoever follows the tip.
+    pub(crate) fn stored_place(&self) -> Option<(u64, BlockHash)> {
+        self.scanned.filter(|_| !self.follows_tip)
     }
 
     /// A new row id.
@@ -215,19 +254,9 @@ impl WalletRow {
 
     /// Writes back what changed.
     pub(crate) fn save(&self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
-        let (height, hash) = self.scanned.unzip();
-        let args = [
-            Arg::Int(self.id),
-            Arg::OptInt(height.map(sql_int).transpose()?),
-            Arg::OptBlob(hash.as_ref().map(|hash| hash.0.as_slice())),
-            Arg::Int(self.next_id),
-            Arg::Int(self.next_line),
-            Arg::Int(self.confirmed_amount),
-            Arg::Int(self.confirmed_coins),
-            Arg::OptInt(self.history_from.map(sql_int).transpose()?),
-        ];
-        tx.execute(SAVE, &args)?;
-        Ok(())
+        let mut writes = Writes::default();
+        writes.wallet(self)?;
+        writes.send(tx)
     }
 }
 

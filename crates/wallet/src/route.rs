@@ -183,11 +183,7 @@ pub(crate) fn route(
     Ok(routes)
 }
 
-fn ask(
-    tx: &mut Tx<'_>,
-    batch: &[SeenTx<'_>],
-    watch: &Watch,
-) -> Result<Vec<Row>, WalletError> {
+fn ask(tx: &mut Tx<'_>, batch: &[SeenTx<'_>], watch: &Watch) -> Result<Vec<Row>, WalletError> {
     let paid = batch.iter().flat_map(|seen| seen.tx.output.iter().zip(&seen.scripts));
     let scripts: HashSet<[u8; 32]> = paid
         .filter(|(output, _)| watch.may_hold_script(&output.script_pubkey))

@@ -9,6 +9,7 @@
 //! What is nobody's data (a lost connection, a full disk, a block that doesn't fit) stops nobody:
 //! it fails the whole batch, as ever.
 
+use unspent_model::BlockHash;
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
@@ -39,8 +40,11 @@ impl Stopped {
     }
 }
 
-const STOP: &str = "UPDATE wallets SET stopped_height = $2, stopped_reason = $3, stopped_at = $4
-    WHERE id = $1";
+/// A wallet that stands still has a place of its own: the tip goes on without it.
+const STOP: &str = "UPDATE wallets SET stopped_height = $2, stopped_reason = $3, stopped_at = $4,
+    follows_tip = FALSE, scanned_height = $5, scanned_hash = $6 WHERE id = $1";
+const RESUME: &str = "UPDATE wallets
+    SET stopped_height = NULL, stopped_reason = NULL, stopped_at = NULL WHERE id = $1";
 
 impl Room {
     /// Lets a stopped wallet go on from where it stands.
@@ -52,46 +56,54 @@ impl Room {
         self.door.write(move |tx| {
             lock_room(tx)?;
             WalletRow::lock(tx, wallet)?;
-            write(tx, wallet, None)
+            tx.execute(RESUME, &[Arg::Int(wallet.0)])?;
+            Ok(())
         })
     }
 }
 
-/// Writes down that a wallet stands still, or goes on.
-pub(crate) fn write(
+/// Where a wallet stands, by height and hash.
+pub(crate) type Standing = Option<(u64, BlockHash)>;
+
+/// Writes down that a wallet stands still, and where.
+pub(crate) fn stop(
     tx: &mut Tx<'_>,
     wallet: WalletId,
-    stopped: Option<&Stopped>,
+    stopped: &Stopped,
+    place: Standing,
 ) -> Result<(), WalletError> {
-    let height = stopped.and_then(|stopped| stopped.height).map(sql_int).transpose()?;
+    let (height, hash) = place.unzip();
     let args = [
         Arg::Int(wallet.0),
-        Arg::OptInt(height),
-        Arg::OptText(stopped.map(|stopped| stopped.reason.as_str())),
-        Arg::OptInt(stopped.map(|stopped| stopped.at)),
+        Arg::OptInt(stopped.height.map(sql_int).transpose()?),
+        Arg::Text(&stopped.reason),
+        Arg::Int(stopped.at),
+        Arg::OptInt(height.map(sql_int).transpose()?),
+        Arg::OptBlob(hash.as_ref().map(|hash| hash.0.as_slice())),
     ];
     tx.execute(STOP, &args)?;
     Ok(())
 }
 
-/// Runs what concerns one wallet; a failure that is the wallet's own stops it and nothing else.
+/// Runs what concerns one wallet; a failure that is the wallet's own stops it where it stands, and
+/// nothing else.
 pub(crate) fn or_stop<T>(
     tx: &mut Tx<'_>,
-    wallet: WalletId,
+    (wallet, place): (WalletId, Standing),
     height: Option<u64>,
     now: i64,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
 ) -> Result<Option<T>, WalletError> {
     match tx.apart(work)? {
         Ok(done) => Ok(Some(done)),
-        Err(error) => stop_or_fail(tx, wallet, height, error, now).map(|()| None),
+        Err(error) => stop_or_fail(tx, (wallet, place), height, error, now).map(|()| None),
     }
 }
 
 /// Stops a wallet over an error of its own; any other error is everybody's.
 pub(crate) fn stop_or_fail(
     tx: &mut Tx<'_>,
-    wallet: WalletId,
+    (wallet, place): (WalletId, Standing),
     height: Option<u64>,
     error: WalletError,
     now: i64,
@@ -99,5 +111,5 @@ pub(crate) fn stop_or_fail(
     if !error.is_of_one_wallet() {
         return Err(error);
     }
-    write(tx, wallet, Some(&Stopped { height, reason: error.to_string(), at: now }))
+    stop(tx, wallet, &Stopped { height, reason: error.to_string(), at: now }, place)
 }

@@ -146,12 +146,25 @@ const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday
     next_id, next_line, confirmed_amount, confirmed_coins)
     VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
 const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
-const LIST_WALLETS: &str = "SELECT id, name, birthday_height, scanned_height, scanned_hash,
-    gap_limit, created_at, history_from, stopped_height, stopped_reason, stopped_at, archived_at,
-    b.next_height, b.end_height
-    FROM wallets w LEFT JOIN backfills b ON b.wallet_id = w.id WHERE id > $1 ORDER BY id LIMIT $2";
+/// A wallet as it is shown.
+macro_rules! wallets_where {
+    ($rest:literal) => {
+        concat!(
+            "SELECT w.id, w.name, w.birthday_height, p.scanned_height, p.scanned_hash,
+                w.gap_limit, w.created_at, w.history_from, w.stopped_height, w.stopped_reason,
+                w.stopped_at, w.archived_at, f.next_height, f.end_height
+            FROM wallets w
+            JOIN wallet_places p ON p.wallet_id = w.id
+            LEFT JOIN backfills f ON f.wallet_id = w.id ",
+            $rest
+        )
+    };
+}
+pub(crate) use wallets_where;
+
+const LIST_WALLETS: &str = wallets_where!("WHERE w.id > $1 ORDER BY w.id LIMIT $2");
 const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
-    WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height < $1";
+    WHERE scanned_height IS NULL AND NOT follows_tip AND birthday_height < $1";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
     k.last_used, k.derived_to FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id

@@ -270,21 +270,23 @@ const LINES: Table = Table {
 };
 const WALLETS: Table = Table {
     set: Set {
-        sqlite: "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, next_id = $4,
-                next_line = $5, confirmed_amount = $6, confirmed_coins = $7, history_from = $8
+        sqlite: "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, follows_tip = $4,
+                next_id = $5, next_line = $6, confirmed_amount = $7, confirmed_coins = $8,
+                history_from = $9
             WHERE id = $1",
         postgres: "UPDATE wallets w SET scanned_height = k.height, scanned_hash = k.hash,
-                next_id = k.id_next, next_line = k.line_next, confirmed_amount = k.amount,
-                confirmed_coins = k.coins, history_from = k.history
-            FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[],
-                $6::bigint[], $7::bigint[], $8::bigint[])
-                k (w, height, hash, id_next, line_next, amount, coins, history)
+                follows_tip = k.follows, next_id = k.id_next, next_line = k.line_next,
+                confirmed_amount = k.amount, confirmed_coins = k.coins, history_from = k.history
+            FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[], $4::boolean[], $5::bigint[],
+                $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+                k (w, height, hash, follows, id_next, line_next, amount, coins, history)
             WHERE w.id = k.w",
     },
     kinds: &[
         Kind::Int,
         Kind::Int,
         Kind::Blob,
+        Kind::Flag,
         Kind::Int,
         Kind::Int,
         Kind::Int,
@@ -510,11 +512,12 @@ impl Writes {
 
     /// A wallet's own row.
     pub(crate) fn wallet(&mut self, row: &WalletRow) -> Result<(), WalletError> {
-        let (height, hash) = row.scanned.unzip();
+        let (height, hash) = row.stored_place().unzip();
         let cells = [
             row.id.into(),
             natural(height)?,
             Cell::Blob(hash.map(|hash| hash.0.to_vec())),
+            Cell::Flag(row.follows_tip),
             row.next_id.into(),
             row.next_line.into(),
             row.confirmed_amount.into(),

@@ -36,12 +36,8 @@ fn a_wallet_with_a_thousand_scripts_is_made_in_one_step() {
         let scripts: Vec<ScriptBuf> = (0..1_000_u32)
             .map(|n| ScriptBuf::from_bytes([&[0, 20][..], &[7; 16], &n.to_le_bytes()].concat()))
             .collect();
-        let new = NewWallet {
-            name: "many".into(),
-            accounts: Vec::new(),
-            birthday: FIRST,
-            gap_limit: 20,
-        };
+        let new =
+            NewWallet { name: "many".into(), accounts: Vec::new(), birthday: FIRST, gap_limit: 20 };
         let made = l.room.create_wallet_with(&new, &scripts, l.tick()).unwrap();
         let pay: Vec<(&ScriptBuf, u64)> = scripts.iter().map(|script| (script, 25)).collect();
         l.mine(&[&tx(&[foreign(1)], &pay)]);
@@ -174,5 +170,51 @@ fn a_wallet_gets_another_name_and_loses_a_script_that_nobody_needs() {
         l.room.import_script(other, &theirs(9)).unwrap();
         l.mine(&[&tx(&[foreign(2)], &[(&theirs(9), 3)])]);
         assert!(l.room.remove_script(other, &theirs(9)).is_err(), "it was paid");
+    });
+}
+
+/// More wallets at the tip than are looked at one by one.
+#[test]
+fn many_wallets_at_the_tip_move_without_a_write_and_miss_nothing() {
+    on_both(|l| {
+        let many: Vec<(WalletId, ScriptBuf)> = (0..210_u32)
+            .map(|n| {
+                let script =
+                    ScriptBuf::from_bytes([&[0, 20, 9][..], &[7; 15], &n.to_le_bytes()].concat());
+                let new = NewWallet {
+                    name: format!("many {n}"),
+                    accounts: Vec::new(),
+                    birthday: FIRST,
+                    gap_limit: 20,
+                };
+                let scripts = [script.clone()];
+                (l.room.create_wallet_with(&new, &scripts, l.tick()).unwrap(), script)
+            })
+            .collect();
+        l.mine_empty(2);
+        let pay = tx(&[foreign(1)], &[(&many[3].1, 5), (&many[77].1, 6), (&l.ours(19), 7)]);
+        let applied = l.try_apply(l.block(&[&pay])).unwrap();
+        assert_eq!(applied.moved.len(), 3, "only those concerned are looked at");
+        let at = |wallet: WalletId| l.room.wallet_info(wallet).unwrap().scanned.unwrap().0;
+        assert!(many.iter().all(|(wallet, _)| at(*wallet) == l.height()));
+        assert_eq!((confirmed(&l, many[3].0), confirmed(&l, many[77].0)), (5, 6));
+        // One goes back by itself and is brought up again; the others stay.
+        l.room.rewind(many[5].0, Some(FIRST), l.tick()).unwrap();
+        assert_eq!((at(many[5].0), at(many[6].0)), (FIRST, l.height()));
+        let spend = tx(&[out(&pay, 0)], &[(&many[5].1, 4)]);
+        l.mine(&[&spend]);
+        assert_eq!((confirmed(&l, many[3].0), confirmed(&l, many[5].0)), (0, 0));
+        let all: Vec<PlacedBlock> = l.chain.borrow().clone();
+        l.room.apply_blocks(all, l.tick()).unwrap();
+        assert_eq!((at(many[5].0), confirmed(&l, many[5].0)), (l.height(), 4));
+        // A reorganisation takes all of them back.
+        l.undo(3);
+        assert!(many.iter().all(|(wallet, _)| at(*wallet) == l.height()));
+        assert_eq!((confirmed(&l, many[77].0), confirmed(&l, many[5].0)), (0, 0));
+        l.mine(&[&pay]);
+        assert_eq!((confirmed(&l, many[77].0), l.balance().confirmed.sats), (6, 7));
+        for (wallet, _) in [&many[3], &many[5], &many[77]] {
+            assert!(l.room.audit(*wallet).unwrap().is_empty());
+        }
     });
 }

@@ -58,8 +58,10 @@ fn a_block_takes_at_most_twenty_statements_whatever_it_holds() {
     let (count, _) = sent(&l, |l| l.try_apply(block).unwrap());
     at_most("50 payments to 11 wallets", count, 20);
     // Half of them spent again in the mempool, then all of it confirmed.
-    let spends: Vec<_> =
-        pays.iter().map(|pay| tx(&[out(pay, 1)], &[(&theirs(3), 100), (&l.change(2), 300)])).collect();
+    let spends: Vec<_> = pays
+        .iter()
+        .map(|pay| tx(&[out(pay, 1)], &[(&theirs(3), 100), (&l.change(2), 300)]))
+        .collect();
     for spend in spends.iter().step_by(2) {
         l.mempool(spend);
     }
@@ -73,8 +75,7 @@ fn a_block_takes_at_most_twenty_statements_whatever_it_holds() {
 fn an_address_takes_at_most_three_statements() {
     let Some(l) = Ledger::postgres() else { return };
     l.room.next_address(l.wallet, None, Purpose::Receive).unwrap();
-    let (count, _) =
-        sent(&l, |l| l.room.next_address(l.wallet, None, Purpose::Receive).unwrap());
+    let (count, _) = sent(&l, |l| l.room.next_address(l.wallet, None, Purpose::Receive).unwrap());
     at_most("the next address", count, 3);
 }
 

@@ -315,13 +315,10 @@ pub(super) fn print_list(
     let wallets = all.iter().map(|info| WalletJson::new(info, network)).collect();
     let found = WalletsJson { network: network.name(), wallets, next: None };
     output.answer(&found, || {
-        let rows = found
-            .wallets
-            .iter()
-            .map(|wallet| {
-                let (name, birthday) = (wallet.name.clone(), wallet.birthday.to_string());
-                [name, wallet.scanned_to(), birthday, wallet.state()]
-            });
+        let rows = found.wallets.iter().map(|wallet| {
+            let (name, birthday) = (wallet.name.clone(), wallet.birthday.to_string());
+            [name, wallet.scanned_to(), birthday, wallet.state()]
+        });
         table(["wallet", "scanned to", "birthday", "history"], rows).to_string()
     })?;
     Ok(Outcome::Done)
