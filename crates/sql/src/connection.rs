@@ -2,6 +2,7 @@
 
 use crate::{
     error::SqlError,
+    explain::PlanHook,
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
@@ -18,6 +19,15 @@ pub struct Set {
     pub sqlite: &'static str,
     /// Text for all rows at once.
     pub postgres: &'static str,
+}
+
+impl Set {
+    fn text(self, backend: Backend) -> &'static str {
+        match backend {
+            Backend::Sqlite => self.sqlite,
+            Backend::Postgres => self.postgres,
+        }
+    }
 }
 
 pub(crate) enum Connection {
@@ -84,11 +94,32 @@ impl Connection {
 pub struct Tx<'c> {
     connection: &'c mut Connection,
     after_unclear_commit: bool,
+    on_plan: Option<PlanHook>,
 }
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(connection: &'c mut Connection, after_unclear_commit: bool) -> Self {
-        Self { connection, after_unclear_commit }
+        Self { connection, after_unclear_commit, on_plan: None }
+    }
+
+    /// Tells somebody how each statement is going to be run.
+    pub(crate) fn explained_to(self, on_plan: Option<PlanHook>) -> Self {
+        Self { on_plan, ..self }
+    }
+
+    fn explain(
+        &mut self,
+        sql: &'static str,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<(), SqlError> {
+        let Some(tell) = self.on_plan else { return Ok(()) };
+        let plan = match self.connection {
+            Connection::Sqlite(side) => side.plan(sql, scalars, columns),
+            Connection::Postgres(side) => side.plan(sql, scalars, columns),
+        };
+        tell(sql, &plan?);
+        Ok(())
     }
 
     /// Whether an earlier run of this closure may already have been committed. A closure whose
@@ -108,6 +139,7 @@ impl<'c> Tx<'c> {
     ///
     /// Whatever the database says; the closure should pass it on.
     pub fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
+        self.explain(sql, args, &[])?;
         match self.connection {
             Connection::Sqlite(side) => side.execute(sql, args),
             Connection::Postgres(side) => side.execute(sql, args),
@@ -120,6 +152,7 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn query(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, SqlError> {
+        self.explain(sql, args, &[])?;
         match self.connection {
             Connection::Sqlite(side) => {
                 let mut rows = Vec::new();
@@ -163,6 +196,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(Vec::new());
         }
+        self.explain(set.text(self.backend()), scalars, columns)?;
         match self.connection {
             Connection::Sqlite(side) => side.query_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.query_set(set.postgres, scalars, columns),
@@ -183,6 +217,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(0);
         }
+        self.explain(set.text(self.backend()), scalars, columns)?;
         match self.connection {
             Connection::Sqlite(side) => side.execute_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.execute_set(set.postgres, scalars, columns),

@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{
     connection::{Connection, Tx},
     error::{Failure, OpenError, SqlError},
+    explain::PlanHook,
     schema::{self, Schema},
     url::{Backend, Url},
 };
@@ -32,6 +33,8 @@ pub struct Options {
     pub busy: Duration,
     /// How often a closure is run before its last error is handed out.
     pub attempts: u32,
+    /// Who is told how each statement is going to be run: for tests, since it costs as much again.
+    pub on_plan: Option<PlanHook>,
 }
 
 impl Default for Options {
@@ -42,6 +45,7 @@ impl Default for Options {
             deadline: Duration::from_secs(30),
             busy: Duration::from_secs(5),
             attempts: 12,
+            on_plan: None,
         }
     }
 }
@@ -244,13 +248,14 @@ impl Worker {
         writes: bool,
         unclear: bool,
     ) -> Result<T, E> {
+        let on_plan = self.options.on_plan;
         let connection = self.connected()?;
         if writes {
             connection.begin_write()?
         } else {
             connection.begin_read()?
         }
-        let result = work(&mut Tx::new(connection, unclear));
+        let result = work(&mut Tx::new(connection, unclear).explained_to(on_plan));
         match (result, writes) {
             (Ok(value), true) => match connection.commit() {
                 Ok(()) => Ok(value),

@@ -9,6 +9,7 @@
 //! | [`url`] | which database is meant |
 //! | [`value`] | arguments, columns of arguments, rows |
 //! | [`error`] | what can go wrong, and whether trying again may help |
+//! | [`explain`] | how a statement is going to be run, for tests |
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the threads that own the connections, write and read transactions |
 //!
@@ -51,6 +52,7 @@
 mod connection;
 pub mod door;
 pub mod error;
+pub mod explain;
 mod postgres_side;
 pub mod schema;
 mod sqlite_side;
@@ -60,6 +62,7 @@ pub mod value;
 pub use connection::{Set, Tx};
 pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
+pub use explain::PlanHook;
 pub use schema::{Migration, Schema};
 pub use sqlite_side::copy_sqlite;
 pub use url::{Backend, Url};
