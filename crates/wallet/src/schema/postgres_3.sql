@@ -37,3 +37,7 @@ CREATE TABLE backfills (
     created_at BIGINT NOT NULL,
     CONSTRAINT pidx_backfills PRIMARY KEY (wallet_id, id)
 );
+
+-- Unconfirmed transactions by page, live and dead.
+CREATE INDEX idx_transactions_in_no_block ON transactions (wallet_id, id)
+    WHERE block_height IS NULL;
