@@ -8,6 +8,7 @@ use std::{
 use crate::{
     door::Options,
     error::{Failure, SqlError},
+    explain::PlanHook,
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
@@ -24,6 +25,15 @@ pub struct Set {
     pub sqlite: &'static str,
     /// Text for all rows at once.
     pub postgres: &'static str,
+}
+
+impl Set {
+    fn text(self, backend: Backend) -> &'static str {
+        match backend {
+            Backend::Sqlite => self.sqlite,
+            Backend::Postgres => self.postgres,
+        }
+    }
 }
 
 pub(crate) enum Connection {
@@ -128,6 +138,7 @@ pub struct Tx<'c> {
     connection: &'c mut Connection,
     sent: &'c AtomicU64,
     after_unclear_commit: bool,
+    on_plan: Option<PlanHook>,
 }
 
 impl<'c> Tx<'c> {
@@ -136,13 +147,33 @@ impl<'c> Tx<'c> {
         sent: &'c AtomicU64,
         after_unclear_commit: bool,
     ) -> Self {
-        Self { connection, sent, after_unclear_commit }
+        Self { connection, sent, after_unclear_commit, on_plan: None }
     }
 
     /// Every statement passes here, so that [`crate::Door::statements`] misses none.
     fn sending(&mut self) -> &mut Connection {
         self.sent.fetch_add(1, Ordering::Relaxed);
         self.connection
+    }
+
+    /// Tells somebody how each statement is going to be run.
+    pub(crate) fn explained_to(self, on_plan: Option<PlanHook>) -> Self {
+        Self { on_plan, ..self }
+    }
+
+    fn explain(
+        &mut self,
+        sql: &'static str,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<(), SqlError> {
+        let Some(tell) = self.on_plan else { return Ok(()) };
+        let plan = match self.connection {
+            Connection::Sqlite(side) => side.plan(sql, scalars, columns),
+            Connection::Postgres(side) => side.plan(sql, scalars, columns),
+        };
+        tell(sql, &plan?);
+        Ok(())
     }
 
     /// Whether an earlier run of this closure may already have been committed. A closure whose
@@ -162,6 +193,7 @@ impl<'c> Tx<'c> {
     ///
     /// Whatever the database says; the closure should pass it on.
     pub fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
+        self.explain(sql, args, &[])?;
         match self.sending() {
             Connection::Sqlite(side) => side.execute(sql, args),
             Connection::Postgres(side) => side.execute(sql, args),
@@ -174,6 +206,7 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn query(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, SqlError> {
+        self.explain(sql, args, &[])?;
         match self.sending() {
             Connection::Sqlite(side) => {
                 let mut rows = Vec::new();
@@ -217,6 +250,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(Vec::new());
         }
+        self.explain(set.text(self.backend()), scalars, columns)?;
         match self.sending() {
             Connection::Sqlite(side) => side.query_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.query_set(set.postgres, scalars, columns),
@@ -233,6 +267,7 @@ impl<'c> Tx<'c> {
         sql: &'static str,
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
+        self.explain(sql, &[], columns)?;
         match self.sending() {
             Connection::Sqlite(_) => Err(SqlError::Other("SQLite has no arrays".into())),
             Connection::Postgres(side) => side.query_set(sql, &[], columns),
@@ -253,6 +288,7 @@ impl<'c> Tx<'c> {
         if columns.first().is_none_or(Column::is_empty) {
             return Ok(0);
         }
+        self.explain(set.text(self.backend()), scalars, columns)?;
         match self.sending() {
             Connection::Sqlite(side) => side.execute_set(set.sqlite, scalars, columns),
             Connection::Postgres(side) => side.execute_set(set.postgres, scalars, columns),

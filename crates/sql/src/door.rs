@@ -19,6 +19,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{
     connection::Tx,
     error::{Failure, OpenError, SqlError},
+    explain::PlanHook,
     request::Job,
     schema::Schema,
     url::{Backend, Url},
@@ -43,6 +44,8 @@ pub struct Options {
     /// How long a closure waits for its turn at a SQLite file that others write too. A machine
     /// under load takes minutes over what else takes seconds.
     pub turn: Duration,
+    /// Who is told how each statement is going to be run: for tests, since it costs as much again.
+    pub on_plan: Option<PlanHook>,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             busy: Duration::from_secs(5),
             attempts: 12,
             turn: Duration::from_secs(120),
+            on_plan: None,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! | [`url`] | which database is meant |
 //! | [`value`] | arguments, columns of arguments, rows |
 //! | [`error`] | what can go wrong, and whether trying again may help |
+//! | [`explain`] | how a statement is going to be run, for tests |
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the way in: write and read transactions |
 //! | `request`, `worker` | closures on their way, the threads that own the connections, shared commits |
@@ -53,6 +54,7 @@
 mod connection;
 pub mod door;
 pub mod error;
+pub mod explain;
 mod postgres_side;
 mod request;
 pub mod schema;
@@ -65,6 +67,7 @@ mod worker;
 pub use connection::{Set, Tx};
 pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
+pub use explain::PlanHook;
 pub use schema::{Migration, Schema};
 pub use sqlite_side::copy_sqlite;
 pub use url::{Backend, Url};

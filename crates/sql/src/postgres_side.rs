@@ -126,6 +126,21 @@ impl PostgresSide {
         rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
+    /// How a statement is going to be run, as `EXPLAIN` tells it for these arguments.
+    pub(crate) fn plan(
+        &mut self,
+        sql: &str,
+        args: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<String, SqlError> {
+        let mut all = scalars(args);
+        all.extend(columns.iter().map(|column| column as &(dyn ToSql + Sync)));
+        let text = format!("EXPLAIN (COSTS OFF) {sql}");
+        let rows = self.client.query(&text, &all).map_err(explain)?;
+        let lines: Result<Vec<String>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+        Ok(lines.map_err(explain)?.join("\n"))
+    }
+
     pub(crate) fn execute_set(
         &mut self,
         sql: &'static str,

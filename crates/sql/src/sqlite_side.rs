@@ -4,6 +4,9 @@
 //! `BEGIN IMMEDIATE` already keeps other writers out. Before it a writer waits for its turn, and so
 //! does whoever opens or closes the file: the first to open turns it to WAL, the last to close ends
 //! the WAL, and both need the file alone.
+//! Two comments, which PostgreSQL passes over,
+//! pin a plan here, where nobody ever gathers statistics: `JOIN /*then*/` becomes `CROSS JOIN`, so
+//! that what stands on the left comes first, and `/*by NAME*/` becomes `INDEXED BY NAME`.
 
 use std::{
     collections::HashMap,
@@ -153,6 +156,21 @@ impl SqliteSide {
         Ok(rows)
     }
 
+    /// How a statement is going to be run, as `EXPLAIN QUERY PLAN` tells it.
+    pub(crate) fn plan(
+        &mut self,
+        sql: &str,
+        scalars: &[Arg<'_>],
+        columns: &[Column],
+    ) -> Result<String, SqlError> {
+        let text = format!("EXPLAIN QUERY PLAN {}", rewrite(sql));
+        let mut statement = self.connection.prepare(&text).map_err(explain)?;
+        let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(0)));
+        let rows = statement.query_map(rusqlite::params_from_iter(args), |row| row.get("detail"));
+        let lines: Result<Vec<String>, _> = rows.map_err(explain)?.collect();
+        Ok(lines.map_err(explain)?.join("\n"))
+    }
+
     pub(crate) fn execute_set(
         &mut self,
         sql: &'static str,
@@ -241,9 +259,15 @@ impl ToSql for Arg<'_> {
     }
 }
 
-/// `$12` to `?12`, and no `FOR UPDATE`.
+/// `$12` to `?12`, no `FOR UPDATE`, and the pins of a plan.
 fn rewrite(sql: &str) -> String {
-    let text = sql.replace('$', "?");
+    let text = sql.replace('$', "?").replace("JOIN /*then*/", "CROSS JOIN");
+    let mut parts = text.split("/*by ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("INDEXED BY ");
+        text.push_str(&part.replacen("*/", "", 1));
+    }
     match text.trim_end().strip_suffix("FOR UPDATE") {
         Some(rest) => rest.to_owned(),
         None => text,
@@ -273,5 +297,13 @@ mod tests {
         assert_eq!(rewrite("SELECT a FROM t WHERE b = $1\n FOR UPDATE\n").trim_end(), {
             "SELECT a FROM t WHERE b = ?1"
         });
+    }
+
+    #[test]
+    fn plans_are_pinned_by_comments() {
+        let pinned = "SELECT 1 FROM a /*by ia*/ JOIN /*then*/ b /*by ib*/ ON b.x = a.x JOIN c";
+        let text = "SELECT 1 FROM a INDEXED BY ia CROSS JOIN b INDEXED BY ib ON b.x = a.x JOIN c";
+        assert_eq!(rewrite(pinned), text);
+        assert_eq!(rewrite("SELECT /* kept */ 1"), "SELECT /* kept */ 1");
     }
 }

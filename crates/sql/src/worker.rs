@@ -162,7 +162,8 @@ impl Worker {
             job.request.fail(error);
             return Ran::Refused;
         }
-        job.request.run(&mut Tx::new(connection, &self.statements, job.unclear))
+        let tx = Tx::new(connection, &self.statements, job.unclear);
+        job.request.run(&mut tx.explained_to(self.options.on_plan))
     }
 
     /// Whether what a request did is part of a transaction that is still there.

@@ -1,10 +1,10 @@
 //! Recomputing what is stored from the facts it rests on, and naming every difference.
 //!
 //! The facts are the transactions with their inputs and blocks; what is recomputed are the spenders
-//! of coins, the liveness of families, the credits against the raw transactions, and the confirmed
-//! totals.
+//! of coins, the liveness of families, the credits against the raw transactions, the confirmed
+//! totals, and what the history of debits and credits comes to, block by block.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::{Transaction, consensus::encode};
 use unspent_model::{
@@ -17,7 +17,7 @@ use crate::{
     error::WalletError,
     load::{Loaded, inputs_of},
     room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid},
-    rows::txid,
+    rows::{prevout, txid},
 };
 
 const HASHES: &str = "SELECT tx_hash, id, raw_tx FROM transactions
@@ -27,6 +27,12 @@ const STRAY_LEASES: &str = "SELECT COUNT(*) AS rows FROM utxo_leases l WHERE l.w
 const TX_BLOCKS: &str = "SELECT COUNT(*) AS rows FROM transactions t WHERE t.wallet_id = $1
     AND t.block_height IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.block_height = t.block_height)";
+
+/// What inputs spent whose coins a prune took.
+const PRUNED: &str = "SELECT t.tx_hash, i.prev_tx_hash, i.prev_output_index, i.pruned_amount
+    FROM tx_inputs i JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+    WHERE i.wallet_id = $1 AND i.pruned_amount IS NOT NULL";
 
 /// Transactions read at once.
 const PAGE: i64 = 1_000;
@@ -45,6 +51,7 @@ impl Room {
             audit.spenders();
             audit.families();
             audit.totals(&row);
+            audit.history(tx, &row)?;
             audit.strays(tx, wallet)?;
             Ok(audit.found)
         })
@@ -168,6 +175,104 @@ impl Audit {
                 row.confirmed_amount, row.confirmed_coins
             ));
         }
+    }
+
+    /// What came in and went out, block by block, must never be less than nothing and must come to
+    /// what is held now. What a prune took is known by what its spenders kept of it.
+    fn history(&mut self, tx: &mut Tx<'_>, row: &WalletRow) -> Result<(), WalletError> {
+        let pruned = self.pruned(tx, row.id)?;
+        self.fees(&pruned);
+        let (mut held, mut by_height) = (0, BTreeMap::<u64, i128>::new());
+        for tx in self.txs().filter(|tx| tx.status == Status::Published) {
+            let Some(height) = tx.confirmed.map(|place| place.height) else { continue };
+            let amounts = tx.inputs.iter().filter_map(|input| pruned.get(&(tx.txid, *input)));
+            let before: i128 = amounts.copied().map(i128::from).sum();
+            // Pruned coins were there before anything that is still known.
+            held += before;
+            *by_height.entry(height).or_default() += self.net(tx) - before;
+        }
+        for (height, net) in by_height {
+            held += net;
+            if held < 0 {
+                self.found.push(format!("after block {height} its history comes to {held} sats"));
+            }
+        }
+        let expected = i128::from(row.confirmed_amount) + self.leaving();
+        if held != expected {
+            self.found.push(format!(
+                "its history comes to {held} confirmed sats, its coins to {expected}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What inputs keep of coins that are gone; a coin that is there must agree.
+    fn pruned(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wallet: i64,
+    ) -> Result<HashMap<(TxId, Outpoint), u64>, WalletError> {
+        let mut pruned = HashMap::new();
+        for input in tx.query(PRUNED, &[Arg::Int(wallet)])? {
+            let (coin, amount) = (prevout(&input)?, input.natural("pruned_amount")?);
+            match self.loaded.facts.coins.get(&coin).copied().flatten() {
+                None => {
+                    pruned.insert((txid(&input, "tx_hash")?, coin), amount);
+                }
+                Some(there) if there.amount == amount => {}
+                Some(_) => self.found.push(format!(
+                    "{}: its spender remembers another amount",
+                    bitcoin_outpoint(coin)
+                )),
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// A fee is what the inputs hold beyond the outputs, where all of them are known.
+    fn fees(&mut self, pruned: &HashMap<(TxId, Outpoint), u64>) {
+        let mut wrong = Vec::new();
+        for tx in self.txs() {
+            let amount = |input: &Outpoint| {
+                let coin = self.loaded.facts.coins.get(input).copied().flatten();
+                let kept = pruned.get(&(tx.txid, *input)).copied();
+                coin.map(|coin| coin.amount).or(kept).map(i128::from)
+            };
+            let Some(fee) = tx.fee else { continue };
+            let spent: Option<Vec<i128>> = tx.inputs.iter().map(amount).collect();
+            let Some(spent) = spent.filter(|spent| !spent.is_empty()) else { continue };
+            if spent.iter().sum::<i128>() - i128::from(tx.output_total) != i128::from(fee) {
+                wrong.push(format!("{}: its fee is not what it leaves", bitcoin_txid(tx.txid)));
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    /// What a confirmed transaction brought and took, by the confirmed coins that are still known.
+    fn net(&self, tx: &StoredTx) -> i128 {
+        let amount = |coin: &Outpoint| {
+            let maker = self.loaded.facts.txs.get(&coin.tx).and_then(Option::as_ref);
+            let known = self.loaded.facts.coins.get(coin).copied().flatten();
+            let known = known.filter(|_| maker.is_some_and(|tx| tx.confirmed.is_some()));
+            known.map_or(0, |coin| i128::from(coin.amount))
+        };
+        let credits = self.loaded.facts.credits.get(&tx.txid).into_iter().flatten();
+        let credit: i128 = credits.map(|index| amount(&Outpoint::new(tx.txid, *index))).sum();
+        credit - tx.inputs.iter().map(amount).sum::<i128>()
+    }
+
+    /// Confirmed coins that unconfirmed transactions spend.
+    fn leaving(&self) -> i128 {
+        let is_confirmed = |txid: &TxId| {
+            let tx = self.loaded.facts.txs.get(txid).and_then(Option::as_ref);
+            tx.is_some_and(|tx| tx.confirmed.is_some())
+        };
+        let coins = self.loaded.facts.coins.iter().filter_map(|(name, coin)| {
+            let coin = (*coin)?;
+            let (spender, _) = coin.spent_by?;
+            (is_confirmed(&name.tx) && !is_confirmed(&spender)).then_some(i128::from(coin.amount))
+        });
+        coins.sum()
     }
 
     fn strays(&mut self, tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {

@@ -1,64 +1,130 @@
-//! Balances by class, at any minconf, and as of any past height.
+//! Balances by class, at any minconf, of the wallet and of each account.
 //!
 //! The sum over confirmed, unspent coins is kept in the wallet's row by every plan, so that a
 //! balance costs the same for a hundred coins and for a million: only what isn't plainly confirmed
-//! (unconfirmed, pending, young coinbases, leases, blocks above the minconf) is looked at coin by
-//! coin.
-//!
-//! A unary plus on the left side of a join keeps SQLite from turning the join round: those few
-//! transactions or leases must come first, whatever it knows of the tables.
+//! (unconfirmed, pending, young coinbases, leased, frozen, blocks above the minconf) is looked at
+//! coin by coin, all in one statement. The sums of accounts aren't kept; asking for them looks at
+//! every unspent coin.
+
+use std::collections::{BTreeMap, HashSet};
 
 use unspent_model::wallet::{Balance, CoinFacts, CoinState, Status, Sum, coin::depth, maturity};
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
     error::WalletError,
     lease::height_arg,
-    room::{Room, WalletId, WalletRow, sql_int},
+    room::{Room, WalletId, WalletRow},
     rows::status,
 };
 
-/// Coins that need a look: their transaction is unconfirmed, young, or above the wallet's tip.
-const UNSETTLED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
-    FROM transactions t
-    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-    WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)";
-const SHALLOW: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
-    FROM transactions t
-    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-    WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $3";
-const YOUNG: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased
-    FROM transactions t
-    JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id AND u.spent_by_tx_id IS NULL
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-    WHERE t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $3 AND t.block_height <= $4";
-const LEASED: &str = "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
-        1 AS is_leased
-    FROM utxo_leases l
-    JOIN utxos u ON u.wallet_id = +l.wallet_id AND u.id = +l.utxo_id AND u.spent_by_tx_id IS NULL
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
-    WHERE l.wallet_id = $1 AND l.expires_at > $2 AND t.block_height IS NOT NULL
-        AND t.block_height <= $3 AND (NOT t.is_coinbase OR t.block_height <= $4)";
-const LEAVING: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
-    FROM transactions s
-    JOIN utxos u ON u.wallet_id = +s.wallet_id AND u.spent_by_tx_id = +s.id
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
-    WHERE s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($2, $3)
-        AND t.block_height IS NOT NULL";
-const AS_OF: &str = "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
-    FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
-    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-    WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height <= $2
-        AND (s.block_height IS NULL OR s.block_height > $2)";
+/// Coins of one kind that need a look, from the few rows that lead to them. A coin may be found by
+/// several looks.
+macro_rules! look {
+    ($leaves:literal, $from:literal, $where:literal) => {
+        concat!(
+            "SELECT u.id, u.amount, t.status, t.block_height, t.is_coinbase, t.is_own,
+                t.evicted_at, k.account_id, ",
+            $leaves,
+            " AS leaves, CASE WHEN l.expires_at > $2 THEN 1 ELSE 0 END AS is_leased,
+                CASE WHEN f.frozen_at IS NULL THEN 0 ELSE 1 END AS is_frozen
+            FROM ",
+            $from,
+            " JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+            JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+            LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+            LEFT JOIN frozen_outputs f ON f.wallet_id = t.wallet_id AND f.tx_hash = t.tx_hash
+                AND f.output_index = u.output_index
+            WHERE ",
+            $where
+        )
+    };
+}
+
+/// The arguments are the wallet, the time, the two live statuses, and the heights up to which coins
+/// are deep and coinbases ripe.
+const LOOKS: &str = concat!(
+    look!(
+        "0",
+        "transactions t /*by idx_transactions_unconfirmed*/
+            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+        "t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)
+            AND u.spent_by_tx_id IS NULL"
+    ),
+    " UNION ALL ",
+    look!(
+        "0",
+        "transactions t /*by idx_transactions_by_block*/
+            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+        "t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $5
+            AND u.spent_by_tx_id IS NULL"
+    ),
+    " UNION ALL ",
+    look!(
+        "0",
+        "transactions t /*by idx_transactions_coinbase*/
+            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+        "t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $6
+            AND u.spent_by_tx_id IS NULL"
+    ),
+    " UNION ALL ",
+    look!(
+        "0",
+        "utxo_leases h
+            JOIN /*then*/ utxos u ON u.wallet_id = h.wallet_id AND u.id = h.utxo_id
+            JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+                ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+        "h.wallet_id = $1 AND h.expires_at > $2 AND t.status IN ($3, $4)
+            AND u.spent_by_tx_id IS NULL"
+    ),
+    " UNION ALL ",
+    look!(
+        "0",
+        "frozen_outputs z
+            JOIN /*then*/ transactions t /*by uidx_transactions_hash*/
+                ON t.tx_hash = z.tx_hash AND t.wallet_id = z.wallet_id
+            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+                AND u.output_index = z.output_index",
+        "z.wallet_id = $1 AND t.status IN ($3, $4) AND u.spent_by_tx_id IS NULL"
+    ),
+    " UNION ALL ",
+    look!(
+        "1",
+        "transactions s /*by idx_transactions_unconfirmed*/
+            JOIN /*then*/ utxos u /*by idx_utxos_spent_by*/
+                ON u.wallet_id = s.wallet_id AND u.spent_by_tx_id = s.id
+            JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+                ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+        "s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($3, $4)
+            AND t.block_height IS NOT NULL"
+    ),
+);
+const ACCOUNTS: &str = "SELECT id, name FROM accounts WHERE wallet_id = $1 ORDER BY id";
+const CONFIRMED_BY_ACCOUNT: &str =
+    "SELECT k.account_id, CAST(SUM(u.amount) AS BIGINT) AS sats, COUNT(*) AS coins
+    FROM utxos u /*by idx_utxos_unspent*/
+    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+    JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND t.block_height IS NOT NULL
+    GROUP BY k.account_id";
 /// The same answer the slow way, for comparison in benchmarks and in the audit.
 const PLAIN_SUM: &str = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM spendable_utxos WHERE wallet_id = $1 AND block_height IS NOT NULL";
+
+/// What one account of a wallet holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountBalance {
+    /// What people call the account.
+    pub account: String,
+    /// Its share of the wallet's balance.
+    pub balance: Balance,
+}
 
 impl Room {
     /// The balance now, by class. Coins less than `minconf` deep count as unconfirmed.
@@ -72,22 +138,28 @@ impl Room {
         minconf: u32,
         now: i64,
     ) -> Result<Balance, WalletError> {
-        self.door.read(move |tx| balance(tx, wallet, minconf, now))
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            let mut whole = Share::of(kept_sum(&row));
+            for coin in looked_at(tx, &row, minconf, now)? {
+                whole.take(&coin);
+            }
+            Ok(whole.balance())
+        })
     }
 
-    /// What was confirmed and unspent after the block at `height`.
+    /// The same for each account, in order of their making; together they are the wallet's balance.
     ///
     /// # Errors
     ///
-    /// [`WalletError::Argument`] above the wallet's tip.
-    pub fn balance_as_of(&self, wallet: WalletId, height: u64) -> Result<Sum, WalletError> {
-        self.door.read(move |tx| {
-            let row = WalletRow::read(tx, wallet)?;
-            if row.tip().is_none_or(|tip| height > tip) {
-                return Err(WalletError::Argument(format!("the wallet has not seen {height} yet")));
-            }
-            sum(tx, AS_OF, &[Arg::Int(wallet.0), Arg::Int(sql_int(height)?)])
-        })
+    /// Whatever the database says.
+    pub fn balance_by_account(
+        &self,
+        wallet: WalletId,
+        minconf: u32,
+        now: i64,
+    ) -> Result<Vec<AccountBalance>, WalletError> {
+        self.door.read(move |tx| by_account(tx, wallet, minconf, now))
     }
 
     /// Confirmed, unspent satoshis by a plain SUM over the view: what [`Room::balance`] avoids.
@@ -96,65 +168,136 @@ impl Room {
     ///
     /// Whatever the database says.
     pub fn plain_sum(&self, wallet: WalletId) -> Result<Sum, WalletError> {
-        self.door.read(move |tx| sum(tx, PLAIN_SUM, &[Arg::Int(wallet.0)]))
+        self.door.read(move |tx| read_sum(&tx.one(PLAIN_SUM, &[Arg::Int(wallet.0)])?))
     }
 }
 
-fn sum(tx: &mut Tx<'_>, sql: &'static str, args: &[Arg<'_>]) -> Result<Sum, WalletError> {
-    let row = tx.one(sql, args)?;
+pub(crate) fn read_sum(row: &Row) -> Result<Sum, WalletError> {
     Ok(Sum { sats: row.natural("sats")?, coins: row.natural("coins")? })
 }
 
-fn balance(
+/// What the wallet's row says about its confirmed, unspent coins.
+pub(crate) fn kept_sum(row: &WalletRow) -> Sum {
+    Sum {
+        sats: u64::try_from(row.confirmed_amount).unwrap_or(0),
+        coins: u64::try_from(row.confirmed_coins).unwrap_or(0),
+    }
+}
+
+fn by_account(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     minconf: u32,
     now: i64,
-) -> Result<Balance, WalletError> {
+) -> Result<Vec<AccountBalance>, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
-    let tip = row.tip();
-    let (id, time) = (Arg::Int(wallet.0), Arg::Int(now));
-    // At this height and below a coin is as deep as asked for.
-    let deep_to = tip.and_then(|tip| (tip + 1).checked_sub(minconf.max(1).into()));
-    let ripe_to = maturity::mature_up_to(tip);
-    let published = Arg::Text(Status::Published.name());
-    let pending = Arg::Text(Status::Pending.name());
-    let mut found = Balance::default();
-    let mut settled = Sum {
-        sats: u64::try_from(row.confirmed_amount).unwrap_or(0),
-        coins: u64::try_from(row.confirmed_coins).unwrap_or(0),
-    };
-    let deep = height_arg(deep_to)?;
-    let ripe = height_arg(ripe_to)?;
-    let looks: [(&'static str, Vec<Arg<'_>>); 4] = [
-        (UNSETTLED, vec![id, time, published, pending]),
-        (SHALLOW, vec![id, time, deep]),
-        (YOUNG, vec![id, time, ripe, deep]),
-        (LEASED, vec![id, time, deep, ripe]),
-    ];
-    for (sql, args) in looks {
-        for coin in tx.query(sql, &args)? {
-            let amount = coin.natural("amount")?;
-            let height = coin.opt_natural("block_height")?;
-            let state = CoinState::of(
-                CoinFacts {
-                    parent: status(&coin)?,
-                    height,
-                    is_coinbase: coin.flag("is_coinbase")?,
-                    is_spent: false,
-                    is_leased: coin.flag("is_leased")?,
-                },
-                tip,
-            );
-            let is_deep = depth(height, tip) >= minconf.max(1).into();
-            found.add(state, coin.flag("is_own")?, is_deep, amount);
-            if height.is_some() {
-                settled = settled.minus(Sum { sats: amount, coins: 1 });
-            }
+    let id = [Arg::Int(wallet.0)];
+    let mut shares: BTreeMap<i64, (String, Share)> = BTreeMap::new();
+    for account in tx.query(ACCOUNTS, &id)? {
+        let share = (account.text("name")?, Share::of(Sum::default()));
+        shares.insert(account.int("id")?, share);
+    }
+    for sum in tx.query(CONFIRMED_BY_ACCOUNT, &id)? {
+        if let Some((_, share)) = shares.get_mut(&sum.int("account_id")?) {
+            share.settled = read_sum(&sum)?;
         }
     }
-    found.confirmed.sats += settled.sats;
-    found.confirmed.coins += settled.coins;
-    found.leaving = sum(tx, LEAVING, &[id, published, pending])?;
+    for coin in looked_at(tx, &row, minconf, now)? {
+        if let Some((_, share)) = shares.get_mut(&coin.account) {
+            share.take(&coin);
+        }
+    }
+    let named =
+        |(account, share): (String, Share)| AccountBalance { account, balance: share.balance() };
+    Ok(shares.into_values().map(named).collect())
+}
+
+/// A coin that a look found.
+struct LookedAt {
+    account: i64,
+    amount: u64,
+    /// Spent by an unconfirmed transaction, and gone if that confirms.
+    leaves: bool,
+    state: CoinState,
+    is_own: bool,
+    is_deep: bool,
+    is_in_block: bool,
+}
+
+fn looked_at(
+    tx: &mut Tx<'_>,
+    row: &WalletRow,
+    minconf: u32,
+    now: i64,
+) -> Result<Vec<LookedAt>, WalletError> {
+    let tip = row.tip();
+    let minconf = u64::from(minconf.max(1));
+    // At this height and below a coin is as deep as asked for.
+    let deep_to = tip.and_then(|tip| (tip + 1).checked_sub(minconf));
+    let args = [
+        Arg::Int(row.id),
+        Arg::Int(now),
+        Arg::Text(Status::Published.name()),
+        Arg::Text(Status::Pending.name()),
+        height_arg(deep_to)?,
+        height_arg(maturity::mature_up_to(tip))?,
+    ];
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for coin in tx.query(LOOKS, &args)? {
+        if seen.insert(coin.int("id")?) {
+            found.push(read(&coin, tip, minconf)?);
+        }
+    }
     Ok(found)
+}
+
+fn read(coin: &Row, tip: Option<u64>, minconf: u64) -> Result<LookedAt, WalletError> {
+    let height = coin.opt_natural("block_height")?;
+    let facts = CoinFacts {
+        parent: status(coin)?,
+        height,
+        is_coinbase: coin.flag("is_coinbase")?,
+        is_spent: false,
+        is_leased: coin.flag("is_leased")?,
+        is_frozen: coin.flag("is_frozen")?,
+        is_dropped: coin.opt_int("evicted_at")?.is_some(),
+    };
+    Ok(LookedAt {
+        account: coin.int("account_id")?,
+        amount: coin.natural("amount")?,
+        leaves: coin.flag("leaves")?,
+        state: CoinState::of(facts, tip),
+        is_own: coin.flag("is_own")?,
+        is_deep: depth(height, tip) >= minconf,
+        is_in_block: height.is_some(),
+    })
+}
+
+/// A balance in the making: what is settled, and what was looked at.
+struct Share {
+    settled: Sum,
+    found: Balance,
+}
+
+impl Share {
+    fn of(settled: Sum) -> Self {
+        Self { settled, found: Balance::default() }
+    }
+
+    fn take(&mut self, coin: &LookedAt) {
+        if coin.leaves {
+            return self.found.leaving.add(coin.amount);
+        }
+        self.found.add(coin.state, coin.is_own, coin.is_deep, coin.amount);
+        if coin.is_in_block {
+            self.settled = self.settled.minus(Sum { sats: coin.amount, coins: 1 });
+        }
+    }
+
+    fn balance(mut self) -> Balance {
+        self.found.confirmed.sats += self.settled.sats;
+        self.found.confirmed.coins += self.settled.coins;
+        self.found
+    }
 }

@@ -1,13 +1,17 @@
 //! Coins with their derived states, by page.
 //!
-//! A unary plus in a join keeps SQLite from turning it round: coins come first, in the order
-//! asked for.
+//! States, accounts and labels aren't in the order of any index, so a list of some coins reads page
+//! after page and leaves out the others; how far one answer may read is bounded, and its cursor says
+//! where to go on.
+
+use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf};
-use unspent_model::wallet::{CoinFacts, CoinState, LockId};
-use unspent_sql::{Arg, Row};
+use unspent_model::wallet::{CoinFacts, CoinState, LockId, Status, coin::depth};
+use unspent_sql::{Arg, Column, Row, Set, Tx};
 
 use crate::{
+    descriptor::{script_hash, show_script},
     error::WalletError,
     room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
     rows::{self, opt_lock, opt_txid, status},
@@ -35,6 +39,55 @@ pub struct CoinInfo {
     pub spent_by: Option<bitcoin::Txid>,
     /// Who holds it.
     pub lock: Option<LockId>,
+    /// Blocks that hold it or build on the one that does.
+    pub confirmations: u64,
+    /// Whether it is not to be spent, whatever its state says first.
+    pub is_frozen: bool,
+    /// The account whose script it pays.
+    pub account: String,
+    /// Its own label, or else that of its address; only where one wallet was asked.
+    pub label: Option<String>,
+}
+
+/// Which coins a list shows; by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoinFilter {
+    /// Only those that pay this script.
+    pub script: Option<ScriptBuf>,
+    /// Only those of this account.
+    pub account: Option<String>,
+    /// Only those of at least so many satoshis.
+    pub min: Option<u64>,
+    /// Only those of at most so many satoshis.
+    pub max: Option<u64>,
+    /// Only those whose label holds this text, in whatever case.
+    pub label: Option<String>,
+    /// Only those in this state.
+    pub state: Option<CoinState>,
+}
+
+impl CoinFilter {
+    fn takes(&self, coin: &CoinInfo) -> bool {
+        let has = |text: &String| {
+            let label = coin.label.as_deref().unwrap_or_default().to_lowercase();
+            label.contains(&text.to_lowercase())
+        };
+        self.script.as_ref().is_none_or(|script| *script == coin.script)
+            && self.account.as_ref().is_none_or(|account| *account == coin.account)
+            && self.min.is_none_or(|min| coin.amount >= min)
+            && self.max.is_none_or(|max| coin.amount <= max)
+            && self.state.is_none_or(|state| state == coin.state)
+            && self.label.as_ref().is_none_or(has)
+    }
+}
+
+/// A page of coins, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoinPage {
+    /// Those that the filter takes.
+    pub coins: Vec<CoinInfo>,
+    /// The next page starts after it; `None` at the end.
+    pub next: Option<CoinCursor>,
 }
 
 /// A coin in one of the wallets that know it.
@@ -57,44 +110,82 @@ pub struct CoinCursor {
     pub id: i64,
 }
 
-const PAGE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id AND t.status IN ($5, $6)
-    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
-    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
-    ORDER BY u.amount, u.id LIMIT $7";
-const ONE: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
-    FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
-    WHERE t.wallet_id = $1 AND t.tx_hash = $3";
-const EVERY: &str = "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key,
-        t.block_height, t.status, t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id
-    JOIN addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
-    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
-    WHERE u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4";
+/// What is read of a coin. `u` is the coin and `t` its transaction, which the statement has joined.
+macro_rules! coins_from {
+    ($extra:literal, $from:literal, $where:literal) => {
+        concat!(
+            "SELECT u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key, t.block_height,
+                t.status, t.is_coinbase, t.is_own, t.evicted_at, s.tx_hash AS spent_by,
+                l.external_lock_id, a.name AS account,
+                CASE WHEN f.frozen_at IS NULL THEN 0 ELSE 1 END AS is_frozen",
+            $extra,
+            " FROM ",
+            $from,
+            " JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
+            JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+            JOIN /*then*/ accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
+            LEFT JOIN transactions s /*by sqlite_autoindex_transactions_1*/
+                ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+            LEFT JOIN utxo_leases l
+                ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
+            LEFT JOIN frozen_outputs f ON f.wallet_id = t.wallet_id AND f.tx_hash = t.tx_hash
+                AND f.output_index = u.output_index
+            WHERE ",
+            $where
+        )
+    };
+}
 
+const PAGE: &str = coins_from!(
+    "",
+    "utxos u /*by idx_utxos_unspent*/
+        JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+            ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+    "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
+        AND u.amount <= $8 AND t.status IN ($5, $6)
+        ORDER BY u.amount, u.id LIMIT $7"
+);
+const OF_ADDRESS: &str = coins_from!(
+    "",
+    "addresses q /*by uidx_addresses_script*/
+        JOIN /*then*/ utxos u /*by idx_utxos_by_address*/
+            ON u.wallet_id = q.wallet_id AND u.address_id = q.id
+        JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+            ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+    "q.script_hash = $9 AND q.wallet_id = $1 AND u.spent_by_tx_id IS NULL
+        AND (u.amount, u.id) > ($3, $4) AND u.amount <= $8 AND t.status IN ($5, $6)
+        ORDER BY u.amount, u.id LIMIT $7"
+);
+const ONE: &str = coins_from!(
+    "",
+    "transactions t /*by uidx_transactions_hash*/
+        JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+    "t.wallet_id = $1 AND t.tx_hash = $3 AND u.output_index = $4"
+);
+const EVERY: &str = coins_from!(
+    "",
+    "utxos u JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+            ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+    "u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4"
+);
 /// One coin in every wallet that knows it: the same output may pay a script that several watch.
-const EVERYWHERE: &str = "SELECT w.id AS wallet_id, w.name, p.scanned_height, p.scanned_hash,
-        u.id, t.tx_hash, u.output_index, u.amount, d.script_pub_key, t.block_height, t.status,
-        t.is_coinbase, t.is_own, s.tx_hash AS spent_by, l.external_lock_id
-    FROM transactions t
-    JOIN wallets w ON w.id = t.wallet_id
-    JOIN wallet_places p ON p.wallet_id = w.id
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
-    JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $1
-    WHERE t.tx_hash = $2 ORDER BY w.id";
+const EVERYWHERE: &str = coins_from!(
+    ", w.id AS wallet_id, w.name, p.scanned_height, p.scanned_hash",
+    "transactions t /*by uidx_transactions_hash*/
+        JOIN /*then*/ wallets w ON w.id = t.wallet_id
+        JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+    "t.tx_hash = $1 AND u.output_index = $3 ORDER BY w.id"
+);
+const LABELS: Set = Set {
+    sqlite: "SELECT kind, ref, label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3",
+    postgres: "SELECT b.kind, b.ref, b.label FROM UNNEST($2::text[], $3::text[]) k (t, r)
+        JOIN labels b ON b.wallet_id = $1 AND b.kind = k.t AND b.ref = k.r",
+};
+
+/// Coins read at most for one page of a list that leaves coins out.
+const LOOKED_AT_MOST: usize = 20_000;
 
 impl Room {
     /// A page of live, unspent coins, smallest first.
@@ -109,21 +200,7 @@ impl Room {
         limit: u32,
         now: i64,
     ) -> Result<Vec<CoinInfo>, WalletError> {
-        use unspent_model::wallet::Status;
-        let amount = after.map(|cursor| sql_int(cursor.amount)).transpose()?.unwrap_or(-1);
-        self.door.read(move |tx| {
-            let tip = WalletRow::read(tx, wallet)?.tip();
-            let args = [
-                Arg::Int(wallet.0),
-                Arg::Int(now),
-                Arg::Int(amount),
-                Arg::Int(after.map_or(-1, |cursor| cursor.id)),
-                Arg::Text(Status::Published.name()),
-                Arg::Text(Status::Pending.name()),
-                Arg::Int(limit.min(MAX_PAGE).into()),
-            ];
-            tx.query(PAGE, &args)?.iter().map(|row| info(row, tip)).collect()
-        })
+        Ok(self.coins_where(wallet, &CoinFilter::default(), after, limit, now)?.coins)
     }
 
     /// A page of all coins there ever were, in order of their rows.
@@ -138,11 +215,90 @@ impl Room {
         limit: u32,
         now: i64,
     ) -> Result<Vec<CoinInfo>, WalletError> {
+        Ok(self.all_coins_where(wallet, &CoinFilter::default(), after, limit, now)?.coins)
+    }
+
+    /// A page of those live, unspent coins that a filter takes, smallest first. It may hold fewer
+    /// than asked for, even none, and still have a next one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn coins_where(
+        &self,
+        wallet: WalletId,
+        filter: &CoinFilter,
+        after: Option<CoinCursor>,
+        limit: u32,
+        now: i64,
+    ) -> Result<CoinPage, WalletError> {
+        let lowest = filter.min.unwrap_or(0);
+        // Before the first coin of that amount.
+        let start = CoinCursor { amount: lowest, id: -1 };
+        let after = after.filter(|cursor| cursor.amount >= lowest).unwrap_or(start);
+        self.page_of(wallet, filter, after, limit, now, unspent)
+    }
+
+    /// A page of those coins there ever were that a filter takes, in order of their rows.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn all_coins_where(
+        &self,
+        wallet: WalletId,
+        filter: &CoinFilter,
+        after: i64,
+        limit: u32,
+        now: i64,
+    ) -> Result<CoinPage, WalletError> {
+        let after = CoinCursor { amount: 0, id: after };
+        self.page_of(wallet, filter, after, limit, now, ever)
+    }
+
+    fn page_of(
+        &self,
+        wallet: WalletId,
+        filter: &CoinFilter,
+        mut after: CoinCursor,
+        limit: u32,
+        now: i64,
+        read: ReadCoins,
+    ) -> Result<CoinPage, WalletError> {
+        let (filter, network) = (filter.clone(), self.bitcoin_network());
+        let (limit, plain) = (limit.min(MAX_PAGE) as usize, filter == CoinFilter::default());
         self.door.read(move |tx| {
-            let tip = WalletRow::read(tx, wallet)?.tip();
-            let limit = Arg::Int(limit.min(MAX_PAGE).into());
-            let args = [Arg::Int(wallet.0), Arg::Int(now), Arg::Int(after), limit];
-            tx.query(EVERY, &args)?.iter().map(|row| info(row, tip)).collect()
+            let asked = Asked {
+                wallet,
+                filter: &filter,
+                tip: WalletRow::read(tx, wallet)?.tip(),
+                now,
+                limit: if plain { limit } else { MAX_PAGE as usize },
+            };
+            let (mut page, mut looked_at) = (CoinPage::default(), 0);
+            loop {
+                let mut coins = read(tx, &asked, after)?;
+                let is_last = coins.len() < asked.limit;
+                looked_at += coins.len();
+                label(tx, wallet, network, &mut coins)?;
+                for coin in coins {
+                    after = CoinCursor { amount: coin.amount, id: coin.id };
+                    if filter.takes(&coin) {
+                        page.coins.push(coin);
+                    }
+                    if page.coins.len() == limit {
+                        page.next = Some(after);
+                        return Ok(page);
+                    }
+                }
+                if is_last {
+                    return Ok(page);
+                }
+                if looked_at >= LOOKED_AT_MOST {
+                    page.next = Some(after);
+                    return Ok(page);
+                }
+            }
         })
     }
 
@@ -157,13 +313,17 @@ impl Room {
         coin: OutPoint,
         now: i64,
     ) -> Result<CoinInfo, WalletError> {
+        let network = self.bitcoin_network();
         self.door.read(move |tx| {
             let tip = WalletRow::read(tx, wallet)?.tip();
             let txid = model_txid(coin.txid);
             let args =
                 [Arg::Int(wallet.0), Arg::Int(now), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
             let row = tx.maybe(ONE, &args)?.ok_or(WalletError::CoinNotFound(coin))?;
-            info(&row, tip)
+            let mut found = [info(&row, tip)?];
+            label(tx, wallet, network, &mut found)?;
+            let [found] = found;
+            Ok(found)
         })
     }
 
@@ -176,10 +336,79 @@ impl Room {
     pub fn coins_at(&self, coin: OutPoint, now: i64) -> Result<Vec<FoundCoin>, WalletError> {
         self.door.read(move |tx| {
             let txid = model_txid(coin.txid);
-            let args = [Arg::Int(now), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
+            let args = [Arg::Blob(&txid.0), Arg::Int(now), Arg::Int(coin.vout.into())];
             tx.query(EVERYWHERE, &args)?.iter().map(found).collect()
         })
     }
+}
+
+/// A question for coins, and how many are read at once.
+struct Asked<'a> {
+    wallet: WalletId,
+    filter: &'a CoinFilter,
+    tip: Option<u64>,
+    now: i64,
+    limit: usize,
+}
+
+type ReadCoins = fn(&mut Tx<'_>, &Asked<'_>, CoinCursor) -> Result<Vec<CoinInfo>, WalletError>;
+
+fn unspent(
+    tx: &mut Tx<'_>,
+    asked: &Asked<'_>,
+    after: CoinCursor,
+) -> Result<Vec<CoinInfo>, WalletError> {
+    let most = asked.filter.max.map(sql_int).transpose()?.unwrap_or(i64::MAX);
+    let args = [
+        Arg::Int(asked.wallet.0),
+        Arg::Int(asked.now),
+        Arg::Int(sql_int(after.amount)?),
+        Arg::Int(after.id),
+        Arg::Text(Status::Published.name()),
+        Arg::Text(Status::Pending.name()),
+        Arg::Int(sql_int(asked.limit as u64)?),
+        Arg::Int(most),
+    ];
+    let rows = match asked.filter.script.as_ref().map(|script| script_hash(script)) {
+        Some(hash) => tx.query(OF_ADDRESS, &[&args[..], &[Arg::Blob(&hash)]].concat())?,
+        None => tx.query(PAGE, &args)?,
+    };
+    rows.iter().map(|row| info(row, asked.tip)).collect()
+}
+
+fn ever(
+    tx: &mut Tx<'_>,
+    asked: &Asked<'_>,
+    after: CoinCursor,
+) -> Result<Vec<CoinInfo>, WalletError> {
+    let limit = Arg::Int(sql_int(asked.limit as u64)?);
+    let args = [Arg::Int(asked.wallet.0), Arg::Int(asked.now), Arg::Int(after.id), limit];
+    tx.query(EVERY, &args)?.iter().map(|row| info(row, asked.tip)).collect()
+}
+
+/// Gives coins their labels: their own, or those of their addresses.
+fn label(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    network: bitcoin::Network,
+    coins: &mut [CoinInfo],
+) -> Result<(), WalletError> {
+    let names = |coin: &CoinInfo| {
+        [
+            ("output".to_owned(), coin.outpoint.to_string()),
+            ("addr".to_owned(), show_script(&coin.script, network)),
+        ]
+    };
+    let (kinds, references): (Vec<_>, Vec<_>) = coins.iter().flat_map(names).unzip();
+    let mut labels: HashMap<(String, String), String> = HashMap::new();
+    let columns = [Column::texts(kinds), Column::texts(references)];
+    for row in tx.query_set(LABELS, &[Arg::Int(wallet.0)], &columns)? {
+        labels.insert((row.text("kind")?, row.text("ref")?), row.text("label")?);
+    }
+    for coin in coins {
+        coin.label = names(coin).iter().find_map(|name| labels.get(name).cloned());
+    }
+    Ok(())
 }
 
 fn found(row: &Row) -> Result<FoundCoin, WalletError> {
@@ -199,6 +428,8 @@ fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
         is_coinbase: row.flag("is_coinbase")?,
         is_spent: spent_by.is_some(),
         is_leased: lock.is_some(),
+        is_frozen: row.flag("is_frozen")?,
+        is_dropped: row.opt_int("evicted_at")?.is_some(),
     };
     Ok(CoinInfo {
         id: row.int("id")?,
@@ -210,5 +441,9 @@ fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
         is_own: row.flag("is_own")?,
         spent_by,
         lock,
+        confirmations: depth(height, tip),
+        is_frozen: facts.is_frozen,
+        account: row.text("account")?,
+        label: None,
     })
 }

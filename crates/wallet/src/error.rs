@@ -128,6 +128,17 @@ pub enum WalletError {
     /// No such transaction.
     #[error("transaction {0} is not known to this wallet")]
     NoTransaction(Txid),
+    /// The past below a height was pruned.
+    #[error(
+        "what the wallet held after block {height} is no longer known, since history was pruned; \
+         it is known from {known_from} on"
+    )]
+    HistoryPruned {
+        /// The height asked for.
+        height: u64,
+        /// The lowest height that can be asked for.
+        known_from: u64,
+    },
     /// A payment that can't be built.
     #[error("payment refused: {0}; nothing was changed")]
     Payment(String),

@@ -1,4 +1,4 @@
-//! Transactions, their details, and the journal.
+//! Transactions and their details.
 //!
 //! What a transaction took from the wallet is derived from its inputs, not from who spends a coin
 //! now: a replaced attempt still shows what it tried to spend.
@@ -6,18 +6,17 @@
 use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
-use unspent_model::{
-    Outpoint,
-    wallet::{Cause, EdgeCause, LockId, Status},
-};
+use unspent_model::wallet::{EdgeCause, Status, coin::depth};
 use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
-    rows::{known_status, opt_lock, opt_txid, status, txid},
+    room::{Room, WalletId, bitcoin_txid, model_txid, sql_int},
+    rows::{status, txid},
     wallets::MAX_PAGE,
 };
+
+pub use crate::journal::JournalLine;
 
 /// A transaction in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +29,12 @@ pub struct TxSummary {
     pub status: Status,
     /// Height of its block.
     pub height: Option<u64>,
+    /// Its place in that block.
+    pub position: Option<u64>,
+    /// What that block says about its time, in seconds.
+    pub block_time: Option<u64>,
+    /// Blocks that hold it or build on the one that does, as far as the wallet has seen.
+    pub confirmations: u64,
     /// When we first heard of it, in microseconds.
     pub received: i64,
     /// Whether it makes new money.
@@ -107,31 +112,6 @@ pub struct TxDetail {
     pub tx: Transaction,
 }
 
-/// A line of the journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalLine {
-    /// Its number in the wallet.
-    pub id: i64,
-    /// When, in microseconds.
-    pub at: i64,
-    /// Why.
-    pub cause: Cause,
-    /// The transaction it is about.
-    pub txid: Txid,
-    /// The coin, where it is about one.
-    pub output: Option<OutPoint>,
-    /// Status before.
-    pub from: Option<Status>,
-    /// Status after.
-    pub to: Option<Status>,
-    /// The other transaction involved.
-    pub other: Option<Txid>,
-    /// The block that confirmed it or that it lost.
-    pub height: Option<u64>,
-    /// Whose lease a forced spend broke.
-    pub lock: Option<LockId>,
-}
-
 /// Which transactions a list shows, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
@@ -139,63 +119,116 @@ pub enum Listing {
     Latest(Option<(i64, i64)>),
     /// Those in blocks from one height to another, in the order of the chain.
     Blocks(u64, u64),
+    /// The same from a place in the chain on, up to a height.
+    BlocksAfter(ChainCursor, u64),
     /// Those in no block, live or dead, after a row.
     Unconfirmed(i64),
 }
 
-const LATEST: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
-        fee, evicted_at FROM transactions
-    WHERE wallet_id = $1 AND (received_time, id) < ($2, $3)
-    ORDER BY received_time DESC, id DESC LIMIT $4";
-const BLOCKS: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
-        fee, evicted_at FROM transactions
-    WHERE wallet_id = $1 AND block_height IS NOT NULL AND block_height BETWEEN $2 AND $3
-    ORDER BY block_height, block_position LIMIT $4";
-const UNCONFIRMED: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase,
-        is_own, fee, evicted_at FROM transactions
-    WHERE wallet_id = $1 AND block_height IS NULL AND id > $2 ORDER BY id LIMIT $3";
-const ONE: &str = "SELECT id, tx_hash, status, block_height, received_time, is_coinbase, is_own,
-        fee, evicted_at, raw_tx, withdrawn FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
+/// Where a page in the order of the chain ended: the next one starts after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainCursor {
+    /// Height of the last transaction's block.
+    pub height: u64,
+    /// Its place in that block.
+    pub position: u64,
+    /// Its row.
+    pub id: i64,
+}
+
+impl TxSummary {
+    /// Its place in the chain, where it is in a block.
+    pub fn cursor(&self) -> Option<ChainCursor> {
+        let (height, position) = self.height.zip(self.position)?;
+        Some(ChainCursor { height, position, id: self.id })
+    }
+}
+
+/// What is read of a transaction in a list.
+macro_rules! summaries_of {
+    ($extra:literal, $index:literal, $where:literal) => {
+        concat!(
+            "SELECT t.id, t.tx_hash, t.status, t.block_height, t.block_position, t.received_time,
+                t.is_coinbase, t.is_own, t.fee, t.evicted_at, b.block_time,
+                (SELECT p.scanned_height FROM wallet_places p WHERE p.wallet_id = $1)
+                    AS tip",
+            $extra,
+            " FROM transactions t ",
+            $index,
+            " LEFT JOIN blocks b ON b.block_height = t.block_height WHERE ",
+            $where
+        )
+    };
+}
+
+const LATEST: &str = summaries_of!(
+    "",
+    "/*by idx_transactions_by_received_time*/",
+    "t.wallet_id = $1 AND (t.received_time, t.id) < ($2, $3)
+        ORDER BY t.received_time DESC, t.id DESC LIMIT $4"
+);
+const BLOCKS: &str = summaries_of!(
+    "",
+    "/*by idx_transactions_by_block*/",
+    "t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height BETWEEN $2 AND $3
+        AND (t.block_height, t.block_position, t.id) > ($5, $6, $7)
+        ORDER BY t.block_height, t.block_position, t.id LIMIT $4"
+);
+const UNCONFIRMED: &str = summaries_of!(
+    "",
+    "/*by idx_transactions_in_no_block*/",
+    "t.wallet_id = $1 AND t.block_height IS NULL AND t.id > $2 ORDER BY t.id LIMIT $3"
+);
+const ONE: &str = summaries_of!(
+    ", t.raw_tx, t.withdrawn",
+    "/*by uidx_transactions_hash*/",
+    "t.wallet_id = $1 AND t.tx_hash = $2"
+);
 const CREDITS: Set = Set {
-    sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) AS amount FROM utxos
+    sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) AS amount
+        FROM utxos INDEXED BY sqlite_autoindex_utxos_2
         WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
     postgres: "SELECT u.tx_id, CAST(SUM(u.amount) AS BIGINT) AS amount
         FROM UNNEST($2::bigint[]) k (id)
         JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id GROUP BY u.tx_id",
 };
+/// A coin that was pruned has left its amount in the input that spent it.
 const DEBITS: Set = Set {
-    sqlite: "SELECT i.tx_id, i.input_index, u.amount FROM tx_inputs i
-        JOIN transactions p ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
-        JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
+    sqlite: "SELECT i.tx_id, i.input_index, COALESCE(u.amount, i.pruned_amount) AS amount
+        FROM tx_inputs i
+        LEFT JOIN transactions p INDEXED BY uidx_transactions_hash
+            ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
+        LEFT JOIN utxos u INDEXED BY sqlite_autoindex_utxos_2
+            ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
             AND u.output_index = i.prev_output_index
-        WHERE i.wallet_id = $1 AND i.tx_id = $2",
-    postgres: "SELECT i.tx_id, i.input_index, u.amount FROM UNNEST($2::bigint[]) k (id)
+        WHERE i.wallet_id = $1 AND i.tx_id = $2
+            AND COALESCE(u.amount, i.pruned_amount) IS NOT NULL",
+    postgres: "SELECT i.tx_id, i.input_index, COALESCE(u.amount, i.pruned_amount) AS amount
+        FROM UNNEST($2::bigint[]) k (id)
         JOIN tx_inputs i ON i.wallet_id = $1 AND i.tx_id = k.id
-        JOIN transactions p ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
-        JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
-            AND u.output_index = i.prev_output_index",
+        LEFT JOIN transactions p ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
+        LEFT JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
+            AND u.output_index = i.prev_output_index
+        WHERE COALESCE(u.amount, i.pruned_amount) IS NOT NULL",
 };
-const OURS: &str = "SELECT output_index FROM utxos WHERE wallet_id = $1 AND tx_id = $2";
+const OURS: &str = "SELECT output_index FROM utxos /*by sqlite_autoindex_utxos_2*/
+    WHERE wallet_id = $1 AND tx_id = $2";
 const REPLACED_BY: &str = "SELECT t.tx_hash, r.cause, r.created_at FROM tx_replacements r
-    JOIN transactions t ON t.wallet_id = r.wallet_id AND t.id = r.replacement_tx_id
+    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        ON t.wallet_id = r.wallet_id AND t.id = r.replacement_tx_id
     WHERE r.wallet_id = $1 AND r.replaced_tx_id = $2 ORDER BY r.created_at, t.id";
-const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at FROM tx_replacements r
-    JOIN transactions t ON t.wallet_id = r.wallet_id AND t.id = r.replaced_tx_id
+const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at
+    FROM tx_replacements r /*by idx_tx_replacements_winner*/
+    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        ON t.wallet_id = r.wallet_id AND t.id = r.replaced_tx_id
     WHERE r.wallet_id = $1 AND r.replacement_tx_id = $2 ORDER BY r.created_at, t.id";
 const LABELS: Set = Set {
     sqlite: "SELECT ref, label FROM labels WHERE wallet_id = $1 AND kind = 'tx' AND ref = $2",
     postgres: "SELECT b.ref, b.label FROM UNNEST($2::text[]) k (r)
         JOIN labels b ON b.wallet_id = $1 AND b.kind = 'tx' AND b.ref = k.r",
 };
-const JOURNAL: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
-        to_status, other_tx_hash, block_height, lock_id FROM journal
-    WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
-const JOURNAL_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
-        to_status, other_tx_hash, block_height, lock_id FROM journal
-    WHERE wallet_id = $1 AND tx_hash = $4 AND id > $2 ORDER BY id LIMIT $3";
-
-const WALLETS_OF: &str = "SELECT w.id, w.name FROM transactions t
-    JOIN wallets w ON w.id = t.wallet_id WHERE t.tx_hash = $1 ORDER BY w.id";
+const WALLETS_OF: &str = "SELECT w.id, w.name FROM transactions t /*by uidx_transactions_hash*/
+    JOIN /*then*/ wallets w ON w.id = t.wallet_id WHERE t.tx_hash = $1 ORDER BY w.id";
 
 impl Room {
     /// The wallets that know a transaction, with their names; asked by index, not wallet by wallet.
@@ -230,9 +263,10 @@ impl Room {
                     tx.query(LATEST, &[id, Arg::Int(time), Arg::Int(row), limit])?
                 }
                 Listing::Blocks(from, to) => {
-                    let range = [Arg::Int(sql_int(from)?), Arg::Int(sql_int(to)?)];
-                    tx.query(BLOCKS, &[id, range[0], range[1], limit])?
+                    let start = ChainCursor { height: from, position: 0, id: -1 };
+                    in_blocks(tx, wallet, start, to, limit)?
                 }
+                Listing::BlocksAfter(after, to) => in_blocks(tx, wallet, after, to, limit)?,
                 Listing::Unconfirmed(after) => {
                     tx.query(UNCONFIRMED, &[id, Arg::Int(after), limit])?
                 }
@@ -254,29 +288,19 @@ impl Room {
             detail(tx, wallet, &row)
         })
     }
+}
 
-    /// A page of the journal, of the wallet or of one transaction, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database says.
-    pub fn journal(
-        &self,
-        wallet: WalletId,
-        of: Option<Txid>,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<JournalLine>, WalletError> {
-        self.door.read(move |tx| {
-            let limit = Arg::Int(limit.min(MAX_PAGE).into());
-            let page = [Arg::Int(wallet.0), Arg::Int(after), limit];
-            let rows = match of.map(model_txid) {
-                Some(txid) => tx.query(JOURNAL_OF, &[&page[..], &[Arg::Blob(&txid.0)]].concat())?,
-                None => tx.query(JOURNAL, &page)?,
-            };
-            rows.iter().map(journal_line).collect()
-        })
-    }
+fn in_blocks(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    after: ChainCursor,
+    to: u64,
+    limit: Arg<'_>,
+) -> Result<Vec<Row>, WalletError> {
+    let height = Arg::Int(sql_int(after.height)?);
+    let place = [height, Arg::Int(sql_int(after.position)?), Arg::Int(after.id)];
+    let range = [Arg::Int(wallet.0), height, Arg::Int(sql_int(to)?), limit];
+    Ok(tx.query(BLOCKS, &[range.as_slice(), &place].concat())?)
 }
 
 fn summaries(
@@ -303,11 +327,15 @@ fn summaries(
     let summary = |row: &Row| {
         let id = row.int("id")?;
         let txid = bitcoin_txid(txid(row, "tx_hash")?);
+        let height = row.opt_natural("block_height")?;
         Ok(TxSummary {
             id,
             txid,
             status: status(row)?,
-            height: row.opt_natural("block_height")?,
+            height,
+            position: row.opt_natural("block_position")?,
+            block_time: row.opt_natural("block_time")?,
+            confirmations: depth(height, row.opt_natural("tip")?),
             received: row.int("received_time")?,
             is_coinbase: row.flag("is_coinbase")?,
             is_own: row.flag("is_own")?,
@@ -369,25 +397,5 @@ fn edge(row: &Row) -> Result<EdgeInfo, WalletError> {
         txid: bitcoin_txid(txid(row, "tx_hash")?),
         cause: cause.map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?,
         at: row.int("created_at")?,
-    })
-}
-
-fn journal_line(row: &Row) -> Result<JournalLine, WalletError> {
-    let text = row.text("cause")?;
-    let cause =
-        text.parse().map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?;
-    let output = opt_txid(row, "output_tx_hash")?.zip(row.opt_index("output_index")?);
-    let stored = |column: &str| row.opt_text(column)?.map(|text| known_status(&text)).transpose();
-    Ok(JournalLine {
-        id: row.int("id")?,
-        at: row.int("at")?,
-        cause,
-        txid: bitcoin_txid(txid(row, "tx_hash")?),
-        output: output.map(|(tx, index)| bitcoin_outpoint(Outpoint::new(tx, index))),
-        from: stored("from_status")?,
-        to: stored("to_status")?,
-        other: opt_txid(row, "other_tx_hash")?.map(bitcoin_txid),
-        height: row.opt_natural("block_height")?,
-        lock: opt_lock(row, "lock_id")?,
     })
 }

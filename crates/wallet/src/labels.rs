@@ -1,4 +1,4 @@
-//! Labels on transactions, addresses and coins, and their exchange as BIP-329.
+//! Labels on transactions, addresses and coins.
 
 use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,10 @@ use crate::{
 /// The longest label, in characters.
 pub const MAX_LABEL: usize = 500;
 
-/// The longest file of labels taken in at once, in lines.
-pub const MAX_IMPORT_LINES: usize = 100_000;
-
 /// What a label may stand on, as BIP-329 names it.
 pub const LABEL_KINDS: [&str; 6] = ["tx", "addr", "pubkey", "input", "output", "xpub"];
 
-/// One line of a BIP-329 file.
+/// What people call something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// What it stands on.
@@ -83,53 +80,6 @@ impl Room {
             tx.query(LIST, &args)?.iter().map(|row| Ok(read(row)?)).collect()
         })
     }
-
-    /// All labels as BIP-329 lines.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the database says.
-    pub fn export_labels(&self, wallet: WalletId) -> Result<String, WalletError> {
-        let mut out = String::new();
-        let mut last: Option<Label> = None;
-        loop {
-            let page = self.labels(wallet, last.as_ref())?;
-            for label in &page {
-                let line = serde_json::to_string(label);
-                out.push_str(&line.map_err(|_| WalletError::Bug("a label can't be written"))?);
-                out.push('\n');
-            }
-            match page.into_iter().last() {
-                Some(label) => last = Some(label),
-                None => return Ok(out),
-            }
-        }
-    }
-
-    /// Takes in BIP-329 lines: all of them or none.
-    ///
-    /// # Errors
-    ///
-    /// [`WalletError::Argument`] names the first line that is no label.
-    pub fn import_labels(&self, wallet: WalletId, text: &str) -> Result<usize, WalletError> {
-        let mut labels = Vec::new();
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        for (at, line) in lines {
-            if labels.len() >= MAX_IMPORT_LINES {
-                return Err(WalletError::Argument("more than 100,000 labels at once".into()));
-            }
-            let read = serde_json::from_str::<Label>(line);
-            let bad = |why: String| WalletError::Argument(format!("line {}: {why}", at + 1));
-            let label = read.map_err(|error| bad(error.to_string()))?;
-            check(&label).map_err(|error| bad(error.to_string()))?;
-            labels.push(label);
-        }
-        self.door.write(move |tx| {
-            WalletRow::lock(tx, wallet)?;
-            labels.iter().try_for_each(|label| set(tx, wallet.0, label))?;
-            Ok(labels.len())
-        })
-    }
 }
 
 fn read(row: &Row) -> Result<Label, SqlError> {
@@ -137,7 +87,7 @@ fn read(row: &Row) -> Result<Label, SqlError> {
     Ok(Label { kind, reference, label: row.text("label")? })
 }
 
-fn check(label: &Label) -> Result<(), WalletError> {
+pub(crate) fn check(label: &Label) -> Result<(), WalletError> {
     let length = label.label.chars().count();
     if length > MAX_LABEL {
         return Err(WalletError::LabelTooLong(length));
@@ -154,7 +104,7 @@ fn check(label: &Label) -> Result<(), WalletError> {
     Ok(())
 }
 
-fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), WalletError> {
+pub(crate) fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), WalletError> {
     let key = [Arg::Int(wallet), Arg::Text(&label.kind), Arg::Text(&label.reference)];
     if label.label.is_empty() {
         tx.execute(CLEAR, &key)?;

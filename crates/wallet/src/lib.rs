@@ -19,9 +19,15 @@
 //! | [`lease`] | leases on coins |
 //! | [`choose`] | selecting coins and leasing them in one step |
 //! | [`pay`] | from amounts and addresses to a PSBT, and back as a pending transaction |
-//! | [`balance`] | balances by class, at a minconf, as of a height |
+//! | [`balance`] | balances by class, at a minconf, of each account |
+//! | [`past`] | what a wallet held after a block of the past |
 //! | [`coins`] | coins and their derived states, by page |
-//! | [`history`] | transactions, their details, the journal, labels |
+//! | [`statement`] | history with a running balance |
+//! | [`own_address`] | whether an address is the wallet's, and by which keys |
+//! | [`freeze`] | coins that are not to be spent until somebody says so |
+//! | [`history`] | transactions and their details |
+//! | [`journal`] | every change and its cause |
+//! | [`labels`], [`bip329`] | labels, and their exchange as BIP-329 |
 //! | [`prune`] | removing history by hand, with the audit line kept |
 //! | [`audit`] | recomputing everything from the facts and naming differences |
 //!
@@ -63,19 +69,24 @@ mod apply_plan;
 pub mod audit;
 pub mod backfill;
 pub mod balance;
+pub mod bip329;
 pub mod block;
 pub mod choose;
 pub mod coins;
 pub mod descriptor;
 pub mod error;
 pub mod following;
+pub mod freeze;
 pub mod history;
+pub mod journal;
 mod keychains;
 pub mod labels;
 pub mod lease;
 mod load;
 pub mod manage;
 pub mod metrics;
+pub mod own_address;
+pub mod past;
 pub mod pay;
 pub mod prune;
 pub mod record;
@@ -85,6 +96,8 @@ mod route;
 mod rows;
 pub mod schema;
 pub mod stopped;
+pub mod statement;
+mod statistics;
 pub mod wallets;
 mod watch;
 mod writes;

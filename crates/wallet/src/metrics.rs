@@ -29,7 +29,7 @@ pub struct Metrics {
 }
 
 /// Each table with the statement that counts it.
-const COUNTS: [(&str, &str); 12] = [
+const COUNTS: [(&str, &str); 15] = [
     ("wallets", "SELECT COUNT(*) AS rows FROM wallets"),
     ("blocks", "SELECT COUNT(*) AS rows FROM blocks"),
     ("accounts", "SELECT COUNT(*) AS rows FROM accounts"),
@@ -41,14 +41,26 @@ const COUNTS: [(&str, &str); 12] = [
     ("pruned_txs", "SELECT COUNT(*) AS rows FROM pruned_txs"),
     ("utxo_leases", "SELECT COUNT(*) AS rows FROM utxo_leases"),
     ("labels", "SELECT COUNT(*) AS rows FROM labels"),
+    ("label_origins", "SELECT COUNT(*) AS rows FROM label_origins"),
+    ("frozen_outputs", "SELECT COUNT(*) AS rows FROM frozen_outputs"),
+    ("backfills", "SELECT COUNT(*) AS rows FROM backfills"),
     ("journal", "SELECT COUNT(*) AS rows FROM journal"),
 ];
 const POSTGRES_BYTES: &str = "SELECT pg_total_relation_size(to_regclass($1)) AS bytes";
 const SQLITE_BYTES: &str = "SELECT COALESCE(SUM(s.pgsize), 0) AS bytes FROM sqlite_master m
     JOIN dbstat s ON s.name = m.name AND s.aggregate = TRUE WHERE m.tbl_name = $1";
 const LEASES: &str = "SELECT COUNT(*) AS rows FROM utxo_leases WHERE expires_at > $1";
-const EXPIRED: &str = "SELECT COUNT(*) AS rows, MIN(expires_at) AS oldest FROM utxo_leases
-    WHERE expires_at <= $1";
+/// A lease that is held until its spend is deep enough waits for that, not for a purge.
+const EXPIRED: &str = "SELECT COUNT(*) AS rows, MIN(l.expires_at) AS oldest
+    FROM utxo_leases l /*by idx_utxo_leases_expires_at*/
+    WHERE l.expires_at <= $1 AND (l.hold_confirmations IS NULL OR NOT EXISTS (
+        SELECT 1 FROM utxos u
+        JOIN /*then*/ transactions s /*by sqlite_autoindex_transactions_1*/
+            ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+        JOIN /*then*/ wallets w ON w.id = u.wallet_id
+        WHERE u.wallet_id = l.wallet_id AND u.id = l.utxo_id
+            AND (s.block_height IS NULL
+                OR COALESCE(w.scanned_height, 0) - s.block_height + 1 < l.hold_confirmations)))";
 
 impl Room {
     /// The figures now.

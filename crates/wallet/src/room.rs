@@ -7,7 +7,7 @@ use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
 use unspent_sql::{Arg, Column, Door, Options, Row, Set, Tx, Url};
 
 use crate::{
-    error::WalletError, rows::scanned, schema::SCHEMA, wallets::WalletInfo, writes::Writes,
+    error::WalletError, rows::scanned, statistics, wallets::WalletInfo, writes::Writes,
 };
 
 /// A wallet, by its row. Names are for people; this is for programs.
@@ -34,7 +34,7 @@ impl Room {
         if network.family() != Family::Bitcoin {
             return Err(WalletError::NotBitcoin(network));
         }
-        let door = Door::open(url, &SCHEMA, options)?;
+        let door = statistics::open(url, options)?;
         let stored: String = door.write(move |tx| -> Result<String, WalletError> {
             tx.execute(WRITE_NETWORK, &[Arg::Text(network.name())])?;
             Ok(tx.one(READ_NETWORK, &[])?.text("network")?)
@@ -58,7 +58,7 @@ impl Room {
             let missing = format!("{} is not there; create a wallet first", path.display());
             return Err(WalletError::Argument(missing));
         }
-        let door = Door::open(url, &SCHEMA, options)?;
+        let door = statistics::open(url, options)?;
         let stored = door.read(|tx| -> Result<_, WalletError> {
             let row = tx.maybe(READ_NETWORK, &[])?;
             Ok(row.map(|row| row.text("network")).transpose()?)

@@ -226,7 +226,8 @@ function balance(value) {
     name, value: text(value?.[name]?.value ?? 0), coins: value?.[name]?.coins ?? 0,
   });
   const names = [
-    "confirmed", "unconfirmed_own", "unconfirmed_foreign", "immature", "leased", "pending",
+    "confirmed", "unconfirmed_own", "unconfirmed_foreign", "immature", "leased", "frozen",
+    "pending", "dropped",
   ];
   return {
     classes: names.map(part),

@@ -61,6 +61,7 @@ fn every_documented_route_answers() {
     operator(&walk, &daemon);
     wallets(&walk);
     reading(&walk);
+    looking_closer(&walk);
     paying(&walk);
     labels(&walk);
     let documented = documented(&walk.client);
@@ -237,7 +238,13 @@ fn reading(walk: &Walk) {
     assert_eq!(by_height["txs"].as_array().unwrap().len(), 2);
     let loose = walk.get("/wallets/{wallet}/txs", &["alice"], "?unconfirmed=true").ok();
     assert_eq!(loose["txs"].as_array().unwrap().len(), 1);
-    walk.get("/wallets/{wallet}/txs", &["alice"], "?from=0&after=1-1").refused(422);
+    let path = "/wallets/{wallet}/txs";
+    let start = walk.get(path, &["alice"], "?from=0&limit=1").ok();
+    let next = format!("?from=0&after={}", start["next"].as_str().unwrap());
+    let rest = walk.get(path, &["alice"], &next).ok();
+    assert_eq!(rest["txs"][0], by_height["txs"][1]);
+    assert!(rest["txs"][0]["block_time"].is_string() && rest["next"].is_null());
+    walk.get(path, &["alice"], "?from=0&unconfirmed=true").refused(422);
     let txid = loose["txs"][0]["txid"].as_str().unwrap();
     let tx = walk.get("/wallets/{wallet}/txs/{txid}", &["alice", txid], "").ok();
     assert_eq!(tx["credit"], "25000");
@@ -248,6 +255,33 @@ fn reading(walk: &Walk) {
     assert_eq!(of["lines"][0]["cause"], "mempool");
     let audit = walk.get("/wallets/{wallet}/audit", &["alice"], "").ok();
     assert_eq!(audit, json!({ "differences": [] }));
+}
+
+fn looking_closer(walk: &Walk) {
+    let by_account = walk.get("/wallets/{wallet}/balance", &["alice"], "?by_account=true").ok();
+    assert_eq!(by_account["accounts"][0]["value"], "145000");
+    let coins = |query: &str| walk.get("/wallets/{wallet}/coins", &["alice"], query);
+    let open = coins("?state=unconfirmed").ok();
+    assert_eq!((&open["coins"][0]["value"], &open["next"]), (&json!("25000"), &Value::Null));
+    assert_eq!(coins("?min=30000&max=60000").ok()["coins"].as_array().unwrap().len(), 1);
+    coins("?state=rusty").refused(422);
+    let name = open["coins"][0]["outpoint"].clone();
+    let body = json!({ "outpoints": [name] });
+    assert_eq!(walk.post("/wallets/{wallet}/freeze", &["alice"], &body).ok()["changed"], 1);
+    assert_eq!(coins("?state=frozen").ok()["coins"][0]["outpoint"], name);
+    assert_eq!(walk.post("/wallets/{wallet}/unfreeze", &["alice"], &body).ok()["changed"], 1);
+    let find = "/wallets/{wallet}/addresses/{address}";
+    let mine = walk.get(find, &["alice", &address(0)], "").ok();
+    assert_eq!((&mine["mine"], &mine["found"]["index"]), (&json!(true), &json!(0)));
+    let theirs = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
+    assert_eq!(walk.get(find, &["alice", theirs], "").ok()["mine"], false);
+    let history = walk.get("/wallets/{wallet}/history", &["alice"], "").ok();
+    assert_eq!(history["lines"][1]["balance"], "120000");
+    let csv = walk.get("/wallets/{wallet}/history", &["alice"], "?csv=true");
+    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+    let lines: Vec<&str> = csv.text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, "date,txid,label,amount,fee,balance"));
+    assert!(lines[2].ends_with(",120000"), "{}", csv.text);
 }
 
 fn paying(walk: &Walk) {
@@ -326,7 +360,7 @@ fn labels(walk: &Walk) {
     let path = walk.path("post", "/wallets/{wallet}/labels/import", &["alice"]);
     let kind = [("content-type", "application/jsonl")];
     let taken = walk.client.send("POST", &path, &kind, Some(lines.text.as_bytes()));
-    assert_eq!(taken.ok(), json!({ "imported": 1 }));
+    assert_eq!(taken.ok(), json!({ "imported": 1, "left_out": 0, "bad": [] }));
     let kind = [("content-type", "application/json")];
     walk.client.send("POST", &path, &kind, Some(b"{}")).refused(415);
 }

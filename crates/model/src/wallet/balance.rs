@@ -40,8 +40,12 @@ pub struct Balance {
     pub immature: Sum,
     /// Held by active leases.
     pub leased: Sum,
+    /// Not to be spent until somebody thaws them.
+    pub frozen: Sum,
     /// Made by transactions that were never broadcast.
     pub pending: Sum,
+    /// Made by unconfirmed transactions that the node no longer has.
+    pub dropped: Sum,
     /// Confirmed coins that an unconfirmed transaction spends: gone if it confirms. Not part of the
     /// total.
     pub leaving: Sum,
@@ -54,14 +58,16 @@ impl Balance {
     }
 
     /// The classes that sum up to the total, with their names.
-    pub fn classes(&self) -> [(&'static str, Sum); 6] {
+    pub fn classes(&self) -> [(&'static str, Sum); 8] {
         [
             ("confirmed", self.confirmed),
             ("unconfirmed_own", self.unconfirmed_own),
             ("unconfirmed_foreign", self.unconfirmed_foreign),
             ("immature", self.immature),
             ("leased", self.leased),
+            ("frozen", self.frozen),
             ("pending", self.pending),
+            ("dropped", self.dropped),
         ]
     }
 
@@ -75,7 +81,9 @@ impl Balance {
             }
             (CoinState::Immature, _) => self.immature.add(sats),
             (CoinState::Leased, _) => self.leased.add(sats),
+            (CoinState::Frozen, _) => self.frozen.add(sats),
             (CoinState::Pending, _) => self.pending.add(sats),
+            (CoinState::Dropped, _) => self.dropped.add(sats),
             (CoinState::Spent | CoinState::DeadPermanent | CoinState::DeadRecoverable, _) => {}
         }
     }
@@ -91,7 +99,7 @@ mod tests {
         for (at, (state, _)) in super::super::COIN_STATES.iter().enumerate() {
             balance.add(*state, at % 2 == 0, true, 10);
         }
-        assert_eq!(balance.total(), 50);
-        assert_eq!(balance.classes().iter().map(|(_, sum)| sum.coins).sum::<u64>(), 5);
+        assert_eq!(balance.total(), 70);
+        assert_eq!(balance.classes().iter().map(|(_, sum)| sum.coins).sum::<u64>(), 7);
     }
 }

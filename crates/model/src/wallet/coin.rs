@@ -17,6 +17,10 @@ pub struct CoinFacts {
     pub is_spent: bool,
     /// Whether somebody holds an active lease on it.
     pub is_leased: bool,
+    /// Whether somebody said that it is not to be spent.
+    pub is_frozen: bool,
+    /// Whether the node was found without that transaction. Says nothing once it is in a block.
+    pub is_dropped: bool,
 }
 
 /// State of a coin. Exactly one holds at any time.
@@ -32,8 +36,13 @@ pub enum CoinState {
     Spent,
     /// Unspent and held by a lease.
     Leased,
+    /// Unspent, and not to be spent until somebody thaws it.
+    Frozen,
     /// Made by a transaction that was never broadcast.
     Pending,
+    /// Made by a transaction that was sent, is in no block and that the node no longer has: it may
+    /// come back, and nobody should count on it.
+    Dropped,
     /// Made by a failed or replaced transaction.
     DeadPermanent,
     /// Made by an orphaned coinbase, which a block may bring back.
@@ -41,13 +50,15 @@ pub enum CoinState {
 }
 
 /// Every state with its name.
-pub const COIN_STATES: [(CoinState, &str); 8] = [
+pub const COIN_STATES: [(CoinState, &str); 10] = [
     (CoinState::Confirmed, "confirmed"),
     (CoinState::Unconfirmed, "unconfirmed"),
     (CoinState::Immature, "immature"),
     (CoinState::Spent, "spent"),
     (CoinState::Leased, "leased"),
+    (CoinState::Frozen, "frozen"),
     (CoinState::Pending, "pending"),
+    (CoinState::Dropped, "dropped"),
     (CoinState::DeadPermanent, "dead"),
     (CoinState::DeadRecoverable, "dead-recoverable"),
 ];
@@ -72,11 +83,17 @@ impl CoinState {
         if facts.is_coinbase && !maturity::wallet_may_spend(facts.height, tip) {
             return Self::Immature;
         }
-        match (facts.is_leased, facts.parent) {
-            (true, _) => Self::Leased,
-            (false, Status::Pending) => Self::Pending,
-            (false, _) if depth == 0 => Self::Unconfirmed,
-            (false, _) => Self::Confirmed,
+        if facts.is_leased {
+            return Self::Leased;
+        }
+        if facts.is_frozen {
+            return Self::Frozen;
+        }
+        match (facts.parent, depth) {
+            (Status::Pending, _) => Self::Pending,
+            (_, 0) if facts.is_dropped && facts.height.is_none() => Self::Dropped,
+            (_, 0) => Self::Unconfirmed,
+            _ => Self::Confirmed,
         }
     }
 }
@@ -94,7 +111,15 @@ mod tests {
     use super::*;
 
     fn coin(parent: Status, height: Option<u64>) -> CoinFacts {
-        CoinFacts { parent, height, is_coinbase: false, is_spent: false, is_leased: false }
+        CoinFacts {
+            parent,
+            height,
+            is_coinbase: false,
+            is_spent: false,
+            is_leased: false,
+            is_frozen: false,
+            is_dropped: false,
+        }
     }
 
     #[test]
@@ -107,6 +132,8 @@ mod tests {
         assert_eq!(CoinState::of(spent, tip), CoinState::Spent);
         let leased = CoinFacts { is_leased: true, ..confirmed };
         assert_eq!(CoinState::of(leased, tip), CoinState::Leased);
+        let frozen = CoinFacts { is_frozen: true, ..confirmed };
+        assert_eq!(CoinState::of(frozen, tip), CoinState::Frozen);
         let young = CoinFacts { is_coinbase: true, height: Some(401), ..confirmed };
         assert_eq!(CoinState::of(young, tip), CoinState::Immature);
         let ripe = CoinFacts { is_coinbase: true, ..confirmed };
@@ -118,6 +145,21 @@ mod tests {
         }
         let orphan = CoinFacts { is_coinbase: true, ..coin(Status::Orphaned, None) };
         assert_eq!(CoinState::of(orphan, tip), CoinState::DeadRecoverable);
+    }
+
+    #[test]
+    fn what_the_node_dropped_is_told_from_what_it_has() {
+        let tip = Some(500);
+        let dropped = CoinFacts { is_dropped: true, ..coin(Status::Published, None) };
+        assert_eq!(CoinState::of(dropped, tip), CoinState::Dropped);
+        let mined = CoinFacts { height: Some(400), ..dropped };
+        assert_eq!(CoinState::of(mined, tip), CoinState::Confirmed);
+        let ahead = CoinFacts { height: Some(501), ..dropped };
+        assert_eq!(CoinState::of(ahead, tip), CoinState::Unconfirmed);
+        let unsent = CoinFacts { parent: Status::Pending, ..dropped };
+        assert_eq!(CoinState::of(unsent, tip), CoinState::Pending);
+        let held = CoinFacts { is_leased: true, is_frozen: true, ..dropped };
+        assert_eq!(CoinState::of(held, tip), CoinState::Leased, "a lease ends by itself");
     }
 
     #[test]

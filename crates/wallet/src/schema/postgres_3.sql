@@ -61,3 +61,6 @@ SELECT
     CASE WHEN w.follows_tip THEN r.tip_height ELSE w.scanned_height END AS scanned_height,
     CASE WHEN w.follows_tip THEN r.tip_hash ELSE w.scanned_hash END AS scanned_hash
 FROM wallets w CROSS JOIN room r;
+-- Unconfirmed transactions by page, live and dead.
+CREATE INDEX idx_transactions_in_no_block ON transactions (wallet_id, id)
+    WHERE block_height IS NULL;

@@ -109,23 +109,6 @@ fn labels_have_500_characters_at_most_and_an_empty_one_clears() {
 }
 
 #[test]
-fn labels_leave_and_enter_as_bip_329() {
-    on_both(|l| {
-        let lines = "{\"type\":\"tx\",\"ref\":\"aa\",\"label\":\"rent \\\"\\u00e9\\\"\"}\n\
-            {\"type\":\"addr\",\"ref\":\"bb\",\"label\":\"shop\",\"origin\":\"x\"}\n\n";
-        assert_eq!(l.room.import_labels(l.wallet, lines).unwrap(), 2);
-        let out = l.room.export_labels(l.wallet).unwrap();
-        assert_eq!(out.lines().count(), 2);
-        let other = l.other_wallet("other", 2);
-        assert_eq!(l.room.import_labels(other, &out).unwrap(), 2);
-        assert_eq!(l.room.export_labels(other).unwrap(), out);
-        let bad = format!("{out}not json\n");
-        let refused = l.room.import_labels(l.wallet, &bad).unwrap_err();
-        assert!(refused.to_string().contains("line 3"), "{refused}");
-    });
-}
-
-#[test]
 fn balances_of_the_past_come_from_the_coins_own_heights() {
     on_both(|l| {
         let first = l.fund(1, 5_000);

@@ -11,15 +11,18 @@
     missing_docs
 )]
 
+mod big_wallet;
 mod conflicts;
 mod crashes;
 mod history;
 mod input;
 mod late;
+mod labels;
 mod leases;
 mod ledger;
 mod paying;
 mod plans;
+mod queries;
 mod races;
 mod random;
 mod recording;

@@ -14,9 +14,9 @@ use unspent_wallet::{
 
 use crate::ledger::*;
 
-const RATE: Rate = Rate { sat_per_kwu: 500 };
+pub const RATE: Rate = Rate { sat_per_kwu: 500 };
 
-fn wanted(target: u64) -> Wanted {
+pub fn wanted(target: u64) -> Wanted {
     Wanted {
         target,
         base_weight: OVERHEAD_WEIGHT + 4 + 124,
@@ -26,7 +26,7 @@ fn wanted(target: u64) -> Wanted {
     }
 }
 
-fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
+pub fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
     Payment {
         outputs: outputs.to_vec(),
         rate: RATE,

@@ -3,13 +3,13 @@
 use axum::{Json, extract::State, http::StatusCode};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use unspent_wallet::wallets::Purpose;
-use utoipa::ToSchema;
+use unspent_wallet::{descriptor::parse_address, wallets::Purpose};
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     context::WalletContext,
     error::RequestError,
-    json::{AddressJson, AddressesJson},
+    json::{AddressJson, AddressesJson, WhoseJson},
     tables,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
         state::App,
     },
     error::Outcome,
-    output::{Output, table},
+    output::{Output, facts, table},
     request::{cursor_number, cut},
 };
 
@@ -56,6 +56,22 @@ impl NextAddress {
         let account = self.account.as_deref();
         let found = context.room.next_address(context.wallet, account, purpose)?;
         Ok(AddressJson::new(&found, context.room.bitcoin_network()))
+    }
+}
+
+/// An address that somebody names.
+#[derive(Args)]
+pub(crate) struct FindAddress {
+    /// The address
+    address: String,
+}
+
+impl FindAddress {
+    fn run(&self, context: &WalletContext) -> Result<WhoseJson, RequestError> {
+        let network = context.room.bitcoin_network();
+        let script = parse_address(&self.address, network)?;
+        let own = context.room.own_address(context.wallet, &script)?;
+        Ok(WhoseJson::new(self.address.clone(), own.as_ref(), network))
     }
 }
 
@@ -98,7 +114,52 @@ pub(super) async fn next(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
+/// An address of a wallet, or of somebody else.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct WalletAddressPath {
+    /// Name of the wallet
+    wallet: String,
+    /// The address
+    #[param(max_length = 1000)]
+    address: String,
+}
+
+/// Whether an address is the wallet's, by which keys, and whether it was used
+#[utoipa::path(get, path = "/wallets/{wallet}/addresses/{address}", tag = "wallets",
+    params(WalletAddressPath), responses((status = 200, body = WhoseJson), Failures))]
+pub(super) async fn find(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(path): ApiPath<WalletAddressPath>,
+) -> Result<Json<WhoseJson>, ApiError> {
+    let request = FindAddress { address: path.address };
+    Ok(Json(app.wallet(path.wallet, move |context| request.run(context)).await?))
+}
+
 // ---- command line
+
+pub(super) fn print_find(
+    context: &WalletContext,
+    request: &FindAddress,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let whose = request.run(context)?;
+    output.answer(&whose, || match &whose.found {
+        None => "not an address of this wallet".to_owned(),
+        Some(found) => facts(&[
+            ("address", whose.address.clone()),
+            ("account", found.account.clone()),
+            ("chain", found.purpose.clone()),
+            ("index", found.index.to_string()),
+            ("keys", whose.keys.join(" ")),
+            ("descriptor", whose.descriptor.clone().unwrap_or_default()),
+            ("used", if found.used { "yes" } else { "no" }.to_owned()),
+            ("label", whose.label.clone().unwrap_or_default()),
+        ]),
+    })?;
+    Ok(Outcome::Done)
+}
 
 pub(super) fn print_next(
     context: &WalletContext,

@@ -8,14 +8,16 @@ use unspent_sql::{Options, Url};
 use unspent_wallet::{Room, lease::DEFAULT_DURATION};
 
 use super::{
-    addresses::{self, NextAddress},
+    addresses::{self, FindAddress, NextAddress},
     context::RoomContext,
     follow::{self, ScanArgs},
+    freeze::{self, FreezeCoins},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
     manage::{self, ChangeWallet, Unwatch},
     payments::{self, BumpArgs, Finalize, PayArgs, SelectCoins},
     queries::{BalanceQuery, CoinRequest, CoinsQuery, JournalQuery, TxsQuery},
+    statement::{self, StatementQuery},
     tables,
     upkeep::{self, Prune, RecordArgs, Rewind, TxRequest},
     wallets::{self, CreateArgs},
@@ -84,6 +86,8 @@ enum WalletCommand {
     Unwatch(On<Unwatch>),
     /// Hand out the next address
     Address(On<NextAddress>),
+    /// Whether an address is the wallet's: account, chain, index, keys, whether it was used
+    FindAddress(On<FindAddress>),
     /// All watched addresses
     Addresses(On<PageQuery>),
     /// What the wallet holds, by class
@@ -96,6 +100,12 @@ enum WalletCommand {
     Txs(On<TxsQuery>),
     /// One transaction: inputs, outputs, net, fee, what it replaced
     Tx(On<TxRequest>),
+    /// What each confirmed transaction changed and what was held after it; --csv for all of it
+    History(On<StatementQuery>),
+    /// Keep coins from being chosen until they are unfrozen; labels from BIP-329 do it too
+    Freeze(On<FreezeCoins>),
+    /// Make frozen coins spendable again
+    Unfreeze(On<FreezeCoins>),
     /// Hold coins for a time, all or none
     Lease(On<LeaseCoins>),
     /// Give coins back before their time
@@ -137,6 +147,8 @@ impl WalletCommand {
             Self::List
             | Self::Show(_)
             | Self::Addresses(_)
+            | Self::FindAddress(_)
+            | Self::History(_)
             | Self::Balance(_)
             | Self::Coins(_)
             | Self::Coin(_)
@@ -152,6 +164,8 @@ impl WalletCommand {
             | Self::Resume(_)
             | Self::Unwatch(_)
             | Self::Address(_)
+            | Self::Freeze(_)
+            | Self::Unfreeze(_)
             | Self::Lease(_)
             | Self::Release(_)
             | Self::Pay(_)
@@ -204,6 +218,10 @@ fn dispatch(
         C::Resume(args) => manage::print_resume(&context.wallet(&args.wallet)?, output),
         C::Unwatch(args) => on!(manage::print_unwatch, args),
         C::Address(args) => on!(addresses::print_next, args),
+        C::FindAddress(args) => on!(addresses::print_find, args),
+        C::History(args) => on!(statement::print, args),
+        C::Freeze(args) => on!(freeze::print_freeze, args),
+        C::Unfreeze(args) => on!(freeze::print_unfreeze, args),
         C::Addresses(args) => on!(addresses::print_list, args),
         C::Balance(args) => on!(tables::balance, args),
         C::Coins(args) => on!(tables::coins, args),

@@ -232,16 +232,17 @@ pub(crate) fn text_of(argument: &str) -> anyhow::Result<String> {
             bytes
         }
         (_, Some(path)) => {
-            let size = fs::metadata(path).with_context(|| format!("can't read {path}"))?.len();
-            if size > MAX_INPUT {
-                return Err(CliError::input(format!("{path} is larger than 16 MiB")).into());
-            }
-            fs::read(path).with_context(|| format!("can't read {path}"))?
+            // A pipe or a device tells no size, so what is read is bounded, not what it says.
+            let file = fs::File::open(path).with_context(|| format!("can't read {path}"))?;
+            let mut bytes = Vec::new();
+            let read = file.take(MAX_INPUT + 1).read_to_end(&mut bytes);
+            read.with_context(|| format!("can't read {path}"))?;
+            bytes
         }
         (text, None) => return Ok(text.to_owned()),
     };
     if bytes.len() as u64 > MAX_INPUT {
-        return Err(CliError::input("more than 16 MiB").into());
+        return Err(CliError::input("that is more than 16 MiB").into());
     }
     // A binary PSBT is shown as hex, which every reader below understands.
     Ok(String::from_utf8(bytes).unwrap_or_else(|wrong| hex::encode(wrong.into_bytes())))

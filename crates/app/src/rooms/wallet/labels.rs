@@ -136,7 +136,7 @@ pub(super) async fn export(
     Ok(([(CONTENT_TYPE, LINES)], lines.await?).into_response())
 }
 
-/// Take in BIP-329 lines
+/// Take in BIP-329 lines; a bad line is left out and named by its number
 #[utoipa::path(post, path = "/wallets/{wallet}/labels/import", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body(content = String, content_type = "text/plain",
@@ -157,11 +157,9 @@ pub(super) async fn import(
     let bytes = Bytes::from_request(request, &app).await?;
     let text = String::from_utf8(bytes.into());
     let text = text.map_err(|_| ApiError::malformed("the lines are no UTF-8"))?;
-    if text.contains("\\u0000") || text.contains('\0') {
-        return Err(ApiError::malformed("the lines hold a zero character"));
-    }
     let done = app.wallet(wallet, move |context| {
-        Ok(ImportedJson { imported: context.room.import_labels(context.wallet, &text)? })
+        let done = context.room.import_labels(context.wallet, &text, context.now)?;
+        Ok(ImportedJson::new(&done))
     });
     Ok(Json(done.await?))
 }
@@ -189,14 +187,26 @@ pub(super) fn print_labels(
     args: &LabelsArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let WalletContext { room, wallet, .. } = context;
+    let WalletContext { room, wallet, now, .. } = context;
     if let Some(lines) = &args.import {
-        let imported = room.import_labels(*wallet, &input::text_of(lines)?)?;
-        output.answer(&ImportedJson { imported }, || format!("{imported} labels taken in"))?;
+        let done = room.import_labels(*wallet, &input::text_of(lines)?, *now)?;
+        let done = ImportedJson::new(&done);
+        output.answer(&done, || imported(&done))?;
         return Ok(Outcome::Done);
     }
     let lines = room.export_labels(*wallet)?;
     let document: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     output.answer(&document, || lines.trim_end().to_owned())?;
     Ok(Outcome::Done)
+}
+
+fn imported(done: &ImportedJson) -> String {
+    let mut text = format!("{} labels taken in", done.imported);
+    if done.left_out > 0 {
+        text += &format!("; {} lines left out:", done.left_out);
+    }
+    for bad in &done.bad {
+        text += &format!("\n  line {}: {}", bad.line, bad.reason);
+    }
+    text
 }

@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `wallets` | list, create, show; accounts, scripts |
 //! | `manage` | rename, archive, gap limit, resume, unwatch |
-//! | `addresses` | watched addresses, the next one |
+//! | `addresses` | watched addresses, the next one, whose an address is |
 //! | `queries`, `tables` | balance, coins, transactions, journal; as tables |
+//! | `statement` | history with running balance, as pages or CSV |
+//! | `freeze` | freeze, unfreeze |
 //! | `leases` | lease, release, leases |
 //! | `payments`, `policy` | select, pay, bump, finalize, broadcast; which coins may be chosen |
 //! | `upkeep` | record, invalidate, rewind, prune, audit |
@@ -35,6 +37,7 @@ mod context;
 mod error;
 mod figures;
 mod follow;
+mod freeze;
 mod input;
 mod json;
 mod labels;
@@ -45,6 +48,7 @@ mod policy;
 mod queries;
 mod search;
 mod section;
+mod statement;
 mod tables;
 mod upkeep;
 mod wallets;
@@ -140,12 +144,16 @@ impl AppRoom for WalletEntry {
             .routes(routes!(wallets::add_account))
             .routes(routes!(wallets::add_script))
             .routes(routes!(addresses::list, addresses::next))
+            .routes(routes!(addresses::find))
             .routes(routes!(queries::balance))
             .routes(routes!(queries::coins))
             .routes(routes!(queries::coin))
             .routes(routes!(queries::txs))
             .routes(routes!(queries::tx))
             .routes(routes!(queries::journal))
+            .routes(routes!(statement::history))
+            .routes(routes!(freeze::freeze))
+            .routes(routes!(freeze::unfreeze))
             .routes(routes!(leases::list, leases::create))
             .routes(routes!(leases::release))
             .routes(routes!(payments::select))

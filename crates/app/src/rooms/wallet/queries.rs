@@ -4,16 +4,21 @@ use axum::{Json, extract::State};
 use bitcoin::Txid;
 use clap::Args;
 use serde::Deserialize;
-use unspent_wallet::{coins::CoinCursor, history::Listing};
+use unspent_model::wallet::{COIN_STATES, CoinState};
+use unspent_wallet::{
+    coins::{CoinCursor, CoinFilter},
+    descriptor::parse_address,
+    history::{ChainCursor, Listing},
+};
 use utoipa::IntoParams;
 
 use super::{
     context::WalletContext,
     error::RequestError,
-    input::{Coin, TxName},
+    input::{BaseUnits, Coin, TxName},
     json::{
-        AnyBalanceJson, CoinsJson, JournalJson, LineJson, PastBalanceJson, TxDetailJson, TxJson,
-        TxsJson, WalletBalanceJson, WalletCoinJson,
+        AccountBalanceJson, AccountBalancesJson, AnyBalanceJson, CoinsJson, JournalJson, LineJson,
+        PastBalanceJson, TxDetailJson, TxJson, TxsJson, WalletBalanceJson, WalletCoinJson,
     },
 };
 use crate::{
@@ -22,7 +27,9 @@ use crate::{
         extract::{ApiPath, ApiQuery, May, Read},
         state::App,
     },
-    request::{BadRequest, PAGE_DEFAULT, cursor_number, cursor_pair, cut, page_limit},
+    request::{
+        BadRequest, PAGE_DEFAULT, bad_cursor, cursor_number, cursor_pair, cut, page_limit, short,
+    },
 };
 
 /// Which balance.
@@ -38,11 +45,23 @@ pub(crate) struct BalanceQuery {
     #[arg(long, visible_alias = "at", value_name = "HEIGHT")]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     as_of: Option<u64>,
+    /// Each account by itself, instead; looks at every unspent coin
+    #[arg(long)]
+    #[serde(default)]
+    by_account: bool,
 }
 
 impl BalanceQuery {
     pub(super) fn run(&self, context: &WalletContext) -> Result<AnyBalanceJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
+        if self.as_of.is_some() && self.by_account {
+            return Err(BadRequest::invalid("`as_of` and `by_account` don't go together").into());
+        }
+        if self.by_account {
+            let found = room.balance_by_account(*wallet, self.minconf.unwrap_or(1), *now)?;
+            let accounts = found.iter().map(AccountBalanceJson::new).collect();
+            return Ok(AnyBalanceJson::ByAccount(AccountBalancesJson { accounts }));
+        }
         if let Some(height) = self.as_of {
             let sum = room.balance_as_of(*wallet, height)?;
             let (value, coins) = (sum.sats.to_string(), sum.coins);
@@ -71,6 +90,30 @@ pub(crate) struct CoinsQuery {
     #[arg(long)]
     #[serde(default)]
     all: bool,
+    /// Only coins that pay this address
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    address: Option<String>,
+    /// Only coins of this account
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    account: Option<String>,
+    /// Only coins of at least this value
+    #[arg(long, value_name = "VALUE")]
+    #[param(inline)]
+    min: Option<BaseUnits>,
+    /// Only coins of at most this value
+    #[arg(long, value_name = "VALUE")]
+    #[param(inline)]
+    max: Option<BaseUnits>,
+    /// Only coins whose label, or whose address's label, holds this text
+    #[arg(long)]
+    #[param(max_length = 1000)]
+    label: Option<String>,
+    /// Only coins in this state, such as `confirmed`, `frozen` or `dropped`
+    #[arg(long)]
+    #[param(max_length = 100)]
+    state: Option<String>,
 }
 
 pub(super) fn page_default() -> u32 {
@@ -78,24 +121,48 @@ pub(super) fn page_default() -> u32 {
 }
 
 impl CoinsQuery {
+    fn filter(&self, network: bitcoin::Network) -> Result<CoinFilter, RequestError> {
+        let address = self.address.as_deref();
+        Ok(CoinFilter {
+            script: address.map(|text| parse_address(text, network)).transpose()?,
+            account: self.account.clone(),
+            min: self.min.map(|value| value.0),
+            max: self.max.map(|value| value.0),
+            label: self.label.clone(),
+            state: self.state.as_deref().map(state).transpose()?,
+        })
+    }
+
     pub(super) fn run(&self, context: &WalletContext) -> Result<CoinsJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let (limit, after) = (page_limit(Some(self.limit))?, self.after.as_deref());
+        let network = room.bitcoin_network();
+        let filter = self.filter(network)?;
         let mut page = if self.all {
-            room.all_coins(*wallet, cursor_number(after)?, limit + 1, *now)?
+            room.all_coins_where(*wallet, &filter, cursor_number(after)?, limit + 1, *now)?
         } else {
             let cursor = cursor_pair(after)?
                 .map(|(amount, id)| CoinCursor { amount: amount.unsigned_abs(), id });
-            room.coins(*wallet, cursor, limit + 1, *now)?
+            room.coins_where(*wallet, &filter, cursor, limit + 1, *now)?
         };
-        let next = cut(&mut page, limit).map(|last| match self.all {
-            true => last.id.to_string(),
-            false => format!("{}-{}", last.amount, last.id),
-        });
-        let network = room.bitcoin_network();
-        let coins = page.iter().map(|coin| WalletCoinJson::new(coin, network)).collect();
-        Ok(CoinsJson { coins, next })
+        let is_short = page.coins.len() <= limit as usize;
+        let cursor = |amount: u64, id: i64| match self.all {
+            true => id.to_string(),
+            false => format!("{amount}-{id}"),
+        };
+        let further = page.next.filter(|_| is_short).map(|end| cursor(end.amount, end.id));
+        let next = cut(&mut page.coins, limit).map(|last| cursor(last.amount, last.id));
+        let coins = page.coins.iter().map(|coin| WalletCoinJson::new(coin, network)).collect();
+        Ok(CoinsJson { coins, next: next.or(further) })
     }
+}
+
+fn state(text: &str) -> Result<CoinState, BadRequest> {
+    let found = COIN_STATES.iter().find(|(_, name)| *name == text).map(|(state, _)| *state);
+    found.ok_or_else(|| {
+        let known = COIN_STATES.map(|(_, name)| name).join(", ");
+        BadRequest::Invalid(format!("no coin is `{text}`; the states are {known}"))
+    })
 }
 
 /// One coin.
@@ -122,7 +189,7 @@ pub(crate) struct TxsQuery {
     #[serde(default = "page_default")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before; not together with `from` or `to`
+    /// Go on after the `next` of the page before
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
@@ -144,16 +211,19 @@ impl TxsQuery {
     fn listing(&self) -> Result<Listing, BadRequest> {
         let after = self.after.as_deref();
         let by_height = self.from.is_some() || self.to.is_some();
-        if by_height && (after.is_some() || self.unconfirmed) {
-            let message = "`from` and `to` go with neither `after` nor `unconfirmed`";
-            return Err(BadRequest::invalid(message));
+        if by_height && self.unconfirmed {
+            return Err(BadRequest::invalid("`from` and `to` don't go with `unconfirmed`"));
         }
         if self.unconfirmed {
             return Ok(Listing::Unconfirmed(cursor_number(after)?));
         }
         if by_height {
             let top = i64::MAX.unsigned_abs();
-            return Ok(Listing::Blocks(self.from.unwrap_or(0), self.to.unwrap_or(top)));
+            let (from, to) = (self.from.unwrap_or(0), self.to.unwrap_or(top));
+            return Ok(match chain_cursor(after)?.filter(|cursor| cursor.height >= from) {
+                Some(cursor) => Listing::BlocksAfter(cursor, to),
+                None => Listing::Blocks(from, to),
+            });
         }
         Ok(Listing::Latest(cursor_pair(after)?))
     }
@@ -164,10 +234,27 @@ impl TxsQuery {
         let next = cut(&mut page, limit).and_then(|last| match listing {
             Listing::Unconfirmed(_) => Some(last.id.to_string()),
             Listing::Latest(_) => Some(format!("{}-{}", last.received, last.id)),
-            Listing::Blocks(..) => None,
+            Listing::Blocks(..) | Listing::BlocksAfter(..) => last.cursor().map(show_cursor),
         });
         Ok(TxsJson { txs: page.iter().map(TxJson::new).collect(), next })
     }
+}
+
+/// A place in the chain, given back to us.
+pub(super) fn chain_cursor(after: Option<&str>) -> Result<Option<ChainCursor>, BadRequest> {
+    let Some(text) = short(after)? else { return Ok(None) };
+    let numbers: Vec<u64> = text.split('-').filter_map(|part| part.parse().ok()).collect();
+    let &[height, position, id] = numbers.as_slice() else { return Err(bad_cursor()) };
+    let top = i64::MAX.unsigned_abs();
+    if height > top || position > top {
+        return Err(bad_cursor());
+    }
+    let id = i64::try_from(id).map_err(|_| bad_cursor())?;
+    Ok(Some(ChainCursor { height, position, id }))
+}
+
+pub(super) fn show_cursor(place: ChainCursor) -> String {
+    format!("{}-{}-{}", place.height, place.position, place.id)
 }
 
 /// One transaction in full.

@@ -24,6 +24,11 @@ pub(super) fn balance(
             format!("{} sat in {} coins after block {}", past.value, past.coins, past.height)
         }
         AnyBalanceJson::Now(balance) => classes(balance),
+        AnyBalanceJson::ByAccount(found) => {
+            let accounts = found.accounts.iter();
+            let tables = accounts.map(|one| format!("{}\n{}", one.account, classes(&one.balance)));
+            tables.collect::<Vec<_>>().join("\n")
+        }
     })?;
     Ok(Outcome::Done)
 }
@@ -59,9 +64,11 @@ pub(super) fn coins(
                 coin.state.to_owned(),
                 height(coin.height),
                 coin.address.clone(),
+                coin.label.clone().unwrap_or_default(),
             ]
         });
-        let coins = table(["outpoint", "value (sat)", "state", "height", "address"], rows);
+        let headings = ["outpoint", "value (sat)", "state", "height", "address", "label"];
+        let coins = table(headings, rows);
         format!("{coins}{}", next(found.next.as_deref()))
     })?;
     Ok(Outcome::Done)
@@ -85,7 +92,11 @@ pub(super) fn coin(
             ("value", format!("{} sat", found.value)),
             ("state", found.state.to_owned()),
             ("address", found.address.clone()),
+            ("account", found.account.clone()),
+            ("label", or(&found.label, "")),
             ("height", found.height.map_or("in no block".into(), |height| height.to_string())),
+            ("confirmations", found.confirmations.to_string()),
+            ("frozen", if found.frozen { "yes" } else { "no" }.to_owned()),
             ("spent by", or(&found.spent_by, "nobody")),
             ("leased by", or(&found.lock, "nobody")),
         ])
@@ -105,11 +116,12 @@ pub(super) fn txs(
                 tx.txid.clone(),
                 tx.status.to_owned(),
                 height(tx.height),
+                tx.block_time.map_or(String::new(), |time| time.text()),
                 tx.net.clone(),
                 tx.label.clone().unwrap_or_default(),
             ]
         });
-        let txs = table(["txid", "status", "height", "net (sat)", "label"], rows);
+        let txs = table(["txid", "status", "height", "time", "net (sat)", "label"], rows);
         format!("{txs}{}", next(found.next.as_deref()))
     })?;
     Ok(Outcome::Done)
@@ -132,6 +144,8 @@ fn tx_rows(found: &TxDetailJson) -> Vec<(&'static str, String)> {
         ("txid", tx.txid.clone()),
         ("status", tx.status.to_owned()),
         ("height", tx.height.map_or("in no block".into(), |height| height.to_string())),
+        ("block time", tx.block_time.map_or(String::new(), |time| time.text())),
+        ("confirmations", tx.confirmations.to_string()),
         ("net", sat(&tx.net)),
         ("fee", tx.fee.as_ref().map_or("unknown".into(), sat)),
     ];

@@ -9,7 +9,9 @@ export const CLASSES = {
   unconfirmed_foreign: "Incoming, unconfirmed",
   immature: "Immature",
   leased: "Leased",
+  frozen: "Frozen",
   pending: "Pending",
+  dropped: "Dropped by the node",
 };
 
 // Shares of a thousand, so that floating point never meets an amount.

@@ -3,9 +3,11 @@
 use bitcoin::consensus::encode;
 use serde::Serialize;
 use unspent_wallet::{
+    bip329::LabelImport,
     descriptor::show_script,
     history::{EdgeInfo, JournalLine, TxDetail, TxSummary},
     labels::Label,
+    statement::StatementLine,
 };
 use utoipa::ToSchema;
 
@@ -20,6 +22,9 @@ pub(crate) struct TxJson {
     pub(crate) txid: String,
     pub(crate) status: &'static str,
     pub(crate) height: Option<u64>,
+    /// What its block says
+    pub(crate) block_time: Option<Time>,
+    pub(crate) confirmations: u64,
     pub(crate) received_at: Time,
     pub(crate) coinbase: bool,
     pub(crate) own: bool,
@@ -37,6 +42,8 @@ impl TxJson {
             txid: tx.txid.to_string(),
             status: tx.status.name(),
             height: tx.height,
+            block_time: tx.block_time.map(Time::seconds),
+            confirmations: tx.confirmations,
             received_at: Time(tx.received),
             coinbase: tx.is_coinbase,
             own: tx.is_own,
@@ -198,8 +205,65 @@ pub(crate) struct LabelsJson {
     pub(crate) next: Option<String>,
 }
 
-/// How many labels were taken in.
+/// A line that was left out.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BadLineJson {
+    /// Its number, from 1
+    pub(crate) line: usize,
+    pub(crate) reason: String,
+}
+
+/// How many labels were taken in, and which lines were not.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ImportedJson {
     pub(crate) imported: usize,
+    pub(crate) left_out: usize,
+    /// The first hundred of those
+    pub(crate) bad: Vec<BadLineJson>,
+}
+
+impl ImportedJson {
+    pub(crate) fn new(done: &LabelImport) -> Self {
+        let bad =
+            done.bad.iter().map(|bad| BadLineJson { line: bad.line, reason: bad.why.clone() });
+        Self { imported: done.taken, left_out: done.left_out, bad: bad.collect() }
+    }
+}
+
+/// A confirmed transaction and what the wallet held after it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StatementLineJson {
+    pub(crate) date: Option<Time>,
+    pub(crate) height: Option<u64>,
+    pub(crate) txid: String,
+    pub(crate) label: Option<String>,
+    /// What it changed
+    pub(crate) value: String,
+    /// What it paid to miners, where the wallet paid it
+    pub(crate) fee: Option<String>,
+    /// What was confirmed after it
+    pub(crate) balance: String,
+}
+
+impl StatementLineJson {
+    pub(crate) fn new(line: &StatementLine) -> Self {
+        let tx = &line.tx;
+        let fee = tx.fee.filter(|_| tx.is_own);
+        Self {
+            date: tx.block_time.map(Time::seconds),
+            height: tx.height,
+            txid: tx.txid.to_string(),
+            label: tx.label.clone(),
+            value: tx.net().to_string(),
+            fee: fee.map(|fee| fee.to_string()),
+            balance: line.balance.to_string(),
+        }
+    }
+}
+
+/// A page of a wallet's history.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StatementJson {
+    pub(crate) lines: Vec<StatementLineJson>,
+    pub(crate) next: Option<String>,
 }

@@ -6,10 +6,12 @@ use unspent_model::{
     wallet::{Balance, Sum},
 };
 use unspent_wallet::{
+    balance::AccountBalance,
     coins::CoinInfo,
     descriptor::show_script,
     lease::LeaseInfo,
     stopped::Stopped,
+    own_address::OwnAddress,
     wallets::{AddressInfo, KeychainInfo, WalletInfo},
 };
 use utoipa::ToSchema;
@@ -178,7 +180,9 @@ pub(crate) struct WalletBalanceJson {
     pub(crate) unconfirmed_foreign: SumJson,
     pub(crate) immature: SumJson,
     pub(crate) leased: SumJson,
+    pub(crate) frozen: SumJson,
     pub(crate) pending: SumJson,
+    pub(crate) dropped: SumJson,
     pub(crate) leaving: SumJson,
     pub(crate) value: String,
 }
@@ -191,7 +195,9 @@ impl WalletBalanceJson {
             unconfirmed_foreign: balance.unconfirmed_foreign.into(),
             immature: balance.immature.into(),
             leased: balance.leased.into(),
+            frozen: balance.frozen.into(),
             pending: balance.pending.into(),
+            dropped: balance.dropped.into(),
             leaving: balance.leaving.into(),
             value: balance.total().to_string(),
         }
@@ -200,23 +206,46 @@ impl WalletBalanceJson {
 
 impl WalletBalanceJson {
     /// The classes that sum up, with their names as people read them.
-    pub(crate) fn classes(&self) -> [(&'static str, &SumJson); 6] {
+    pub(crate) fn classes(&self) -> [(&'static str, &SumJson); 8] {
         [
             ("confirmed", &self.confirmed),
             ("unconfirmed own", &self.unconfirmed_own),
             ("unconfirmed foreign", &self.unconfirmed_foreign),
             ("immature", &self.immature),
             ("leased", &self.leased),
+            ("frozen", &self.frozen),
             ("pending", &self.pending),
+            ("dropped", &self.dropped),
         ]
     }
 }
 
-/// The balance now by class, or a past one.
+/// What one account holds.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountBalanceJson {
+    pub(crate) account: String,
+    #[serde(flatten)]
+    pub(crate) balance: WalletBalanceJson,
+}
+
+impl AccountBalanceJson {
+    pub(crate) fn new(found: &AccountBalance) -> Self {
+        Self { account: found.account.clone(), balance: WalletBalanceJson::new(&found.balance) }
+    }
+}
+
+/// What each account holds.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountBalancesJson {
+    pub(crate) accounts: Vec<AccountBalanceJson>,
+}
+
+/// The balance now by class, of the wallet or of each account, or a past one.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum AnyBalanceJson {
     Now(Box<WalletBalanceJson>),
+    ByAccount(AccountBalancesJson),
     Past(PastBalanceJson),
 }
 
@@ -252,6 +281,38 @@ impl AddressJson {
     }
 }
 
+/// Whether an address is the wallet's, and which one.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WhoseJson {
+    /// As it was asked for
+    pub(crate) address: String,
+    pub(crate) mine: bool,
+    /// Where it is the wallet's
+    pub(crate) found: Option<AddressJson>,
+    /// The keys behind it, each as `[fingerprint/path]`
+    pub(crate) keys: Vec<String>,
+    /// The chain that it comes from, or the script itself where it was imported
+    pub(crate) descriptor: Option<String>,
+    pub(crate) label: Option<String>,
+}
+
+impl WhoseJson {
+    pub(crate) fn new(
+        address: String,
+        own: Option<&OwnAddress>,
+        network: bitcoin::Network,
+    ) -> Self {
+        Self {
+            address,
+            mine: own.is_some(),
+            found: own.map(|own| AddressJson::new(&own.info, network)),
+            keys: own.map(|own| own.keys.clone()).unwrap_or_default(),
+            descriptor: own.map(|own| own.descriptor.clone()),
+            label: own.and_then(|own| own.label.clone()),
+        }
+    }
+}
+
 /// A page of addresses.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AddressesJson {
@@ -268,8 +329,13 @@ pub(crate) struct WalletCoinJson {
     pub(crate) address: String,
     pub(crate) script: String,
     pub(crate) height: Option<u64>,
+    pub(crate) confirmations: u64,
     pub(crate) state: &'static str,
     pub(crate) own: bool,
+    pub(crate) frozen: bool,
+    pub(crate) account: String,
+    /// Its own label, or else that of its address
+    pub(crate) label: Option<String>,
     pub(crate) spent_by: Option<String>,
     pub(crate) lock: Option<String>,
 }
@@ -282,8 +348,12 @@ impl WalletCoinJson {
             address: show_script(&coin.script, network),
             script: coin.script.to_hex_string(),
             height: coin.height,
+            confirmations: coin.confirmations,
             state: coin.state.name(),
             own: coin.is_own,
+            frozen: coin.is_frozen,
+            account: coin.account.clone(),
+            label: coin.label.clone(),
             spent_by: coin.spent_by.map(|txid| txid.to_string()),
             lock: coin.lock.map(|lock| lock.to_string()),
         }
@@ -344,4 +414,11 @@ pub(crate) struct HeldJson {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ReleasedJson {
     pub(crate) released: Vec<String>,
+}
+
+/// Coins that are frozen or thawed now, and how many of them were not before.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FrozenJson {
+    pub(crate) outpoints: Vec<String>,
+    pub(crate) changed: u64,
 }

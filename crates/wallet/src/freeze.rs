@@ -1,0 +1,125 @@
+//! Coins that are not to be spent until somebody says so.
+//!
+//! A freeze stands on the output's name, not on its row: it outlives reorganisations and prunes,
+//! and may come before the coin, as labels from another wallet do.
+
+use bitcoin::OutPoint;
+use unspent_model::Outpoint;
+use unspent_sql::{Arg, Column, Set, Tx};
+
+use crate::{
+    error::WalletError,
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint},
+    rows::coin,
+};
+
+/// The most coins that are frozen or thawed at once.
+pub const MAX_FROZEN_AT_ONCE: usize = 1_000;
+
+const KNOWN: Set = Set {
+    sqlite: "SELECT t.tx_hash, u.output_index
+        FROM transactions t INDEXED BY uidx_transactions_hash
+        CROSS JOIN utxos u INDEXED BY sqlite_autoindex_utxos_2
+            ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
+        WHERE t.tx_hash = $2 AND t.wallet_id = $1",
+    postgres: "SELECT t.tx_hash, u.output_index FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+        JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
+        JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n",
+};
+const FREEZE: Set = Set {
+    sqlite: "INSERT INTO frozen_outputs (wallet_id, frozen_at, tx_hash, output_index)
+        VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    postgres: "INSERT INTO frozen_outputs (wallet_id, frozen_at, tx_hash, output_index)
+        SELECT $1, $2, k.* FROM UNNEST($3::bytea[], $4::bigint[]) k ON CONFLICT DO NOTHING",
+};
+const THAW: Set = Set {
+    sqlite: "DELETE FROM frozen_outputs
+        WHERE wallet_id = $1 AND tx_hash = $2 AND output_index = $3",
+    postgres: "DELETE FROM frozen_outputs f USING UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+        WHERE f.wallet_id = $1 AND f.tx_hash = k.h AND f.output_index = k.n",
+};
+const LIST: &str = "SELECT tx_hash, output_index FROM frozen_outputs
+    WHERE wallet_id = $1 AND (tx_hash, output_index) > ($2, $3)
+    ORDER BY tx_hash, output_index LIMIT $4";
+
+impl Room {
+    /// Freezes coins: no selection takes them. What is frozen already stays so.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::CoinNotFound`] names a coin that the wallet doesn't know; then none is frozen.
+    pub fn freeze(
+        &self,
+        wallet: WalletId,
+        coins: &[OutPoint],
+        now: i64,
+    ) -> Result<u64, WalletError> {
+        let coins = checked(coins)?;
+        self.door.write(move |tx| {
+            WalletRow::lock(tx, wallet)?;
+            let known = tx.query_set(KNOWN, &[Arg::Int(wallet.0)], &columns(&coins))?;
+            let known = known.iter().map(coin).collect::<Result<Vec<_>, _>>()?;
+            if let Some(stranger) = coins.iter().find(|coin| !known.contains(coin)) {
+                return Err(WalletError::CoinNotFound(bitcoin_outpoint(*stranger)));
+            }
+            freeze(tx, wallet.0, &coins, now)
+        })
+    }
+
+    /// Makes coins spendable again; how many of them were frozen.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn thaw(&self, wallet: WalletId, coins: &[OutPoint]) -> Result<u64, WalletError> {
+        let coins = checked(coins)?;
+        self.door.write(move |tx| {
+            WalletRow::lock(tx, wallet)?;
+            thaw(tx, wallet.0, &coins)
+        })
+    }
+}
+
+fn checked(coins: &[OutPoint]) -> Result<Vec<Outpoint>, WalletError> {
+    if coins.is_empty() || coins.len() > MAX_FROZEN_AT_ONCE {
+        return Err(WalletError::Argument(format!("name 1 to {MAX_FROZEN_AT_ONCE} coins")));
+    }
+    Ok(coins.iter().copied().map(model_outpoint).collect())
+}
+
+fn columns(coins: &[Outpoint]) -> [Column; 2] {
+    [
+        Column::blobs(coins.iter().map(|coin| coin.tx.0.to_vec())),
+        Column::ints(coins.iter().map(|coin| i64::from(coin.index))),
+    ]
+}
+
+pub(crate) fn freeze(
+    tx: &mut Tx<'_>,
+    wallet: i64,
+    coins: &[Outpoint],
+    now: i64,
+) -> Result<u64, WalletError> {
+    Ok(tx.execute_set(FREEZE, &[Arg::Int(wallet), Arg::Int(now)], &columns(coins))?)
+}
+
+pub(crate) fn thaw(tx: &mut Tx<'_>, wallet: i64, coins: &[Outpoint]) -> Result<u64, WalletError> {
+    Ok(tx.execute_set(THAW, &[Arg::Int(wallet)], &columns(coins))?)
+}
+
+/// A page of frozen outputs after a given one, whether or not the wallet knows the coins.
+pub(crate) fn frozen(
+    tx: &mut Tx<'_>,
+    wallet: i64,
+    after: Option<Outpoint>,
+    limit: u32,
+) -> Result<Vec<Outpoint>, WalletError> {
+    let hash = after.map_or([0; 32], |coin| coin.tx.0);
+    let args = [
+        Arg::Int(wallet),
+        Arg::Blob(&hash),
+        Arg::Int(after.map_or(-1, |coin| coin.index.into())),
+        Arg::Int(limit.into()),
+    ];
+    Ok(tx.query(LIST, &args)?.iter().map(coin).collect::<Result<_, _>>()?)
+}
