@@ -23,4 +23,6 @@ mod races;
 mod random;
 mod recording;
 mod reorgs;
+mod signing;
+mod spending;
 mod watching;
