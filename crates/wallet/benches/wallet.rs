@@ -275,13 +275,12 @@ fn balances() {
 }
 
 fn wanted() -> Wanted {
-    Wanted {
-        target: 25_000,
-        base_weight: 200,
-        rate: Rate { sat_per_kwu: 250 },
-        min_fee: 0,
-        change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
-    }
+    Wanted::new(
+        25_000,
+        200,
+        Rate { sat_per_kwu: 250 },
+        ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
+    )
 }
 
 /// Runs in a process of its own: selects and leases, and prints how long each took.

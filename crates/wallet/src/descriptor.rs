@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use bitcoin::{Address, NetworkKind, ScriptBuf, hashes::Hash as _};
+use bitcoin::{Address, NetworkKind, ScriptBuf, base58, hashes::Hash as _};
 use miniscript::{DefiniteDescriptorKey, Descriptor, DescriptorPublicKey, descriptor::XKeyNetwork};
 
 use crate::error::WalletError;
@@ -33,7 +33,8 @@ impl Keychain {
     /// [`WalletError::Descriptor`] when it is malformed, insane, private or of another network.
     pub fn parse(text: &str, network: bitcoin::Network) -> Result<Vec<Self>, WalletError> {
         let refuse = |why: String| WalletError::Descriptor(why);
-        if text.contains("prv") {
+        // Before anything else: an error about such a text might show it.
+        if holds_private_key(text) {
             return Err(refuse("it holds a private key; wallets here only watch".into()));
         }
         let parsed = Descriptor::<DescriptorPublicKey>::from_str(text.trim())
@@ -60,6 +61,11 @@ impl Keychain {
             WalletError::Corrupt(format!("a stored descriptor can't be read: {error}"))
         })?;
         Ok(Self { descriptor })
+    }
+
+    /// The descriptor itself.
+    pub(crate) fn descriptor(&self) -> &Descriptor<DescriptorPublicKey> {
+        &self.descriptor
     }
 
     /// Whether it stands for many scripts.
@@ -97,6 +103,26 @@ impl std::fmt::Display for Keychain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.descriptor.fmt(f)
     }
+}
+
+/// Whether some word of a text is a private key: extended, in any of the versions that wallets
+/// write, or of a single address. The letters tell nothing: any `xpub` may hold "prv".
+fn holds_private_key(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_private_key)
+}
+
+fn is_private_key(word: &str) -> bool {
+    // 82 bytes of an extended key with its checksum, 37 or 38 of a single one: nothing else needs
+    // decoding.
+    if !(50..=112).contains(&word.len()) {
+        return false;
+    }
+    let Ok(bytes) = base58::decode_check(word) else { return false };
+    let is_single = matches!(bytes.first(), Some(0x80 | 0xef))
+        && (bytes.len() == 33 || (bytes.len() == 34 && bytes.last() == Some(&1)));
+    // A public key starts with 2 or 3 where a private one has a zero before it.
+    let is_extended = bytes.len() == 78 && bytes.get(45) == Some(&0);
+    is_single || is_extended
 }
 
 fn check_network(

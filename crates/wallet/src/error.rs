@@ -25,6 +25,14 @@ pub enum WalletError {
     /// A choice of coins failed.
     #[error("no coins chosen: {0}; nothing was changed")]
     Select(#[from] SelectError),
+    /// The coins would suffice, but not yet.
+    #[error("no coins chosen: {missing} sats are missing, and {why}; nothing was changed")]
+    TimeLocked {
+        /// What is missing.
+        missing: u64,
+        /// How much waits, and for what.
+        why: String,
+    },
     /// A prune failed.
     #[error("{}", shown_prune(.0))]
     Prune(#[from] PruneRefusal),
@@ -125,6 +133,9 @@ pub enum WalletError {
     /// A lease must last for some time.
     #[error("a lease must last longer than nothing and end before the year 294,000")]
     BadDuration,
+    /// A held lease waits for at least one confirmation.
+    #[error("a lease is held for 1 or more confirmations; leave it out to hold for a time only")]
+    BadHold,
     /// No such transaction.
     #[error("transaction {0} is not known to this wallet")]
     NoTransaction(Txid),

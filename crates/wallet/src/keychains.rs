@@ -295,19 +295,6 @@ fn adopt(
     Ok(())
 }
 
-/// Hands out the next address of a chain. The caller saves the wallet's row.
-pub(crate) fn reveal(
-    tx: &mut Tx<'_>,
-    wallet: &mut WalletRow,
-    account: Option<&str>,
-    purpose: Purpose,
-) -> Result<AddressInfo, WalletError> {
-    let mut writes = Writes::default();
-    let found = reveal_into(tx, wallet, account, purpose, Care::Apart, &mut writes)?;
-    writes.send(tx)?;
-    Ok(found)
-}
-
 /// Hands out the next address of a chain; what changes is gathered.
 pub(crate) fn reveal_into(
     tx: &mut Tx<'_>,

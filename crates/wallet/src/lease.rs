@@ -40,7 +40,11 @@ impl LeaseTerms {
         Self { lock, duration: DEFAULT_DURATION, hold_confirmations: None }
     }
 
+    /// When it ends, if its terms can be.
     pub(crate) fn expires_at(&self, now: i64) -> Result<i64, WalletError> {
+        if self.hold_confirmations == Some(0) {
+            return Err(WalletError::BadHold);
+        }
         let end = now.checked_add(self.duration).filter(|_| self.duration > 0);
         end.ok_or(WalletError::BadDuration)
     }
@@ -108,6 +112,12 @@ const HELD: Set = Set {
         WHERE wallet_id = $1 AND expires_at > $2 AND utxo_id = $3",
     postgres: "SELECT l.utxo_id, l.external_lock_id, l.expires_at FROM UNNEST($3::bigint[]) k (id)
         JOIN utxo_leases l ON l.wallet_id = $1 AND l.utxo_id = k.id AND l.expires_at > $2",
+};
+/// Ends leases whoever holds them.
+const END: Set = Set {
+    sqlite: "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id = $2",
+    postgres: "DELETE FROM utxo_leases l USING UNNEST($2::bigint[]) k (id)
+        WHERE l.wallet_id = $1 AND l.utxo_id = k.id",
 };
 const RELEASE: &str = "DELETE FROM utxo_leases
     WHERE wallet_id = $1 AND utxo_id = $2 AND (external_lock_id = $3 OR expires_at <= $4)";
@@ -342,6 +352,18 @@ pub(crate) fn take(
         }
     }
     Err(WalletError::Bug("a lease was refused though nobody holds it"))
+}
+
+/// Ends the leases on coins that the caller's transaction takes over, whoever holds them.
+pub(crate) fn take_over(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    coins: Vec<i64>,
+) -> Result<(), WalletError> {
+    if !coins.is_empty() {
+        tx.execute_set(END, &[Arg::Int(wallet.0)], &[Column::ints(coins)])?;
+    }
+    Ok(())
 }
 
 fn info(row: &Row) -> Result<LeaseInfo, WalletError> {

@@ -20,6 +20,7 @@ use crate::{
     keychains::DerivedScript,
     labels,
     load::Loaded,
+    pay::change::give_back,
     prune::settled,
     room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
     route::{Owner, Routes, SeenTx, route},
@@ -153,8 +154,15 @@ impl Room {
     /// # Errors
     ///
     /// [`WalletError::Refused`] for anything that isn't pending.
-    pub fn invalidate(&self, wallet: WalletId, tx: Txid, now: i64) -> Result<(), WalletError> {
-        self.one_event(wallet, Event::Withdraw(model_txid(tx)), now)
+    pub fn invalidate(&self, wallet: WalletId, txid: Txid, now: i64) -> Result<(), WalletError> {
+        let event = Event::Withdraw(model_txid(txid));
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
+            // The next payment may have the index of its change.
+            give_back(tx, &row, txid)?;
+            row.save(tx)
+        })
     }
 
     /// Notes that a node's mempool no longer holds a transaction. Its status stays.

@@ -6,9 +6,7 @@ use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
 use unspent_sql::{Arg, Column, Door, Options, Row, Set, Tx, Url};
 
-use crate::{
-    error::WalletError, rows::scanned, statistics, wallets::WalletInfo, writes::Writes,
-};
+use crate::{error::WalletError, rows::scanned, statistics, wallets::WalletInfo, writes::Writes};
 
 /// A wallet, by its row. Names are for people; this is for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

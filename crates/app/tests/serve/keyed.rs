@@ -23,7 +23,9 @@ fn a_repeated_key_gives_the_stored_answer_and_another_request_is_refused() {
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");
     let client = daemon.admin();
-    for path in ["pay", "leases", "leases/release", "select", "finalize", "bump", "broadcast"] {
+    for path in
+        ["pay", "leases", "leases/release", "select", "finalize", "bump", "cpfp", "broadcast"]
+    {
         let path = format!("/api/v1/wallets/alice/{path}");
         assert_eq!(client.post(&path, &json!({})).refused(400), "malformed", "{path}");
     }

@@ -156,6 +156,34 @@ pub trait Node: Send + Sync {
     ///
     /// [`SourceError`] when the node can't be asked; a refusal is an [`Answer`].
     fn broadcast(&self, tx: &Transaction) -> Result<Answer, SourceError>;
+
+    /// What it would say to a transaction, without taking it. `None`: it can't be asked that.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked.
+    fn test(&self, _tx: &Transaction) -> Result<Option<Answer>, SourceError> {
+        Ok(None)
+    }
+
+    /// The fee rate, in satoshis per thousand virtual bytes, at which it expects a confirmation
+    /// within so many blocks. `None`: it has seen too little to say.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked.
+    fn fee_rate(&self, _blocks: u16) -> Result<Option<u64>, SourceError> {
+        Ok(None)
+    }
+
+    /// The fee of a transaction in its mempool, in satoshis.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when the node can't be asked.
+    fn fee_of(&self, _txid: Txid) -> Result<Option<u64>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// Why a source gave nothing. The rooms are unchanged in every case.

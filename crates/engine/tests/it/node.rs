@@ -20,10 +20,9 @@ use unspent_model::{
 use unspent_testkit::peers::Knots;
 use unspent_wallet::{
     Room, WalletId,
-    choose::CoinPolicy,
     descriptor::{parse_address, show_script},
     lease::LeaseTerms,
-    pay::{FeeBump, Payment, Signed},
+    pay::{FeeBump, Finishing, Payment, Signed},
 };
 
 use crate::rig::{quick, wait_for, wallet};
@@ -125,7 +124,8 @@ impl Pair {
         let master = Xpriv::new_master(REGTEST, &[OURS; 32]).unwrap();
         psbt.sign(&master, &Secp256k1::new()).unwrap();
         let (lock, signed) = (Self::terms().lock, Signed::Psbt(Box::new(psbt)));
-        let done = self.room().finalize(self.wallet, signed, Some(lock), false, now());
+        let how = Finishing { lock: Some(lock), ..Finishing::default() };
+        let done = self.room().finalize(self.wallet, signed, how, now());
         let (txid, _) = done.unwrap();
         // The engine's own rounds may have sent it already; the node then says that it has it.
         assert_eq!(
@@ -137,23 +137,13 @@ impl Pair {
     }
 
     fn pay(&self, to: &str, sats: u64) -> Txid {
-        let payment = Payment {
-            outputs: vec![(parse_address(to, REGTEST).unwrap(), sats)],
-            rate: Rate { sat_per_kwu: 500 },
-            policy: CoinPolicy::default(),
-            change_account: None,
-            terms: Self::terms(),
-        };
+        let outputs = vec![(parse_address(to, REGTEST).unwrap(), sats)];
+        let payment = Payment::new(outputs, Rate { sat_per_kwu: 500 }, Self::terms());
         self.send(self.room().pay(self.wallet, &payment, now()).unwrap().psbt)
     }
 
     fn bump(&self, txid: Txid) -> Txid {
-        let bump = FeeBump {
-            tx: txid,
-            rate: Rate { sat_per_kwu: 2_500 },
-            policy: CoinPolicy::default(),
-            terms: Self::terms(),
-        };
+        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 2_500 }, Self::terms());
         let unsigned = self.room().bump(self.wallet, &bump, now()).unwrap();
         self.send(unsigned.psbt)
     }
@@ -179,6 +169,16 @@ fn paid_and_paying(with_zmq: bool) {
     assert_eq!(pair.tx(parse(&bumped)), Some((Status::Published, true)));
     let theirs = pair.node.new_address();
     let payment = pair.pay(&theirs, 250_000);
+    // What the node says without taking anything.
+    let known = pair.room().tx(pair.wallet, payment).unwrap();
+    assert_eq!(wallet_room::fee_of(&pair.engine, payment).unwrap(), known.summary.fee);
+    let mut forged = known.tx.clone();
+    assert_eq!(wallet_room::test(&pair.engine, &known.tx).unwrap(), Some(Answer::Accepted));
+    forged.output[0].value = bitcoin::Amount::from_sat(1_000);
+    let refused = wallet_room::test(&pair.engine, &forged).unwrap();
+    assert!(matches!(refused, Some(Answer::Rejected { .. })), "{refused:?}");
+    // So young a chain has no estimate, or one that relays.
+    assert_ne!(wallet_room::fee_rate(&pair.engine, 6).unwrap(), Some(0));
     let better = pair.bump(payment);
     assert_eq!(pair.tx(payment), Some((Status::Replaced, false)));
     assert!(pair.knows(better) && !pair.knows(payment), "the node replaced it too");

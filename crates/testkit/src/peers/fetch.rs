@@ -81,7 +81,8 @@ fn find_or_fetch() -> Result<Program, String> {
     is_whole.then_some(program).ok_or_else(|| "the packages hold no such node".into())
 }
 
-fn cache() -> Result<PathBuf, String> {
+/// Where peers are kept.
+pub(super) fn cache() -> Result<PathBuf, String> {
     let named = env::var_os("UNSPENT_PEERS_CACHE").map(PathBuf::from);
     let user = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));

@@ -213,6 +213,17 @@ fn a_held_lease_outlasts_the_clock_until_its_spend_is_deep_enough() {
 }
 
 #[test]
+fn holding_for_no_confirmation_is_refused() {
+    on_both(|l| {
+        let pay = l.fund(1, 5_000);
+        let terms = LeaseTerms { hold_confirmations: Some(0), ..l.terms(1) };
+        let refused = l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.now.get()).unwrap_err();
+        assert!(matches!(refused, WalletError::BadHold), "{refused}");
+        assert_eq!(refused.kind(), unspent_wallet::Kind::Refused);
+    });
+}
+
+#[test]
 fn leases_survive_a_restart() {
     on_both(|l| {
         let pay = l.fund(1, 5_000);

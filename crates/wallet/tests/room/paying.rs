@@ -1,6 +1,6 @@
 //! From amounts to a PSBT and back, with coins chosen and leased in one step.
 
-use bitcoin::{ScriptBuf, Txid, secp256k1::Secp256k1};
+use bitcoin::{Psbt, ScriptBuf, Txid, secp256k1::Secp256k1};
 use unspent_model::wallet::{
     CoinState, Status,
     select::{ChangePolicy, Method, OVERHEAD_WEIGHT, Rate, SelectError, Strategy},
@@ -8,7 +8,7 @@ use unspent_model::wallet::{
 use unspent_wallet::{
     NewAccount, NewWallet, TxSource, WalletError,
     choose::{CoinPolicy, Wanted},
-    pay::{FeeBump, Payment, Signed},
+    pay::{FeeBump, Finishing, Payment, Signed},
     wallets::Purpose,
 };
 
@@ -17,23 +17,19 @@ use crate::ledger::*;
 pub const RATE: Rate = Rate { sat_per_kwu: 500 };
 
 pub fn wanted(target: u64) -> Wanted {
-    Wanted {
-        target,
-        base_weight: OVERHEAD_WEIGHT + 4 + 124,
-        rate: RATE,
-        min_fee: 0,
-        change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
-    }
+    let change = ChangePolicy { weight: 124, spend_weight: 272, min: 294 };
+    Wanted::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
 }
 
 pub fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
-    Payment {
-        outputs: outputs.to_vec(),
-        rate: RATE,
-        policy: CoinPolicy::default(),
-        change_account: None,
-        terms: l.terms(1),
-    }
+    Payment::new(outputs.to_vec(), RATE, l.terms(1))
+}
+
+/// Takes a PSBT back under the lock of [`payment`].
+fn finish(l: &Ledger, psbt: Psbt) -> Result<Txid, WalletError> {
+    let how = Finishing { lock: Some(lock(1)), ..Finishing::default() };
+    let done = l.room.finalize(l.wallet, Signed::Psbt(Box::new(psbt)), how, l.tick());
+    done.map(|(txid, _)| txid)
 }
 
 #[test]
@@ -162,17 +158,10 @@ fn a_payment_goes_out_as_a_psbt_and_comes_back_signed() {
         assert!(!psbt.outputs[change].bip32_derivation.is_empty());
         assert_eq!(l.coin(&funding, 0), CoinState::Leased);
         assert_eq!(unsigned.held_until, l.now.get() + 600 * SECOND);
-        let unsigned_back = l.room.finalize(
-            l.wallet,
-            Signed::Psbt(Box::new(psbt.clone())),
-            Some(lock(1)),
-            false,
-            l.tick(),
-        );
+        let unsigned_back = finish(&l, psbt.clone());
         assert!(matches!(unsigned_back, Err(WalletError::Payment(_))), "no signature");
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-        let signed = Signed::Psbt(Box::new(psbt.clone()));
-        let (txid, _) = l.room.finalize(l.wallet, signed, Some(lock(1)), false, l.tick()).unwrap();
+        let txid = finish(&l, psbt).unwrap();
         l.check();
         let found = l.room.tx(l.wallet, txid).unwrap();
         assert_eq!(found.summary.status, Status::Pending);
@@ -196,15 +185,9 @@ fn a_fee_bump_replaces_and_pays_more() {
         let pay = payment(&l, &[(theirs(1), 30_000)]);
         let mut psbt = l.room.pay(l.wallet, &pay, l.now.get()).unwrap().psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-        let signed = Signed::Psbt(Box::new(psbt));
-        let (first, _) = l.room.finalize(l.wallet, signed, Some(lock(1)), false, l.tick()).unwrap();
+        let first = finish(&l, psbt).unwrap();
         l.room.mark_broadcast(l.wallet, first, l.tick()).unwrap();
-        let dearer = |tx: Txid| FeeBump {
-            tx,
-            rate: Rate { sat_per_kwu: 600 },
-            policy: CoinPolicy::default(),
-            terms: l.terms(1),
-        };
+        let dearer = |tx: Txid| FeeBump::new(tx, Rate { sat_per_kwu: 600 }, l.terms(1));
         let bump = l.room.bump(l.wallet, &dearer(first), l.tick()).unwrap();
         let old = l.room.tx(l.wallet, first).unwrap();
         assert!(bump.chosen.selection.fee > old.summary.fee.unwrap());
@@ -212,9 +195,7 @@ fn a_fee_bump_replaces_and_pays_more() {
         let paid = psbt.unsigned_tx.output.iter().any(|o| o.value.to_sat() == 30_000);
         assert!(paid, "the payment stays the same");
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-        let signed = Signed::Psbt(Box::new(psbt));
-        let (second, _) =
-            l.room.finalize(l.wallet, signed, Some(lock(1)), false, l.tick()).unwrap();
+        let second = finish(&l, psbt).unwrap();
         l.check();
         assert_eq!(l.room.tx(l.wallet, first).unwrap().summary.status, Status::Replaced);
         assert_eq!(l.room.tx(l.wallet, first).unwrap().replaced_by[0].txid, second);
@@ -293,6 +274,10 @@ fn every_kind_of_descriptor_receives_and_pays() {
             let block = l.block(&[&pay]);
             // The wallet is newborn: it joins with the next block.
             l.try_apply(block).unwrap();
+            // One kind asks for ten blocks on its coins.
+            for _ in 0..9 {
+                l.try_apply(l.block(&[])).unwrap();
+            }
             let unsigned = l.room.pay(wallet, &payment(&l, &[(theirs(1), 30_000)]), l.now.get());
             let unsigned = unsigned.unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert!(unsigned.change_output.is_some());

@@ -132,6 +132,8 @@ fn pay_and_lease(l: &Ledger) {
     let bump = FeeBump {
         tx: own_payment(l).compute_txid(),
         rate: unspent_model::wallet::select::Rate { sat_per_kwu: 25_000 },
+        subtract_fee: false,
+        allow_high_fee: true,
         policy,
         terms: l.terms(7),
     };

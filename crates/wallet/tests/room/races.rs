@@ -52,13 +52,12 @@ fn worker_of_a_race_does_nothing_unless_asked() {
         let terms =
             LeaseTerms { lock: LockId::new(&id).unwrap(), duration, hold_confirmations: None };
         let policy = CoinPolicy { seed: mix, ..CoinPolicy::default() };
-        let wanted = Wanted {
-            target: 5_000 + mix % 25_000,
-            base_weight: 200,
-            rate: Rate { sat_per_kwu: 250 },
-            min_fee: 0,
-            change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
-        };
+        let wanted = Wanted::new(
+            5_000 + mix % 25_000,
+            200,
+            Rate { sat_per_kwu: 250 },
+            ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
+        );
         match room.select_and_lease(WalletId(1), wanted, &policy, terms, now) {
             Ok(chosen) => {
                 for coin in chosen.coins {

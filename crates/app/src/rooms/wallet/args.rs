@@ -9,13 +9,16 @@ use unspent_wallet::{Room, lease::DEFAULT_DURATION};
 
 use super::{
     addresses::{self, FindAddress, NextAddress},
+    bumps::{self, BumpArgs, CpfpArgs},
     context::RoomContext,
+    finishing::{self, Finalize},
     follow::{self, ScanArgs},
     freeze::{self, FreezeCoins},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
     manage::{self, ChangeWallet, Unwatch},
-    payments::{self, BumpArgs, Finalize, PayArgs, SelectCoins},
+    payments::{self, PayArgs, SelectCoins},
+    psbts::{self, PsbtCommand},
     queries::{BalanceQuery, CoinRequest, CoinsQuery, JournalQuery, TxsQuery},
     statement::{self, StatementQuery},
     tables,
@@ -120,6 +123,11 @@ enum WalletCommand {
     Finalize(On<Finalize>),
     /// Build a replacement for an own unconfirmed transaction, at a higher rate
     Bump(On<BumpArgs>),
+    /// Build a child that pays for an unconfirmed transaction which pays the wallet
+    Cpfp(On<CpfpArgs>),
+    /// Look at a PSBT, or combine copies of one
+    #[command(subcommand)]
+    Psbt(PsbtCommand),
     /// Record a transaction seen somewhere, or that one was sent or evicted
     Record(On<RecordArgs>),
     /// Read block files, as `chain import` does, and bring all wallets up to them
@@ -155,9 +163,11 @@ impl WalletCommand {
             | Self::Txs(_)
             | Self::Tx(_)
             | Self::Leases(_)
+            | Self::Psbt(_)
             | Self::Journal(_)
             | Self::Audit(_) => false,
             Self::Select(on) => !on.request.dry_run,
+            Self::Pay(on) => !on.request.pay.dry_run,
             Self::Labels(on) => on.request.import.is_some(),
             Self::Create(_)
             | Self::Change(_)
@@ -168,9 +178,9 @@ impl WalletCommand {
             | Self::Unfreeze(_)
             | Self::Lease(_)
             | Self::Release(_)
-            | Self::Pay(_)
             | Self::Finalize(_)
             | Self::Bump(_)
+            | Self::Cpfp(_)
             | Self::Record(_)
             | Self::Scan(_)
             | Self::Rewind(_)
@@ -233,8 +243,10 @@ fn dispatch(
         C::Leases(args) => leases::print_leases(&context.wallet(&args.wallet)?, output),
         C::Select(args) => on!(payments::print_select, args),
         C::Pay(args) => on!(payments::print_pay, args),
-        C::Finalize(args) => on!(payments::print_finalize, args),
-        C::Bump(args) => on!(payments::print_bump, args),
+        C::Finalize(args) => on!(finishing::print_finalize, args),
+        C::Bump(args) => on!(bumps::print_bump, args),
+        C::Cpfp(args) => on!(bumps::print_cpfp, args),
+        C::Psbt(command) => psbts::print(context, command, output),
         C::Record(args) => on!(upkeep::print_record, args),
         C::Scan(args) => follow::scan(cli, context, args, output),
         C::Rewind(args) => on!(upkeep::print_rewind, args),

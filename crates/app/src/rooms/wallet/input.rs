@@ -44,6 +44,33 @@ impl FromStr for BaseUnits {
     }
 }
 
+/// What an output gets: base units, or `all` that is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PayValue {
+    Exactly(u64),
+    All,
+}
+
+impl FromStr for PayValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        text.parse().map(|BaseUnits(value)| Self::Exactly(value))
+    }
+}
+
+impl fmt::Display for PayValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(value) => value.fmt(f),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
 /// A fee rate in sat/vB, with up to two decimals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FeeRate {
@@ -59,8 +86,14 @@ impl FeeRate {
         self.hundredths as f64 / 100.0
     }
 
+    /// Out of satoshis per thousand virtual bytes, rounded up.
+    pub(crate) fn of_sat_per_kvb(rate: u64) -> Self {
+        Self { hundredths: rate.div_ceil(10).clamp(1, MAX_RATE) }
+    }
+
     pub(crate) fn rate(self) -> Rate {
-        Rate { sat_per_kwu: self.hundredths * 5 / 2 }
+        // Rounded up: at least the rate that was asked for.
+        Rate { sat_per_kwu: (self.hundredths * 5).div_ceil(2) }
     }
 }
 
@@ -68,14 +101,15 @@ impl FromStr for FeeRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a fee rate is 0 to 100,000 sat/vB: write 5 or 2.5".to_owned();
+        let wrong = || "a fee rate is 0.01 to 100,000 sat/vB: write 5 or 2.5".to_owned();
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(part) || part.len() > 2 {
             return Err(wrong());
         }
         let hundredths = format!("{whole}{part:0<2}").parse::<u64>().map_err(|_| wrong())?;
-        if hundredths > MAX_RATE { Err(wrong()) } else { Ok(Self { hundredths }) }
+        let is_meant = (1..=MAX_RATE).contains(&hundredths);
+        if is_meant { Ok(Self { hundredths }) } else { Err(wrong()) }
     }
 }
 
@@ -207,6 +241,7 @@ fn number_up_to(kind: Type, least: u32, most: u32) -> Object {
 }
 
 in_json!(BaseUnits, text_like("^[0-9]{1,16}$"), |value| value.0.to_string());
+in_json!(PayValue, text_like("^([0-9]{1,16}|all)$"), ToString::to_string);
 in_json!(FeeRate, number_up_to(Type::Number, 0, 100_000), FeeRate::sat_per_vbyte);
 in_json!(Seconds, number_up_to(Type::Integer, 1, MAX_SECONDS), |seconds| seconds.0);
 in_json!(Coin, text_like("^[0-9a-fA-F]{64}[:#][0-9]{1,10}$"), |coin| coin.0.to_string());
@@ -260,7 +295,10 @@ mod tests {
         assert_eq!("10m".parse(), Ok(Seconds(600)));
         assert_eq!("90".parse(), Ok(Seconds(90)));
         assert_eq!("0.5 BTC".parse(), Ok(BaseUnits(50_000_000)));
-        for wrong in ["", "-1", "1e3", "1.234", ".5", "100000.01", "99999999999999999999"] {
+        assert_eq!(rate("1.01"), Ok(Rate { sat_per_kwu: 253 }), "never below what was asked for");
+        assert_eq!(FeeRate::of_sat_per_kvb(12_341).to_string(), "12.35");
+        for wrong in ["", "0", "0.00", "-1", "1e3", "1.234", ".5", "100000.01", "9999999999999999"]
+        {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
         for wrong in ["", "m", "0s", "-5m", "+5m", "5y", "366d", "9223372036854775807d", "é"] {

@@ -13,7 +13,8 @@
 //! | `statement` | history with running balance, as pages or CSV |
 //! | `freeze` | freeze, unfreeze |
 //! | `leases` | lease, release, leases |
-//! | `payments`, `policy` | select, pay, bump, finalize, broadcast; which coins may be chosen |
+//! | `payments`, `bumps`, `policy` | select, pay; bump, cpfp; which coins may be chosen |
+//! | `finishing`, `psbts` | finalize, broadcast; looking at PSBTs and combining them |
 //! | `upkeep` | record, invalidate, rewind, prune, audit |
 //! | `labels` | labels, BIP-329 out and in |
 //! | `follow` | scan |
@@ -33,9 +34,11 @@
 
 mod addresses;
 mod args;
+mod bumps;
 mod context;
 mod error;
 mod figures;
+mod finishing;
 mod follow;
 mod freeze;
 mod input;
@@ -45,6 +48,7 @@ mod leases;
 mod manage;
 mod payments;
 mod policy;
+mod psbts;
 mod queries;
 mod search;
 mod section;
@@ -158,9 +162,11 @@ impl AppRoom for WalletEntry {
             .routes(routes!(leases::release))
             .routes(routes!(payments::select))
             .routes(routes!(payments::pay))
-            .routes(routes!(payments::bump))
-            .routes(routes!(payments::finalize))
-            .routes(routes!(payments::broadcast))
+            .routes(routes!(bumps::bump))
+            .routes(routes!(bumps::cpfp))
+            .routes(routes!(finishing::finalize))
+            .routes(routes!(finishing::broadcast))
+            .routes(routes!(psbts::inspect))
             .routes(routes!(upkeep::record))
             .routes(routes!(upkeep::invalidate))
             .routes(routes!(upkeep::rewind))

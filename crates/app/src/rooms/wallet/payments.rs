@@ -1,37 +1,26 @@
-//! Choosing coins, building payments, taking them back signed, sending them.
+//! Choosing coins and building payments.
 
 use std::{fs, path::PathBuf, str::FromStr};
 
 use anyhow::Context as _;
 use axum::{extract::State, http::StatusCode, response::Response};
-use bitcoin::{Psbt, Txid, consensus::encode};
+use bitcoin::{ScriptBuf, script::PushBytesBuf};
 use clap::Args;
 use serde::Deserialize;
-use unspent_engine::{
-    Engine,
-    rooms::wallet::{BroadcastError, broadcast as hand_over},
-    source::Answer,
-};
 use unspent_model::wallet::{
     LockId,
     select::{ChangePolicy, OVERHEAD_WEIGHT},
 };
-use unspent_wallet::{
-    choose::Wanted,
-    descriptor::parse_address,
-    pay::{FeeBump, Payment, Signed},
-};
+use unspent_wallet::{choose::Wanted, descriptor::parse_address, pay::Payment};
 use utoipa::ToSchema;
 
 use super::{
-    NAME,
     context::{WalletContext, new_lock},
     error::RequestError,
-    input::{self, BaseUnits, Lock, TxName},
-    json::{BroadcastJson, ChosenJson, FinalizedJson, NodeAnswerJson, UnsignedJson},
+    input::{BaseUnits, PayValue},
+    json::{ChosenJson, UnsignedJson},
     leases::Lease,
     policy::Policy,
-    upkeep::TxRequest,
 };
 use crate::{
     api::{
@@ -45,6 +34,8 @@ use crate::{
     request::{BadRequest, bounded},
 };
 
+/// Most bytes that an output which pays nobody may carry; nodes long relayed no more.
+const MAX_DATA: usize = 80;
 /// Weight of an output and an input of the commonest kind, for a choice without a payment.
 const OUTPUT_WEIGHT: u64 = 4 * 31;
 const INPUT_WEIGHT: u64 = 272;
@@ -73,13 +64,9 @@ impl SelectCoins {
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<ChosenJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let policy = self.policy.coins()?;
-        let wanted = Wanted {
-            target: self.value.0,
-            base_weight: OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT,
-            rate: self.policy.rate(),
-            min_fee: 0,
-            change: ChangePolicy { weight: OUTPUT_WEIGHT, spend_weight: INPUT_WEIGHT, min: DUST },
-        };
+        let change = ChangePolicy { weight: OUTPUT_WEIGHT, spend_weight: INPUT_WEIGHT, min: DUST };
+        let base_weight = OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT;
+        let wanted = Wanted::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
             let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
             return Ok(ChosenJson::new(&chosen, None));
@@ -95,7 +82,8 @@ impl SelectCoins {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PayOutput {
     address: String,
-    value: BaseUnits,
+    /// Base units, or `all`: everything that the account holds beyond the other outputs and the fee
+    value: PayValue,
 }
 
 impl FromStr for PayOutput {
@@ -112,10 +100,32 @@ impl FromStr for PayOutput {
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pay {
-    /// Whom to pay, as ADDRESS=VALUE; may be repeated
-    #[arg(long = "to", required = true, value_name = "ADDRESS=VALUE")]
-    #[schema(min_items = 1, max_items = 1000)]
+    /// Whom to pay, as ADDRESS=VALUE; may be repeated. ADDRESS=all sends all that is left
+    #[arg(long = "to", required_unless_present = "data", value_name = "ADDRESS=VALUE")]
+    #[serde(default)]
+    #[schema(max_items = 1000)]
     outputs: Vec<PayOutput>,
+    /// Bytes in hex for an output that pays nobody (OP_RETURN), 80 at most; may be repeated
+    #[arg(long, value_name = "HEX")]
+    #[serde(default)]
+    #[schema(max_items = 1000)]
+    data: Vec<String>,
+    /// The fee in base units, instead of a rate
+    #[arg(long, conflicts_with_all = ["fee_rate", "target_blocks"])]
+    #[serde(default)]
+    fee: Option<BaseUnits>,
+    /// Take the fee from the outputs, in equal parts
+    #[arg(long)]
+    #[serde(default)]
+    subtract_fee: bool,
+    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    #[arg(long)]
+    #[serde(default)]
+    allow_high_fee: bool,
+    /// Only look: lease nothing, use no address up
+    #[arg(long)]
+    #[serde(default)]
+    pub(super) dry_run: bool,
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
@@ -126,113 +136,58 @@ pub(crate) struct Pay {
 
 impl Pay {
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
-        bounded(self.outputs.len(), 1)?;
-        let network = context.room.bitcoin_network();
-        let outputs = self.outputs.iter().map(|to| {
-            let script = parse_address(&to.address, network)?;
-            Ok((script, to.value.0))
-        });
-        let payment = Payment {
-            outputs: outputs.collect::<Result<Vec<_>, RequestError>>()?,
-            rate: self.policy.rate(),
-            policy: self.policy.coins()?,
-            change_account: self.policy.account.clone(),
-            terms: self.lease.terms(context, fresh),
-        };
-        let unsigned = context.room.pay(context.wallet, &payment, context.now)?;
-        Ok(UnsignedJson::new(&unsigned, payment.terms.lock.to_string()))
-    }
-}
-
-/// A transaction to replace by one that pays more.
-#[derive(Args, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Bump {
-    /// The transaction to replace
-    txid: TxName,
-    #[command(flatten)]
-    #[serde(default)]
-    policy: Policy,
-    /// Its lock is that of the first payment, where its coins are still held
-    #[command(flatten)]
-    #[serde(default)]
-    lease: Lease,
-}
-
-impl Bump {
-    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+        let payment = self.payment(context, fresh)?;
         let WalletContext { room, wallet, now, .. } = context;
-        let (policy, rate) = (self.policy.coins()?, self.policy.rate());
-        let terms = self.lease.terms(context, fresh);
-        let bump = FeeBump { tx: self.txid.0, rate, policy, terms };
-        let unsigned = room.bump(*wallet, &bump, *now)?;
-        Ok(UnsignedJson::new(&unsigned, terms.lock.to_string()))
+        let rate = self.fee.is_none().then(|| self.policy.shown_rate());
+        if self.dry_run {
+            let unsigned = room.preview_pay(*wallet, &payment, *now)?;
+            return Ok(UnsignedJson::new(&unsigned, None, rate));
+        }
+        let unsigned = room.pay(*wallet, &payment, *now)?;
+        Ok(UnsignedJson::new(&unsigned, Some(payment.terms.lock.to_string()), rate))
+    }
+
+    fn payment(&self, context: &WalletContext, fresh: LockId) -> Result<Payment, RequestError> {
+        bounded(self.outputs.len() + self.data.len(), 1)?;
+        let network = context.room.bitcoin_network();
+        let (mut outputs, mut rest_to) = (Vec::new(), None);
+        for to in &self.outputs {
+            let script = parse_address(&to.address, network)?;
+            match to.value {
+                PayValue::Exactly(value) => outputs.push((script, value)),
+                PayValue::All if rest_to.is_none() => rest_to = Some(script),
+                PayValue::All => return Err(BadRequest::invalid("only one can get all").into()),
+            }
+        }
+        for bytes in &self.data {
+            outputs.push((data_script(bytes)?, 0));
+        }
+        Ok(Payment {
+            rest_to,
+            fee: self.fee.map(|fee| fee.0),
+            subtract_fee: self.subtract_fee,
+            allow_high_fee: self.allow_high_fee,
+            policy: self.policy.coins()?,
+            ..Payment::new(outputs, self.policy.rate(), self.lease.terms(context, fresh))
+        })
     }
 }
 
-/// A transaction that came back from its signer.
-#[derive(Args, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Finalize {
-    /// Signed PSBT (base64 or hex) or raw transaction (hex); on the command line also @FILE, or -
-    /// for standard input
-    signed: String,
-    /// Whose leases it uses, 64 hex digits
-    #[arg(long)]
-    lock: Option<Lock>,
-    /// Spend coins even if somebody else leased them; the journal says so
-    #[arg(long)]
-    #[serde(default)]
-    force: bool,
-    /// Hand it to the node at once
-    #[arg(skip)]
-    #[serde(default)]
-    broadcast: bool,
-}
-
-impl Finalize {
-    /// Takes it back as pending; `text` is what `signed` leads to.
-    fn run(&self, context: &WalletContext, text: &str) -> Result<Txid, RequestError> {
-        let (holder, force) = (self.lock.map(|lock| lock.0), self.force);
-        let signed = signed(text.trim())?;
-        let done = context.room.finalize(context.wallet, signed, holder, force, context.now)?;
-        Ok(done.0)
+/// A script that carries bytes and pays nobody.
+fn data_script(text: &str) -> Result<ScriptBuf, BadRequest> {
+    let wrong = || BadRequest::invalid(format!("data is 1 to {MAX_DATA} bytes in hex"));
+    let bytes = hex::decode(text).map_err(|_| wrong())?;
+    if !(1..=MAX_DATA).contains(&bytes.len()) {
+        return Err(wrong());
     }
-}
-
-fn signed(text: &str) -> Result<Signed, BadRequest> {
-    let neither = || {
-        let message = "this is neither a PSBT (base64 or hex) nor a raw transaction (hex)";
-        BadRequest::Unreadable(message.into())
-    };
-    if let Ok(psbt) = Psbt::from_str(text) {
-        return Ok(Signed::Psbt(Box::new(psbt)));
-    }
-    let bytes = hex::decode(text).map_err(|_| neither())?;
-    if let Ok(psbt) = Psbt::deserialize(&bytes) {
-        return Ok(Signed::Psbt(Box::new(psbt)));
-    }
-    encode::deserialize(&bytes).map(Signed::Raw).map_err(|_| neither())
-}
-
-fn finalized(
-    context: &WalletContext,
-    txid: Txid,
-    broadcast: Option<NodeAnswerJson>,
-) -> Result<FinalizedJson, RequestError> {
-    let found = context.room.tx(context.wallet, txid)?;
-    Ok(FinalizedJson {
-        txid: txid.to_string(),
-        status: found.summary.status.name(),
-        raw: encode::serialize_hex(&found.tx),
-        broadcast,
-    })
+    let bytes = PushBytesBuf::try_from(bytes).map_err(|_| wrong())?;
+    Ok(ScriptBuf::new_op_return(bytes))
 }
 
 // ---- REST
 
 /// The lease of a keyed request is found again by the key alone, so it can't have another holder.
-fn keyed_lock(lease: &Lease) -> Result<(), ApiError> {
+pub(super) fn keyed_lock(lease: &Lease) -> Result<(), ApiError> {
     if lease.lock.is_none() {
         return Ok(());
     }
@@ -250,8 +205,10 @@ pub(super) async fn select(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<SelectCoins>,
 ) -> Result<Response, ApiError> {
-    let work = |context: &WalletContext, request: SelectCoins, lock: LockId| {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: SelectCoins, lock: LockId| {
         keyed_lock(&request.lease)?;
+        request.policy.ask_node(&engine)?;
         Ok(request.run(context, lock)?)
     };
     request.on_wallet(&app, wallet, StatusCode::OK, work).await
@@ -268,91 +225,13 @@ pub(super) async fn pay(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<Pay>,
 ) -> Result<Response, ApiError> {
-    let work = |context: &WalletContext, request: Pay, lock: LockId| {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: Pay, lock: LockId| {
         keyed_lock(&request.lease)?;
+        request.policy.ask_node(&engine)?;
         Ok(request.run(context, lock)?)
     };
     request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
-}
-
-/// Build a replacement for an own unconfirmed transaction, at a higher rate
-#[utoipa::path(post, path = "/wallets/{wallet}/bump", tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
-    request_body = Bump,
-    responses((status = 201, body = UnsignedJson), Failures))]
-pub(super) async fn bump(
-    _: May<Wallet>,
-    State(app): State<App>,
-    ApiPath(wallet): ApiPath<String>,
-    request: Keyed<Bump>,
-) -> Result<Response, ApiError> {
-    let work =
-        |context: &WalletContext, request: Bump, lock: LockId| Ok(request.run(context, lock)?);
-    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
-}
-
-/// Take a signed transaction back as pending, and send it if asked to
-#[utoipa::path(post, path = "/wallets/{wallet}/finalize", tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
-    request_body = Finalize,
-    responses((status = 201, body = FinalizedJson), Failures))]
-pub(super) async fn finalize(
-    _: May<Wallet>,
-    State(app): State<App>,
-    ApiPath(wallet): ApiPath<String>,
-    request: Keyed<Finalize>,
-) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, request: Finalize, _| {
-        let txid = request.run(context, &request.signed)?;
-        let broadcast = match request.broadcast {
-            true => Some(send(&engine, context, txid)?),
-            false => None,
-        };
-        Ok(finalized(context, txid, broadcast)?)
-    };
-    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
-}
-
-fn send(engine: &Engine, context: &WalletContext, txid: Txid) -> Result<NodeAnswerJson, ApiError> {
-    match hand_over(engine, context.wallet, txid) {
-        Ok(Answer::Accepted) => Ok(NodeAnswerJson { accepted: true, reason: None }),
-        Ok(Answer::Rejected { reason }) => {
-            Ok(NodeAnswerJson { accepted: false, reason: Some(reason) })
-        }
-        Err(BroadcastError::Wallet(error)) => Err(error.into()),
-        Err(error @ (BroadcastError::NoNode | BroadcastError::NotLive(_))) => {
-            Err(ApiError::refused(error.to_string()))
-        }
-        Err(BroadcastError::NoWallets) => Err(ApiError::room_off(NAME)),
-        Err(error) => {
-            tracing::warn!(%error, "a transaction was not sent");
-            let message = "the node can't be asked; sending again is harmless";
-            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).after(5))
-        }
-    }
-}
-
-/// Hand an own pending transaction to the node
-#[utoipa::path(post, path = "/wallets/{wallet}/broadcast", tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
-    request_body = TxRequest,
-    responses((status = 200, body = BroadcastJson), Failures))]
-pub(super) async fn broadcast(
-    _: May<Wallet>,
-    State(app): State<App>,
-    ApiPath(wallet): ApiPath<String>,
-    request: Keyed<TxRequest>,
-) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, request: TxRequest, _| {
-        let txid = request.txid.0;
-        context.room.tx(context.wallet, txid)?;
-        let NodeAnswerJson { accepted, reason } = send(&engine, context, txid)?;
-        let status = context.room.tx(context.wallet, txid)?.summary.status.name();
-        Ok(BroadcastJson { txid: txid.to_string(), status, accepted, reason })
-    };
-    request.on_wallet(&app, wallet, StatusCode::OK, work).await
 }
 
 // ---- command line
@@ -368,15 +247,7 @@ pub(crate) struct PsbtFile {
 #[derive(Args)]
 pub(crate) struct PayArgs {
     #[command(flatten)]
-    pay: Pay,
-    #[command(flatten)]
-    file: PsbtFile,
-}
-
-#[derive(Args)]
-pub(crate) struct BumpArgs {
-    #[command(flatten)]
-    bump: Bump,
+    pub(super) pay: Pay,
     #[command(flatten)]
     file: PsbtFile,
 }
@@ -414,15 +285,7 @@ pub(super) fn print_pay(
     print_unsigned(&args.pay.run(context, new_lock()?)?, &args.file, output)
 }
 
-pub(super) fn print_bump(
-    context: &WalletContext,
-    args: &BumpArgs,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Outcome> {
-    print_unsigned(&args.bump.run(context, new_lock()?)?, &args.file, output)
-}
-
-fn print_unsigned(
+pub(super) fn print_unsigned(
     unsigned: &UnsignedJson,
     file: &PsbtFile,
     output: &mut Output<'_>,
@@ -436,25 +299,11 @@ fn print_unsigned(
         None => unsigned.psbt.clone(),
     };
     output.answer(unsigned, || {
-        let lock = unsigned.chosen.lock.as_deref().unwrap_or_default();
-        format!(
-            "{}\nPSBT: {shown}\nSign it, then: unspent wallet finalize … --lock {lock}",
-            facts(&chosen_rows(&unsigned.chosen))
-        )
-    })?;
-    Ok(Outcome::Done)
-}
-
-pub(super) fn print_finalize(
-    context: &WalletContext,
-    request: &Finalize,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Outcome> {
-    let txid = request.run(context, &input::text_of(&request.signed)?)?;
-    let done = finalized(context, txid, None)?;
-    output.answer(&done, || {
-        let FinalizedJson { txid, raw, .. } = &done;
-        format!("{txid} is pending; send it, then: unspent wallet record … --sent {txid}\n{raw}")
+        let next = match &unsigned.chosen.lock {
+            Some(lock) => format!("Sign it, then: unspent wallet finalize … --lock {lock}"),
+            None => "Nothing is leased: this is only a look".to_owned(),
+        };
+        format!("{}\nPSBT: {shown}\n{next}", facts(&chosen_rows(&unsigned.chosen)))
     })?;
     Ok(Outcome::Done)
 }

@@ -1,7 +1,9 @@
 //! Which coins may be chosen, and how.
 
+use axum::http::StatusCode;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use unspent_engine::{Engine, rooms::wallet::fee_rate};
 use unspent_model::wallet::select::{MAX_STANDARD_WEIGHT, Method, Rate, Strategy};
 use unspent_wallet::{WalletError, choose::CoinPolicy};
 use utoipa::ToSchema;
@@ -11,9 +13,13 @@ use super::{
     input::{Coin, FeeRate},
 };
 use crate::{
+    api::error::ApiError,
     random,
     request::{BadRequest, bounded},
 };
+
+/// The furthest target that nodes estimate a rate for, in blocks: a week.
+const MAX_TARGET: u16 = 1_008;
 
 /// How coins are chosen.
 #[derive(Clone, Copy, Deserialize, Serialize, ToSchema, ValueEnum)]
@@ -50,6 +56,11 @@ pub(crate) struct Policy {
     /// Fee rate in sat/vB, with up to two decimals
     #[arg(long, visible_alias = "rate", default_value_t = Policy::default().fee_rate)]
     fee_rate: FeeRate,
+    /// Ask the node for the rate at which it expects a confirmation within so many blocks; over
+    /// REST, where the daemon follows a node
+    #[arg(long, value_name = "BLOCKS", conflicts_with = "fee_rate")]
+    #[schema(minimum = 1, maximum = 1008)]
+    target_blocks: Option<u16>,
     /// How coins are chosen
     #[arg(long, value_enum, default_value_t = Policy::default().strategy)]
     #[schema(inline)]
@@ -68,13 +79,17 @@ pub(crate) struct Policy {
     /// Spend all coins of an address together
     #[arg(long)]
     by_address: bool,
-    /// Only coins of this account
+    /// Only coins of this account. A payment without it pays from the wallet's first account; its
+    /// change goes to the same
     #[arg(long)]
     pub(super) account: Option<String>,
     /// Coins that must be chosen, as TXID:VOUT; may be repeated
     #[arg(long, value_name = "OUTPOINT")]
     #[schema(max_items = 1000)]
     require: Vec<Coin>,
+    /// Choose no other coins than those required
+    #[arg(long, requires = "require")]
+    only_required: bool,
     /// Coins that must not be chosen, as TXID:VOUT; may be repeated
     #[arg(long, value_name = "OUTPOINT")]
     #[schema(max_items = 1000)]
@@ -90,6 +105,7 @@ impl Default for Policy {
         let base = CoinPolicy::default();
         Self {
             fee_rate: FeeRate::ONE,
+            target_blocks: None,
             strategy: StrategyName::Best,
             minconf: base.minconf,
             own_change: base.own_change,
@@ -97,6 +113,7 @@ impl Default for Policy {
             by_address: base.by_address,
             account: None,
             require: Vec::new(),
+            only_required: base.only_required,
             exclude: Vec::new(),
             max_weight: base.max_weight,
         }
@@ -108,8 +125,39 @@ impl Policy {
         self.fee_rate.rate()
     }
 
+    /// The rate as answers show it.
+    pub(super) fn shown_rate(&self) -> String {
+        self.fee_rate.to_string()
+    }
+
+    /// Puts the node's estimate in the place of a target in blocks.
+    pub(super) fn ask_node(&mut self, engine: &Engine) -> Result<(), ApiError> {
+        let Some(blocks) = self.target_blocks.take() else { return Ok(()) };
+        if !(1..=MAX_TARGET).contains(&blocks) {
+            return Err(ApiError::invalid(format!("target_blocks must be 1 to {MAX_TARGET}")));
+        }
+        match fee_rate(engine, blocks) {
+            Ok(Some(rate)) => self.fee_rate = FeeRate::of_sat_per_kvb(rate),
+            Ok(None) => {
+                let message = "no node here has an estimate of the fee rate; name one";
+                return Err(ApiError::refused(message));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a fee rate was not estimated");
+                let message = "the node can't be asked for a fee rate; name one";
+                let code = StatusCode::SERVICE_UNAVAILABLE;
+                return Err(ApiError::new(code, "unavailable", message).after(5));
+            }
+        }
+        Ok(())
+    }
+
     /// What the room is asked for.
     pub(super) fn coins(&self) -> Result<CoinPolicy, RequestError> {
+        if self.target_blocks.is_some() {
+            let message = "only the daemon can ask its node for a rate: use REST, or --fee-rate";
+            return Err(BadRequest::invalid(message).into());
+        }
         bounded(self.require.len(), 0)?;
         bounded(self.exclude.len(), 0)?;
         if !(1..=MAX_STANDARD_WEIGHT).contains(&self.max_weight) {
@@ -125,6 +173,7 @@ impl Policy {
             account: self.account.clone(),
             exclude: names(&self.exclude),
             require: names(&self.require),
+            only_required: self.only_required,
             by_address: self.by_address,
             max_weight: self.max_weight,
             strategy: self.strategy.strategy(),

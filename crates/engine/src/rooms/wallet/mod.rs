@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use bitcoin::Txid;
+use bitcoin::{Transaction, Txid};
 use metrics::gauge;
 use unspent_model::{Family, Network};
 use unspent_sql::Url;
@@ -39,7 +39,7 @@ use crate::{
     events::{EventLog, LogError},
     jobs::{Job, JobName, Lane, Outcome},
     road::Trouble,
-    source::{Answer, Node},
+    source::{Answer, Node, SourceError},
     status::RoomState,
     wakeup::lock,
 };
@@ -247,6 +247,36 @@ pub fn broadcast(engine: &Engine, wallet: WalletId, txid: Txid) -> Result<Answer
     let wallets = wallets(engine).ok_or(BroadcastError::NoWallets)?;
     let node = engine.context().origin.node().ok_or(BroadcastError::NoNode)?;
     broadcast::send(engine.context(), &node, &wallets, wallet, txid)
+}
+
+/// What the node would say to a transaction, without taking it. `None` where there is no node, or
+/// one that can't be asked that.
+///
+/// # Errors
+///
+/// [`SourceError`] when the node can't be reached.
+pub fn test(engine: &Engine, tx: &Transaction) -> Result<Option<Answer>, SourceError> {
+    engine.context().origin.node().map_or(Ok(None), |node| node.test(tx))
+}
+
+/// The fee rate at which the node expects a confirmation within so many blocks, in satoshis per
+/// thousand virtual bytes. `None` where there is no node, or it doesn't know.
+///
+/// # Errors
+///
+/// [`SourceError`] when the node can't be reached.
+pub fn fee_rate(engine: &Engine, blocks: u16) -> Result<Option<u64>, SourceError> {
+    engine.context().origin.node().map_or(Ok(None), |node| node.fee_rate(blocks))
+}
+
+/// The fee of a transaction in the node's mempool, in satoshis. `None` where there is no node, or
+/// the transaction isn't there.
+///
+/// # Errors
+///
+/// [`SourceError`] when the node can't be reached.
+pub fn fee_of(engine: &Engine, txid: Txid) -> Result<Option<u64>, SourceError> {
+    engine.context().origin.node().map_or(Ok(None), |node| node.fee_of(txid))
 }
 
 fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String> {

@@ -1,6 +1,7 @@
 //! The mempool, and handing transactions over.
 
 use bitcoin::{Transaction, Txid, consensus::encode::serialize_hex};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -88,6 +89,64 @@ impl Node for CoreNode {
             Err(fault) => Err(rpc.explain("sendrawtransaction", fault)),
         }
     }
+
+    fn test(&self, tx: &Transaction) -> Result<Option<Answer>, SourceError> {
+        let params = json!([[serialize_hex(tx)]]);
+        let answers: Vec<Tested> = self.state.rpc.call("testmempoolaccept", params)?;
+        let answer = answers.into_iter().next().map(|Tested { allowed, reject_reason }| {
+            let reason = reject_reason.unwrap_or_default();
+            let is_there = KNOWN.iter().any(|known| reason.contains(known));
+            match allowed || is_there {
+                true => Answer::Accepted,
+                false => Answer::Rejected { reason: short(&reason) },
+            }
+        });
+        Ok(answer)
+    }
+
+    fn fee_rate(&self, blocks: u16) -> Result<Option<u64>, SourceError> {
+        let Estimated { feerate } = self.state.rpc.call("estimatesmartfee", json!([blocks]))?;
+        Ok(feerate.and_then(satoshis))
+    }
+
+    fn fee_of(&self, txid: Txid) -> Result<Option<u64>, SourceError> {
+        let (rpc, method) = (&self.state.rpc, "getmempoolentry");
+        match rpc.ask::<MempoolEntry>(method, json!([txid.to_string()])) {
+            Ok(entry) => Ok(satoshis(entry.fees.base)),
+            Err(RpcError::Refused(refusal)) if refusal.code == UNKNOWN_TX => Ok(None),
+            Err(fault) => Err(rpc.explain(method, fault)),
+        }
+    }
+}
+
+/// One answer of `testmempoolaccept`.
+#[derive(Deserialize)]
+struct Tested {
+    allowed: bool,
+    #[serde(rename = "reject-reason")]
+    reject_reason: Option<String>,
+}
+
+/// The answer of `estimatesmartfee`: BTC per thousand virtual bytes, if it knows.
+#[derive(Deserialize)]
+struct Estimated {
+    feerate: Option<f64>,
+}
+
+/// An answer of `getmempoolentry`, as far as it is read.
+#[derive(Deserialize)]
+struct MempoolEntry {
+    fees: EntryFees,
+}
+
+#[derive(Deserialize)]
+struct EntryFees {
+    base: f64,
+}
+
+/// Satoshis out of a node's BTC.
+fn satoshis(btc: f64) -> Option<u64> {
+    bitcoin::Amount::from_btc(btc).ok().map(bitcoin::Amount::to_sat)
 }
 
 fn is_known(refusal: &Refusal) -> bool {

@@ -1,6 +1,6 @@
 //! The methods: branch and bound, a single random draw, largest first, oldest first.
 
-use super::{Candidate, Group, Request, SelectError, Selection, signed};
+use super::{Candidate, FeeRule, Group, Pays, Request, SelectError, Selection, signed};
 
 /// How a set of coins is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,6 +33,18 @@ impl Method {
     }
 }
 
+/// Stands for a price that was not worked out.
+const NOT_YET: SelectError = SelectError::NoExactMatch;
+
+/// Where the chosen coins' value goes.
+struct Split {
+    paid: u64,
+    fee: u64,
+    change: Option<u64>,
+    /// What no output gets beyond the fee that was wanted.
+    given_away: u64,
+}
+
 pub(super) struct Search<'a> {
     candidates: &'a [Candidate],
     request: &'a Request,
@@ -49,8 +61,14 @@ impl<'a> Search<'a> {
         request: &'a Request,
     ) -> Self {
         let required = groups.iter().filter(|group| group.required).collect();
+        // A coin is worth its input at the rate, whoever bears the fee; coins of one address that
+        // no transaction can hold together are left alone.
+        let most = request.max_weight.saturating_sub(request.base_weight);
+        let fits = |group: &Group| !request.by_address || group.weight <= most;
+        let is_worth =
+            |group: &&Group| group.amount > request.rate.cost(group.weight) && fits(group);
         let mut free: Vec<&Group> =
-            groups.iter().filter(|group| !group.required && group.value > 0).collect();
+            groups.iter().filter(|group| !group.required).filter(is_worth).collect();
         free.sort_by_key(|group| std::cmp::Reverse(group.value));
         Self { candidates, request, required, free }
     }
@@ -68,40 +86,63 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// All coins that are worth their input, for outputs that get all they hold.
+    pub(super) fn everything(&self) -> Result<Selection, SelectError> {
+        let found = self.priced(Method::LargestFirst, &self.free)?;
+        self.light(Selection { tried: vec![(Method::LargestFirst, Ok(found.waste))], ..found })
+    }
+
     /// Takes groups in order until they suffice.
     fn take_in(&self, method: Method, order: &[&Group]) -> Result<Selection, SelectError> {
         let mut taken = Vec::new();
         let mut next = order.iter();
+        let mut bound = self.bound();
         loop {
             // The exact price is worked out only once the cheap bound says that it may suffice:
             // otherwise a thousand small coins would be added up a thousand times.
-            if self.bound(&taken) >= 0
-                && let Ok(selection) = self.priced(method, &taken)
-            {
-                return self.light(selection);
-            }
-            match next.next() {
-                Some(group) => taken.push(*group),
-                None => return Err(self.shortage(&taken)),
+            let priced = if bound >= 0 { self.priced(method, &taken) } else { Err(NOT_YET) };
+            match (priced, next.next()) {
+                (Ok(selection), _) => return self.light(selection),
+                (Err(_), Some(group)) => {
+                    taken.push(*group);
+                    // Rounding up per group can make a sum a little too small, by a sat each.
+                    bound = bound.saturating_add(group.value).saturating_add(1);
+                }
+                (Err(NOT_YET), None) => return Err(self.shortage(&taken)),
+                (Err(reason), None) => return Err(reason),
             }
         }
     }
 
-    /// A cheap, exact enough test before the sums are done in full: value less target and base fee.
-    fn bound(&self, taken: &[&Group]) -> i64 {
-        // Rounding up per group can make the sum a little too small, at most one sat each.
-        let slack = signed((taken.len() + self.required.len()) as u64);
-        let value: i64 = self.required.iter().chain(taken).map(|group| group.value).sum();
+    /// A cheap test before the sums are done in full: what the required coins bring beyond what is
+    /// wanted at least.
+    fn bound(&self) -> i64 {
+        let slack = signed(self.required.len() as u64);
+        let value: i64 = self.required.iter().map(|group| group.value).sum();
         value.saturating_add(slack).saturating_sub(self.wanted())
     }
 
+    /// What the coins must bring at least, after their own fees.
     fn wanted(&self) -> i64 {
-        signed(self.request.target) + signed(self.request.rate.fee(self.request.base_weight))
+        let request = self.request;
+        let fee = match (request.pays, request.fee) {
+            (Pays::LessFee, _) => 0,
+            (_, FeeRule::Exactly(fee)) => fee,
+            _ => request.rate.cost(request.base_weight),
+        };
+        signed(request.target).saturating_add(signed(fee))
     }
 
     fn shortage(&self, taken: &[&Group]) -> SelectError {
-        let value: i64 = self.required.iter().chain(taken).map(|group| group.value).sum();
-        let needed = self.wanted().max(signed(self.request.target + self.request.min_fee));
+        let request = self.request;
+        let all = || self.required.iter().chain(taken);
+        let value: i64 = all().map(|group| group.value).sum();
+        let inputs: u64 = all().map(|group| group.weight).sum();
+        // What the whole fee is beyond what the inputs cost, where a rule makes it higher.
+        let whole = signed(request.fee.fee(request.rate, request.base_weight + inputs));
+        let rest = whole.saturating_sub(signed(request.part_rate().cost(inputs)));
+        let fee = if request.pays == Pays::LessFee { 0 } else { rest };
+        let needed = self.wanted().max(signed(request.target).saturating_add(fee));
         SelectError::Insufficient {
             missing: u64::try_from(needed.saturating_sub(value)).unwrap_or(0).max(1),
             available: u64::try_from(value).unwrap_or(0),
@@ -122,42 +163,71 @@ impl<'a> Search<'a> {
         chosen.sort_unstable();
         let request = self.request;
         let bare = request.base_weight + inputs + count_weight(chosen.len());
-        let fee_of = |weight| request.rate.fee(weight).max(request.min_fee);
-        let short = || self.shortage(taken);
-        let excess = amount.checked_sub(request.target).ok_or_else(short)?;
-        let over = excess.checked_sub(fee_of(bare)).ok_or_else(short)?;
-        let change = excess.checked_sub(fee_of(bare + request.change.weight));
-        // Less than dust can't be an output: it goes to the miners.
-        let change = change.filter(|change| *change >= request.change.min.max(1));
-        let weight = if change.is_some() { bare + request.change.weight } else { bare };
+        let split = self.split(amount, bare).ok_or_else(|| self.shortage(taken))?;
+        let weight = bare + split.change.map_or(0, |_| request.change.weight);
+        if split.paid == 0 && request.target > 0 {
+            return Err(SelectError::FeeEatsAll { fee: split.fee });
+        }
         // What these inputs cost now beyond what they would cost on a day of usual fees.
-        let timing = signed(request.rate.fee(inputs)) - signed(request.long_term_rate.fee(inputs));
-        let rest = match change {
-            Some(_) => signed(self.cost_of_change()),
-            None => signed(over),
+        let timing =
+            signed(request.rate.cost(inputs)) - signed(request.long_term_rate.cost(inputs));
+        let rest = match split.change {
+            Some(_) => self.cost_of_change(),
+            None => split.given_away,
         };
         Ok(Selection {
             chosen,
-            fee: excess - change.unwrap_or(0),
-            change,
+            paid: split.paid,
+            fee: split.fee,
+            change: split.change,
             weight,
-            waste: timing + rest,
+            waste: timing + signed(rest),
             method,
             tried: Vec::new(),
         })
     }
 
+    /// Divides what the coins hold between outputs, change and miners; `None` when it is too
+    /// little. Change below what is worth an output goes to miners, or to outputs that bear the fee.
+    fn split(&self, amount: u64, bare: u64) -> Option<Split> {
+        let request = self.request;
+        let fee = request.fee.fee(request.rate, bare);
+        let changed = request.fee.fee(request.rate, bare + request.change.weight);
+        let is_worth = |change: &u64| *change >= request.change.least(request.long_term_rate);
+        if request.pays == Pays::All {
+            let paid = amount.checked_sub(fee).filter(|paid| *paid >= request.target.max(1))?;
+            return Some(Split { paid, fee, change: None, given_away: 0 });
+        }
+        let excess = amount.checked_sub(request.target)?;
+        if request.pays == Pays::LessFee {
+            let change = Some(excess).filter(is_worth);
+            let fee = if change.is_some() { changed } else { fee };
+            let rest = amount - change.unwrap_or(0);
+            let paid = rest.saturating_sub(fee).min(request.target);
+            return Some(Split { paid, fee: rest - paid, change, given_away: 0 });
+        }
+        let over = excess.checked_sub(fee)?;
+        let change = excess.checked_sub(changed).filter(is_worth);
+        if change.is_none() && request.needs_change {
+            return None;
+        }
+        let fee = excess - change.unwrap_or(0);
+        Some(Split { paid: request.target, fee, change, given_away: over })
+    }
+
     fn cost_of_change(&self) -> u64 {
         let change = self.request.change;
-        let now = self.request.rate.fee(change.weight);
-        now.saturating_add(self.request.long_term_rate.fee(change.spend_weight))
+        let now = self.request.rate.cost(change.weight);
+        now.saturating_add(self.request.long_term_rate.cost(change.spend_weight))
     }
 
     /// Looks for a set whose value lies between what is wanted and that plus the cost of change.
     fn branch_and_bound(&self) -> Result<Selection, SelectError> {
         let required: i64 = self.required.iter().map(|group| group.value).sum();
         let wanted = self.wanted() - required;
-        let most = wanted.saturating_add(signed(self.cost_of_change()));
+        // The whole transaction's size is rounded up once, each group's fee too.
+        let rounding = signed(self.request.rate.cost(7)) + signed(self.free.len() as u64);
+        let most = wanted.saturating_add(signed(self.cost_of_change())).saturating_add(rounding);
         let mut rest: i64 = self.free.iter().map(|group| group.value).sum();
         if required + rest < self.wanted() {
             return Err(self.shortage(&self.free));
@@ -170,10 +240,9 @@ impl<'a> Search<'a> {
         for _ in 0..BRANCH_LIMIT {
             // Too much already, as change would be cheaper; or never enough, whatever is added.
             let hopeless = value > most || value + rest < wanted;
-            if !hopeless && value >= wanted {
-                self.keep_better(&mut best, &path);
-            }
-            if hopeless || value >= wanted || at >= self.free.len() {
+            // What seems to suffice may lack the few satoshis by which sizes are rounded up.
+            let is_enough = !hopeless && value >= wanted && self.keep_better(&mut best, &path);
+            if hopeless || is_enough || at >= self.free.len() {
                 // Go back to the last one taken and leave it out instead.
                 let Some(last) = path.pop() else { break };
                 for group in self.free.get(last + 1..at).unwrap_or_default() {
@@ -191,13 +260,15 @@ impl<'a> Search<'a> {
         best.ok_or(SelectError::NoExactMatch)
     }
 
-    fn keep_better(&self, best: &mut Option<Selection>, path: &[usize]) {
+    /// Whether the coins suffice; they are kept if they fit better than the best so far.
+    fn keep_better(&self, best: &mut Option<Selection>, path: &[usize]) -> bool {
         let taken: Vec<&Group> = path.iter().filter_map(|at| self.free.get(*at).copied()).collect();
-        let Ok(found) = self.priced(Method::BranchAndBound, &taken) else { return };
+        let Ok(found) = self.priced(Method::BranchAndBound, &taken) else { return false };
         let fits = found.change.is_none() && found.weight <= self.request.max_weight;
         if fits && best.as_ref().is_none_or(|best| found.waste < best.waste) {
             *best = Some(found);
         }
+        true
     }
 
     fn shuffled(&self) -> Vec<&'a Group> {

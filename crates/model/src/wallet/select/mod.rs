@@ -53,11 +53,86 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The fee for a weight, rounded up.
+    /// The fee for a whole transaction: nodes count its virtual size in whole virtual bytes, so
+    /// that is what is paid for.
     pub fn fee(self, weight: u64) -> u64 {
-        let fee = u128::from(self.sat_per_kwu) * u128::from(weight);
-        u64::try_from(fee.div_ceil(1000)).unwrap_or(u64::MAX)
+        self.cost(virtual_size(weight).saturating_mul(4))
     }
+
+    /// What a part of a transaction adds to its fee, in whole satoshis.
+    pub fn cost(self, weight: u64) -> u64 {
+        let cost = u128::from(self.sat_per_kwu) * u128::from(weight);
+        u64::try_from(cost.div_ceil(1000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Virtual bytes of a weight, rounded up as nodes do.
+pub fn virtual_size(weight: u64) -> u64 {
+    weight.div_ceil(4)
+}
+
+/// What a replacement must pay beyond what it replaces, for each virtual byte of its own: as nodes
+/// have long asked for (Core's `DEFAULT_INCREMENTAL_RELAY_FEE`); newer ones ask for less.
+pub const INCREMENTAL: Rate = Rate { sat_per_kwu: 250 };
+
+/// How a fee is worked out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FeeRule {
+    /// By the rate alone.
+    ByRate,
+    /// This much, whatever the transaction weighs.
+    Exactly(u64),
+    /// By the rate, and at least what [BIP 125] asks of a replacement: the old fee and the relay of
+    /// its own size on top, at a higher rate than the old one's.
+    ///
+    /// [BIP 125]: https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki
+    Replacing {
+        /// The old fee.
+        fee: u64,
+        /// The old weight.
+        weight: u64,
+    },
+    /// By the rate for this and an unconfirmed parent together, less what the parent pays.
+    Lifting {
+        /// The parent's fee.
+        fee: u64,
+        /// The parent's weight.
+        weight: u64,
+    },
+}
+
+impl FeeRule {
+    /// The least fee of a transaction of this weight.
+    pub fn fee(self, rate: Rate, weight: u64) -> u64 {
+        let plain = rate.fee(weight);
+        match self {
+            Self::ByRate => plain,
+            Self::Exactly(fee) => fee,
+            Self::Replacing { fee, weight: old } => {
+                let relayed = fee.saturating_add(INCREMENTAL.fee(weight));
+                let size = u128::from(virtual_size(weight));
+                let same = u128::from(fee) * size / u128::from(virtual_size(old).max(1));
+                let higher = u64::try_from(same).unwrap_or(u64::MAX).saturating_add(1);
+                plain.max(relayed).max(higher)
+            }
+            Self::Lifting { fee, weight: parent } => {
+                let sizes = virtual_size(weight).saturating_add(virtual_size(parent));
+                let package = rate.cost(sizes.saturating_mul(4));
+                plain.max(package.saturating_sub(fee))
+            }
+        }
+    }
+}
+
+/// What the outputs get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pays {
+    /// The target; the fee comes on top.
+    Target,
+    /// The target less the fee.
+    LessFee,
+    /// All that the candidates hold, less the fee; at least the target.
+    All,
 }
 
 /// A coin that may be chosen.
@@ -82,8 +157,16 @@ pub struct ChangePolicy {
     pub weight: u64,
     /// Weight of the input that will spend it one day.
     pub spend_weight: u64,
-    /// The least that is worth an output; never below dust.
+    /// The least that nodes take as an output; less is dust.
     pub min: u64,
+}
+
+impl ChangePolicy {
+    /// The least change that is worth an output: above dust, and above what it will cost to spend
+    /// on a day of usual fees.
+    fn least(self, long_term: Rate) -> u64 {
+        self.min.max(long_term.cost(self.spend_weight).saturating_add(1)).max(1)
+    }
 }
 
 /// What is to be paid, and how.
@@ -97,10 +180,16 @@ pub struct Request {
     pub rate: Rate,
     /// The rate expected in the long run, which decides whether spending more coins now is waste.
     pub long_term_rate: Rate,
-    /// A fee that must be reached whatever the rate says (a replacement's).
-    pub min_fee: u64,
+    /// How the fee is worked out.
+    pub fee: FeeRule,
+    /// What the outputs get.
+    pub pays: Pays,
     /// What change would look like.
     pub change: ChangePolicy,
+    /// Whether change is the only output, so that there must be some.
+    pub needs_change: bool,
+    /// Whether a rate that looks like a mistake is meant.
+    pub allow_high_fee: bool,
     /// Which methods to try.
     pub strategy: Strategy,
     /// Whether coins of one address are chosen together.
@@ -109,6 +198,15 @@ pub struct Request {
     pub max_weight: u64,
     /// For the random draw.
     pub seed: u64,
+}
+
+impl Request {
+    /// What a unit of weight adds to what is wanted of the coins: nothing when the fee is fixed, or
+    /// when the outputs bear it.
+    fn part_rate(&self) -> Rate {
+        let is_free = matches!(self.fee, FeeRule::Exactly(_)) || self.pays == Pays::LessFee;
+        if is_free { Rate { sat_per_kwu: 0 } } else { self.rate }
+    }
 }
 
 /// Which methods to try.
@@ -125,6 +223,8 @@ pub enum Strategy {
 pub struct Selection {
     /// Places of the chosen candidates, ascending.
     pub chosen: Vec<usize>,
+    /// What the outputs get together.
+    pub paid: u64,
     /// What goes to miners.
     pub fee: u64,
     /// What comes back, if anything does.
@@ -192,8 +292,17 @@ pub enum SelectError {
     #[error("amounts or weights are too large")]
     Overflow,
     /// The rate looks like a mistake.
-    #[error("a fee rate above 1,000 sat/vB is refused")]
+    #[error("a fee rate above 1,000 sat/vB looks like a mistake; allow a high fee if it is meant")]
     RateTooHigh,
+    /// No node passes on what pays nothing.
+    #[error("a fee rate of 0 is refused: no node would pass the transaction on")]
+    RateZero,
+    /// The outputs that are to bear the fee hold less than it.
+    #[error("the fee of {fee} sats is more than the outputs that bear it hold")]
+    FeeEatsAll {
+        /// The fee.
+        fee: u64,
+    },
 }
 
 /// Chooses coins.
@@ -202,12 +311,19 @@ pub enum SelectError {
 ///
 /// [`SelectError`] when no method finds a set; the best known reason is told.
 pub fn select(candidates: &[Candidate], request: &Request) -> Result<Selection, SelectError> {
-    if request.rate > MAX_RATE {
+    let by_rate = !matches!(request.fee, FeeRule::Exactly(_));
+    if request.rate > MAX_RATE && !request.allow_high_fee {
         return Err(SelectError::RateTooHigh);
+    }
+    if by_rate && request.rate.sat_per_kwu == 0 {
+        return Err(SelectError::RateZero);
     }
     check_sums(candidates, request)?;
     let groups = grouped(candidates, request);
     let search = methods::Search::new(candidates, &groups, request);
+    if request.pays == Pays::All {
+        return search.everything();
+    }
     let asked = match request.strategy {
         Strategy::Best => methods::METHODS.map(|(method, _)| method).to_vec(),
         Strategy::Only(method) => vec![method],
@@ -235,8 +351,14 @@ fn worst_reason(tried: &[(Method, Result<i64, SelectError>)]) -> SelectError {
 fn check_sums(candidates: &[Candidate], request: &Request) -> Result<(), SelectError> {
     let amounts: u128 = candidates.iter().map(|coin| u128::from(coin.amount)).sum();
     let weights: u128 = candidates.iter().map(|coin| u128::from(coin.weight)).sum();
-    let all = amounts + u128::from(request.target) + u128::from(request.min_fee);
+    let (fixed, old) = match request.fee {
+        FeeRule::ByRate => (0, 0),
+        FeeRule::Exactly(fee) => (fee, 0),
+        FeeRule::Replacing { fee, weight } | FeeRule::Lifting { fee, weight } => (fee, weight),
+    };
+    let all = amounts + u128::from(request.target) + u128::from(fixed);
     let heavy = weights
+        + u128::from(old)
         + u128::from(request.base_weight)
         + u128::from(request.change.weight)
         + u128::from(request.change.spend_weight);
@@ -283,8 +405,9 @@ fn grouped(candidates: &[Candidate], request: &Request) -> Vec<Group> {
             }
         }
     }
+    let rate = request.part_rate();
     for group in &mut groups {
-        group.value = signed(group.amount).saturating_sub(signed(request.rate.fee(group.weight)));
+        group.value = signed(group.amount).saturating_sub(signed(rate.cost(group.weight)));
     }
     groups
 }

@@ -14,7 +14,10 @@ fn request(target: u64) -> Request {
         base_weight: OVERHEAD_WEIGHT + 4 + 124,
         rate: Rate { sat_per_kwu: 250 },
         long_term_rate: Rate { sat_per_kwu: 250 },
-        min_fee: 0,
+        fee: FeeRule::ByRate,
+        pays: Pays::Target,
+        needs_change: false,
+        allow_high_fee: false,
         change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
         strategy: Strategy::Best,
         by_address: false,
@@ -80,9 +83,90 @@ fn an_absurd_rate_is_refused() {
 }
 
 #[test]
-fn a_replacement_pays_at_least_its_least_fee() {
-    let paid = select(&[coin(100_000)], &Request { min_fee: 9_000, ..request(50_000) }).unwrap();
-    assert!(paid.fee >= 9_000);
+fn a_rate_of_nothing_is_refused() {
+    let free = Request { rate: Rate { sat_per_kwu: 0 }, ..request(1) };
+    assert_eq!(select(&[coin(1_000_000)], &free), Err(SelectError::RateZero));
+}
+
+#[test]
+fn the_fee_is_for_whole_virtual_bytes() {
+    let five = Rate { sat_per_kwu: 1_250 };
+    assert_eq!((five.fee(561), five.cost(561)), (5 * 141, 702));
+    assert_eq!(virtual_size(561), 141);
+}
+
+#[test]
+fn a_replacement_pays_the_old_fee_its_relay_and_a_higher_rate() {
+    let paid = |fee, weight| {
+        let asked = Request { fee: FeeRule::Replacing { fee, weight }, ..request(50_000) };
+        let found = select(&[coin(100_000)], &asked).unwrap();
+        (found.fee, virtual_size(found.weight))
+    };
+    let (fee, size) = paid(9_000, 400_000);
+    assert_eq!(fee, 9_000 + size, "old fee and one sat for each virtual byte");
+    let (fee, size) = paid(3_000, 400);
+    assert!(fee * 100 > 3_000 * size, "the rate is higher than 30 sat/vB");
+}
+
+#[test]
+fn a_child_pays_for_its_parent() {
+    let lifting = FeeRule::Lifting { fee: 100, weight: 800 };
+    let rate = Rate { sat_per_kwu: 2_500 };
+    let asked = Request { fee: lifting, rate, needs_change: true, target: 0, ..request(0) };
+    let found = select(&[Candidate { required: true, ..coin(100_000) }], &asked).unwrap();
+    assert_eq!(found.fee, 10 * (200 + virtual_size(found.weight)) - 100);
+    assert_eq!((found.paid, found.change), (0, Some(100_000 - found.fee)));
+}
+
+#[test]
+fn an_exact_fee_is_paid_exactly() {
+    let asked = Request { fee: FeeRule::Exactly(777), ..request(50_000) };
+    let found = select(&[coin(100_000)], &asked).unwrap();
+    assert_eq!((found.fee, found.change), (777, Some(100_000 - 50_000 - 777)));
+}
+
+#[test]
+fn outputs_bear_the_fee_when_asked() {
+    let asked = Request { pays: Pays::LessFee, ..request(50_000) };
+    let found = select(&[coin(50_000), coin(30_000)], &asked).unwrap();
+    assert_eq!((found.chosen, found.change), (vec![0], None));
+    assert_eq!(found.paid, 50_000 - found.fee);
+    let asked = Request { rate: MAX_RATE, ..asked };
+    let eaten = select(&[coin(50_000)], &asked);
+    assert!(matches!(
+        eaten,
+        Err(SelectError::FeeEatsAll { .. } | SelectError::Insufficient { .. })
+    ));
+}
+
+#[test]
+fn all_is_everything_that_is_worth_its_input() {
+    let asked = Request { pays: Pays::All, ..request(0) };
+    let found = select(&[coin(50_000), coin(30_000), coin(20)], &asked).unwrap();
+    assert_eq!((found.chosen, found.change), (vec![0, 1], None));
+    assert_eq!(found.paid, 80_000 - found.fee);
+    assert_eq!(found.fee, asked.rate.fee(found.weight));
+}
+
+#[test]
+fn change_that_costs_more_to_spend_than_it_holds_is_not_made() {
+    let long_term_rate = Rate { sat_per_kwu: 2_500 };
+    let asked = |target| Request { long_term_rate, ..request(target) };
+    let fee = |found: &Selection| Rate { sat_per_kwu: 250 }.fee(found.weight);
+    // 600 sats are no dust, but to spend them will cost 680.
+    let without = select(&[coin(100_000)], &asked(100_000 - 110 - 31 - 600)).unwrap();
+    assert_eq!(without.change, None);
+    assert!(without.fee > fee(&without));
+    let with = select(&[coin(100_000)], &asked(100_000 - 110 - 31 - 900)).unwrap();
+    assert!(with.change.is_some_and(|change| change > 680), "{with:?}");
+}
+
+#[test]
+fn coins_of_one_address_that_no_transaction_can_hold_are_left_alone() {
+    let mut coins: Vec<_> = (0..60).map(|_| Candidate { group: 1, ..coin(90_000) }).collect();
+    coins.push(Candidate { group: 2, ..coin(70_000) });
+    let asked = Request { by_address: true, max_weight: 10_000, ..request(50_000) };
+    assert_eq!(select(&coins, &asked).unwrap().chosen, vec![60]);
 }
 
 proptest! {
@@ -102,7 +186,8 @@ proptest! {
         let asked = Request { rate, by_address, seed, ..request(target) };
         if let Ok(found) = select(&coins, &asked) {
             let total: u64 = found.chosen.iter().map(|at| coins[*at].amount).sum();
-            prop_assert_eq!(total, target + found.fee + found.change.unwrap_or(0));
+            prop_assert_eq!(total, found.paid + found.fee + found.change.unwrap_or(0));
+            prop_assert_eq!(found.paid, target);
             prop_assert!(found.fee >= asked.rate.fee(found.weight));
             prop_assert!(found.change.is_none_or(|change| change >= 294));
             prop_assert!(found.chosen.windows(2).all(|pair| pair[0] < pair[1]));
@@ -113,12 +198,22 @@ proptest! {
     #[test]
     fn hostile_numbers_never_panic(
         amounts in prop::collection::vec(any::<u64>(), 0..8),
-        weight: u64, target: u64, base_weight: u64, rate: u64, min_fee: u64,
+        weight: u64, target: u64, base_weight: u64, rate: u64, fee: u64, rule in 0..4, pays in 0..3,
     ) {
+        let rules = [
+            FeeRule::ByRate,
+            FeeRule::Exactly(fee),
+            FeeRule::Replacing { fee, weight },
+            FeeRule::Lifting { fee, weight },
+        ];
         let heavy = |amount: &u64| Candidate { weight, ..coin(*amount) };
         let coins: Vec<_> = amounts.iter().map(heavy).collect();
         let asked = Request {
-            base_weight, min_fee, rate: Rate { sat_per_kwu: rate }, ..request(target)
+            base_weight,
+            fee: rules[rule as usize],
+            pays: [Pays::Target, Pays::LessFee, Pays::All][pays as usize],
+            rate: Rate { sat_per_kwu: rate % 300_000 },
+            ..request(target)
         };
         let _ = select(&coins, &asked);
     }

@@ -10,8 +10,8 @@ use unspent_wallet::{
     coins::CoinInfo,
     descriptor::show_script,
     lease::LeaseInfo,
-    stopped::Stopped,
     own_address::OwnAddress,
+    stopped::Stopped,
     wallets::{AddressInfo, KeychainInfo, WalletInfo},
 };
 use utoipa::ToSchema;

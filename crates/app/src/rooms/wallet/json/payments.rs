@@ -3,7 +3,8 @@
 use serde::Serialize;
 use unspent_wallet::{
     choose::Chosen,
-    pay::{Unsigned, psbt_txid},
+    descriptor::show_script,
+    pay::{PsbtView, Unsigned, psbt_txid},
 };
 use utoipa::ToSchema;
 
@@ -55,17 +56,24 @@ impl ChosenJson {
 pub(crate) struct UnsignedJson {
     #[serde(flatten)]
     pub(crate) chosen: ChosenJson,
-    pub(crate) expires_at: Time,
+    /// The account that pays and gets the change
+    pub(crate) account: String,
+    /// The rate that was paid at least, in sat/vB; none where the fee was named
+    pub(crate) fee_rate: Option<String>,
+    /// Until when the coins are held; none where nothing was leased
+    pub(crate) expires_at: Option<Time>,
     pub(crate) unsigned_txid: String,
     pub(crate) change_vout: Option<usize>,
     pub(crate) psbt: String,
 }
 
 impl UnsignedJson {
-    pub(crate) fn new(unsigned: &Unsigned, lock: String) -> Self {
+    pub(crate) fn new(unsigned: &Unsigned, lock: Option<String>, fee_rate: Option<String>) -> Self {
         Self {
-            chosen: ChosenJson::new(&unsigned.chosen, Some(lock)),
-            expires_at: Time(unsigned.held_until),
+            account: unsigned.account.clone(),
+            fee_rate,
+            expires_at: lock.is_some().then_some(Time(unsigned.held_until)),
+            chosen: ChosenJson::new(&unsigned.chosen, lock),
             unsigned_txid: psbt_txid(&unsigned.psbt).to_string(),
             change_vout: unsigned.change_output,
             psbt: unsigned.psbt.to_string(),
@@ -86,6 +94,7 @@ pub(crate) struct NodeAnswerJson {
 pub(crate) struct FinalizedJson {
     pub(crate) txid: String,
     pub(crate) status: &'static str,
+    pub(crate) fee: Option<String>,
     pub(crate) raw: String,
     /// Where it was asked for
     pub(crate) broadcast: Option<NodeAnswerJson>,
@@ -98,4 +107,75 @@ pub(crate) struct BroadcastJson {
     pub(crate) status: &'static str,
     pub(crate) accepted: bool,
     pub(crate) reason: Option<String>,
+}
+
+/// An input of a PSBT.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PsbtInputJson {
+    #[serde(flatten)]
+    pub(crate) outpoint: OutpointJson,
+    /// What it holds, where it is known
+    pub(crate) value: Option<String>,
+    /// What it pays to, where it is known
+    pub(crate) address: Option<String>,
+    /// Whether the wallet vouches for the value
+    pub(crate) known: bool,
+    pub(crate) signatures: usize,
+    pub(crate) complete: bool,
+    /// Fingerprints of master keys that could sign and haven't
+    pub(crate) missing: Vec<String>,
+}
+
+/// An output of a PSBT.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PsbtOutputJson {
+    pub(crate) address: String,
+    pub(crate) value: String,
+    /// `receive`, `change` or `imported` where it is the wallet's own
+    pub(crate) purpose: Option<String>,
+}
+
+/// What a PSBT pays, to whom, and what it lacks.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PsbtJson {
+    pub(crate) unsigned_txid: String,
+    pub(crate) inputs: Vec<PsbtInputJson>,
+    pub(crate) outputs: Vec<PsbtOutputJson>,
+    /// Where all inputs' values are known
+    pub(crate) fee: Option<String>,
+    /// What goes to scripts that aren't the wallet's
+    pub(crate) pays_others: String,
+    /// Once it is complete
+    pub(crate) virtual_size: Option<u64>,
+    pub(crate) complete: bool,
+    pub(crate) psbt: String,
+}
+
+impl PsbtJson {
+    pub(crate) fn new(psbt: &bitcoin::Psbt, view: &PsbtView, network: bitcoin::Network) -> Self {
+        let inputs = view.inputs.iter().map(|input| PsbtInputJson {
+            outpoint: input.outpoint.into(),
+            value: input.amount.map(|value| value.to_string()),
+            address: input.script.as_ref().map(|script| show_script(script, network)),
+            known: input.is_known,
+            signatures: input.signatures,
+            complete: input.is_complete,
+            missing: input.missing.iter().map(ToString::to_string).collect(),
+        });
+        let outputs = view.outputs.iter().map(|output| PsbtOutputJson {
+            address: show_script(&output.script, network),
+            value: output.amount.to_string(),
+            purpose: output.purpose.clone(),
+        });
+        Self {
+            unsigned_txid: psbt_txid(psbt).to_string(),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            fee: view.fee.map(|fee| fee.to_string()),
+            pays_others: view.pays_others.to_string(),
+            virtual_size: view.virtual_size,
+            complete: view.is_complete,
+            psbt: psbt.to_string(),
+        }
+    }
 }

@@ -1,0 +1,192 @@
+//! Making an unconfirmed transaction worth a miner's while: by a replacement, or by a child.
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use clap::Args;
+use serde::Deserialize;
+use unspent_engine::{Engine, rooms::wallet::fee_of};
+use unspent_model::wallet::LockId;
+use unspent_wallet::pay::{FeeBump, Lift};
+use utoipa::ToSchema;
+
+use super::{
+    context::{WalletContext, new_lock},
+    error::RequestError,
+    input::{BaseUnits, TxName},
+    json::UnsignedJson,
+    leases::Lease,
+    payments::{PsbtFile, keyed_lock, print_unsigned},
+    policy::Policy,
+};
+use crate::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiPath, May, Wallet},
+        keyed::{KeyHeader, Keyed},
+        state::App,
+    },
+    error::Outcome,
+    output::Output,
+};
+
+/// A transaction to replace by one that pays more.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bump {
+    /// The transaction to replace
+    txid: TxName,
+    /// Take the higher fee from the largest payment, and add no coins
+    #[arg(long)]
+    #[serde(default)]
+    subtract_fee: bool,
+    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    #[arg(long)]
+    #[serde(default)]
+    allow_high_fee: bool,
+    #[command(flatten)]
+    #[serde(default)]
+    policy: Policy,
+    /// The leases of the first payment become these
+    #[command(flatten)]
+    #[serde(default)]
+    lease: Lease,
+}
+
+impl Bump {
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        let terms = self.lease.terms(context, fresh);
+        let bump = FeeBump {
+            subtract_fee: self.subtract_fee,
+            allow_high_fee: self.allow_high_fee,
+            policy: self.policy.coins()?,
+            ..FeeBump::new(self.txid.0, self.policy.rate(), terms)
+        };
+        let unsigned = room.bump(*wallet, &bump, *now)?;
+        let rate = Some(self.policy.shown_rate());
+        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
+    }
+}
+
+/// A transaction that pays us too slowly, to be paid for by a child.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cpfp {
+    /// The unconfirmed transaction that pays us
+    txid: TxName,
+    /// Its fee in base units, where neither the wallet nor the node knows it
+    #[arg(long)]
+    #[serde(default)]
+    parent_fee: Option<BaseUnits>,
+    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    #[arg(long)]
+    #[serde(default)]
+    allow_high_fee: bool,
+    /// Its fee rate is that of both transactions together
+    #[command(flatten)]
+    #[serde(default)]
+    policy: Policy,
+    #[command(flatten)]
+    #[serde(default)]
+    lease: Lease,
+}
+
+impl Cpfp {
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        let terms = self.lease.terms(context, fresh);
+        let lift = Lift {
+            tx: self.txid.0,
+            parent_fee: self.parent_fee.map(|fee| fee.0),
+            rate: self.policy.rate(),
+            allow_high_fee: self.allow_high_fee,
+            policy: self.policy.coins()?,
+            terms,
+        };
+        let unsigned = room.lift(*wallet, &lift, *now)?;
+        let rate = Some(self.policy.shown_rate());
+        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
+    }
+
+    /// Asks the node for the parent's fee where it isn't named; one that can't tell is no fault.
+    fn ask_node(&mut self, engine: &Engine) {
+        if self.parent_fee.is_none() {
+            self.parent_fee = fee_of(engine, self.txid.0).ok().flatten().map(BaseUnits);
+        }
+    }
+}
+
+// ---- REST
+
+/// Build a replacement for an own unconfirmed transaction, at a higher rate
+#[utoipa::path(post, path = "/wallets/{wallet}/bump", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
+    request_body = Bump,
+    responses((status = 201, body = UnsignedJson), Failures))]
+pub(super) async fn bump(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    request: Keyed<Bump>,
+) -> Result<Response, ApiError> {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: Bump, lock: LockId| {
+        request.policy.ask_node(&engine)?;
+        Ok(request.run(context, lock)?)
+    };
+    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+}
+
+/// Build a child that pays for an unconfirmed transaction which pays the wallet (CPFP)
+#[utoipa::path(post, path = "/wallets/{wallet}/cpfp", tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
+    request_body = Cpfp,
+    responses((status = 201, body = UnsignedJson), Failures))]
+pub(super) async fn cpfp(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    request: Keyed<Cpfp>,
+) -> Result<Response, ApiError> {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: Cpfp, lock: LockId| {
+        keyed_lock(&request.lease)?;
+        request.policy.ask_node(&engine)?;
+        request.ask_node(&engine);
+        Ok(request.run(context, lock)?)
+    };
+    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+}
+
+// ---- command line
+
+#[derive(Args)]
+pub(crate) struct BumpArgs {
+    #[command(flatten)]
+    bump: Bump,
+    #[command(flatten)]
+    file: PsbtFile,
+}
+
+#[derive(Args)]
+pub(crate) struct CpfpArgs {
+    #[command(flatten)]
+    cpfp: Cpfp,
+    #[command(flatten)]
+    file: PsbtFile,
+}
+
+pub(super) fn print_bump(
+    context: &WalletContext,
+    args: &BumpArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_unsigned(&args.bump.run(context, new_lock()?)?, &args.file, output)
+}
+
+pub(super) fn print_cpfp(
+    context: &WalletContext,
+    args: &CpfpArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_unsigned(&args.cpfp.run(context, new_lock()?)?, &args.file, output)
+}

@@ -1,0 +1,119 @@
+//! A signer that shares no code with ours: `embit`, in a Python environment of its own.
+//!
+//! The environment is made once, in the cache folder of the other peers. Invariant: `embit` in it
+//! is whole or absent, since it is marked as whole only after the installation.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::{
+    env, fs,
+    fs::File,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::fetch::cache;
+
+/// The version that the tests were written against.
+const EMBIT: &str = "embit==0.8.0";
+/// Reads a PSBT and private keys, one a line; signs with each and prints the PSBT.
+const SIGN: &str = "
+import sys
+from embit import bip32
+from embit.psbt import PSBT
+lines = sys.stdin.read().split()
+psbt = PSBT.from_string(lines[0])
+print(sum(psbt.sign_with(bip32.HDKey.from_string(key)) for key in lines[1:]))
+print(psbt.to_string())
+";
+
+/// A signer that can be started here.
+#[derive(Clone, Debug)]
+pub struct Signer {
+    python: PathBuf,
+}
+
+impl Signer {
+    /// Makes the environment where it isn't there; `None` after saying that the test is skipped.
+    ///
+    /// # Panics
+    ///
+    /// When it can't be had though `UNSPENT_REQUIRE_PEERS` is set.
+    pub fn find() -> Option<Self> {
+        match find_or_make() {
+            Ok(python) => Some(Self { python }),
+            Err(reason) if env::var_os("UNSPENT_REQUIRE_PEERS").is_some() => {
+                panic!("the signer is required and can't be had: {reason}")
+            }
+            Err(reason) => {
+                skipped(&reason);
+                None
+            }
+        }
+    }
+
+    /// Signs a PSBT (base64) with extended private keys: how many signatures were made, and the
+    /// signed PSBT.
+    ///
+    /// # Panics
+    ///
+    /// When the signer fails.
+    pub fn sign(&self, psbt: &str, keys: &[String]) -> (usize, String) {
+        let mut child = Command::new(&self.python)
+            .args(["-c", SIGN])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the signer can be started");
+        let mut to = child.stdin.take().expect("its input is ours");
+        to.write_all(format!("{psbt}\n{}\n", keys.join("\n")).as_bytes()).expect("it reads");
+        drop(to);
+        let done = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "the signer failed: {said}");
+        let answer = String::from_utf8_lossy(&done.stdout);
+        let mut lines = answer.lines();
+        let count = lines.next().and_then(|line| line.parse().ok()).expect("a count");
+        (count, lines.next().expect("a PSBT").to_owned())
+    }
+}
+
+#[allow(clippy::print_stderr)]
+fn skipped(reason: &str) {
+    eprintln!("SKIPPED: the signer (embit) can't be had: {reason}");
+}
+
+/// One test makes it, the others wait.
+fn find_or_make() -> Result<PathBuf, String> {
+    let cache = cache()?;
+    fs::create_dir_all(&cache).map_err(|error| format!("no cache folder: {error}"))?;
+    let lock =
+        File::create(cache.join("lock-embit")).map_err(|error| format!("no lock: {error}"))?;
+    lock.lock().map_err(|error| format!("the lock can't be taken: {error}"))?;
+    let place = cache.join("embit");
+    let (python, whole) = (place.join("bin/python"), place.join("whole"));
+    if !whole.exists() {
+        // What a killed run left.
+        let _ = fs::remove_dir_all(&place);
+        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        run(pip(&python).args(["install", "--quiet", EMBIT]))?;
+        fs::write(&whole, EMBIT).map_err(|error| error.to_string())?;
+    }
+    Ok(python)
+}
+
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "--disable-pip-version-check"]);
+    command
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let done = command.output().map_err(|error| error.to_string())?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(said.lines().last().unwrap_or("it failed").to_owned())
+}

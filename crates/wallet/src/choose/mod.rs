@@ -1,0 +1,355 @@
+//! Selecting coins and leasing them, in one database transaction.
+//!
+//! To look for coins and then to lease them would be two steps, and between them somebody else may
+//! choose the same. To lock each coin that is looked at would make callers wait for each other in
+//! different orders, and so for ever. Hence one lock for both steps: the wallet's row.
+//!
+//! The wallet's row is locked while coins are read, chosen and leased, so two callers, be they two
+//! processes, can never choose the same coin. Immature and leased coins are never candidates; own
+//! unconfirmed change is one unless it stands in a replacement; pending parents only on request.
+
+mod ancestors;
+mod candidates;
+mod pool;
+mod required;
+pub(crate) mod time_locks;
+
+use bitcoin::OutPoint;
+use unspent_model::{
+    TxId,
+    wallet::{
+        LockId,
+        select::{
+            Candidate, ChangePolicy, FeeRule, Pays, Rate, Request, SelectError, Selection,
+            Strategy, select,
+        },
+    },
+};
+use unspent_sql::{Arg, Backend, Row, Set, Tx};
+
+use self::{
+    candidates::LEASED_NOW,
+    pool::Pool,
+    time_locks::{TimeLock, TimeLocks},
+};
+use crate::{
+    error::WalletError,
+    lease::{LeaseTerms, take, take_over},
+    room::{Room, WalletId, WalletRow, bitcoin_outpoint},
+    rows,
+};
+
+/// Which coins may be chosen, and how.
+#[derive(Clone, Debug)]
+pub struct CoinPolicy {
+    /// Confirmations that somebody else's coin needs; at least 1.
+    pub minconf: u32,
+    /// Whether own change may be spent before that.
+    pub own_change: bool,
+    /// Whether outputs of transactions that were never sent may be spent.
+    pub pending_chaining: bool,
+    /// Only coins of this account. A payment without it pays from the wallet's first account.
+    pub account: Option<String>,
+    /// Whether coins of scripts without a key path may be chosen; those asked for by name always
+    /// are.
+    pub imported: bool,
+    /// Coins that must not be chosen.
+    pub exclude: Vec<OutPoint>,
+    /// Coins that must be chosen.
+    pub require: Vec<OutPoint>,
+    /// Whether no others may be.
+    pub only_required: bool,
+    /// Whether coins of one address are spent together.
+    pub by_address: bool,
+    /// The heaviest transaction allowed.
+    pub max_weight: u64,
+    /// Which methods to try.
+    pub strategy: Strategy,
+    /// The rate expected in the long run.
+    pub long_term_rate: Rate,
+    /// For the random draw.
+    pub seed: u64,
+}
+
+impl Default for CoinPolicy {
+    fn default() -> Self {
+        Self {
+            minconf: 1,
+            own_change: true,
+            pending_chaining: false,
+            account: None,
+            imported: true,
+            exclude: Vec::new(),
+            require: Vec::new(),
+            only_required: false,
+            by_address: false,
+            max_weight: unspent_model::wallet::select::MAX_STANDARD_WEIGHT,
+            strategy: Strategy::Best,
+            long_term_rate: Rate { sat_per_kwu: 2_500 },
+            seed: 0,
+        }
+    }
+}
+
+/// What the chosen coins are to pay.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// What the outputs hold together.
+    pub target: u64,
+    /// Weight of everything but inputs and change.
+    pub base_weight: u64,
+    /// What a unit of weight shall pay.
+    pub rate: Rate,
+    /// How the fee is worked out.
+    pub fee: FeeRule,
+    /// What the outputs get.
+    pub pays: Pays,
+    /// What change would look like.
+    pub change: ChangePolicy,
+    /// Whether change is the only output.
+    pub needs_change: bool,
+    /// Whether a rate that looks like a mistake is meant.
+    pub allow_high_fee: bool,
+}
+
+impl Wanted {
+    /// Outputs that get their value, at a rate.
+    pub fn new(target: u64, base_weight: u64, rate: Rate, change: ChangePolicy) -> Self {
+        Self {
+            target,
+            base_weight,
+            rate,
+            fee: FeeRule::ByRate,
+            pays: Pays::Target,
+            change,
+            needs_change: false,
+            allow_high_fee: false,
+        }
+    }
+}
+
+/// A chosen coin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenCoin {
+    /// By which it is leased.
+    pub(crate) row: i64,
+    /// The output that an input will name.
+    pub outpoint: OutPoint,
+    /// In satoshis, before the fee of its own input.
+    pub amount: u64,
+    /// What its descriptor asks of the input.
+    pub(crate) time_lock: TimeLock,
+    /// Whether the transaction that is to be replaced spends it.
+    pub(crate) is_freed: bool,
+    tx: i64,
+    address: i64,
+    weight: u64,
+    age: u64,
+    required: bool,
+}
+
+impl ChosenCoin {
+    fn candidate(&self) -> Candidate {
+        Candidate {
+            amount: self.amount,
+            weight: self.weight,
+            age: self.age,
+            group: self.address,
+            required: self.required,
+        }
+    }
+}
+
+/// Chosen coins and the reason.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// In the order in which they were considered.
+    pub coins: Vec<ChosenCoin>,
+    /// How they were found, and what they come to.
+    pub selection: Selection,
+}
+
+impl Room {
+    /// Chooses coins and leases them to `terms.lock`, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Select`] when the coins don't suffice; then nothing is leased.
+    pub fn select_and_lease(
+        &self,
+        wallet: WalletId,
+        wanted: Wanted,
+        policy: &CoinPolicy,
+        terms: LeaseTerms,
+        now: i64,
+    ) -> Result<Chosen, WalletError> {
+        terms.expires_at(now)?;
+        let policy = policy.clone();
+        self.door.write(move |tx| {
+            let wallet = WalletRow::lock(tx, wallet)?;
+            let (wallet, policy) = (&wallet, &policy);
+            Choosing { wallet, wanted, policy, replaces: None, now }.lease(tx, &terms)
+        })
+    }
+
+    /// Chooses coins without leasing them: a look, not a promise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::select_and_lease`].
+    pub fn preview_selection(
+        &self,
+        wallet: WalletId,
+        wanted: Wanted,
+        policy: &CoinPolicy,
+        now: i64,
+    ) -> Result<Chosen, WalletError> {
+        let policy = policy.clone();
+        self.door.read(move |tx| {
+            let wallet = WalletRow::read(tx, wallet)?;
+            let (wallet, policy) = (&wallet, &policy);
+            Choosing { wallet, wanted, policy, replaces: None, now }.choose(tx, None)
+        })
+    }
+}
+
+/// One choice of coins, inside an open transaction.
+pub(crate) struct Choosing<'a> {
+    pub(crate) wallet: &'a WalletRow,
+    pub(crate) wanted: Wanted,
+    pub(crate) policy: &'a CoinPolicy,
+    /// A transaction whose own inputs count as unspent, because it is to be replaced.
+    pub(crate) replaces: Option<TxId>,
+    pub(crate) now: i64,
+}
+
+const ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
+
+/// The row of an account.
+pub(crate) fn account_row(
+    tx: &mut Tx<'_>,
+    wallet: &WalletRow,
+    name: &str,
+) -> Result<i64, WalletError> {
+    let found = tx.maybe(ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?;
+    let none = || WalletError::Argument(format!("this wallet has no account `{name}`"));
+    Ok(found.ok_or_else(none)?.int("id")?)
+}
+
+impl Choosing<'_> {
+    /// Chooses and leases. The caller holds the wallet's row.
+    pub(crate) fn lease(&self, tx: &mut Tx<'_>, terms: &LeaseTerms) -> Result<Chosen, WalletError> {
+        if tx.after_unclear_commit()
+            && let Some(done) = self.already_done(tx, terms)?
+        {
+            return Ok(done);
+        }
+        let chosen = self.choose(tx, Some(terms.lock))?;
+        let mut rows: Vec<(OutPoint, i64)> =
+            chosen.coins.iter().map(|coin| (coin.outpoint, coin.row)).collect();
+        // Leases are taken in one order by everybody, so that no two callers wait for each other.
+        rows.sort_by_key(|(_, id)| *id);
+        let freed = chosen.coins.iter().filter(|coin| coin.is_freed).map(|coin| coin.row);
+        take_over(tx, WalletId(self.wallet.id), freed.collect())?;
+        take(tx, WalletId(self.wallet.id), &rows, terms, self.now)?;
+        Ok(chosen)
+    }
+
+    /// After a commit whose outcome is unknown: coins leased by this very request, if it got
+    /// through. Lock, start and end of the lease name the request.
+    fn already_done(
+        &self,
+        tx: &mut Tx<'_>,
+        terms: &LeaseTerms,
+    ) -> Result<Option<Chosen>, WalletError> {
+        let args = [
+            Arg::Int(self.wallet.id),
+            Arg::Blob(terms.lock.as_bytes()),
+            Arg::Int(self.now),
+            Arg::Int(terms.expires_at(self.now)?),
+        ];
+        let rows = tx.query(of(tx, LEASED_NOW), &args)?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut locks = TimeLocks::default();
+        let mut coins = Vec::new();
+        for row in &rows {
+            let mut coin = candidate(row, true)?;
+            coin.time_lock = locks.of(row)?;
+            coins.push(coin);
+        }
+        self.decide(coins).map(Some)
+    }
+
+    /// Chooses and leases nothing.
+    pub(crate) fn choose(
+        &self,
+        tx: &mut Tx<'_>,
+        lock: Option<LockId>,
+    ) -> Result<Chosen, WalletError> {
+        let account = self.policy.account.as_deref();
+        let account = account.map(|name| account_row(tx, self.wallet, name)).transpose()?;
+        let required = self.required(tx, account, lock)?;
+        let mut pool = Pool::new(self, account, required);
+        loop {
+            pool.read(tx)?;
+            match self.decide(pool.coins(tx)?) {
+                // A wallet of small coins needs more of them than are looked at first.
+                Err(WalletError::Select(SelectError::Insufficient { .. })) if pool.grow() => {}
+                Err(WalletError::Select(SelectError::Insufficient { missing, .. }))
+                    if pool.unripe.sats > 0 =>
+                {
+                    return Err(WalletError::TimeLocked { missing, why: pool.unripe.told() });
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn decide(&self, coins: Vec<ChosenCoin>) -> Result<Chosen, WalletError> {
+        let candidates: Vec<Candidate> = coins.iter().map(ChosenCoin::candidate).collect();
+        let (wanted, policy) = (self.wanted, self.policy);
+        let request = Request {
+            target: wanted.target,
+            base_weight: wanted.base_weight,
+            rate: wanted.rate,
+            long_term_rate: policy.long_term_rate,
+            fee: wanted.fee,
+            pays: wanted.pays,
+            change: wanted.change,
+            needs_change: wanted.needs_change,
+            allow_high_fee: wanted.allow_high_fee,
+            strategy: policy.strategy,
+            by_address: policy.by_address,
+            max_weight: policy.max_weight,
+            seed: policy.seed,
+        };
+        let selection = select(&candidates, &request)?;
+        let chosen = selection.chosen.iter().filter_map(|at| coins.get(*at).copied()).collect();
+        Ok(Chosen { coins: chosen, selection })
+    }
+}
+
+/// The text of a statement for the database at hand.
+fn of(tx: &Tx<'_>, both: Set) -> &'static str {
+    match tx.backend() {
+        Backend::Sqlite => both.sqlite,
+        Backend::Postgres => both.postgres,
+    }
+}
+
+fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
+    Ok(ChosenCoin {
+        row: row.int("id")?,
+        outpoint: bitcoin_outpoint(rows::coin(row)?),
+        amount: row.natural("amount")?,
+        time_lock: TimeLock::default(),
+        is_freed: false,
+        tx: row.int("tx_id")?,
+        address: row.int("address_id")?,
+        weight: row.natural("input_weight")?,
+        age: row.opt_natural("block_height")?.unwrap_or(u64::MAX),
+        required,
+    })
+}

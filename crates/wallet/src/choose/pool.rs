@@ -1,0 +1,195 @@
+//! The coins that a choice looks at: windows first, more when these don't suffice.
+
+use std::collections::HashSet;
+
+use bitcoin::OutPoint;
+use unspent_model::wallet::{
+    Status, maturity,
+    select::{Method, Pays, Strategy},
+};
+use unspent_sql::{Arg, Column, Row, Tx};
+
+use super::{
+    Choosing, ChosenCoin, ancestors, candidate,
+    candidates::{BY_AGE, OF_ADDRESSES, WINDOWS},
+    of,
+    time_locks::{Ripeness, TimeLocks, Unripe},
+};
+use crate::{
+    error::WalletError,
+    lease::height_arg,
+    room::{model_outpoint, sql_int},
+};
+
+/// Coins of each window: above the amount wanted, below it, the largest, the smallest.
+const WINDOW: [i64; 4] = [16, 64, 32, 32];
+/// How much larger the windows get when they don't suffice.
+const GROWTH: i64 = 8;
+/// Coins of one address that are spent together at most: more don't fit into a transaction.
+const MAX_OF_ADDRESS: i64 = 2_000;
+/// The largest pool: as many coins as fit into the heaviest transaction, and some to choose from.
+const MAX_POOL: i64 = 4_096;
+
+/// What a choice looks at.
+pub(super) struct Pool<'a> {
+    choosing: &'a Choosing<'a>,
+    account: Option<i64>,
+    required: Vec<ChosenCoin>,
+    rows: Vec<Row>,
+    times: i64,
+    is_all: bool,
+    locks: TimeLocks,
+    pub(super) unripe: Unripe,
+}
+
+impl<'a> Pool<'a> {
+    pub(super) fn new(
+        choosing: &'a Choosing<'a>,
+        account: Option<i64>,
+        required: Vec<ChosenCoin>,
+    ) -> Self {
+        // All coins are wanted at once, or as many as fit.
+        let times = if choosing.wanted.pays == Pays::All { MAX_POOL } else { 1 };
+        Self {
+            choosing,
+            account,
+            required,
+            rows: Vec::new(),
+            times,
+            is_all: false,
+            locks: TimeLocks::default(),
+            unripe: Unripe::default(),
+        }
+    }
+
+    /// Whether there is more to look at; the next reading will.
+    pub(super) fn grow(&mut self) -> bool {
+        let more = !self.is_all && self.times < MAX_POOL;
+        self.times = self.times.saturating_mul(GROWTH).min(MAX_POOL);
+        more
+    }
+
+    /// Reads the windows.
+    pub(super) fn read(&mut self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+        if self.choosing.policy.only_required {
+            self.is_all = true;
+            return Ok(());
+        }
+        if self.choosing.policy.strategy == Strategy::Only(Method::OldestFirst) {
+            return self.read_oldest(tx);
+        }
+        let Choosing { wanted, .. } = self.choosing;
+        let one_input = wanted.base_weight.saturating_add(wanted.change.spend_weight);
+        let fee = wanted.fee.fee(wanted.rate, one_input.saturating_add(4));
+        let exact = match wanted.pays {
+            Pays::Target => wanted.target.saturating_add(fee),
+            Pays::LessFee => wanted.target,
+            Pays::All => 0,
+        };
+        let exact = sql_int(exact.min(i64::MAX.unsigned_abs()))?;
+        let least = sql_int(wanted.rate.cost(wanted.change.spend_weight).saturating_add(1))?;
+        let [above, below, largest, smallest] = self.sizes();
+        let sizes = [above, below, largest, smallest].map(Arg::Int);
+        let args = [&self.scalars()?[..], &[Arg::Int(exact), Arg::Int(least)], &sizes].concat();
+        let rows = tx.query(of(tx, WINDOWS), &args)?;
+        let (mut over, mut under) = (0, 0);
+        let mut known = HashSet::new();
+        self.rows.clear();
+        for row in rows {
+            if known.insert(row.int("id")?) {
+                let counted = if row.int("amount")? >= exact { &mut over } else { &mut under };
+                *counted += 1;
+                self.rows.push(row);
+            }
+        }
+        // The two windows meet at the amount wanted: neither full, they showed all there is.
+        self.is_all = over < above && under < below;
+        Ok(())
+    }
+
+    fn sizes(&self) -> [i64; 4] {
+        if self.choosing.wanted.pays == Pays::All {
+            return [0, 0, MAX_POOL, 0];
+        }
+        WINDOW.map(|size| size.saturating_mul(self.times).min(MAX_POOL))
+    }
+
+    fn read_oldest(&mut self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+        let most = WINDOW.iter().sum::<i64>().saturating_mul(self.times).min(MAX_POOL);
+        let args = [&self.scalars()?[..], &[Arg::Int(most)]].concat();
+        self.rows = tx.query(of(tx, BY_AGE), &args)?;
+        self.is_all = (self.rows.len() as i64) < most;
+        Ok(())
+    }
+
+    /// The arguments that all statements about candidates share.
+    fn scalars(&self) -> Result<[Arg<'a>; 10], WalletError> {
+        let Choosing { policy, wallet, now, .. } = self.choosing;
+        let tip = wallet.tip();
+        let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
+        Ok([
+            Arg::Int(wallet.id),
+            Arg::Int(*now),
+            height_arg(deep)?,
+            height_arg(maturity::mature_up_to(tip))?,
+            Arg::Flag(policy.own_change),
+            Arg::Text(Status::Published.name()),
+            Arg::Flag(policy.pending_chaining),
+            Arg::Text(Status::Pending.name()),
+            Arg::OptInt(self.account),
+            Arg::Flag(policy.imported),
+        ])
+    }
+
+    /// The coins to choose from: required ones, and all that were read and may be chosen.
+    pub(super) fn coins(&mut self, tx: &mut Tx<'_>) -> Result<Vec<ChosenCoin>, WalletError> {
+        self.unripe = Unripe::default();
+        let mut free = self.free()?;
+        if self.choosing.policy.by_address && !self.choosing.policy.only_required {
+            self.whole_addresses(tx, &free)?;
+            free = self.free()?;
+        }
+        let pending = self.choosing.policy.pending_chaining;
+        let wallet = self.choosing.wallet;
+        let free = ancestors::trusted(tx, wallet, &self.required, free, pending)?;
+        Ok([&self.required[..], &free[..]].concat())
+    }
+
+    /// What was read, without what is excluded, replaced or not ripe.
+    fn free(&mut self) -> Result<Vec<ChosenCoin>, WalletError> {
+        let Choosing { policy, wallet, replaces, .. } = self.choosing;
+        // Required coins are in already: among the candidates they would count twice.
+        let excluded: HashSet<OutPoint> =
+            policy.exclude.iter().chain(&policy.require).copied().collect();
+        let mut free = Vec::new();
+        for row in &self.rows {
+            let mut coin = candidate(row, false)?;
+            // Outputs of what is replaced vanish with it.
+            let from_replaced = *replaces == Some(model_outpoint(coin.outpoint).tx);
+            if excluded.contains(&coin.outpoint) || from_replaced {
+                continue;
+            }
+            let height = row.opt_natural("block_height")?;
+            coin.time_lock = self.locks.of(row)?;
+            let when = coin.time_lock.ripeness(height, wallet.tip());
+            if when == Ripeness::Now {
+                free.push(coin);
+            } else {
+                self.unripe.add(coin.amount, when);
+            }
+        }
+        Ok(free)
+    }
+
+    /// Coins of one address are spent together, so all coins of the addresses at hand are read.
+    fn whole_addresses(&mut self, tx: &mut Tx<'_>, free: &[ChosenCoin]) -> Result<(), WalletError> {
+        let coins = self.required.iter().chain(free);
+        let mut addresses: Vec<i64> = coins.map(|coin| coin.address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let scalars = [&self.scalars()?[..], &[Arg::Int(MAX_OF_ADDRESS)]].concat();
+        self.rows = tx.query_set(OF_ADDRESSES, &scalars, &[Column::ints(addresses)])?;
+        self.unripe = Unripe::default();
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Signatures put in place and checked, before anything is recorded.
+//!
+//! A transaction that no node takes would still spend its coins here and hold its change back. So
+//! every input is run through the very script interpreter that nodes have (`libbitcoinconsensus`),
+//! against the outputs that this wallet knows; a PSBT's own word on amounts counts only for inputs
+//! that aren't ours.
+
+use std::collections::HashMap;
+
+use bitcoin::{
+    OutPoint, Psbt, Transaction, TxOut, Txid, consensus::encode, psbt, secp256k1::Secp256k1,
+};
+use bitcoinconsensus::{Utxo, VERIFY_ALL_PRE_TAPROOT, VERIFY_TAPROOT, verify_with_flags};
+use miniscript::psbt::PsbtExt as _;
+use unspent_sql::{Arg, Column, Set};
+
+use super::{
+    check_fee,
+    explain::{output_of, raw_tx},
+    weight_of,
+};
+use crate::{
+    error::WalletError,
+    room::{Room, WalletId, bitcoin_txid, model_txid},
+    rows,
+};
+
+/// A transaction that came back from a signer.
+#[derive(Clone, Debug)]
+pub enum Signed {
+    /// With its signatures still apart, or already in place.
+    Psbt(Box<Psbt>),
+    /// As it goes to the network.
+    Raw(Transaction),
+}
+
+/// A transaction with all its signatures, checked.
+#[derive(Clone, Debug)]
+pub struct Completed {
+    /// As it goes to the network.
+    pub tx: Transaction,
+    /// Its fee, where all that it spends is known.
+    pub fee: Option<u64>,
+}
+
+pub(super) const PARENTS: Set = Set {
+    sqlite: "SELECT tx_hash, raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2",
+    postgres: "SELECT t.tx_hash, t.raw_tx FROM UNNEST($2::bytea[]) q (h)
+        JOIN transactions t ON t.tx_hash = q.h AND t.wallet_id = $1",
+};
+
+type Outputs = HashMap<OutPoint, TxOut>;
+
+impl Room {
+    /// Puts the signatures in place and checks them, and the fee. Nothing is recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Payment`] when signatures are missing or wrong, or the fee looks like a
+    /// mistake.
+    pub fn complete(
+        &self,
+        wallet: WalletId,
+        signed: Signed,
+        allow_high_fee: bool,
+    ) -> Result<Completed, WalletError> {
+        let (tx, claimed) = match signed {
+            Signed::Raw(tx) => (tx, Outputs::new()),
+            Signed::Psbt(psbt) => {
+                let claimed = claimed(&psbt);
+                (extracted(*psbt)?, claimed)
+            }
+        };
+        if tx.input.iter().any(|input| input.script_sig.is_empty() && input.witness.is_empty()) {
+            return Err(WalletError::Payment("an input has no signature".into()));
+        }
+        let mut known = claimed;
+        known.extend(self.spent_by(wallet, &tx)?);
+        check_scripts(&tx, &known)?;
+        let fee = fee(&tx, &known)?;
+        if let Some(fee) = fee {
+            check_fee(fee, weight_of(&tx), allow_high_fee)?;
+        }
+        Ok(Completed { tx, fee })
+    }
+
+    /// The outputs that a transaction spends, as far as this wallet has their transactions.
+    pub(super) fn spent_by(
+        &self,
+        wallet: WalletId,
+        tx: &Transaction,
+    ) -> Result<Outputs, WalletError> {
+        let names: Vec<OutPoint> = tx.input.iter().map(|input| input.previous_output).collect();
+        let mut parents: Vec<Txid> = names.iter().map(|name| name.txid).collect();
+        parents.sort_unstable();
+        parents.dedup();
+        self.door.read(move |tx| {
+            let keys = [Column::blobs(parents.iter().map(|txid| model_txid(*txid).0))];
+            let mut known = HashMap::new();
+            for row in tx.query_set(PARENTS, &[Arg::Int(wallet.0)], &keys)? {
+                known.insert(bitcoin_txid(rows::txid(&row, "tx_hash")?), raw_tx(&row)?);
+            }
+            let mut outputs = Outputs::new();
+            for name in &names {
+                if let Some(parent) = known.get(&name.txid) {
+                    let gone = || WalletError::Payment(format!("{name} does not exist"));
+                    outputs.insert(*name, output_of(parent, *name).map_err(|_| gone())?);
+                }
+            }
+            Ok(outputs)
+        })
+    }
+}
+
+/// What a PSBT says that its inputs spend.
+pub(super) fn claimed(psbt: &Psbt) -> Outputs {
+    let inputs = psbt.unsigned_tx.input.iter().zip(&psbt.inputs);
+    inputs
+        .filter_map(|(input, known)| {
+            let name = input.previous_output;
+            let parent = known.non_witness_utxo.as_ref();
+            let whole = parent.filter(|parent| parent.compute_txid() == name.txid);
+            let output = whole.and_then(|parent| output_of(parent, name).ok());
+            output.or_else(|| known.witness_utxo.clone()).map(|output| (name, output))
+        })
+        .collect()
+}
+
+pub(super) fn is_final(input: &psbt::Input) -> bool {
+    input.final_script_sig.is_some() || input.final_script_witness.is_some()
+}
+
+fn extracted(mut psbt: Psbt) -> Result<Transaction, WalletError> {
+    let secp = Secp256k1::verification_only();
+    for place in 0..psbt.inputs.len() {
+        if psbt.inputs.get(place).is_some_and(is_final) {
+            continue;
+        }
+        psbt.finalize_inp_mut(&secp, place)
+            .map_err(|why| WalletError::Payment(format!("it can't be finished: {why}")))?;
+    }
+    Ok(psbt.extract_tx_unchecked_fee_rate())
+}
+
+/// What goes to miners, where all inputs are known.
+pub(super) fn fee(tx: &Transaction, known: &Outputs) -> Result<Option<u64>, WalletError> {
+    let mut spent: u64 = 0;
+    for input in &tx.input {
+        let Some(output) = known.get(&input.previous_output) else { return Ok(None) };
+        spent = spent.saturating_add(output.value.to_sat());
+    }
+    let paid = tx.output.iter().fold(0_u64, |sum, out| sum.saturating_add(out.value.to_sat()));
+    let short = || WalletError::Payment("its outputs hold more than its inputs".into());
+    spent.checked_sub(paid).map(Some).ok_or_else(short)
+}
+
+fn check_scripts(tx: &Transaction, known: &Outputs) -> Result<(), WalletError> {
+    let bytes = encode::serialize(tx);
+    let spent: Vec<Option<&TxOut>> =
+        tx.input.iter().map(|input| known.get(&input.previous_output)).collect();
+    // Taproot signs all that is spent: it can be checked only when all of that is known.
+    let all: Option<Vec<Utxo>> = spent.iter().map(|output| output.map(as_spent)).collect();
+    let flags = VERIFY_ALL_PRE_TAPROOT | all.as_ref().map_or(0, |_| VERIFY_TAPROOT);
+    for (place, output) in spent.iter().enumerate() {
+        let Some(output) = output else { continue };
+        let (script, value) = (output.script_pubkey.as_bytes(), output.value.to_sat());
+        let done = verify_with_flags(script, value, &bytes, all.as_deref(), place, flags);
+        done.map_err(|_| {
+            let why = "its signature or script is wrong, and no node would take it";
+            WalletError::Payment(format!("input {place}: {why}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn as_spent(output: &TxOut) -> Utxo {
+    let script = output.script_pubkey.as_bytes();
+    Utxo {
+        script_pubkey: script.as_ptr(),
+        script_pubkey_len: u32::try_from(script.len()).unwrap_or(u32::MAX),
+        value: i64::try_from(output.value.to_sat()).unwrap_or(i64::MAX),
+    }
+}

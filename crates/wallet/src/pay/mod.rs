@@ -1,0 +1,323 @@
+//! From amounts and addresses to an unsigned PSBT, and back as a pending transaction.
+//!
+//! Keys are elsewhere: between building and recording a payment minutes or days may pass while it
+//! is signed, and meanwhile its coins must be nobody else's. So building a payment ([BIP 174])
+//! leases its coins, and recording the signed transaction turns those leases into spends; if it
+//! never comes back, the leases run out. A fee bump builds a payment that spends the same coins and
+//! pays more, by the rules of [BIP 125]; a lift builds one that spends what an unconfirmed
+//! transaction pays us, with a fee for both.
+//!
+//! | module | does |
+//! |---|---|
+//! | `build` | weighs, chooses, assembles |
+//! | `change` | where change goes, and which indexes are used up |
+//! | `explain` | what a signer is told |
+//! | `replace` | fee bumps and lifts |
+//! | `finish` | signatures put in place and checked |
+//! | `inspect` | what a PSBT does, and what it lacks |
+//!
+//! [BIP 125]: https://github.com/bitcoin/bips/blob/master/bip-0125.mediawiki
+//! [BIP 174]: https://github.com/bitcoin/bips/blob/master/bip-0174.mediawiki
+
+mod build;
+pub(crate) mod change;
+mod explain;
+mod finish;
+mod inspect;
+mod replace;
+
+use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
+use unspent_model::wallet::{
+    LockId,
+    amount::MAX_MONEY,
+    select::{MAX_RATE, Rate},
+};
+
+pub use self::{
+    finish::{Completed, Signed},
+    inspect::{PsbtInput, PsbtOutput, PsbtView, combine},
+};
+use crate::{
+    choose::{Chosen, CoinPolicy},
+    error::WalletError,
+    lease::LeaseTerms,
+    record::{Batch, Observed, Recorded, TxSource},
+    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
+};
+
+/// The highest fee that is taken for meant: 0.1 BTC, as in Core (`DEFAULT_TRANSACTION_MAXFEE`).
+pub const HIGH_FEE: u64 = 10_000_000;
+
+/// A payment to build.
+#[derive(Clone, Debug)]
+pub struct Payment {
+    /// Scripts and satoshis to pay.
+    pub outputs: Vec<(ScriptBuf, u64)>,
+    /// Whoever gets all that is left of all coins; then there is no change.
+    pub rest_to: Option<ScriptBuf>,
+    /// What a unit of weight shall pay.
+    pub rate: Rate,
+    /// The fee, whatever the payment weighs.
+    pub fee: Option<u64>,
+    /// Whether the fee is taken from the outputs, in equal parts.
+    pub subtract_fee: bool,
+    /// Whether a fee that looks like a mistake is meant.
+    pub allow_high_fee: bool,
+    /// Which coins may be used. Its account is that which pays and gets the change.
+    pub policy: CoinPolicy,
+    /// The lease on the coins.
+    pub terms: LeaseTerms,
+}
+
+impl Payment {
+    /// A plain payment at a rate.
+    pub fn new(outputs: Vec<(ScriptBuf, u64)>, rate: Rate, terms: LeaseTerms) -> Self {
+        Self {
+            outputs,
+            rest_to: None,
+            rate,
+            fee: None,
+            subtract_fee: false,
+            allow_high_fee: false,
+            policy: CoinPolicy::default(),
+            terms,
+        }
+    }
+}
+
+/// A replacement to build for a transaction that pays too little.
+#[derive(Clone, Debug)]
+pub struct FeeBump {
+    /// The transaction to replace.
+    pub tx: Txid,
+    /// The fee rate of the replacement.
+    pub rate: Rate,
+    /// Whether the fee is taken from the outputs instead of change or further coins.
+    pub subtract_fee: bool,
+    /// Whether a fee that looks like a mistake is meant.
+    pub allow_high_fee: bool,
+    /// Which further coins may be used.
+    pub policy: CoinPolicy,
+    /// The lease on the coins.
+    pub terms: LeaseTerms,
+}
+
+impl FeeBump {
+    /// A plain bump to a rate.
+    pub fn new(tx: Txid, rate: Rate, terms: LeaseTerms) -> Self {
+        let policy = CoinPolicy::default();
+        Self { tx, rate, subtract_fee: false, allow_high_fee: false, policy, terms }
+    }
+}
+
+/// A child to build that pays for an unconfirmed transaction which pays us.
+#[derive(Clone, Debug)]
+pub struct Lift {
+    /// The transaction that pays too little.
+    pub tx: Txid,
+    /// Its fee, where the wallet doesn't know it.
+    pub parent_fee: Option<u64>,
+    /// The rate of both together.
+    pub rate: Rate,
+    /// Whether a fee that looks like a mistake is meant.
+    pub allow_high_fee: bool,
+    /// Which further coins may be used.
+    pub policy: CoinPolicy,
+    /// The lease on the coins.
+    pub terms: LeaseTerms,
+}
+
+/// A payment that waits for signatures.
+#[derive(Clone, Debug)]
+pub struct Unsigned {
+    /// To be signed.
+    pub psbt: Psbt,
+    /// The coins and the reason.
+    pub chosen: Chosen,
+    /// Which output is change.
+    pub change_output: Option<usize>,
+    /// The account that pays.
+    pub account: String,
+    /// Until when the coins are held, in microseconds. A preview holds none.
+    pub held_until: i64,
+}
+
+/// How a signed transaction is taken in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Finishing {
+    /// Whose leases it uses.
+    pub lock: Option<LockId>,
+    /// Whether it may take coins that others leased.
+    pub force: bool,
+    /// Whether a fee that looks like a mistake is meant.
+    pub allow_high_fee: bool,
+}
+
+impl Room {
+    /// Chooses coins, leases them and builds the PSBT, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Payment`] for outputs that can't be, [`WalletError::Select`] or
+    /// [`WalletError::TimeLocked`] when the coins don't suffice; nothing is leased then.
+    pub fn pay(
+        &self,
+        wallet: WalletId,
+        payment: &Payment,
+        now: i64,
+    ) -> Result<Unsigned, WalletError> {
+        payment.terms.expires_at(now)?;
+        let payment = payment.clone();
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            let draft = build::draft(tx, &row, &payment)?;
+            let unsigned = build::build(tx, &mut row, &draft, now)?;
+            row.save(tx)?;
+            Ok(unsigned)
+        })
+    }
+
+    /// Builds the same payment without leasing a coin or using up an address: a look, not a
+    /// promise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::pay`].
+    pub fn preview_pay(
+        &self,
+        wallet: WalletId,
+        payment: &Payment,
+        now: i64,
+    ) -> Result<Unsigned, WalletError> {
+        payment.terms.expires_at(now)?;
+        let payment = payment.clone();
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            let draft = build::draft(tx, &row, &payment)?;
+            build::preview(tx, &row, &draft, now)
+        })
+    }
+
+    /// Builds a replacement for an own unconfirmed transaction, at a higher rate. It needs no lock
+    /// of the first payment: the leases on its coins become those of the replacement.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Payment`] when it isn't ours alone, is confirmed or dead, or has children.
+    pub fn bump(
+        &self,
+        wallet: WalletId,
+        bump: &FeeBump,
+        now: i64,
+    ) -> Result<Unsigned, WalletError> {
+        bump.terms.expires_at(now)?;
+        let bump = bump.clone();
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            let draft = replace::bumped(tx, &row, &bump)?;
+            let unsigned = build::build(tx, &mut row, &draft, now)?;
+            row.save(tx)?;
+            Ok(unsigned)
+        })
+    }
+
+    /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings both to
+    /// the rate.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Payment`] when it is confirmed, dead, pays us nothing that is left, or its
+    /// fee isn't known.
+    pub fn lift(&self, wallet: WalletId, lift: &Lift, now: i64) -> Result<Unsigned, WalletError> {
+        lift.terms.expires_at(now)?;
+        let lift = lift.clone();
+        self.door.write(move |tx| {
+            let mut row = WalletRow::lock(tx, wallet)?;
+            let draft = replace::lifting(tx, &row, &lift)?;
+            let unsigned = build::build(tx, &mut row, &draft, now)?;
+            row.save(tx)?;
+            Ok(unsigned)
+        })
+    }
+
+    /// Records a signed transaction as pending; its leases become spends. Every script and
+    /// signature is checked first.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Payment`] when signatures are missing or wrong or the fee looks like a
+    /// mistake, [`WalletError::Refused`] when its coins are no longer free.
+    pub fn finalize(
+        &self,
+        wallet: WalletId,
+        signed: Signed,
+        how: Finishing,
+        now: i64,
+    ) -> Result<(Txid, Recorded), WalletError> {
+        let done = self.complete(wallet, signed, how.allow_high_fee)?;
+        self.record_completed(wallet, done, how, now)
+    }
+
+    /// Records what [`Room::complete`] has checked.
+    ///
+    /// # Errors
+    ///
+    /// [`WalletError::Refused`] when its coins are no longer free.
+    pub fn record_completed(
+        &self,
+        wallet: WalletId,
+        done: Completed,
+        how: Finishing,
+        now: i64,
+    ) -> Result<(Txid, Recorded), WalletError> {
+        let Completed { tx, fee } = done;
+        let txid = tx.compute_txid();
+        let source = TxSource::Created { lock: how.lock, force: how.force };
+        let observed = Observed { tx, source, fee, label: None };
+        let batch = Batch { txs: vec![observed], ..Batch::default() };
+        Ok((txid, self.record_for(wallet, &batch, now)?))
+    }
+}
+
+/// Outputs must be such as nodes take, and not more than there is.
+fn check_outputs(outputs: &[(ScriptBuf, u64)]) -> Result<(), WalletError> {
+    let mut total: u64 = 0;
+    for (script, sats) in outputs {
+        total = total.saturating_add(*sats);
+        if *sats > MAX_MONEY || total > MAX_MONEY {
+            return Err(WalletError::Payment("it pays more than 21 million BTC".into()));
+        }
+        let dust = script.minimal_non_dust().to_sat();
+        if *sats < dust && !script.is_op_return() {
+            let why = format!("{sats} sats are dust; that output needs at least {dust}");
+            return Err(WalletError::Payment(why));
+        }
+    }
+    Ok(())
+}
+
+/// A fee that looks like a mistake is refused unless it is meant.
+fn check_fee(fee: u64, weight: u64, allow: bool) -> Result<(), WalletError> {
+    let is_high = fee > HIGH_FEE || fee > MAX_RATE.fee(weight);
+    if !is_high || allow {
+        return Ok(());
+    }
+    let why = format!("a fee of {fee} sats looks like a mistake; allow a high fee if it is meant");
+    Err(WalletError::Payment(why))
+}
+
+/// The name of a PSBT's transaction, for people.
+pub fn psbt_txid(psbt: &Psbt) -> Txid {
+    bitcoin_txid(model_txid(psbt.unsigned_tx.compute_txid()))
+}
+
+/// Weight of an output.
+fn output_weight(script: &ScriptBuf) -> u64 {
+    let length = script.len() as u64;
+    4 * (8 + length + if length < 253 { 1 } else { 3 })
+}
+
+/// Weight of a whole transaction.
+fn weight_of(tx: &Transaction) -> u64 {
+    tx.weight().to_wu()
+}
