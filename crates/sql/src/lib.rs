@@ -11,7 +11,8 @@
 //! | [`error`] | what can go wrong, and whether trying again may help |
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the way in: write and read transactions |
-//! | `request`, `worker` | closures on their way, the threads that own the connections, shared commits |
+//! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
+//! | `tls` | what `sslmode` asks of PostgreSQL |
 //! | `turn` | the queue of those who write one SQLite file |
 //!
 //! Invariant: a write closure commits as a whole or leaves nothing, and may be run more than once,
@@ -57,6 +58,7 @@ mod postgres_side;
 mod request;
 pub mod schema;
 mod sqlite_side;
+mod tls;
 mod turn;
 pub mod url;
 pub mod value;
