@@ -12,6 +12,7 @@
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the way in: write and read transactions |
 //! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
+//! | [`copy`](mod@copy) | all rows of a room from one database into another |
 //! | `tls` | what `sslmode` asks of PostgreSQL |
 //! | `turn` | the queue of those who write one SQLite file |
 //!
@@ -19,8 +20,8 @@
 //! so it takes time and randomness as captured values. A connection lives and dies on the thread
 //! that opened it, never on a caller's.
 //!
-//! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`),
-//! triggers, and any rule about coins.
+//! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`;
+//! copying whole tables is the exception), triggers, and any rule about coins.
 //!
 //! ```
 //! use unspent_sql::{Arg, Door, Migration, Options, Schema, SqlError};
@@ -52,6 +53,7 @@
 //! ```
 
 mod connection;
+pub mod copy;
 pub mod door;
 pub mod error;
 mod postgres_side;

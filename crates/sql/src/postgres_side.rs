@@ -107,6 +107,25 @@ impl PostgresSide {
         rows.iter().map(|stored| row(&names, stored)).collect()
     }
 
+    /// A statement made at run time.
+    pub(crate) fn query_text(
+        &mut self,
+        text: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let rows = self.client.query(text, &scalars(args));
+        let rows = self.noted(rows)?;
+        let names = Names::new([]);
+        rows.iter().map(|stored| Ok(row(&names, stored)?.into_values())).collect()
+    }
+
+    /// A statement made at run time, over columns of arguments.
+    pub(crate) fn execute_text(&mut self, text: &str, columns: &[Column]) -> Result<(), SqlError> {
+        let all: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
+        let done = self.client.execute(text, &all);
+        self.noted(done).map(|_| ())
+    }
+
     pub(crate) fn query_set(
         &mut self,
         sql: &'static str,
