@@ -12,7 +12,7 @@ use crate::{
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
-    value::{Arg, Column, Row},
+    value::{Arg, Column, Row, Value},
 };
 
 /// A statement over a set of rows: scalars come first, then one argument per column.
@@ -122,6 +122,18 @@ impl Connection {
     pub(crate) fn undo(&mut self) -> Result<(), SqlError> {
         self.roll_back_to("ROLLBACK TO SAVEPOINT request")?;
         self.release()
+    }
+
+    /// A statement made at run time.
+    pub(crate) fn query_text(
+        &mut self,
+        text: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        match self {
+            Self::Sqlite(side) => side.query_text(text, args),
+            Self::Postgres(side) => side.query_text(text, args),
+        }
     }
 
     /// Some errors make SQLite roll back by itself, others leave PostgreSQL nothing to commit.

@@ -12,15 +12,17 @@
 //! | [`explain`] | how a statement is going to be run, for tests |
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the way in: write and read transactions |
-//! | `request`, `worker` | closures on their way, the threads that own the connections, shared commits |
+//! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
+//! | [`copy`](mod@copy) | all rows of a room from one database into another |
+//! | `tls` | what `sslmode` asks of PostgreSQL |
 //! | `turn` | the queue of those who write one SQLite file |
 //!
 //! Invariant: a write closure commits as a whole or leaves nothing, and may be run more than once,
 //! so it takes time and randomness as captured values. A connection lives and dies on the thread
 //! that opened it, never on a caller's.
 //!
-//! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`),
-//! triggers, and any rule about coins.
+//! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`;
+//! copying whole tables is the exception), triggers, and any rule about coins.
 //!
 //! ```
 //! use unspent_sql::{Arg, Door, Migration, Options, Schema, SqlError};
@@ -52,6 +54,7 @@
 //! ```
 
 mod connection;
+pub mod copy;
 pub mod door;
 pub mod error;
 pub mod explain;
@@ -59,6 +62,7 @@ mod postgres_side;
 mod request;
 pub mod schema;
 mod sqlite_side;
+mod tls;
 mod turn;
 pub mod url;
 pub mod value;

@@ -6,13 +6,14 @@
 use std::{collections::HashMap, time::Duration};
 
 use postgres::{
-    Client, NoTls, Statement,
+    Client, Statement,
     error::SqlState,
     types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
 };
 
 use crate::{
     error::SqlError,
+    tls::{ConnectError, TlsTerms, refusal},
     value::{Arg, Column, Names, Row, Value},
 };
 
@@ -28,11 +29,12 @@ pub(crate) struct PostgresSide {
 
 impl PostgresSide {
     pub(crate) fn open(url: &str, enter: &'static str, busy: Duration) -> Result<Self, SqlError> {
+        let (url, terms) = TlsTerms::split(url)?;
         let mut config: postgres::Config = url.parse().map_err(explain)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(busy.max(Duration::from_secs(1)));
         }
-        let mut client = config.connect(NoTls).map_err(unreachable)?;
+        let mut client = terms.connect(&config).map_err(unreachable)?;
         // Two sessions that create the same schema at once: the second try finds it.
         if client.batch_execute(enter).is_err() {
             client.batch_execute(enter).map_err(explain)?;
@@ -110,6 +112,25 @@ impl PostgresSide {
         let rows = self.client.query(&statement, &scalars(args));
         let rows = self.noted(rows)?;
         rows.iter().map(|stored| row(&names, stored)).collect()
+    }
+
+    /// A statement made at run time.
+    pub(crate) fn query_text(
+        &mut self,
+        text: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let rows = self.client.query(text, &scalars(args));
+        let rows = self.noted(rows)?;
+        let names = Names::new([]);
+        rows.iter().map(|stored| Ok(row(&names, stored)?.into_values())).collect()
+    }
+
+    /// A statement made at run time, over columns of arguments.
+    pub(crate) fn execute_text(&mut self, text: &str, columns: &[Column]) -> Result<(), SqlError> {
+        let all: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
+        let done = self.client.execute(text, &all);
+        self.noted(done).map(|_| ())
     }
 
     pub(crate) fn query_set(
@@ -214,7 +235,14 @@ fn row(names: &Names, stored: &postgres::Row) -> Result<Row, SqlError> {
     Ok(Row::new(names.clone(), values.collect::<Result<_, _>>()?))
 }
 
-fn unreachable(error: postgres::Error) -> SqlError {
+fn unreachable(error: ConnectError) -> SqlError {
+    let error = match error {
+        ConnectError::Terms(error) => return error,
+        ConnectError::Client(error) => error,
+    };
+    if let Some(refused) = refusal(&error) {
+        return refused;
+    }
     let said = explain(error);
     if let SqlError::Other(text) = said {
         return SqlError::Unavailable(text);
@@ -225,7 +253,7 @@ fn unreachable(error: postgres::Error) -> SqlError {
 fn explain(error: postgres::Error) -> SqlError {
     let text = match error.as_db_error() {
         Some(said) => format!("{}: {}", said.code().code(), said.message()),
-        None => error.to_string(),
+        None => with_cause(&error),
     };
     let Some(code) = error.code() else {
         let gone = error.is_closed() || std::error::Error::source(&error).is_some_and(is_io);
@@ -243,6 +271,14 @@ fn explain(error: postgres::Error) -> SqlError {
         Some("08" | "57" | "53") => SqlError::Unavailable(text),
         Some("XX") => SqlError::Damaged { what: text },
         _ => SqlError::Other(text),
+    }
+}
+
+/// The client's errors leave out what caused them.
+fn with_cause(error: &postgres::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

@@ -101,6 +101,17 @@ fn create_ledger(connection: &mut Connection, until: Instant) -> Result<(), SqlE
     }
 }
 
+/// How many migrations are in, in a transaction that is open already.
+pub(crate) fn applied(
+    connection: &mut Connection,
+    url: &Url,
+    schema: &Schema,
+) -> Result<usize, OpenError> {
+    let (backend, sent) = (connection.backend(), AtomicU64::new(0));
+    let lines = checked(&mut Tx::new(connection, &sent, false), schema, backend);
+    lines.map_err(|refusal| refusal(url.clone()))
+}
+
 type Refusal = Box<dyn FnOnce(Url) -> OpenError>;
 
 fn refused(error: OpenError) -> Refusal {
@@ -150,6 +161,6 @@ fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, 
     Ok(lines.len())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -141,6 +141,19 @@ impl SqliteSide {
         self.prepared(sql)?.collect(args.iter().copied(), into)
     }
 
+    /// A statement made at run time.
+    pub(crate) fn query_text(
+        &mut self,
+        text: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let statement = self.connection.prepare_cached(text).map_err(explain)?;
+        let names = Names::new(statement.column_names());
+        let mut rows = Vec::new();
+        Prepared { names, statement }.collect(args.iter().copied(), &mut rows)?;
+        Ok(rows.into_iter().map(Row::into_values).collect())
+    }
+
     pub(crate) fn query_set(
         &mut self,
         sql: &'static str,
@@ -230,7 +243,7 @@ impl Prepared<'_> {
     }
 }
 
-fn value(stored: ValueRef<'_>) -> Result<Value, SqlError> {
+pub(crate) fn value(stored: ValueRef<'_>) -> Result<Value, SqlError> {
     match stored {
         ValueRef::Null => Ok(Value::Null),
         ValueRef::Integer(number) => Ok(Value::Int(number)),
@@ -274,7 +287,7 @@ fn rewrite(sql: &str) -> String {
     }
 }
 
-fn explain(error: rusqlite::Error) -> SqlError {
+pub(crate) fn explain(error: rusqlite::Error) -> SqlError {
     let text = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqlError::Busy(text),

@@ -150,6 +150,10 @@ impl Row {
         &self.values
     }
 
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        self.values
+    }
+
     fn wrong(&self, column: impl Place, wanted: &'static str) -> SqlError {
         let found = match column.find(self) {
             None => "no such column",
