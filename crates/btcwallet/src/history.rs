@@ -213,7 +213,8 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             let (received, tx) = transaction(record.txid, value)?;
             let block = blocks.get(&record.height).filter(|block| block.hash == record.hash);
             let Some(place) = order.get(&record).filter(|_| block.is_some()) else {
-                let why = format!("transaction {} is in a block that does not list it", record.txid);
+                let why =
+                    format!("transaction {} is in a block that does not list it", record.txid);
                 return Err(ReadError::Damaged(why));
             };
             let credits = credits.remove(&record).unwrap_or_default();

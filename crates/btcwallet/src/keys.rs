@@ -390,16 +390,8 @@ impl<'a> RawAccount<'a> {
         if is_watch_only && fields.u8()? == 1 {
             types = self::types(&mut fields)?;
         }
-        let raw = Self {
-            scope,
-            number,
-            name,
-            sealed_xpub,
-            fingerprint,
-            is_watch_only,
-            next,
-            types,
-        };
+        let raw =
+            Self { scope, number, name, sealed_xpub, fingerprint, is_watch_only, next, types };
         Ok(raw)
     }
 

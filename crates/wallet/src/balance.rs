@@ -105,7 +105,7 @@ fn sum(tx: &mut Tx<'_>, sql: &'static str, args: &[Arg<'_>]) -> Result<Sum, Wall
     Ok(Sum { sats: row.natural("sats")?, coins: row.natural("coins")? })
 }
 
-fn balance(
+pub(crate) fn balance(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     minconf: u32,

@@ -18,6 +18,7 @@
 //! | [`balance`] | balances by class, at a minconf, as of a height |
 //! | [`coins`] | coins and their derived states, by page |
 //! | [`history`] | transactions, their details, the journal, labels |
+//! | [`import`] | whole wallets of other programs, taken in at once |
 //! | [`prune`] | removing history by hand, with the audit line kept |
 //! | [`audit`] | recomputing everything from the facts and naming differences |
 //!
@@ -63,6 +64,7 @@ pub mod coins;
 pub mod descriptor;
 pub mod error;
 pub mod history;
+pub mod import;
 mod keychains;
 pub mod labels;
 pub mod lease;

@@ -124,17 +124,19 @@ impl Purpose {
     }
 }
 
-const TAKE_WALLET_ID: &str = "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
-const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday_height, gap_limit,
+pub(crate) const TAKE_WALLET_ID: &str =
+    "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
+pub(crate) const INSERT_WALLET: &str =
+    "INSERT INTO wallets (id, name, created_at, birthday_height, gap_limit,
     next_id, next_line, confirmed_amount, confirmed_coins)
     VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
-const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
+pub(crate) const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 const LIST_WALLETS: &str = "SELECT id, name, birthday_height, scanned_height, scanned_hash,
     gap_limit, created_at FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
 const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
     WHERE scanned_height IS NULL AND scanned_hash IS NULL AND birthday_height < $1";
 const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
-const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
+pub(crate) const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
     k.last_used, k.derived_to FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
@@ -335,12 +337,15 @@ impl Room {
 }
 
 /// An account whose descriptors have been read, each with what its chain is for.
-struct ParsedAccount {
-    name: String,
-    chains: Vec<(Purpose, Keychain)>,
+pub(crate) struct ParsedAccount {
+    pub(crate) name: String,
+    pub(crate) chains: Vec<(Purpose, Keychain)>,
 }
 
-fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, WalletError> {
+pub(crate) fn parsed(
+    new: &NewAccount,
+    network: bitcoin::Network,
+) -> Result<ParsedAccount, WalletError> {
     check_name(&new.name)?;
     let mut chains = Keychain::parse(&new.receive, network)?;
     if let Some(change) = &new.change {
@@ -356,13 +361,17 @@ fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, 
     Ok(ParsedAccount { name: new.name.clone(), chains })
 }
 
-fn check_name(name: &str) -> Result<(), WalletError> {
+pub(crate) fn check_name(name: &str) -> Result<(), WalletError> {
     let length = name.chars().count();
     let fine = (1..=100).contains(&length) && !name.chars().any(char::is_control);
     if fine && name.trim() == name { Ok(()) } else { Err(WalletError::BadName(name.into())) }
 }
 
-fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i64, WalletError> {
+pub(crate) fn account_row(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    name: &str,
+) -> Result<i64, WalletError> {
     if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
         return Ok(row.int("id")?);
     }
@@ -371,7 +380,7 @@ fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i6
     Ok(id)
 }
 
-fn add_account(
+pub(crate) fn add_account(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     new: &ParsedAccount,

@@ -62,9 +62,9 @@ fn pages_of_another_size_hold_the_same() {
 
 fn tx_json(tx: &SourceTx, labels: &BTreeMap<String, String>) -> Value {
     let txid = tx.txid.to_string();
-    let block = tx.block.map(|block| {
-        json!({"hash": block.hash.to_string(), "height": block.height, "time": block.time})
-    });
+    let block = tx.block.map(
+        |block| json!({"hash": block.hash.to_string(), "height": block.height, "time": block.time}),
+    );
     let credits = tx.credits.iter().map(|credit| {
         json!({"amount": credit.amount, "change": credit.is_change, "index": credit.index,
             "spent": credit.is_spent})

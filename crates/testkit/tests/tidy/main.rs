@@ -40,7 +40,13 @@ const DIRECTION: [(&str, &[&str]); 13] = [
     ("ecash", &["model", "sql"]),
     ("txstore", &["model", "sql"]),
     ("engine", &["model", "networks", "sim", "sql", "chain", "wallet", "ecash", "txstore"]),
-    ("app", &["model", "networks", "sim", "sql", "chain", "wallet", "ecash", "txstore", "engine"]),
+    (
+        "app",
+        &[
+            "model", "networks", "sim", "sql", "chain", "btcwallet", "wallet", "ecash", "txstore",
+            "engine",
+        ],
+    ),
     ("testkit", &["model"]),
 ];
 

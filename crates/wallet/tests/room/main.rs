@@ -14,6 +14,7 @@
 mod conflicts;
 mod crashes;
 mod history;
+mod importing;
 mod input;
 mod leases;
 mod ledger;

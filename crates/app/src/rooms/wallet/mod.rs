@@ -14,6 +14,7 @@
 //! | `upkeep` | record, invalidate, rewind, prune, audit |
 //! | `labels` | labels, BIP-329 out and in |
 //! | `follow` | scan |
+//! | `import` | a `wallet.db` of btcwallet or lnd |
 //!
 //! | module | what they share |
 //! |---|---|
@@ -34,6 +35,7 @@ mod context;
 mod error;
 mod figures;
 mod follow;
+mod import;
 mod input;
 mod json;
 mod labels;
