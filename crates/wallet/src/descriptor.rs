@@ -8,7 +8,7 @@ use std::str::FromStr;
 use bitcoin::{Address, NetworkKind, ScriptBuf, hashes::Hash as _};
 use miniscript::{DefiniteDescriptorKey, Descriptor, DescriptorPublicKey, descriptor::XKeyNetwork};
 
-use crate::error::WalletError;
+use crate::{error::WalletError, import::slip132};
 
 /// Weight of an input without its signatures: outpoint, sequence, empty script, witness count.
 const BARE_INPUT_WEIGHT: u64 = 4 * (36 + 4 + 1) + 1;
@@ -33,6 +33,7 @@ impl Keychain {
     /// [`WalletError::Descriptor`] when it is malformed, insane, private or of another network.
     pub fn parse(text: &str, network: bitcoin::Network) -> Result<Vec<Self>, WalletError> {
         let refuse = |why: String| WalletError::Descriptor(why);
+        let text = &slip132::descriptor(text)?;
         if text.contains("prv") {
             return Err(refuse("it holds a private key; wallets here only watch".into()));
         }

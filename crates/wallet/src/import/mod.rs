@@ -9,6 +9,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`btcwallet`] | `wallet.db` of btcwallet and lnd to a [`WalletImport`] |
+//! | [`core`] | Bitcoin Core's `listdescriptors` to a [`WalletImport`] |
+//! | [`slip132`] | `zpub` and its kin to descriptors |
 //! | [`report`] | what was taken of it and what was left, its balances beside ours |
 //! | `write` | a [`WalletImport`] into the tables |
 //! | `compare` | what the source says of each coin beside what is found here |
@@ -18,7 +20,9 @@
 
 pub mod btcwallet;
 mod compare;
+pub mod core;
 pub mod report;
+pub mod slip132;
 mod write;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
@@ -205,6 +209,9 @@ impl Room {
         let network = self.bitcoin_network();
         let accounts = import.accounts.iter().map(|account| parsed(&account.account, network));
         let accounts = accounts.collect::<Result<Vec<_>, _>>()?;
+        if !(1..=10_000).contains(&import.gap_limit) {
+            return Err(WalletError::Argument("the gap limit must be 1 to 10,000".into()));
+        }
         for account in &import.accounts {
             if account.next.iter().any(|next| *next > MAX_CHAIN) {
                 let name = &account.account.name;

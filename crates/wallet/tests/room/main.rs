@@ -16,6 +16,7 @@ mod crashes;
 mod history;
 mod importing;
 mod input;
+mod keys_of_others;
 mod leases;
 mod ledger;
 mod paying;
