@@ -7,6 +7,7 @@ use unspent_model::Network;
 use crate::{
     rooms::{self, Room, RoomName},
     source::Origin,
+    webhooks::WebhookOptions,
 };
 
 /// What runs, on which network, from which source, and where it is kept.
@@ -25,6 +26,8 @@ pub struct Config {
     pub measure_every: Duration,
     /// Events kept; older ones are forgotten.
     pub events_kept: u64,
+    /// How webhooks are served.
+    pub webhooks: WebhookOptions,
 }
 
 /// How the rooms follow the source.
@@ -73,6 +76,7 @@ impl Config {
             follow: Follow::default(),
             measure_every: MEASURE_EVERY,
             events_kept: EVENTS_KEPT,
+            webhooks: WebhookOptions::default(),
         }
     }
 
@@ -100,6 +104,7 @@ impl Clone for Config {
             follow: self.follow,
             measure_every: self.measure_every,
             events_kept: self.events_kept,
+            webhooks: self.webhooks,
         }
     }
 }
@@ -114,6 +119,7 @@ impl fmt::Debug for Config {
             .field("follow", &self.follow)
             .field("measure_every", &self.measure_every)
             .field("events_kept", &self.events_kept)
+            .field("webhooks", &self.webhooks)
             .finish()
     }
 }

@@ -26,6 +26,7 @@ use crate::{
     status_board::StatusBoard,
     store,
     wakeup::lock,
+    webhooks::Webhooks,
 };
 
 /// Requests for a job that may wait for its thread.
@@ -45,6 +46,7 @@ pub struct Engine {
 struct Running {
     context: Arc<Context>,
     requests: RequestLog,
+    webhooks: Arc<Webhooks>,
     resumes: Vec<(RoomName, Arc<AtomicBool>)>,
     asks: Asks,
     workers: Mutex<Vec<JoinHandle<()>>>,
@@ -66,14 +68,17 @@ impl Engine {
         let board = StatusBoard::new(config.network, config.origin.name());
         let requests = RequestLog::new(door, board.started_at());
         let cache = BlockCache::new(config.follow.cache_blocks, config.follow.cache_bytes);
+        let webhooks = Arc::new(Webhooks::new(log.clone(), config.webhooks));
         let context = Arc::new(Context::new(config.origin.clone(), board, log, cache));
         let mut starting = Starting::new(config, context);
+        starting.jobs.push(webhooks.job());
         let (asks, writer) = starting.all().inspect_err(|_| starting.give_up())?;
         let Starting { context, threads, resumes, .. } = starting;
         tracing::info!(network = context.network.name(), source = context.origin.name(), "started");
         let inner = Running {
             context,
             requests,
+            webhooks,
             resumes,
             asks,
             workers: Mutex::new(threads),
@@ -111,6 +116,11 @@ impl Engine {
     /// Requests by their idempotency key.
     pub fn requests(&self) -> &RequestLog {
         &self.inner.requests
+    }
+
+    /// Hooks that are told of events.
+    pub fn webhooks(&self) -> &Webhooks {
+        &self.inner.webhooks
     }
 
     /// Runs a job now and waits for its end.
@@ -178,6 +188,7 @@ impl Running {
         // Events are looked for once more after the rooms have ended.
         self.context.news.stop();
         join(lock(&self.writer).take());
+        self.webhooks.end();
         self.context.log.close();
         self.context.close_rooms();
         if lock(&self.lock).take().is_some() {

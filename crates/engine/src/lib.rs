@@ -67,6 +67,7 @@ pub mod status;
 mod status_board;
 pub mod store;
 mod wakeup;
+pub mod webhooks;
 
 pub use config::Config;
 pub use context::Context;

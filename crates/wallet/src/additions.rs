@@ -25,7 +25,7 @@ pub struct Additions {
 }
 
 const INSERT_ACCOUNT: &str = "INSERT INTO accounts (wallet_id, id, name) VALUES ($1, $2, $3)";
-const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
+pub(crate) const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 const FIRST_SCRIPT: &str = "SELECT id FROM addresses
     WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = 0";
 
@@ -126,12 +126,15 @@ fn watch_script(
 }
 
 /// An account whose descriptors have been read, each with what its chain is for.
-struct ParsedAccount {
-    name: String,
-    chains: Vec<(Purpose, Keychain)>,
+pub(crate) struct ParsedAccount {
+    pub(crate) name: String,
+    pub(crate) chains: Vec<(Purpose, Keychain)>,
 }
 
-fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, WalletError> {
+pub(crate) fn parsed(
+    new: &NewAccount,
+    network: bitcoin::Network,
+) -> Result<ParsedAccount, WalletError> {
     check_name(&new.name)?;
     let mut chains = Keychain::parse(&new.receive, network)?;
     if let Some(change) = &new.change {
@@ -147,7 +150,11 @@ fn parsed(new: &NewAccount, network: bitcoin::Network) -> Result<ParsedAccount, 
     Ok(ParsedAccount { name: new.name.clone(), chains })
 }
 
-fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i64, WalletError> {
+pub(crate) fn account_row(
+    tx: &mut Tx<'_>,
+    wallet: &mut WalletRow,
+    name: &str,
+) -> Result<i64, WalletError> {
     if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
         return Ok(row.int("id")?);
     }
@@ -156,7 +163,7 @@ fn account_row(tx: &mut Tx<'_>, wallet: &mut WalletRow, name: &str) -> Result<i6
     Ok(id)
 }
 
-fn add_account(
+pub(crate) fn add_account(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     new: &ParsedAccount,

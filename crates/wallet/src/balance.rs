@@ -138,14 +138,7 @@ impl Room {
         minconf: u32,
         now: i64,
     ) -> Result<Balance, WalletError> {
-        self.door.read(move |tx| {
-            let row = WalletRow::read(tx, wallet)?;
-            let mut whole = Share::of(kept_sum(&row));
-            for coin in looked_at(tx, &row, minconf, now)? {
-                whole.take(&coin);
-            }
-            Ok(whole.balance())
-        })
+        self.door.read(move |tx| balance(tx, wallet, minconf, now))
     }
 
     /// The same for each account, in order of their making; together they are the wallet's balance.
@@ -182,6 +175,21 @@ pub(crate) fn kept_sum(row: &WalletRow) -> Sum {
         sats: u64::try_from(row.confirmed_amount).unwrap_or(0),
         coins: u64::try_from(row.confirmed_coins).unwrap_or(0),
     }
+}
+
+/// The balance, inside an open transaction.
+pub(crate) fn balance(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    minconf: u32,
+    now: i64,
+) -> Result<Balance, WalletError> {
+    let row = WalletRow::read(tx, wallet)?;
+    let mut whole = Share::of(kept_sum(&row));
+    for coin in looked_at(tx, &row, minconf, now)? {
+        whole.take(&coin);
+    }
+    Ok(whole.balance())
 }
 
 fn by_account(

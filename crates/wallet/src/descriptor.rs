@@ -8,7 +8,7 @@ use std::str::FromStr;
 use bitcoin::{Address, NetworkKind, ScriptBuf, base58, hashes::Hash as _};
 use miniscript::{DefiniteDescriptorKey, Descriptor, DescriptorPublicKey, descriptor::XKeyNetwork};
 
-use crate::error::WalletError;
+use crate::{error::WalletError, import::slip132};
 
 /// Weight of an input without its signatures: outpoint, sequence, empty script, witness count.
 const BARE_INPUT_WEIGHT: u64 = 4 * (36 + 4 + 1) + 1;
@@ -37,6 +37,7 @@ impl Keychain {
         if holds_private_key(text) {
             return Err(refuse("it holds a private key; wallets here only watch".into()));
         }
+        let text = &slip132::descriptor(text)?;
         let parsed = Descriptor::<DescriptorPublicKey>::from_str(text.trim())
             .map_err(|error| refuse(error.to_string()))?;
         parsed.sanity_check().map_err(|error| refuse(error.to_string()))?;

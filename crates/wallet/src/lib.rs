@@ -28,6 +28,7 @@
 //! | [`history`] | transactions and their details |
 //! | [`journal`] | every change and its cause |
 //! | [`labels`], [`bip329`] | labels, and their exchange as BIP-329 |
+//! | [`import`] | whole wallets of other programs, taken in at once |
 //! | [`prune`] | removing history by hand, with the audit line kept |
 //! | [`audit`] | recomputing everything from the facts and naming differences |
 //!
@@ -78,6 +79,7 @@ pub mod error;
 pub mod following;
 pub mod freeze;
 pub mod history;
+pub mod import;
 pub mod journal;
 mod keychains;
 pub mod labels;

@@ -141,11 +141,13 @@ impl Purpose {
     }
 }
 
-const TAKE_WALLET_ID: &str = "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
-const INSERT_WALLET: &str = "INSERT INTO wallets (id, name, created_at, birthday_height, gap_limit,
+pub(crate) const TAKE_WALLET_ID: &str =
+    "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
+pub(crate) const INSERT_WALLET: &str =
+    "INSERT INTO wallets (id, name, created_at, birthday_height, gap_limit,
     next_id, next_line, confirmed_amount, confirmed_coins)
     VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
-const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
+pub(crate) const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 /// A wallet as it is shown.
 macro_rules! wallets_where {
     ($rest:literal) => {

@@ -26,6 +26,12 @@ pub const SCHEMA: Schema = Schema {
             sqlite: MARKS,
             postgres: MARKS,
         },
+        Migration {
+            version: 3,
+            name: "webhooks",
+            sqlite: include_str!("sqlite_3.sql"),
+            postgres: include_str!("postgres_3.sql"),
+        },
     ],
 };
 

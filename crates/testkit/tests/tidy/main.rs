@@ -28,18 +28,33 @@ const MAX_COLUMNS: usize = 100;
 
 /// Which crates of ours a crate may depend on. Rooms never import each other. A crate that isn't
 /// here has to be added with thought.
-const DIRECTION: [(&str, &[&str]); 12] = [
+const DIRECTION: [(&str, &[&str]); 13] = [
     ("verify", &[]),
     ("model", &[]),
     ("sim", &[]),
     ("networks", &["model"]),
     ("chain", &["model", "verify"]),
     ("sql", &["model"]),
-    ("wallet", &["model", "sql"]),
+    ("btcwallet", &["model"]),
+    ("wallet", &["model", "sql", "btcwallet"]),
     ("ecash", &["model", "sql"]),
     ("txstore", &["model", "sql"]),
     ("engine", &["model", "networks", "sim", "sql", "chain", "wallet", "ecash", "txstore"]),
-    ("app", &["model", "networks", "sim", "sql", "chain", "wallet", "ecash", "txstore", "engine"]),
+    (
+        "app",
+        &[
+            "model",
+            "networks",
+            "sim",
+            "sql",
+            "chain",
+            "btcwallet",
+            "wallet",
+            "ecash",
+            "txstore",
+            "engine",
+        ],
+    ),
     ("testkit", &["model"]),
 ];
 
@@ -49,10 +64,11 @@ const FOR_TESTS: [&str; 4] = ["model", "networks", "sim", "testkit"];
 const DATABASES: [&str; 4] = ["rocksdb", "rusqlite", "postgres", "sqlx"];
 
 /// What a crate may not touch: paths of the standard library, and crates from outside.
-const BANS: [(&str, &[&str]); 9] = [
+const BANS: [(&str, &[&str]); 10] = [
     ("model", &["std::fs", "std::net", "std::time", "std::process", "std::env", "rand", "tokio"]),
     ("verify", &["std::fs", "std::net", "std::time", "std::process", "std::env", "rand", "tokio"]),
     ("networks", &["std::fs", "std::net", "tokio"]),
+    ("btcwallet", &["std::fs", "std::net", "std::time", "tokio"]),
     ("sim", &["std::fs", "std::net", "std::time", "tokio"]),
     ("chain", &["std::net", "tokio", "rusqlite", "postgres", "axum"]),
     ("sql", &["rocksdb", "axum"]),
@@ -62,7 +78,7 @@ const BANS: [(&str, &[&str]); 9] = [
 ];
 
 /// Crates that know no database at all.
-const WITHOUT_DATABASE: [&str; 4] = ["model", "verify", "networks", "sim"];
+const WITHOUT_DATABASE: [&str; 5] = ["model", "verify", "networks", "sim", "btcwallet"];
 
 /// A source file or a manifest.
 struct Source {

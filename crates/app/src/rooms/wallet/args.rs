@@ -14,6 +14,7 @@ use super::{
     finishing::{self, Finalize},
     follow::{self, ScanArgs},
     freeze::{self, FreezeCoins},
+    import::{self, ImportBtcwallet},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
     manage::{self, ChangeWallet, Unwatch},
@@ -77,6 +78,8 @@ struct On<R: Args> {
 enum WalletCommand {
     /// Make a watch-only wallet from an output descriptor, or add an account to one
     Create(CreateArgs),
+    /// Take in a whole wallet.db of btcwallet or lnd, offline
+    ImportBtcwallet(ImportBtcwallet),
     /// All wallets, and how far each has been scanned
     List,
     /// One wallet: its chains, its tip, its balance
@@ -168,6 +171,7 @@ impl WalletCommand {
             | Self::Audit(_) => false,
             Self::Select(on) => !on.request.dry_run,
             Self::Pay(on) => !on.request.pay.dry_run,
+            Self::ImportBtcwallet(args) => !args.dry_run,
             Self::Labels(on) => on.request.import.is_some(),
             Self::Create(_)
             | Self::Change(_)
@@ -199,6 +203,9 @@ pub(crate) fn run(
     let folder = cli.data_dir();
     let _lock = if args.command.writes() { Some(folder_lock::shared(&folder)?) } else { None };
     let url = url(cli, args)?;
+    if let WalletCommand::ImportBtcwallet(args) = &args.command {
+        return import::run(&url, args, output);
+    }
     let room = if let WalletCommand::Create(create) = &args.command {
         create.open(cli, &url)?
     } else {
@@ -222,6 +229,8 @@ fn dispatch(
     }
     match command {
         C::Create(args) => wallets::print_create(context, args, output),
+        // It opens the room by itself, once the file has told the network.
+        C::ImportBtcwallet(_) => Err(CliError::bug("an import came too late").into()),
         C::List => wallets::print_list(context, output),
         C::Show(args) => wallets::print_show(&context.wallet(&args.wallet)?, output),
         C::Change(args) => on!(manage::print_change, args),

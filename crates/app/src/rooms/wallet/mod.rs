@@ -18,6 +18,7 @@
 //! | `upkeep` | record, invalidate, rewind, prune, audit |
 //! | `labels` | labels, BIP-329 out and in |
 //! | `follow` | scan |
+//! | `import` | a `wallet.db` of btcwallet or lnd |
 //!
 //! | module | what they share |
 //! |---|---|
@@ -41,6 +42,7 @@ mod figures;
 mod finishing;
 mod follow;
 mod freeze;
+mod import;
 mod input;
 mod json;
 mod labels;

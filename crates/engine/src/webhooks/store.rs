@@ -1,0 +1,156 @@
+//! Hooks, their cursors and troubles, in `engine.db`.
+//!
+//! A cursor moves by compare-and-set: whoever served the hook meanwhile, or removed it, wins.
+
+use unspent_sql::{Arg, Door, Row, Tx};
+
+use super::{MAX_HOOKS, SECRET_BYTES, Webhook, WebhookError};
+use crate::clock::Time;
+
+const NEXT: &str = "UPDATE counter SET last_webhook = last_webhook + 1 WHERE one = 1";
+const LAST: &str = "SELECT last_webhook FROM counter WHERE one = 1";
+const LAST_EVENT: &str = "SELECT last_event FROM counter WHERE one = 1";
+const COUNT: &str = "SELECT COUNT(*) AS hooks FROM webhooks";
+const INSERT: &str = "INSERT INTO webhooks (id, wallet, url, secret, created_at, cursor, delivered,
+    attempts, next_attempt_at, missed) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 0, 0)";
+const ALL: &str = "SELECT id, wallet, url, secret, created_at, cursor, delivered, delivered_at,
+    attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
+    ORDER BY id";
+const ONE: &str = "SELECT id, wallet, url, secret, created_at, cursor, delivered, delivered_at,
+    attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
+    WHERE id = $1";
+const REMOVE: &str = "DELETE FROM webhooks WHERE id = $1";
+const RESUME: &str = "UPDATE webhooks SET paused_at = NULL, attempts = 0, failing_since = NULL,
+    next_attempt_at = 0 WHERE id = $1";
+const PASS: &str = "UPDATE webhooks SET cursor = $3 WHERE id = $1 AND cursor = $2";
+const DELIVERED: &str = "UPDATE webhooks SET cursor = $3, delivered = delivered + $4,
+    delivered_at = $5, missed = missed + $6, attempts = 0, failing_since = NULL,
+    next_attempt_at = 0, last_error = NULL WHERE id = $1 AND cursor = $2";
+const FAILED: &str = "UPDATE webhooks SET attempts = attempts + 1,
+    failing_since = COALESCE(failing_since, $3), next_attempt_at = $4, last_error = $5,
+    paused_at = $6 WHERE id = $1 AND cursor = $2";
+
+/// A hook with what it is signed by.
+#[derive(Clone)]
+pub(super) struct StoredHook {
+    pub(super) hook: Webhook,
+    pub(super) secret: [u8; SECRET_BYTES],
+    pub(super) next_attempt_at: i64,
+}
+
+/// Stores a hook whose story begins now.
+pub(super) fn add(
+    door: &Door,
+    wallet: &str,
+    url: &str,
+    secret: [u8; SECRET_BYTES],
+    now: i64,
+) -> Result<Webhook, WebhookError> {
+    let (wallet, url) = (wallet.to_owned(), url.to_owned());
+    door.write(move |tx| {
+        let known = tx.one(COUNT, &[])?.natural("hooks")?;
+        if known >= MAX_HOOKS as u64 {
+            return Err(WebhookError::Refused("there are 100 webhooks already".into()));
+        }
+        tx.execute(NEXT, &[])?;
+        let id = tx.one(LAST, &[])?.int("last_webhook")?;
+        let cursor = tx.one(LAST_EVENT, &[])?.int("last_event")?;
+        let args = [
+            Arg::Int(id),
+            Arg::Text(&wallet),
+            Arg::Text(&url),
+            Arg::Blob(&secret),
+            Arg::Int(now),
+            Arg::Int(cursor),
+        ];
+        tx.execute(INSERT, &args)?;
+        let id = u64::try_from(id).unwrap_or(0);
+        Ok(find(tx, id)?.ok_or(WebhookError::Unknown(id))?.hook)
+    })
+}
+
+pub(super) fn all(door: &Door) -> Result<Vec<StoredHook>, WebhookError> {
+    door.read(|tx| tx.query(ALL, &[])?.iter().map(read).collect())
+}
+
+pub(super) fn one(door: &Door, id: u64) -> Result<Option<StoredHook>, WebhookError> {
+    door.read(move |tx| find(tx, id))
+}
+
+fn find(tx: &mut Tx<'_>, id: u64) -> Result<Option<StoredHook>, WebhookError> {
+    tx.maybe(ONE, &[key(id)])?.as_ref().map(read).transpose()
+}
+
+/// Removes a hook; says whether there was one.
+pub(super) fn remove(door: &Door, id: u64) -> Result<bool, WebhookError> {
+    door.write(move |tx| Ok(tx.execute(REMOVE, &[key(id)])? > 0))
+}
+
+/// Starts a paused hook again, at once; says whether there is such a hook.
+pub(super) fn resume(door: &Door, id: u64) -> Result<bool, WebhookError> {
+    door.write(move |tx| Ok(tx.execute(RESUME, &[key(id)])? > 0))
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Nothing up to that event was of interest.
+    Pass { to: u64 },
+    /// The event is delivered.
+    Delivered { to: u64, at: i64 },
+    /// The receiver knows that events up to there are lost, so many.
+    Lost { to: u64, count: u64, at: i64 },
+    /// It failed, and is tried again later, or not at all.
+    Failed { at: i64, next: i64, error: String, paused: bool },
+}
+
+/// Writes down what came of an attempt at the event after `cursor`; says whether the hook was still
+/// there and nobody had moved it.
+pub(super) fn settle(door: &Door, id: u64, cursor: u64, step: Step) -> Result<bool, WebhookError> {
+    door.write(move |tx| {
+        let place = [key(id), key(cursor)];
+        let moved = match &step {
+            Step::Pass { to } => tx.execute(PASS, &[&place[..], &[key(*to)]].concat())?,
+            Step::Delivered { to, at } => {
+                let rest = [key(*to), Arg::Int(1), Arg::Int(*at), Arg::Int(0)];
+                tx.execute(DELIVERED, &[&place[..], &rest].concat())?
+            }
+            Step::Lost { to, count, at } => {
+                let rest = [key(*to), Arg::Int(0), Arg::Int(*at), key(*count)];
+                tx.execute(DELIVERED, &[&place[..], &rest].concat())?
+            }
+            Step::Failed { at, next, error, paused } => {
+                let paused = Arg::OptInt(paused.then_some(*at));
+                let rest = [Arg::Int(*at), Arg::Int(*next), Arg::Text(error), paused];
+                tx.execute(FAILED, &[&place[..], &rest].concat())?
+            }
+        };
+        Ok(moved > 0)
+    })
+}
+
+fn key(number: u64) -> Arg<'static> {
+    Arg::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn read(row: &Row) -> Result<StoredHook, WebhookError> {
+    let next_attempt_at = row.int("next_attempt_at")?;
+    let time =
+        |name: &str| -> Result<Option<Time>, WebhookError> { Ok(row.opt_int(name)?.map(Time)) };
+    let hook = Webhook {
+        id: row.natural("id")?,
+        wallet: row.text("wallet")?,
+        url: row.text("url")?,
+        created_at: Time(row.int("created_at")?),
+        cursor: row.natural("cursor")?,
+        delivered: row.natural("delivered")?,
+        delivered_at: time("delivered_at")?,
+        attempts: row.index("attempts")?,
+        failing_since: time("failing_since")?,
+        next_attempt_at: (next_attempt_at > 0).then_some(Time(next_attempt_at)),
+        last_error: row.opt_text("last_error")?,
+        missed: row.natural("missed")?,
+        paused_at: time("paused_at")?,
+    };
+    Ok(StoredHook { hook, secret: row.hash("secret")?, next_attempt_at })
+}
