@@ -174,6 +174,7 @@ const EVERYWHERE: &str = coins_from!(
     ", w.id AS wallet_id, w.name, p.scanned_height, p.scanned_hash",
     "transactions t /*by uidx_transactions_hash*/
         JOIN /*then*/ wallets w ON w.id = t.wallet_id
+        JOIN /*then*/ wallet_places p ON p.wallet_id = w.id
         JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
             ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
     "t.tx_hash = $1 AND u.output_index = $3 ORDER BY w.id"
