@@ -279,6 +279,7 @@ impl Choosing<'_> {
             coin.time_lock = locks.of(row)?;
             coins.push(coin);
         }
+        coins.sort_by_key(|coin| coin.row);
         self.decide(coins).map(Some)
     }
 
