@@ -152,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// Has an open room copy the folder that it keeps; see [`Opened::copy_folder`]. `false` too when
-    /// the room is off.
+    /// Has an open room copy the folder that it keeps; see [`Opened::copy_folder`]. `false` too
+    /// when the room is off.
     ///
     /// # Errors
     ///

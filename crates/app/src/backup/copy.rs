@@ -38,7 +38,7 @@ pub(super) struct CopyArgs {
 }
 
 #[derive(Serialize)]
-struct TableJson {
+struct CopiedTableJson {
     name: String,
     rows: u64,
     sha256: String,
@@ -48,7 +48,7 @@ struct TableJson {
 struct CopyJson {
     done: &'static str,
     room: &'static str,
-    tables: Vec<TableJson>,
+    tables: Vec<CopiedTableJson>,
     /// What the room's audit found in the copy
     differences: Vec<String>,
 }
@@ -69,7 +69,7 @@ pub(super) fn run(args: &CopyArgs, output: &mut Output<'_>) -> anyhow::Result<Ou
     let is_clean = differences.is_empty();
     let tables = copied.into_iter();
     let tables =
-        tables.map(|t| TableJson { name: t.name, rows: t.rows, sha256: t.sha256 }).collect();
+        tables.map(|t| CopiedTableJson { name: t.name, rows: t.rows, sha256: t.sha256 }).collect();
     let answer = CopyJson { done: "copied", room: room.name(), tables, differences };
     output.answer(&answer, || text(&answer))?;
     Ok(if is_clean { Outcome::Done } else { Outcome::Differences })

@@ -22,7 +22,7 @@ const SIM: &str = "sim";
 const FILES: [&str; 1] = ["tokens.json"];
 
 /// Something to be copied, and whose it is.
-struct Part {
+struct SavedPart {
     room: Option<RoomName>,
     kept: OnDisk,
 }
@@ -70,7 +70,7 @@ fn make(
     Ok(list)
 }
 
-fn save(data: &Path, to: &Path, part: &Part, copy_open: CopyOpen<'_>) -> anyhow::Result<()> {
+fn save(data: &Path, to: &Path, part: &SavedPart, copy_open: CopyOpen<'_>) -> anyhow::Result<()> {
     match part.kept {
         OnDisk::Database(name) if data.join(name).exists() => {
             let from = data.join(name);
@@ -91,13 +91,13 @@ fn save(data: &Path, to: &Path, part: &Part, copy_open: CopyOpen<'_>) -> anyhow:
 }
 
 /// What is to be copied: everything of every room that isn't left out by name.
-fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<Part>> {
+fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<SavedPart>> {
     if let Some(unknown) = without.iter().find(|name| TABLE.iter().all(|r| r.name.name() != *name))
     {
         return Err(CliError::usage(format!("no room is called {unknown}")).into());
     }
     let is_daemon = data.join(STORE_FILE).exists();
-    let mut parts = vec![Part { room: None, kept: OnDisk::Database(STORE_FILE) }];
+    let mut parts = vec![SavedPart { room: None, kept: OnDisk::Database(STORE_FILE) }];
     for room in TABLE.iter().filter(|room| without.iter().all(|name| name != room.name.name())) {
         for kept in room.keeps {
             // A daemon's room that isn't here lives in a database elsewhere.
@@ -112,10 +112,10 @@ fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<Part>> {
                 );
                 return Err(CliError::refused(message).hint(hint).into());
             }
-            parts.push(Part { room: Some(room.name), kept: *kept });
+            parts.push(SavedPart { room: Some(room.name), kept: *kept });
         }
     }
-    parts.push(Part { room: None, kept: OnDisk::Folder(SIM) });
+    parts.push(SavedPart { room: None, kept: OnDisk::Folder(SIM) });
     Ok(parts)
 }
 

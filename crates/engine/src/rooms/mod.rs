@@ -143,8 +143,8 @@ pub trait Opened: Any + Send + Sync {
         None
     }
 
-    /// Copies the folder that it keeps, as it stands at one moment, to where nothing is yet. `false`
-    /// when its files can be copied one by one, since it keeps none or has them closed.
+    /// Copies the folder that it keeps, as it stands at one moment, to where nothing is yet.
+    /// `false` when its files can be copied one by one, since it keeps none or has them closed.
     ///
     /// # Errors
     ///
