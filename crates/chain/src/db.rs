@@ -10,7 +10,7 @@ use std::path::Path;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
     DBPinnableSlice, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform, Snapshot,
-    WaitForCompactOptions, WriteBatch, WriteOptions,
+    WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use crate::{
@@ -181,6 +181,12 @@ impl Db {
     /// Grows with every write; what is durable keeps its number.
     pub(crate) fn sequence(&self) -> u64 {
         self.inner.latest_sequence_number()
+    }
+
+    /// Copies the database as it stands at one moment into a folder that must not be there yet.
+    pub(crate) fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
+        let made = Checkpoint::new(&self.inner).and_then(|made| made.create_checkpoint(to));
+        made.map_err(StoreError::engine("copying the database"))
     }
 
     /// Waits until nothing is being compacted any more.

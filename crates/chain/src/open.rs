@@ -36,6 +36,13 @@ pub(crate) fn database_folder(folder: &Path) -> Result<PathBuf, StoreError> {
     Ok(database)
 }
 
+/// Where a database goes that isn't there yet.
+pub(crate) fn absent_database(folder: &Path) -> Result<PathBuf, StoreError> {
+    fs::create_dir_all(folder)
+        .map_err(|source| StoreError::Folder { folder: folder.display().to_string(), source })?;
+    Ok(folder.join(DATABASE))
+}
+
 /// The folder of a database that must exist.
 pub(crate) fn existing_database(folder: &Path) -> Result<PathBuf, OpenError> {
     let database = folder.join(DATABASE);

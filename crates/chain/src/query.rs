@@ -269,6 +269,16 @@ impl Reader {
         Ok(points::by_hash(&self.db, hash)?.map(|(_, point)| point))
     }
 
+    /// Copies the store as it stands at one moment into a folder that must not be there yet, while
+    /// the writer goes on. Files that no longer change are linked where the disk is the same.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; what was begun of the copy is of no use then.
+    pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
+        self.db.checkpoint(&open::absent_database(to)?)
+    }
+
     /// The store in numbers.
     ///
     /// # Errors

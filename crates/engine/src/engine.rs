@@ -1,6 +1,7 @@
 //! The engine: opens the rooms, starts the threads, and ends them.
 
 use std::{
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -159,6 +160,18 @@ impl Engine {
             | RoomState::Following
             | RoomState::Waiting { .. } => Err(ResumeError::Running(room)),
         }
+    }
+
+    /// Has an open room copy the folder that it keeps; see [`Opened::copy_folder`]. `false` too
+    /// when the room is off.
+    ///
+    /// # Errors
+    ///
+    /// Says why not.
+    pub fn copy_folder(&self, room: RoomName, to: &Path) -> Result<bool, String> {
+        let rooms = self.inner.context.rooms();
+        let open = rooms.iter().find(|(name, _)| *name == room);
+        open.map_or(Ok(false), |(_, open)| open.copy_folder(to))
     }
 
     /// Has everybody look for news now: rooms that wait for their source, the reading of the

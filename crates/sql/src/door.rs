@@ -134,7 +134,7 @@ impl Door {
 
     /// How many statements closures have sent since the door was opened, failed and repeated ones
     /// too. A set is one statement, as it is one round trip on PostgreSQL, and an empty set none.
-    /// Not counted: opening, migrating, BEGIN, COMMIT, ROLLBACK and savepoints, and the preparing of a
+    /// Not counted: opening, migrating, BEGIN, COMMIT, ROLLBACK, savepoints, and the preparing of a
     /// statement when a connection first meets it. The same closure counts the same on both
     /// databases.
     pub fn statements(&self) -> u64 {

@@ -5,13 +5,14 @@
 //! the database, whose locks the kernel gives in the order of asking:
 //!
 //! - `NAME-writer` is locked by whoever writes, from before BEGIN until after COMMIT;
-//! - `NAME-queue` is locked by the first of those who wait. Whoever has just written would otherwise
-//!   take the first lock again before the one who waits for it has woken up.
+//! - `NAME-queue` is locked by the first of those who wait. Whoever has just written would
+//!   otherwise take the first lock again before the one who waits for it has woken up.
 //!
 //! A lock goes with its process, however that ends. The files hold nothing and stay.
 //!
 //! Invariant: nobody waits beyond the limit given. A wait inside the kernel can't be called off, so
-//! a thread of its own waits there; a lock that comes when nobody wants it any longer is given back.
+//! a thread of its own waits there; a lock that comes when nobody wants it any longer is given
+//! back.
 
 use std::{
     ffi::OsString,
@@ -33,11 +34,11 @@ pub(crate) struct WriterQueue {
 struct Shared {
     queue: File,
     writer: File,
-    place: Mutex<Place>,
+    place: Mutex<QueuePlace>,
     changed: Condvar,
 }
 
-struct Place {
+struct QueuePlace {
     stand: Stand,
     /// Somebody still waits for the lock that the helper asked for.
     wanted: bool,
@@ -58,7 +59,7 @@ impl WriterQueue {
     pub(crate) fn open(database: &Path) -> Result<Self, SqlError> {
         let database = resolved(database);
         let (queue, writer) = (beside(&database, "-queue")?, beside(&database, "-writer")?);
-        let place = Mutex::new(Place { stand: Stand::Away, wanted: false, closed: false });
+        let place = Mutex::new(QueuePlace { stand: Stand::Away, wanted: false, closed: false });
         let shared = Shared { queue, writer, place, changed: Condvar::new() };
         Ok(Self { shared: Arc::new(shared), has_helper: false })
     }
@@ -115,11 +116,11 @@ impl Drop for WriterQueue {
 }
 
 impl Shared {
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, QueuePlace> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, mut place: MutexGuard<'_, Place>, until: Instant) -> Result<(), SqlError> {
+    fn wait(&self, mut place: MutexGuard<'_, QueuePlace>, until: Instant) -> Result<(), SqlError> {
         while place.stand == Stand::Asked {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

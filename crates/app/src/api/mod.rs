@@ -44,7 +44,7 @@ use self::{
     state::App,
 };
 
-use crate::rooms::ROOMS;
+use crate::{backup::running, rooms::ROOMS};
 
 const BASE: &str = "/api/v1";
 
@@ -82,6 +82,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(status::resume))
         .routes(routes!(status::jobs))
         .routes(routes!(status::run_job))
+        .routes(routes!(running::last, running::begin))
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
         .routes(routes!(session::who, session::log_in, session::log_out));

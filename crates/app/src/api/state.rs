@@ -7,7 +7,7 @@ use unspent_engine::Engine;
 use unspent_model::Network;
 
 use super::{figures::Figures, history::History, pool::BlockingPool};
-use crate::{auth::Auth, config::Config};
+use crate::{auth::Auth, backup::running::Backups, config::Config};
 
 /// The server's state. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +21,7 @@ pub(crate) struct Inner {
     pub(crate) pool: BlockingPool,
     pub(crate) history: History,
     pub(crate) figures: Figures,
+    pub(crate) backups: Backups,
     /// Live streams that may still be opened.
     pub(crate) streams: Arc<Semaphore>,
     /// Turns true when the server stops.

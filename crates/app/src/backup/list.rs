@@ -47,8 +47,9 @@ impl List {
         Ok(Self { version: VERSION, files: listed.collect::<anyhow::Result<_>>()? })
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+    /// Files and their bytes.
+    pub(super) fn size(&self) -> (u64, u64) {
+        (self.files.len() as u64, self.files.iter().map(|file| file.bytes).sum())
     }
 
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {

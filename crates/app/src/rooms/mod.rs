@@ -17,6 +17,7 @@ use serde_json::Value;
 use toml::Table;
 use unspent_engine::{Engine, rooms::Room};
 use unspent_model::Kind;
+use unspent_sql::{Schema, Url};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
@@ -85,8 +86,21 @@ pub(crate) trait AppRoom: Sync {
     /// Adds what it knows of a coin. May block.
     fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError>;
 
+    /// Its rows, where they are in SQLite or PostgreSQL.
+    fn tables(&self) -> Option<RoomTables> {
+        None
+    }
+
     /// What one of its errors means to the command line; `None` for errors of others.
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified>;
+}
+
+/// A room's rows in SQLite or PostgreSQL.
+#[derive(Clone, Copy)]
+pub(crate) struct RoomTables {
+    pub(crate) schema: &'static Schema,
+    /// What doesn't agree in such a database; empty when everything does.
+    pub(crate) audit: fn(&Url) -> anyhow::Result<Vec<String>>,
 }
 
 /// What an error means to the command line.

@@ -45,6 +45,7 @@ use crate::{
         state::{App, Inner, Settings},
     },
     auth::{Auth, TokenFile},
+    backup::running::{ADDRESS_FILE, Backups, Reached},
     cli::Cli,
     config::{self, Config},
     error::{CliError, Outcome},
@@ -101,14 +102,17 @@ pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyho
     logging::start_daemon(&config.log, cli.verbose);
     let daemon = Daemon::new(config)?;
     let engine = daemon.start(build::origin(&daemon.config)?)?;
-    let url = daemon.url.clone();
+    let (url, data) = (daemon.url.clone(), daemon.config.data_dir.clone());
     let told = |cookie: &Path| -> anyhow::Result<()> {
+        Reached::tell(&data, &url, cookie)?;
         let document = json!({ "listening": url, "cookie_file": cookie.display().to_string() });
         output.answer(&document, || format!("listening on {url}; Ctrl-C ends it"))?;
         Ok(())
     };
     // Nobody but a signal ends it.
     let outcome = daemon.serve(engine.clone(), Arc::new(Notify::new()), told);
+    // Before the folder is free: another daemon's must stay.
+    let _ = std::fs::remove_file(data.join(ADDRESS_FILE));
     engine.shutdown();
     outcome.map(|()| Outcome::Done)
 }
@@ -209,6 +213,7 @@ impl Served {
             pool: BlockingPool::new(http.concurrency, http.queue),
             history: History::new(),
             figures: Figures::default(),
+            backups: Backups::default(),
             streams: Arc::new(Semaphore::new(http.streams)),
             stopping,
             settings,

@@ -1,9 +1,11 @@
 //! A backup comes back whole, and what was unconfirmed is judged again.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use unspent_testkit::wallet::postgres;
 
 use crate::{
-    daemon::{Folder, ended, unspent},
+    daemon::{Daemon, Folder, ended, unspent},
     world::{self, SEED_SETTING, balance, funded, network, script},
 };
 
@@ -68,4 +70,113 @@ fn a_damaged_or_half_written_backup_is_refused_whole() {
     let list = r#"{"version":1,"files":[{"path":"../x","bytes":0,"sha256":""}]}"#;
     std::fs::write(folder.beside("saved").join("backup.json"), list).unwrap();
     assert_eq!(db(&folder, "fresh", "restore", "saved").0, 1, "a path that leads out");
+}
+
+fn run(data: &std::path::Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = unspent(data);
+    command.args(arguments);
+    ended(command)
+}
+
+fn height(daemon: &Daemon) -> u64 {
+    let status = daemon.admin().get("/api/v1/status").ok();
+    let rooms = status["rooms"].as_array().unwrap();
+    rooms.iter().map(|room| room["tip"]["height"].as_u64().unwrap_or(0)).min().unwrap()
+}
+
+/// Blocks with payments and reorganisations come all the time.
+const LIVELY: [&str; 5] = [
+    SEED_SETTING,
+    "source.sim.block_seconds=1",
+    "source.sim.payments=30",
+    "source.sim.reorg_every=3",
+    "http.listen=127.0.0.1:0",
+];
+
+#[test]
+fn a_daemon_that_follows_is_saved_and_what_is_restored_agrees() {
+    let folder = funded();
+    let daemon = folder.start(&LIVELY);
+    world::make_wallet(&daemon, "alice");
+    let before = height(&daemon);
+    for (round, name) in ["first", "second", "third"].into_iter().enumerate() {
+        daemon.wait_for("blocks come in", |_| height(&daemon) > before + round as u64);
+        let (code, out, err) = db(&folder, "data", "backup", name);
+        assert_eq!(code, 0, "{err}");
+        let saved: Value = serde_json::from_str(&out).unwrap();
+        assert!(saved["files"].as_u64().unwrap() > 3, "{saved}");
+    }
+    let after = height(&daemon);
+    daemon.wait_for("it goes on", |_| height(&daemon) > after);
+    let (code, _, err) = db(&folder, "data", "backup", "third");
+    assert_eq!((code, err.contains("holds something")), (1, true), "{err}");
+    assert_eq!(daemon.end(), 0);
+    assert!(!folder.data().join("daemon.json").exists());
+    for name in ["first", "third"] {
+        let restored = folder.beside(&format!("{name}-restored"));
+        assert_eq!(db(&folder, &format!("{name}-restored"), "restore", name).0, 0);
+        assert!(!restored.join("wallet.db-queue").exists(), "no part of a backup");
+        let (code, out, err) = run(&restored, &["chain", "verify"]);
+        assert_eq!(code, 0, "{out} {err}");
+        let (code, out, err) = run(&restored, &["wallet", "audit", "alice"]);
+        assert_eq!(code, 0, "{out} {err}");
+        let daemon = Daemon::start(&restored, &LIVELY);
+        let from = height(&daemon);
+        daemon.wait_for("it follows from there", |_| height(&daemon) > from.max(before) + 2);
+        let audit = daemon.admin().get("/api/v1/wallets/alice/audit").ok();
+        assert_eq!(audit["differences"], json!([]));
+        assert_eq!(daemon.end(), 0);
+        assert_eq!(run(&restored, &["chain", "verify"]).0, 0);
+    }
+}
+
+#[test]
+fn a_backup_over_rest_says_how_it_went() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    let to = folder.beside("saved");
+    let body = json!({ "folder": to.to_str().unwrap() });
+    assert_eq!(daemon.admin().post("/api/v1/backup", &body).status, 202);
+    let state = || daemon.admin().get("/api/v1/backup").ok();
+    daemon.wait_for("it is saved", |_| state()["state"] == "done");
+    assert_eq!(state()["folder"], to.to_str().unwrap());
+    assert!(to.join("backup.json").is_file());
+    // The folder holds something now.
+    assert_eq!(daemon.admin().post("/api/v1/backup", &body).status, 202);
+    daemon.wait_for("it is refused", |_| state()["state"] == "failed");
+    assert!(state()["reason"].as_str().unwrap().contains("holds something"));
+    daemon.nobody().post("/api/v1/backup", &body).refused(401);
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn wallets_are_copied_to_postgresql_and_back() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    assert_eq!(daemon.end(), 0);
+    let Some(server) = postgres::database() else { return };
+    let (data, back) = (folder.data(), folder.beside("back.db"));
+    let here = format!("sqlite:{}", data.join("wallet.db").display());
+    let back = format!("sqlite:{}", back.display());
+    let secret = folder.beside("url");
+    std::fs::write(&secret, format!("{server}\n")).unwrap();
+    let at = format!("@{}", secret.display());
+    let copy = |from: &str, to: &str| run(&data, &["--json", "db", "copy", from, to]);
+    let (code, out, err) = copy(&here, &at);
+    assert_eq!(code, 0, "{err}");
+    let there: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&there["room"], &there["differences"]), (&json!("wallet"), &json!([])));
+    let (code, _, err) = copy(&here, &at);
+    assert_eq!((code, err.contains("holds rows already")), (1, true), "{err}");
+    let (code, out, err) = copy(&at, &back);
+    assert_eq!(code, 0, "{err}");
+    let again: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(again["tables"], there["tables"], "the same rows, and so the same sums");
+    let shown = |url: &str| run(&data, &["--json", "wallet", "--db", url, "txs", "alice"]);
+    assert_eq!(shown(&here), shown(&server));
+    assert_eq!(shown(&here), shown(&back));
+    let (code, _, err) = run(&data, &["db", "copy", &here, "mysql://x", "--room", "wallet"]);
+    assert_eq!(code, 2, "{err}");
+    assert_eq!(run(&data, &["db", "copy", &here, &back, "--room", "chain"]).0, 2);
 }

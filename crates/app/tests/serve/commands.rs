@@ -56,14 +56,12 @@ fn beside_a_daemon_the_command_line_reads_and_writes_nothing() {
         let (code, _, err) = run(&folder, read);
         assert_eq!(code, 0, "{read:?} {err}");
     }
-    let to = folder.beside("saved");
     for write in [
         &["chain", "rollback", "--to", "100"][..],
         &["chain", "prune"],
         &["wallet", "address", "alice"],
         &["wallet", "pay", "alice", "--to", "x=1"],
         &["wallet", "rewind", "alice", "5"],
-        &["db", "backup", to.to_str().unwrap()],
     ] {
         let (code, _, err) = run(&folder, write);
         let by_name = err.contains("`unspent serve` (process ");

@@ -168,6 +168,9 @@ fn operator(walk: &Walk, daemon: &Daemon) {
         assert_eq!(walk.post("/jobs/{job}/run", &[job], &json!({})).status, 202, "{job}");
     }
     walk.post("/jobs/{job}/run", &["sweep"], &json!({})).refused(404);
+    // Made and brought back in `backup`.
+    walk.post("/backup", &[], &json!({ "folder": "saved" })).refused(422);
+    assert_eq!(walk.get("/backup", &[], "").ok()["state"], "none");
     assert!(!walk.get("/history", &[], "").ok()["samples"].as_array().unwrap().is_empty());
     let events = walk.get("/events", &[], "?limit=2").ok();
     assert_eq!(events["events"][0]["id"], 1);

@@ -143,6 +143,16 @@ pub trait Opened: Any + Send + Sync {
         None
     }
 
+    /// Copies the folder that it keeps, as it stands at one moment, to where nothing is yet.
+    /// `false` when its files can be copied one by one, since it keeps none or has them closed.
+    ///
+    /// # Errors
+    ///
+    /// Says why not; what was begun of the copy is of no use then.
+    fn copy_folder(&self, _to: &Path) -> Result<bool, String> {
+        Ok(false)
+    }
+
     /// Lets go of the store: nobody is answered any more.
     fn close(&self) {}
 }

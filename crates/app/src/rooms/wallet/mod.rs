@@ -29,6 +29,7 @@
 //! | `figures` | the room in numbers |
 //! | `section` | `[wallet]` of the configuration |
 //! | `search` | what the room adds to `/search` and to a coin's timeline |
+//! | `whole` | its database as a whole, for `unspent db` |
 //! | `error` | why not |
 //!
 //! Deliberately absent: rules of wallets. They live in `unspent-model` and `unspent-wallet`.
@@ -58,6 +59,7 @@ mod statement;
 mod tables;
 mod upkeep;
 mod wallets;
+mod whole;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -73,7 +75,7 @@ pub(crate) use self::{
     args::{WalletArgs, run},
     section::WalletSection,
 };
-use super::{AppRoom, Classified};
+use super::{AppRoom, Classified, RoomTables};
 use crate::{
     api::{
         error::ApiError,
@@ -139,6 +141,10 @@ impl AppRoom for WalletEntry {
 
     fn plotted(&self, found: &Value) -> Vec<(&'static str, Value)> {
         figures::plotted(found)
+    }
+
+    fn tables(&self) -> Option<RoomTables> {
+        Some(whole::TABLES)
     }
 
     fn routes(&self) -> OpenApiRouter<App> {

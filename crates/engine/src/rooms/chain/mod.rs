@@ -162,6 +162,12 @@ impl Opened for OpenChain {
         stored.map(|stored| stored.point)
     }
 
+    fn copy_folder(&self, to: &Path) -> Result<bool, String> {
+        let reader = self.reader().ok_or("the chain room is being opened again; try again")?;
+        reader.checkpoint(to).map_err(|error| error.to_string())?;
+        Ok(true)
+    }
+
     fn close(&self) {
         self.set_reader(None);
     }

@@ -1,0 +1,150 @@
+//! The making of a backup, beside a daemon or without one.
+//!
+//! The engine's own database comes first: what it tells of rooms is then never ahead of them. The
+//! simulated network comes last, so that it has every block that a room has.
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+use unspent_engine::{
+    Engine,
+    rooms::{OnDisk, RoomName, TABLE},
+    store::STORE_FILE,
+};
+use unspent_sql::copy_sqlite;
+
+use super::list::{self, List};
+use crate::{error::CliError, serve::folder_lock};
+
+/// The simulated network's folder.
+const SIM: &str = "sim";
+/// Single files in a data folder.
+const FILES: [&str; 1] = ["tokens.json"];
+
+/// Something to be copied, and whose it is.
+struct SavedPart {
+    room: Option<RoomName>,
+    kept: OnDisk,
+}
+
+/// A backup while nobody else has the folder.
+pub(super) fn alone(data: &Path, to: &Path, without: &[String]) -> anyhow::Result<List> {
+    if !data.is_dir() {
+        return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
+    }
+    let _alone = folder_lock::exclusive(data)?;
+    make(data, to, without, &|_, _| Ok(false))
+}
+
+/// A backup of what a running engine keeps, each room as it stands at one moment.
+pub(super) fn beside(
+    engine: &Engine,
+    data: &Path,
+    to: &Path,
+    without: &[String],
+) -> anyhow::Result<List> {
+    make(data, to, without, &|room, to| engine.copy_folder(room, to))
+}
+
+/// How a room that is open copies its folder; `false` when files may be copied one by one.
+type CopyOpen<'a> = &'a dyn Fn(RoomName, &Path) -> Result<bool, String>;
+
+fn make(
+    data: &Path,
+    to: &Path,
+    without: &[String],
+    copy_open: CopyOpen<'_>,
+) -> anyhow::Result<List> {
+    let parts = parts(data, without)?;
+    empty(to)?;
+    for part in parts {
+        save(data, to, &part, copy_open)?;
+    }
+    for name in FILES {
+        if data.join(name).is_file() {
+            copy_file(&data.join(name), &to.join(name))?;
+        }
+    }
+    let list = List::of(to)?;
+    list.write(to)?;
+    Ok(list)
+}
+
+fn save(data: &Path, to: &Path, part: &SavedPart, copy_open: CopyOpen<'_>) -> anyhow::Result<()> {
+    match part.kept {
+        OnDisk::Database(name) if data.join(name).exists() => {
+            let from = data.join(name);
+            copy_sqlite(&from, &to.join(name))
+                .with_context(|| format!("can't copy {}", from.display()))
+        }
+        OnDisk::Folder(name) if data.join(name).is_dir() => {
+            if let Some(room) = part.room {
+                let copied = copy_open(room, &to.join(name));
+                if copied.map_err(|why| CliError::refused(format!("can't copy {name}: {why}")))? {
+                    return Ok(());
+                }
+            }
+            copy_folder(&data.join(name), &to.join(name))
+        }
+        OnDisk::Database(_) | OnDisk::Folder(_) => Ok(()),
+    }
+}
+
+/// What is to be copied: everything of every room that isn't left out by name.
+fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<SavedPart>> {
+    if let Some(unknown) = without.iter().find(|name| TABLE.iter().all(|r| r.name.name() != *name))
+    {
+        return Err(CliError::usage(format!("no room is called {unknown}")).into());
+    }
+    let is_daemon = data.join(STORE_FILE).exists();
+    let mut parts = vec![SavedPart { room: None, kept: OnDisk::Database(STORE_FILE) }];
+    for room in TABLE.iter().filter(|room| without.iter().all(|name| name != room.name.name())) {
+        for kept in room.keeps {
+            // A daemon's room that isn't here lives in a database elsewhere.
+            if let OnDisk::Database(name) = kept
+                && is_daemon
+                && !data.join(name).exists()
+            {
+                let room = room.name;
+                let message = format!("there is no {name} in the data folder; nothing was copied");
+                let hint = format!(
+                    "with PostgreSQL use pg_dump at the same time, and pass --without {room}"
+                );
+                return Err(CliError::refused(message).hint(hint).into());
+            }
+            parts.push(SavedPart { room: Some(room.name), kept: *kept });
+        }
+    }
+    parts.push(SavedPart { room: None, kept: OnDisk::Folder(SIM) });
+    Ok(parts)
+}
+
+/// Makes a folder, or takes one that holds nothing.
+pub(super) fn empty(folder: &Path) -> anyhow::Result<()> {
+    let shown = folder.display();
+    fs::create_dir_all(folder).with_context(|| format!("can't make {shown}"))?;
+    let mut entries = fs::read_dir(folder).with_context(|| format!("can't read {shown}"))?;
+    if entries.next().is_some() {
+        let message = format!("{shown} holds something; nothing was changed");
+        return Err(CliError::refused(message).hint("name a new folder").into());
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for file in list::files(from)? {
+        copy_file(&from.join(&file), &to.join(&file))?;
+    }
+    Ok(())
+}
+
+/// Copies one file, with its permissions, onto the disk.
+pub(super) fn copy_file(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+    }
+    fs::copy(from, to)
+        .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))?;
+    let copy = fs::File::open(to).with_context(|| format!("can't read {}", to.display()))?;
+    copy.sync_all().with_context(|| format!("can't write {}", to.display()))
+}
