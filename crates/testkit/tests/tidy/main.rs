@@ -43,7 +43,15 @@ const DIRECTION: [(&str, &[&str]); 13] = [
     (
         "app",
         &[
-            "model", "networks", "sim", "sql", "chain", "btcwallet", "wallet", "ecash", "txstore",
+            "model",
+            "networks",
+            "sim",
+            "sql",
+            "chain",
+            "btcwallet",
+            "wallet",
+            "ecash",
+            "txstore",
             "engine",
         ],
     ),
