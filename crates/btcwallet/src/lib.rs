@@ -13,8 +13,8 @@
 //! | [`passphrase`] | the seal of the public passphrase |
 //! | [`balance`] | what the source would answer about itself |
 //!
-//! Invariant: bytes are hostile. Every length, offset and page is checked, no page is entered twice,
-//! and what contradicts itself is an error with its place, never a guess.
+//! Invariant: bytes are hostile. Every length, offset and page is checked, no page is entered
+//! twice, and what contradicts itself is an error with its place, never a guess.
 //!
 //! ```no_run
 //! use unspent_btcwallet::{WalletFile, passphrase::DEFAULTS};

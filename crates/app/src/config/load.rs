@@ -106,6 +106,7 @@ fn build(mut table: Table) -> anyhow::Result<Config> {
         auth: read_section(&mut table)?,
         log: read_section(&mut table)?,
         events: read_section(&mut table)?,
+        webhooks: read_section(&mut table)?,
         rooms: ROOMS.iter().map(|room| room.read(&mut table)).collect::<Result<_, _>>()?,
     };
     match network {

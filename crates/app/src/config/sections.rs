@@ -145,3 +145,11 @@ section! {
         keep: u64 = EVENTS_KEPT;
     }
 }
+
+section! {
+    /// URLs that are told of events.
+    pub(crate) struct WebhooksSection in "webhooks" {
+        /// Also call addresses of this machine and of private networks, and without TLS
+        allow_private: bool = false;
+    }
+}

@@ -6,7 +6,9 @@ use unspent_model::{Network, network::NETWORKS};
 
 use super::{
     declare::Section,
-    sections::{AuthSection, EventsSection, HttpSection, LogSection, SourceSection},
+    sections::{
+        AuthSection, EventsSection, HttpSection, LogSection, SourceSection, WebhooksSection,
+    },
 };
 use crate::{error::CliError, rooms::ROOMS};
 
@@ -25,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) auth: AuthSection,
     pub(crate) log: LogSection,
     pub(crate) events: EventsSection,
+    pub(crate) webhooks: WebhooksSection,
     /// The sections of the rooms, in the order of their table.
     pub(super) rooms: Vec<Arc<dyn RoomSection>>,
 }
@@ -49,11 +52,12 @@ type Part = (&'static str, fn() -> String);
 
 /// The sections that stand before those of the rooms in the template, and after them.
 const BEFORE: [Part; 1] = [(SourceSection::NAME, SourceSection::template)];
-const AFTER: [Part; 4] = [
+const AFTER: [Part; 5] = [
     (HttpSection::NAME, HttpSection::template),
     (AuthSection::NAME, AuthSection::template),
     (LogSection::NAME, LogSection::template),
     (EventsSection::NAME, EventsSection::template),
+    (WebhooksSection::NAME, WebhooksSection::template),
 ];
 
 /// Every section, with its part of the template.

@@ -13,6 +13,7 @@ use unspent_engine::{
         folder::{Folder, FolderConfig},
         sim::{SimError, SimNetwork},
     },
+    webhooks::WebhookOptions,
 };
 
 use super::refused;
@@ -36,6 +37,10 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
             ..Follow::default()
         },
         events_kept: config.events.keep,
+        webhooks: WebhookOptions {
+            allow_private: config.webhooks.allow_private,
+            ..WebhookOptions::default()
+        },
         ..EngineConfig::new(config.data_dir.clone(), origin)
     };
     Engine::start(engine_config).map_err(|error| {

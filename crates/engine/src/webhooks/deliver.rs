@@ -17,7 +17,7 @@ use super::{
     SECRET_BYTES, WEBHOOKS, Webhook, WebhookError, WebhookOptions,
     message::{Message, shown_secret},
     post::{Poster, check_url},
-    store::{self, Step, StoredHook},
+    store::{self, HookStep, StoredHook},
 };
 use crate::{
     clock,
@@ -32,12 +32,12 @@ const READ_AT_ONCE: usize = 100;
 
 /// All hooks.
 pub struct Webhooks {
-    shared: Arc<Shared>,
+    shared: Arc<HookServer>,
     /// The threads under way, by hook.
     under_way: Mutex<HashMap<u64, JoinHandle<()>>>,
 }
 
-struct Shared {
+struct HookServer {
     log: Arc<EventLog>,
     poster: Poster,
     options: WebhookOptions,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Webhooks {
 impl Webhooks {
     pub(crate) fn new(log: Arc<EventLog>, options: WebhookOptions) -> Self {
         let poster = Poster::new(options);
-        let shared = Shared { log, poster, options, stopping: AtomicBool::new(false) };
+        let shared = HookServer { log, poster, options, stopping: AtomicBool::new(false) };
         Self { shared: Arc::new(shared), under_way: Mutex::default() }
     }
 
@@ -170,7 +170,7 @@ impl Webhooks {
     }
 }
 
-impl Shared {
+impl HookServer {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -208,7 +208,7 @@ impl Shared {
         }
         // What is of no interest is passed in one step.
         if at < end {
-            return store::settle(self.log.door(), id, at, Step::Pass { to: end });
+            return store::settle(self.log.door(), id, at, HookStep::Pass { to: end });
         }
         Ok(true)
     }
@@ -216,7 +216,7 @@ impl Shared {
     /// Delivers one event; says whether to go on.
     fn deliver(&self, to: &StoredHook, cursor: u64, event: &Event) -> Result<bool, WebhookError> {
         let message = Message::event(to.hook.id, event, &to.secret, clock::now());
-        let step = |at| Step::Delivered { to: event.id, at };
+        let step = |at| HookStep::Delivered { to: event.id, at };
         self.send(to, cursor, &message, step)
     }
 
@@ -225,7 +225,7 @@ impl Shared {
         let (after, last) = (to.hook.cursor, page.first_kept - 1);
         let lost = (after, last);
         let message = Message::reset(to.hook.id, &to.hook.wallet, lost, &to.secret, clock::now());
-        let step = |at| Step::Lost { to: last, count: last - after, at };
+        let step = |at| HookStep::Lost { to: last, count: last - after, at };
         self.send(to, after, &message, step)
     }
 
@@ -234,7 +234,7 @@ impl Shared {
         to: &StoredHook,
         cursor: u64,
         message: &Message,
-        done: impl Fn(i64) -> Step,
+        done: impl Fn(i64) -> HookStep,
     ) -> Result<bool, WebhookError> {
         let hook = &to.hook;
         let outcome = self.poster.post(&hook.url, message);
@@ -261,7 +261,7 @@ impl Shared {
             self.log.door(),
             hook.id,
             cursor,
-            Step::Failed { at: now, next, error, paused },
+            HookStep::Failed { at: now, next, error, paused },
         )?;
         Ok(false)
     }

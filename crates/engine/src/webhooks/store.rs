@@ -93,7 +93,7 @@ pub(super) fn resume(door: &Door, id: u64) -> Result<bool, WebhookError> {
 
 /// What came of an attempt.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum HookStep {
     /// Nothing up to that event was of interest.
     Pass { to: u64 },
     /// The event is delivered.
@@ -106,20 +106,25 @@ pub(super) enum Step {
 
 /// Writes down what came of an attempt at the event after `cursor`; says whether the hook was still
 /// there and nobody had moved it.
-pub(super) fn settle(door: &Door, id: u64, cursor: u64, step: Step) -> Result<bool, WebhookError> {
+pub(super) fn settle(
+    door: &Door,
+    id: u64,
+    cursor: u64,
+    step: HookStep,
+) -> Result<bool, WebhookError> {
     door.write(move |tx| {
         let place = [key(id), key(cursor)];
         let moved = match &step {
-            Step::Pass { to } => tx.execute(PASS, &[&place[..], &[key(*to)]].concat())?,
-            Step::Delivered { to, at } => {
+            HookStep::Pass { to } => tx.execute(PASS, &[&place[..], &[key(*to)]].concat())?,
+            HookStep::Delivered { to, at } => {
                 let rest = [key(*to), Arg::Int(1), Arg::Int(*at), Arg::Int(0)];
                 tx.execute(DELIVERED, &[&place[..], &rest].concat())?
             }
-            Step::Lost { to, count, at } => {
+            HookStep::Lost { to, count, at } => {
                 let rest = [key(*to), Arg::Int(0), Arg::Int(*at), key(*count)];
                 tx.execute(DELIVERED, &[&place[..], &rest].concat())?
             }
-            Step::Failed { at, next, error, paused } => {
+            HookStep::Failed { at, next, error, paused } => {
                 let paused = Arg::OptInt(paused.then_some(*at));
                 let rest = [Arg::Int(*at), Arg::Int(*next), Arg::Text(error), paused];
                 tx.execute(FAILED, &[&place[..], &rest].concat())?

@@ -15,6 +15,7 @@ use super::{
     follow::{self, ScanArgs},
     freeze::{self, FreezeCoins},
     import::{self, ImportBtcwallet},
+    import_core::{self, ImportCoreArgs},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
     manage::{self, ChangeWallet, Unwatch},
@@ -25,6 +26,7 @@ use super::{
     tables,
     upkeep::{self, Prune, RecordArgs, Rewind, TxRequest},
     wallets::{self, CreateArgs},
+    webhooks::{self, WebhookArgs},
 };
 use crate::{
     api::extract::PageQuery,
@@ -78,6 +80,8 @@ struct On<R: Args> {
 enum WalletCommand {
     /// Make a watch-only wallet from an output descriptor, or add an account to one
     Create(CreateArgs),
+    /// Make a wallet of what Bitcoin Core's listdescriptors answers
+    ImportCore(ImportCoreArgs),
     /// Take in a whole wallet.db of btcwallet or lnd, offline
     ImportBtcwallet(ImportBtcwallet),
     /// All wallets, and how far each has been scanned
@@ -149,6 +153,8 @@ enum WalletCommand {
     Prune(On<Prune>),
     /// Recompute everything from the facts and name differences (exit code 3 if any)
     Audit(NameArgs),
+    /// URLs that are told of a wallet's events
+    Webhook(WebhookArgs),
 }
 
 impl WalletCommand {
@@ -172,6 +178,8 @@ impl WalletCommand {
             Self::Select(on) => !on.request.dry_run,
             Self::Pay(on) => !on.request.pay.dry_run,
             Self::ImportBtcwallet(args) => !args.dry_run,
+            Self::ImportCore(args) => !args.request.dry_run,
+            Self::Webhook(args) => args.writes(),
             Self::Labels(on) => on.request.import.is_some(),
             Self::Create(_)
             | Self::Change(_)
@@ -206,10 +214,10 @@ pub(crate) fn run(
     if let WalletCommand::ImportBtcwallet(args) = &args.command {
         return import::run(&url, args, output);
     }
-    let room = if let WalletCommand::Create(create) = &args.command {
-        create.open(cli, &url)?
-    } else {
-        Room::open_existing(&url, Options::default())?
+    let room = match &args.command {
+        WalletCommand::Create(create) => create.open(cli, &url)?,
+        WalletCommand::ImportCore(import) => wallets::open(cli, &url, import.network)?,
+        _ => Room::open_existing(&url, Options::default())?,
     };
     let context = RoomContext { room: Arc::new(room), now: clock::now(), lease: DEFAULT_DURATION };
     dispatch(cli, &args.command, &context, output)
@@ -229,6 +237,7 @@ fn dispatch(
     }
     match command {
         C::Create(args) => wallets::print_create(context, args, output),
+        C::ImportCore(args) => import_core::print(context, args, output),
         // It opens the room by itself, once the file has told the network.
         C::ImportBtcwallet(_) => Err(CliError::bug("an import came too late").into()),
         C::List => wallets::print_list(context, output),
@@ -264,6 +273,7 @@ fn dispatch(
         C::Labels(args) => on!(labels::print_labels, args),
         C::Journal(args) => on!(tables::journal, args),
         C::Prune(args) => on!(upkeep::print_prune, args),
+        C::Webhook(args) => webhooks::print(cli, context, args, output),
         C::Audit(args) => upkeep::print_audit(&context.wallet(&args.wallet)?, output),
     }
 }

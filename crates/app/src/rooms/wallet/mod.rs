@@ -18,7 +18,8 @@
 //! | `upkeep` | record, invalidate, rewind, prune, audit |
 //! | `labels` | labels, BIP-329 out and in |
 //! | `follow` | scan |
-//! | `import` | a `wallet.db` of btcwallet or lnd |
+//! | `webhooks` | URLs that are told of a wallet's events |
+//! | `import`, `import_core` | a `wallet.db` of btcwallet or lnd; Core's `listdescriptors` |
 //!
 //! | module | what they share |
 //! |---|---|
@@ -44,6 +45,7 @@ mod finishing;
 mod follow;
 mod freeze;
 mod import;
+mod import_core;
 mod input;
 mod json;
 mod labels;
@@ -59,6 +61,7 @@ mod statement;
 mod tables;
 mod upkeep;
 mod wallets;
+mod webhooks;
 mod whole;
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -183,6 +186,12 @@ impl AppRoom for WalletEntry {
             .routes(routes!(labels::list, labels::set))
             .routes(routes!(labels::export))
             .routes(routes!(labels::import))
+            .routes(routes!(import_core::import))
+            .routes(routes!(webhooks::list))
+            .routes(routes!(webhooks::create))
+            .routes(routes!(webhooks::remove))
+            .routes(routes!(webhooks::test))
+            .routes(routes!(webhooks::resume))
     }
 
     fn search(

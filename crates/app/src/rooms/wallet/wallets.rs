@@ -276,26 +276,28 @@ pub(crate) struct CreateArgs {
 }
 
 impl CreateArgs {
-    /// Opens the room, or makes one where a network is named.
     pub(super) fn open(&self, cli: &Cli, url: &Url) -> anyhow::Result<Room> {
         self.wallet.check()?;
-        let Some(network) = self.network else {
-            return Room::open_existing(url, Options::default()).map_err(|error| {
-                let folder = cli.data_dir();
-                let hint = format!(
-                    "a new database needs --network; the data folder is {}",
-                    folder.display()
-                );
-                CliError::usage(error.to_string()).hint(hint).into()
-            });
-        };
-        if let Url::Sqlite(path) = url
-            && let Some(folder) = path.parent()
-        {
-            std::fs::create_dir_all(folder)?;
-        }
-        Ok(Room::open(url, network, Options::default())?)
+        open(cli, url, self.network)
     }
+}
+
+/// Opens the room, or makes one where a network is named.
+pub(super) fn open(cli: &Cli, url: &Url, network: Option<Network>) -> anyhow::Result<Room> {
+    let Some(network) = network else {
+        return Room::open_existing(url, Options::default()).map_err(|error| {
+            let folder = cli.data_dir();
+            let hint =
+                format!("a new database needs --network; the data folder is {}", folder.display());
+            CliError::usage(error.to_string()).hint(hint).into()
+        });
+    };
+    if let Url::Sqlite(path) = url
+        && let Some(folder) = path.parent()
+    {
+        std::fs::create_dir_all(folder)?;
+    }
+    Ok(Room::open(url, network, Options::default())?)
 }
 
 pub(super) fn print_create(
