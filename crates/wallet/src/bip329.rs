@@ -1,7 +1,8 @@
 //! Labels out and in as BIP-329 has them: one JSON object on each line.
 //!
 //! A record may also say where its thing comes from (`origin`) and whether a coin may be spent
-//! (`spendable`). All of it is kept and goes out again; what a record doesn't mention stays as it is.
+//! (`spendable`). All of it is kept and goes out again; what a record doesn't mention stays as it
+//! is.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! Coins with their derived states, by page.
 //!
 //! States, accounts and labels aren't in the order of any index, so a list of some coins reads page
-//! after page and leaves out the others; how far one answer may read is bounded, and its cursor says
-//! where to go on.
+//! after page and leaves out the others; how far one answer may read is bounded, and its cursor
+//! says where to go on.
 
 use std::collections::HashMap;
 

@@ -47,7 +47,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// [`WalletError::CoinNotFound`] names a coin that the wallet doesn't know; then none is frozen.
+    /// [`WalletError::CoinNotFound`] for one that the wallet doesn't know; none is frozen then.
     pub fn freeze(
         &self,
         wallet: WalletId,

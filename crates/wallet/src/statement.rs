@@ -1,5 +1,5 @@
-//! History as an account statement: what each confirmed transaction changed, and what was held after
-//! it, in the order of the chain.
+//! History as an account statement: what each confirmed transaction changed, and what was held
+//! after it, in the order of the chain.
 
 use crate::{
     error::WalletError,

@@ -1,5 +1,5 @@
-//! A wallet's history as an account statement: what each confirmed transaction changed, and what was
-//! held after it, as pages or as CSV from beginning to end.
+//! A wallet's history as an account statement: what each confirmed transaction changed, and what
+//! was held after it, as pages or as CSV from beginning to end.
 
 use std::io;
 
