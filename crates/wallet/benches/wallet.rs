@@ -43,8 +43,10 @@ use unspent_wallet::{
     block::PlacedBlock,
     choose::{CoinPolicy, Wanted},
     descriptor::{Keychain, script_hash},
+    history::Listing,
     lease::LeaseTerms,
     schema::SCHEMA,
+    wallets::Purpose,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -172,13 +174,14 @@ impl World {
             self.mine(txs);
             left -= count;
         }
-        self.analyze();
     }
 
-    /// What a server does by itself from time to time.
-    fn analyze(&self) {
-        let door = Door::open(&self.url.parse().unwrap(), &SCHEMA, Options::default()).unwrap();
-        door.write(|tx| tx.script("ANALYZE")).unwrap();
+    /// Payments in no block yet, as every wallet in use has some.
+    fn unconfirmed(&mut self, count: u64) {
+        for n in 0..count {
+            let pay = self.payment(5_000 + n);
+            self.room.record(&Batch::one(pay, TxSource::Mempool), 5).unwrap();
+        }
     }
 }
 
@@ -237,20 +240,17 @@ fn balances() {
     World::all("balance", |world, name| {
         let per_tx = 1_000;
         let wide = |world: &mut World, scripts: &[ScriptBuf], coins: usize| {
-            for at in 0..coins / per_tx {
+            for _ in 0..coins / per_tx {
                 let n = world.fresh();
                 let outputs: Vec<_> =
                     (0..per_tx).map(|at| (scripts[at % scripts.len()].clone(), 1_000)).collect();
                 let pay = tx(&[foreign(n)], &outputs);
                 world.mine(vec![pay]);
-                if at.is_power_of_two() {
-                    world.analyze();
-                }
             }
         };
         let scripts = world.scripts.clone();
         wide(world, &scripts, mine);
-        world.analyze();
+        world.unconfirmed(20);
         let measure = |world: &World, label: &str| {
             let kept = timed(50, || {
                 std::hint::black_box(world.room.balance(world.wallet, 1, 9).unwrap());
@@ -269,7 +269,6 @@ fn balances() {
         let keys = Keychain::parse(&descriptor(2), bitcoin::Network::Regtest).unwrap();
         let theirs: Vec<_> = (0..20).map(|n| keys[0].script(n).unwrap()).collect();
         wide(world, &theirs, other);
-        world.analyze();
         measure(world, &format!("beside {other}"));
     });
 }
@@ -303,9 +302,101 @@ fn select_worker(url: &str, id: u8, times: usize) {
     }
 }
 
+/// Clients of one daemon: threads that share one room.
+fn clients() {
+    World::all("8 clients select and lease", |world, name| {
+        world.grow(0, 5_000);
+        world.unconfirmed(20);
+        let (room, times) = (&world.room, 200_usize);
+        let start = Instant::now();
+        let mut taken: Vec<u128> = std::thread::scope(|scope| {
+            let client = |id: u8| {
+                scope.spawn(move || {
+                    let once = |n: usize| {
+                        let mut lock = [id + 1; 32];
+                        lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
+                        let terms = LeaseTerms {
+                            lock: LockId::new(&lock).unwrap(),
+                            duration: SECOND,
+                            hold_confirmations: None,
+                        };
+                        let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
+                        let now = (n as i64 + 1) * 10 * SECOND;
+                        let start = Instant::now();
+                        room.select_and_lease(WalletId(1), wanted(), &policy, terms, now).unwrap();
+                        start.elapsed().as_micros()
+                    };
+                    (0..times).map(once).collect::<Vec<_>>()
+                })
+            };
+            let all: Vec<_> = (0..8).map(client).collect();
+            all.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        let all = start.elapsed().as_secs_f64();
+        taken.sort_unstable();
+        let p99 = taken[taken.len() * 99 / 100] as f64 / 1e3;
+        say(&format!("{name} per second"), "one room", taken.len() as f64 / all, "/s");
+        say(&format!("{name} p99"), "one room", p99, "ms");
+    });
+}
+
+/// What a user asks of a wallet with a long history and some unconfirmed payments.
+fn questions() {
+    World::all("32,000 transactions", |world, name| {
+        world.grow(0, 32_000);
+        world.unconfirmed(20);
+        let (room, wallet, middle) = (&world.room, world.wallet, world.height / 2);
+        let ask = |what: &str, run: &dyn Fn()| {
+            say(&format!("{name}: {what}"), 32_000, median(&timed(20, run)), "ms");
+        };
+        ask("balance", &|| {
+            std::hint::black_box(room.balance(wallet, 1, 9).unwrap());
+        });
+        ask("balance in the past", &|| {
+            std::hint::black_box(room.balance_as_of(wallet, middle).unwrap());
+        });
+        ask("page of 100 transactions", &|| {
+            drop(room.txs(wallet, Listing::Latest(None), 100).unwrap());
+        });
+        ask("page of 100 coins", &|| drop(room.coins(wallet, None, 100, 9).unwrap()));
+        ask("next address", &|| {
+            drop(room.next_address(wallet, None, Purpose::Receive).unwrap());
+        });
+    });
+}
+
+/// A million watched scripts in few and in many wallets: what a block costs at the tip.
+fn many_wallets() {
+    let addresses = if is_full() { 1_000_000 } else { 100_000_usize };
+    for wallets in [10_usize, 10_000] {
+        World::all(&format!("block at the tip, {wallets} wallets"), |world, name| {
+            for at in 0..wallets {
+                let script = |n: usize| theirs(1_000_000 + (at * addresses + n) as u64);
+                let scripts: Vec<_> = (0..addresses / wallets).map(script).collect();
+                let new = NewWallet {
+                    name: format!("wallet {at}"),
+                    accounts: Vec::new(),
+                    birthday: 0,
+                    gap_limit: 20,
+                };
+                world.room.create_wallet_with(&new, &scripts, 1).unwrap();
+            }
+            world.mine(Vec::new());
+            let taken: Vec<Duration> = (0..50)
+                .map(|_| {
+                    let pays = (0..20).map(|n| world.payment(1_000 + n)).collect();
+                    world.mine(pays)
+                })
+                .collect();
+            say(name, addresses, median(&taken), "ms");
+        });
+    }
+}
+
 fn selecting() {
     World::all("select and lease", |world, name| {
         world.grow(0, 5_000);
+        world.unconfirmed(20);
         let times = 150;
         for processes in [1_usize, 8] {
             let start = Instant::now();
@@ -368,7 +459,6 @@ fn block() {
                 watched = to;
             }
             drop(door);
-            world.analyze();
             let mut taken = Vec::new();
             for _ in 0..5 {
                 let mut txs: Vec<_> = (0..3_990)
@@ -439,7 +529,6 @@ fn invalidation() {
                 let batch = Batch { txs: part.to_vec(), ..Batch::default() };
                 world.room.record(&batch, 3).unwrap();
             }
-            world.analyze();
             let coin = OutPoint::new(funding.compute_txid(), 0);
             let rival = Batch::one(tx(&[coin], &[(theirs(3), 1)]), TxSource::Mempool);
             let start = Instant::now();
@@ -459,7 +548,6 @@ fn disconnect() {
                 let txs = (0..5).map(|n| world.payment(n + 1)).collect();
                 world.mine(txs);
             }
-            world.analyze();
             let start = Instant::now();
             let done = world.room.disconnect_above(Some(keep), 5).unwrap();
             assert_eq!(done.blocks, count);
@@ -483,7 +571,6 @@ fn beside_peers() {
             world.mine(txs);
         }
         let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(blocks);
-        world.analyze();
         say(&format!("{name}: block of {per_block}, persisted"), blocks, each, "ms");
         let taken = timed(20, || {
             std::hint::black_box(world.room.balance(world.wallet, 1, 5).unwrap());
@@ -509,10 +596,13 @@ fn main() {
     }
     println!("{:<42} {:>12} {:>12}", "what", "size", "median");
     let only = std::env::var("UNSPENT_BENCH_ONLY").unwrap_or_default();
-    let all: [(&str, fn()); 8] = [
+    let all: [(&str, fn()); 11] = [
         ("recording", recording),
         ("balances", balances),
         ("selecting", selecting),
+        ("clients", clients),
+        ("questions", questions),
+        ("wallets", many_wallets),
         ("block", block),
         ("strangers", strangers),
         ("invalidation", invalidation),
