@@ -291,7 +291,7 @@ fn origin(account: &SourceAccount) -> String {
     let Scope { purpose, coin } = account.scope;
     let number = match account.xpub.child_number {
         ChildNumber::Hardened { index } if account.is_watch_only => index,
-        _ => account.number,
+        ChildNumber::Hardened { .. } | ChildNumber::Normal { .. } => account.number,
     };
     match account.fingerprint {
         Some(print) if account.xpub.depth == 3 => {

@@ -214,10 +214,12 @@ pub(crate) fn run(
     if let WalletCommand::ImportBtcwallet(args) = &args.command {
         return import::run(&url, args, output);
     }
-    let room = match &args.command {
-        WalletCommand::Create(create) => create.open(cli, &url)?,
-        WalletCommand::ImportCore(import) => wallets::open(cli, &url, import.network)?,
-        _ => Room::open_existing(&url, Options::default())?,
+    let room = if let WalletCommand::Create(create) = &args.command {
+        create.open(cli, &url)?
+    } else if let WalletCommand::ImportCore(import) = &args.command {
+        wallets::open(cli, &url, import.network)?
+    } else {
+        Room::open_existing(&url, Options::default())?
     };
     let context = RoomContext { room: Arc::new(room), now: clock::now(), lease: DEFAULT_DURATION };
     dispatch(cli, &args.command, &context, output)

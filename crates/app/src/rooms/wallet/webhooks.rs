@@ -56,12 +56,16 @@ fn add(hooks: &Webhooks, wallet: &str, url: &str) -> anyhow::Result<CreatedWebho
 
 impl From<WebhookError> for ApiError {
     fn from(error: WebhookError) -> Self {
-        match &error {
-            WebhookError::Refused(_) => Self::invalid(error.to_string()),
-            WebhookError::Unknown(_) => Self::not_found(error.to_string()),
-            WebhookError::Failed(_) => Self::refused(error.to_string()),
-            _ => Self::bug(&error),
+        if matches!(error, WebhookError::Refused(_)) {
+            return Self::invalid(error.to_string());
         }
+        if matches!(error, WebhookError::Unknown(_)) {
+            return Self::not_found(error.to_string());
+        }
+        if matches!(error, WebhookError::Failed(_)) {
+            return Self::refused(error.to_string());
+        }
+        Self::bug(&error)
     }
 }
 
