@@ -188,7 +188,8 @@ impl<'a> Search<'a> {
     }
 
     /// Divides what the coins hold between outputs, change and miners; `None` when it is too
-    /// little. Change below what is worth an output goes to miners, or to outputs that bear the fee.
+    /// little. Change below what is worth an output goes to miners, or to outputs that bear the
+    /// fee.
     fn split(&self, amount: u64, bare: u64) -> Option<Split> {
         let request = self.request;
         let fee = request.fee.fee(request.rate, bare);
