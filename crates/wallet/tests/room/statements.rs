@@ -13,7 +13,6 @@ fn sent<T>(l: &Ledger, work: impl FnOnce(&Ledger) -> T) -> (u64, T) {
 }
 
 fn at_most(what: &str, found: u64, most: u64) {
-    println!("{what}: {found} statements");
     assert!(found <= most, "{what} takes {found} statements, at most {most} are allowed");
 }
 
