@@ -90,7 +90,11 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
     let address = folder.json(&["address", "mine"]);
     let to = format!("{}=150000", address["address"].as_str().unwrap());
     let file = folder.0.path().join("payment.psbt");
-    let paid = folder.json(&["pay", "mine", "--to", &to, "--psbt", file.to_str().unwrap()]);
+    // Nobody here knows a key to that coin; it is taken only when it is asked for.
+    let pay = ["pay", "mine", "--to", &to, "--psbt", file.to_str().unwrap()];
+    let unasked = folder.refused(&pay);
+    assert!(unasked["error"]["message"].as_str().unwrap().contains("missing"), "{unasked}");
+    let paid = folder.json(&[&pay[..], &["--require", &coin]].concat());
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("cHNidP"));
     assert!(paid["why"].as_str().unwrap().contains("waste"));
     let unsigned = format!("@{}", file.display());

@@ -34,6 +34,12 @@ impl Walk {
         self.client.get(&format!("{path}{query}"))
     }
 
+    fn send(&self, method: &str, template: &str, values: &[&str], body: Option<&Value>) -> Answer {
+        let path = self.path(method, template, values);
+        let body = body.map(|body| body.to_string().into_bytes());
+        self.client.send(method, &path, &[("content-type", "application/json")], body.as_deref())
+    }
+
     fn post(&self, template: &str, values: &[&str], body: &Value) -> Answer {
         *self.keys.borrow_mut() += 1;
         let key = format!("walk-{}", self.keys.borrow());
@@ -64,6 +70,8 @@ fn every_documented_route_answers() {
     looking_closer(&walk);
     paying(&walk);
     labels(&walk);
+    managing(&walk);
+    hooks(&walk);
     let documented = documented(&walk.client);
     let seen = walk.seen.borrow();
     let missing: Vec<_> = documented.difference(&seen).collect();
@@ -380,4 +388,48 @@ fn labels(walk: &Walk) {
     assert_eq!(taken.ok(), json!({ "imported": 1, "left_out": 0, "bad": [] }));
     let kind = [("content-type", "application/json")];
     walk.client.send("POST", &path, &kind, Some(b"{}")).refused(415);
+}
+
+fn managing(walk: &Walk) {
+    let single = json!({ "name": "dora", "watch": [address(40), address(41)], "birthday": 5 });
+    walk.post("/wallets", &[], &single).ok();
+    let change = json!({ "name": "dorothy", "gap_limit": 30, "archived": true });
+    let path = "/wallets/{wallet}";
+    let changed = walk.send("PATCH", path, &["dora"], Some(&change)).ok();
+    assert_eq!((&changed["name"], &changed["gap_limit"]), (&json!("dorothy"), &json!(30)));
+    assert!(changed["archived_at"].is_string(), "{changed}");
+    walk.send("PATCH", path, &["dorothy"], Some(&json!({ "name": "alice" }))).refused(409);
+    walk.send("PATCH", path, &["dorothy"], Some(&json!({}))).refused(422);
+    let back = json!({ "archived": false });
+    assert!(walk.send("PATCH", path, &["dorothy"], Some(&back)).ok()["archived_at"].is_null());
+    let path = "/wallets/{wallet}/scripts/{script}";
+    let fewer = walk.send("DELETE", path, &["dorothy", &address(41)], None).ok();
+    assert_eq!(fewer["chains"].as_array().unwrap().len(), 1);
+    walk.send("DELETE", path, &["dorothy", &address(41)], None).refused(422);
+    // Stopped and mended in the engine's tests; here nothing is wrong.
+    let resumed = walk.send("POST", "/wallets/{wallet}/resume", &["dorothy"], None).ok();
+    assert_eq!(resumed["stopped"], Value::Null);
+    let list = json!({ "wallet_name": "core", "descriptors": [{
+        "desc": world::descriptor().replace("<0;1>", "9"), "timestamp": 0, "active": true,
+        "internal": false, "range": [0, 999], "next_index": 3 }] });
+    let taken = walk.post("/imports/core", &[], &json!({ "name": "core", "list": list }));
+    assert!(taken.status == 201 || taken.status == 200, "{}", taken.text);
+}
+
+fn hooks(walk: &Walk) {
+    let add = "/wallets/{wallet}/webhooks";
+    walk.post(add, &["alice"], &json!({ "url": "http://127.0.0.1:9/" })).refused(422);
+    let made = walk.post(add, &["alice"], &json!({ "url": "https://shop.example/hook" }));
+    assert_eq!(made.status, 201, "{}", made.text);
+    let id = made.ok()["webhook"]["id"].to_string();
+    let listed = walk.get("/webhooks", &[], "").ok();
+    assert_eq!(listed["webhooks"][0]["wallet"], "alice");
+    let name = json!({ "name": "alison" });
+    walk.send("PATCH", "/wallets/{wallet}", &["alice"], Some(&name)).refused(422);
+    let resumed = walk.send("POST", "/webhooks/{webhook}/resume", &[&id], None);
+    assert_eq!(resumed.status, 204, "{}", resumed.text);
+    // Nobody of that name answers.
+    assert_eq!(walk.send("POST", "/webhooks/{webhook}/test", &[&id], None).status, 409);
+    assert_eq!(walk.send("DELETE", "/webhooks/{webhook}", &[&id], None).status, 204);
+    walk.send("DELETE", "/webhooks/{webhook}", &[&id], None).refused(404);
 }

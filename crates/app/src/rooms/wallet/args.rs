@@ -244,7 +244,10 @@ fn dispatch(
         C::ImportBtcwallet(_) => Err(CliError::bug("an import came too late").into()),
         C::List => wallets::print_list(context, output),
         C::Show(args) => wallets::print_show(&context.wallet(&args.wallet)?, output),
-        C::Change(args) => on!(manage::print_change, args),
+        C::Change(args) => {
+            let wallet = context.wallet(&args.wallet)?;
+            manage::print_change(cli, &wallet, &args.request, output)
+        }
         C::Resume(args) => manage::print_resume(&context.wallet(&args.wallet)?, output),
         C::Unwatch(args) => on!(manage::print_unwatch, args),
         C::Address(args) => on!(addresses::print_next, args),

@@ -53,7 +53,7 @@ impl RoomContext {
 pub(crate) struct WalletContext {
     pub(crate) room: Arc<Room>,
     pub(crate) wallet: WalletId,
-    name: String,
+    pub(crate) name: String,
     pub(crate) now: i64,
     /// How long coins are leased unless a request says otherwise, in microseconds.
     pub(crate) lease: i64,

@@ -4,6 +4,7 @@
 use axum::{Json, extract::State};
 use clap::Args;
 use serde::Deserialize;
+use unspent_engine::webhooks::{WebhookError, WebhookOptions, Webhooks};
 use utoipa::ToSchema;
 
 use super::{
@@ -18,7 +19,8 @@ use crate::{
         extract::{ApiJson, ApiPath, May, Wallet},
         state::App,
     },
-    error::Outcome,
+    cli::Cli,
+    error::{CliError, Outcome},
     output::Output,
     request::BadRequest,
 };
@@ -82,6 +84,21 @@ fn resume_wallet(context: &WalletContext) -> Result<WalletDetailJson, RequestErr
     detail(context)
 }
 
+/// Events name a wallet as it was called when they happened, and a hook finds its events by that
+/// name: whoever renames the wallet would silence the hook.
+fn no_hooks(hooks: &Webhooks, wallet: &str, request: &ChangeWallet) -> Result<(), WebhookError> {
+    if request.name.as_deref().is_none_or(|name| name == wallet) {
+        return Ok(());
+    }
+    match hooks.list()?.iter().find(|hook| hook.wallet == wallet) {
+        Some(hook) => Err(WebhookError::Refused(format!(
+            "webhook {} tells of this wallet by its name; remove it, rename, and add it again",
+            hook.id
+        ))),
+        None => Ok(()),
+    }
+}
+
 // ---- REST
 
 /// Rename a wallet, archive it, or let it look further ahead
@@ -95,6 +112,10 @@ pub(super) async fn change(
     ApiPath(wallet): ApiPath<String>,
     ApiJson(request): ApiJson<ChangeWallet>,
 ) -> Result<Json<WalletDetailJson>, ApiError> {
+    let name = wallet.clone();
+    let request = app
+        .hooks(move |engine| no_hooks(engine.webhooks(), &name, &request).map(|()| request))
+        .await?;
     let changed = app.wallet(wallet, move |context| request.run(context)).await?;
     app.engine.wake();
     Ok(Json(changed))
@@ -131,10 +152,16 @@ pub(super) async fn unwatch(
 // ---- command line
 
 pub(super) fn print_change(
+    cli: &Cli,
     context: &WalletContext,
     request: &ChangeWallet,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
+    if cli.data_dir().join(unspent_engine::store::STORE_FILE).exists() {
+        let hooks = Webhooks::open(&cli.data_dir(), WebhookOptions::default())?;
+        let refused = no_hooks(&hooks, &context.name, request);
+        refused.map_err(|error| CliError::input(error.to_string()))?;
+    }
     request.run(context)?;
     print_show(context, output)
 }

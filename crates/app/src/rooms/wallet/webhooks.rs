@@ -73,7 +73,7 @@ impl From<WebhookError> for ApiError {
 
 impl App {
     /// Asks about webhooks, on a thread that may block.
-    async fn hooks<T: Send + 'static>(
+    pub(super) async fn hooks<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Engine) -> Result<T, WebhookError> + Send + 'static,
     ) -> Result<T, ApiError> {
