@@ -255,3 +255,31 @@ fn metrics_tell_rows_bytes_and_leases() {
         assert_eq!((late.expired_leases, late.purge_latency), (1, 100 * SECOND));
     });
 }
+
+#[test]
+fn a_prune_changes_no_number_that_is_still_told() {
+    on_both(|l| {
+        let parent = l.fund(1, 10_000);
+        let spent_at = l.mine(&[&tx(&[foreign(2)], &[(&l.ours(2), 5)])]) + 1;
+        let child = tx(&[out(&parent, 0)], &[(&theirs(1), 6_000), (&l.change(0), 3_500)]);
+        l.mine(&[&child]);
+        l.mine_empty(12);
+        let told = |l: &Ledger| {
+            let detail = l.room.tx(l.wallet, child.compute_txid()).unwrap();
+            (detail.summary.net(), detail.summary.fee, detail.inputs[0].amount)
+        };
+        let before = told(&l);
+        assert_eq!(before, (-6_500, Some(500), Some(10_000)));
+        let at = |height| l.room.balance_as_of(l.wallet, height);
+        assert_eq!((at(FIRST).unwrap().sats, at(spent_at).unwrap().sats), (10_000, 3_505));
+        // The parent goes; its child stays, because it still holds money.
+        let gone = l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, l.tick()).unwrap();
+        assert_eq!(gone, [parent.compute_txid()]);
+        l.check();
+        assert_eq!(told(&l), before);
+        let refused = at(FIRST).unwrap_err().to_string();
+        assert!(refused.contains(&spent_at.to_string()), "{refused}");
+        assert_eq!(at(spent_at).unwrap().sats, 3_505);
+        assert_eq!(l.room.wallet_info(l.wallet).unwrap().history_from, Some(spent_at));
+    });
+}
