@@ -1,7 +1,8 @@
 //! Accounts and single scripts that a wallet comes to watch, at its birth or later.
 //!
 //! All of them go in as one step. What comes later may have a past: blocks that the wallet has
-//! passed already may hold payments to it, so that they have to be read again ([`crate::backfill`]).
+//! passed already may hold payments to it, so that they have to be read again; see
+//! [`crate::backfill`].
 
 use bitcoin::{Script, ScriptBuf};
 use unspent_sql::{Arg, Tx};

@@ -5,8 +5,8 @@
 //! may change what the plan was made on; the caller holds the wallet's row for that, and the
 //! guarded `WHERE status = …` of the changed transactions would show if it ever failed.
 //!
-//! What is to be written is gathered over all wallets and sent at once ([`crate::writes`]): a family
-//! of a thousand costs as many statements as one transaction.
+//! What is to be written is gathered over all wallets and sent at once (`writes`): a family of a
+//! thousand costs as many statements as one transaction.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ const MAX_ROUNDS: usize = 10_000;
 pub(crate) type RawTxs = HashMap<TxId, Vec<u8>>;
 
 /// One wallet's share of a change.
-pub(crate) struct Share<'w> {
+pub(crate) struct WalletShare<'w> {
     pub(crate) wallet: &'w mut WalletRow,
     pub(crate) events: Vec<Event>,
     /// Facts that are known from elsewhere; the rest is loaded.
@@ -51,7 +51,7 @@ pub(crate) fn apply_plan(
     now: i64,
 ) -> Result<Plan, WalletError> {
     let mut writes = Writes::default();
-    let share = Share { wallet, events: events.to_vec(), loaded: Loaded::default() };
+    let share = WalletShare { wallet, events: events.to_vec(), loaded: Loaded::default() };
     let plans = apply_plans(tx, &mut [share], raws, &mut writes, now)?;
     writes.send(tx)?;
     plans.into_iter().next().ok_or(WalletError::Bug("no plan was made"))
@@ -60,7 +60,7 @@ pub(crate) fn apply_plan(
 /// Plans each wallet's events, side by side, and gathers what has to be written.
 pub(crate) fn apply_plans(
     tx: &mut Tx<'_>,
-    shares: &mut [Share<'_>],
+    shares: &mut [WalletShare<'_>],
     raws: &RawTxs,
     writes: &mut Writes,
     now: i64,
@@ -95,7 +95,7 @@ pub(crate) fn apply_plans(
 
 /// Turns one wallet's plan into rows.
 struct Gathering<'a, 'w> {
-    share: &'a mut Share<'w>,
+    share: &'a mut WalletShare<'w>,
     writes: &'a mut Writes,
     now: i64,
 }

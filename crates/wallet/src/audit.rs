@@ -189,7 +189,11 @@ impl Audit {
             let before: i128 = amounts.copied().map(i128::from).sum();
             // Pruned coins were there before anything that is still known.
             held += before;
-            *by_height.entry(height).or_default() += self.net(tx) - before;
+            *by_height.entry(height).or_default() += self.credit(tx) - before;
+            for (made_at, amount) in self.debits(tx) {
+                // A coin can't go before it came, whatever the order in which blocks tell of it.
+                *by_height.entry(height.max(made_at)).or_default() -= amount;
+            }
         }
         for (height, net) in by_height {
             held += net;
@@ -248,17 +252,23 @@ impl Audit {
         self.found.extend(wrong);
     }
 
-    /// What a confirmed transaction brought and took, by the confirmed coins that are still known.
-    fn net(&self, tx: &StoredTx) -> i128 {
-        let amount = |coin: &Outpoint| {
-            let maker = self.loaded.facts.txs.get(&coin.tx).and_then(Option::as_ref);
-            let known = self.loaded.facts.coins.get(coin).copied().flatten();
-            let known = known.filter(|_| maker.is_some_and(|tx| tx.confirmed.is_some()));
-            known.map_or(0, |coin| i128::from(coin.amount))
-        };
+    /// A coin that a confirmed transaction made: at which height, and what it holds.
+    fn confirmed_coin(&self, coin: &Outpoint) -> Option<(u64, i128)> {
+        let maker = self.loaded.facts.txs.get(&coin.tx)?.as_ref()?;
+        let known = self.loaded.facts.coins.get(coin).copied().flatten()?;
+        Some((maker.confirmed?.height, i128::from(known.amount)))
+    }
+
+    /// What a confirmed transaction brought.
+    fn credit(&self, tx: &StoredTx) -> i128 {
         let credits = self.loaded.facts.credits.get(&tx.txid).into_iter().flatten();
-        let credit: i128 = credits.map(|index| amount(&Outpoint::new(tx.txid, *index))).sum();
-        credit - tx.inputs.iter().map(amount).sum::<i128>()
+        let coins = credits.map(|index| Outpoint::new(tx.txid, *index));
+        coins.filter_map(|coin| self.confirmed_coin(&coin)).map(|(_, amount)| amount).sum()
+    }
+
+    /// What it took, by the confirmed coins that are still known.
+    fn debits(&self, tx: &StoredTx) -> Vec<(u64, i128)> {
+        tx.inputs.iter().filter_map(|input| self.confirmed_coin(input)).collect()
     }
 
     /// Confirmed coins that unconfirmed transactions spend.

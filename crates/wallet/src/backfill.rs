@@ -17,7 +17,7 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 use crate::{
     block::{Care, PlacedBlock},
     error::WalletError,
-    record::{Recorded, Recording, Rows, TxSource, store_block, stored_block},
+    record::{LockedRows, Recorded, Recording, TxSource, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::{SeenTx, route},
     stopped::or_stop,
@@ -180,7 +180,7 @@ fn read_block(
         store_block(tx, &block)?;
     }
     let mut recording = Recording::new(&txs, routes, std::mem::take(done), now);
-    recording.record_in(tx, &mut Rows::from([(wallet, row)]), Care::Apart, None)?;
+    recording.record_in(tx, &mut LockedRows::from([(wallet, row)]), Care::Apart, None)?;
     let has_grown = recording.has_derived;
     *done = recording.done;
     Ok(tip.filter(|_| has_grown))

@@ -15,7 +15,7 @@ use unspent_sql::{Arg, Tx};
 
 use crate::{
     error::WalletError,
-    record::{BlockRef, Recorded, Recording, Rows, TxSource, still_the_same, store_block},
+    record::{BlockRef, LockedRows, Recorded, Recording, TxSource, still_the_same, store_block},
     room::{Room, WalletId, WalletRow, lock_tip, set_tip, sql_int},
     route::{SeenTx, route},
     rows,
@@ -257,7 +257,7 @@ impl Applying<'_, '_> {
         Ok(())
     }
 
-    fn record(&mut self, placed: &PlacedBlock, waiting: &Waiting) -> Result<(), WalletError> {
+    fn record(&mut self, placed: &PlacedBlock, waiting: &Movers) -> Result<(), WalletError> {
         let block = placed.reference();
         let named = placed.block.txdata.iter().zip(placed.txids.iter());
         let txs: Vec<SeenTx<'_>> = (0_u64..)
@@ -284,7 +284,7 @@ impl Applying<'_, '_> {
         }
         for (wallet, row) in rows {
             let place = if row.follows_tip { self.tip } else { row.scanned };
-            let mut one = Rows::from([(wallet, row)]);
+            let mut one = LockedRows::from([(wallet, row)]);
             let into_one = |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, Care::Apart, None);
             let height = Some(block.height);
             if or_stop(self.tx, (wallet, place), height, self.now, into_one)?.is_none() {
@@ -340,7 +340,7 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
 }
 
 /// The wallets that a block moves.
-struct Waiting {
+struct Movers {
     /// Those that were looked at, now locked, each with the row id it will give next.
     next_ids: BTreeMap<WalletId, i64>,
     /// Some stand at the block's parent by themselves.
@@ -351,15 +351,15 @@ struct Waiting {
     are_many: bool,
 }
 
-impl Waiting {
+impl Movers {
     fn is_empty(&self) -> bool {
         self.next_ids.is_empty() && !self.are_many
     }
 }
 
-fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock, step: TipStep) -> Result<Waiting, WalletError> {
+fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock, step: TipStep) -> Result<Movers, WalletError> {
     let mut found =
-        Waiting { next_ids: BTreeMap::new(), has_here: false, has_newborn: false, are_many: false };
+        Movers { next_ids: BTreeMap::new(), has_here: false, has_newborn: false, are_many: false };
     let mut rows = Vec::new();
     if let Some((before, parent)) = placed.parent_place() {
         rows = tx.query(HERE, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])?;
@@ -387,7 +387,7 @@ fn move_wallets(
     tx: &mut Tx<'_>,
     placed: &PlacedBlock,
     step: TipStep,
-    waiting: &Waiting,
+    waiting: &Movers,
 ) -> Result<(), WalletError> {
     let is_tip = step != TipStep::Elsewhere;
     let own = (!is_tip).then_some((sql_int(placed.height)?, &placed.hash.0));

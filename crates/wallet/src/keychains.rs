@@ -39,7 +39,8 @@ const NEXT: &str = "SELECT k.id AS keychain_id, k.descriptor, k.next_index, k.la
         AND (CAST($3 AS TEXT) IS NULL OR a.name = $3) ORDER BY k.id LIMIT 1";
 const SCRIPTS_KNOWN: Set = Set {
     sqlite: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
-        FROM addresses d CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+        FROM addresses d
+        CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
         WHERE d.script_hash = $2 AND d.wallet_id = $1",
     postgres: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
         FROM UNNEST($2::bytea[]) q (h)

@@ -80,7 +80,8 @@ const DESCENDANTS: Set = Set {
             JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
             UNION
             SELECT t.wallet_id, t.tx_hash FROM family f
-            JOIN tx_inputs i ON i.prev_tx_hash = f.tx_hash AND i.wallet_id = f.wallet_id
+            CROSS JOIN LATERAL (SELECT x.wallet_id, x.tx_id FROM tx_inputs x
+                WHERE x.prev_tx_hash = f.tx_hash AND x.wallet_id = f.wallet_id OFFSET 0) i
             JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
         ) SELECT wallet_id, tx_hash FROM family",
 };

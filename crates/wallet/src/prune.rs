@@ -62,7 +62,8 @@ const PARENTS: Set = Set {
         JOIN utxos u ON u.wallet_id = $1 AND u.spent_by_tx_id = k.id
         JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
 };
-/// Dead transactions that share an input, with all their descendants.
+/// Dead transactions that share an input, with all their descendants. The offset keeps PostgreSQL
+/// from reading all inputs for the few that are lost.
 const LOSERS: Set = Set {
     sqlite: "WITH RECURSIVE lost (id, tx_hash) AS (
             SELECT r.id, r.tx_hash FROM tx_inputs i
@@ -86,7 +87,8 @@ const LOSERS: Set = Set {
             JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
             UNION
             SELECT l.winner, c.id, c.tx_hash FROM lost l
-            JOIN tx_inputs i ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
+            CROSS JOIN LATERAL (SELECT x.wallet_id, x.tx_id FROM tx_inputs x
+                WHERE x.prev_tx_hash = l.tx_hash AND x.wallet_id = $1 OFFSET 0) i
             JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
         ) SELECT winner, tx_hash FROM lost",
 };

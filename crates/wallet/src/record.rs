@@ -13,7 +13,7 @@ use unspent_model::{
 use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
-    apply_plan::{RawTxs, Share, apply_plan, apply_plans},
+    apply_plan::{RawTxs, WalletShare, apply_plan, apply_plans},
     block::Care,
     descriptor::script_hash,
     error::WalletError,
@@ -226,7 +226,7 @@ fn seen_tx(observed: &Observed) -> SeenTx<'_> {
 }
 
 /// Locked wallets.
-pub(crate) type Rows = BTreeMap<WalletId, WalletRow>;
+pub(crate) type LockedRows = BTreeMap<WalletId, WalletRow>;
 
 /// A batch on its way into the wallets.
 pub(crate) struct Recording<'b> {
@@ -250,13 +250,13 @@ impl Recording<'_> {
     fn record_apart(
         mut self,
         tx: &mut Tx<'_>,
-        rows: Rows,
+        rows: LockedRows,
         batch: &Batch,
     ) -> Result<Recorded, WalletError> {
         let mut refusal = None;
         for (wallet, row) in rows {
             let place = row.scanned;
-            let mut one = Rows::from([(wallet, row)]);
+            let mut one = LockedRows::from([(wallet, row)]);
             let into_one = |tx: &mut Tx<'_>| self.record_in(tx, &mut one, Care::Apart, Some(batch));
             match tx.apart(into_one)? {
                 Ok(()) => {}
@@ -275,7 +275,7 @@ impl Recording<'_> {
     pub(crate) fn record_in(
         &mut self,
         tx: &mut Tx<'_>,
-        rows: &mut Rows,
+        rows: &mut LockedRows,
         care: Care,
         batch: Option<&Batch>,
     ) -> Result<(), WalletError> {
@@ -285,7 +285,7 @@ impl Recording<'_> {
         }
         let settled = settled(tx, rows.values().map(|row| (row, self.txids(row))))?;
         let mut raws = RawTxs::new();
-        let mut shares: Vec<Share<'_>> =
+        let mut shares: Vec<WalletShare<'_>> =
             rows.values_mut().map(|row| self.share(row, &settled, &mut raws)).collect();
         let plans = apply_plans(tx, &mut shares, &raws, &mut writes, self.now)?;
         for (share, plan) in shares.iter().zip(&plans) {
@@ -324,9 +324,9 @@ impl Recording<'_> {
         row: &'w mut WalletRow,
         settled: &HashSet<(WalletId, TxId)>,
         raws: &mut RawTxs,
-    ) -> Share<'w> {
+    ) -> WalletShare<'w> {
         let wallet = WalletId(row.id);
-        let mut share = Share { wallet: row, events: Vec::new(), loaded: Loaded::default() };
+        let mut share = WalletShare { wallet: row, events: Vec::new(), loaded: Loaded::default() };
         for seen in self.concerning(wallet) {
             if settled.contains(&(wallet, seen.txid)) {
                 continue;

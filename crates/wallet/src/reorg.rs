@@ -350,7 +350,8 @@ impl Detach {
     }
 
     /// The blocks go whatever the wallet's data says: its transactions lose them, nothing is
-    /// planned, and its total is counted anew. The wallet is stopped; who resumes it has audited it.
+    /// planned, and its total is counted anew. The wallet is stopped; who resumes it has audited
+    /// it.
     fn by_force(&self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
         let mut row = WalletRow::lock(tx, self.wallet)?;
         let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
