@@ -183,10 +183,11 @@ impl Working<'_> {
         let rivals = self.live_rivals(seen);
         // A node holds no child without its parents: those that we gave up for dead are there too.
         if let Some(parents) = self.vouched_parents(seen, &rivals) {
+            // The child first: whoever it beats needn't be beaten by a parent too.
+            self.win(seen, rivals, Cause::Mempool);
             for parent in parents {
                 self.vouch(parent, seen.txid);
             }
-            self.win(seen, rivals, Cause::Mempool);
         } else if !self.is_settled(seen, &rivals)? {
             self.win(seen, rivals, Cause::Mempool);
         }

@@ -347,12 +347,6 @@ impl Model {
         Ok(())
     }
 
-    fn has_dead_parent(&self, tx: &WorldTx) -> bool {
-        tx.inputs
-            .iter()
-            .any(|input| self.kept(input.tx).is_some_and(|parent| !parent.status.is_live()))
-    }
-
     fn win(&mut self, tx: &WorldTx, rivals: Vec<TxId>, how: SeenHow, now: i64) {
         for rival in rivals {
             self.kill(rival, tx.txid, false);

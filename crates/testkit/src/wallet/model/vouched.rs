@@ -46,4 +46,10 @@ impl Model {
         }
         upheld.iter().all(|txid| trial.live(*txid)).then_some(trial)
     }
+
+    pub(super) fn has_dead_parent(&self, tx: &WorldTx) -> bool {
+        tx.inputs
+            .iter()
+            .any(|input| self.kept(input.tx).is_some_and(|parent| !parent.status.is_live()))
+    }
 }
