@@ -17,9 +17,9 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 use crate::{
     block::{Care, PlacedBlock},
     error::WalletError,
-    record::{LockedRows, Recorded, Recording, TxSource, store_block, stored_block},
+    record::{LockedRows, Recorded, Recording, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
-    route::{SeenTx, route},
+    route::route,
     stopped::or_stop,
     watch::Watch,
 };
@@ -168,10 +168,7 @@ fn read_block(
     if !watch.may_concern(placed) {
         return Ok(None);
     }
-    let named = (0_u64..).zip(placed.block.txdata.iter().zip(placed.txids.iter()));
-    let txs: Vec<SeenTx<'_>> = named
-        .map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)))
-        .collect();
+    let txs = placed.seen_txs();
     let routes = route(tx, &txs, watch, &|one| one == wallet)?;
     if routes.concerned.is_empty() {
         return Ok(None);

@@ -66,6 +66,15 @@ impl PlacedBlock {
         BlockRef { height: self.height, hash: self.hash, time: self.block.header.time }
     }
 
+    /// Its transactions, each seen at its place.
+    pub(crate) fn seen_txs(&self) -> Vec<SeenTx<'_>> {
+        let block = self.reference();
+        let named = (0_u64..).zip(self.block.txdata.iter().zip(self.txids.iter()));
+        let seen =
+            named.map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)));
+        seen.collect()
+    }
+
     fn parent_place(&self) -> Option<(u64, BlockHash)> {
         self.height.checked_sub(1).map(|height| (height, self.parent()))
     }
@@ -175,6 +184,9 @@ pub(crate) enum Care {
     Apart,
 }
 
+/// A key that is no wallet's: changes to all of them run one after the other.
+const ALL_WALLETS: WalletId = WalletId(0);
+
 impl Room {
     /// Runs a change to all wallets quickly; where somebody's own data stands in the way, again
     /// with care.
@@ -182,14 +194,7 @@ impl Room {
         &self,
         work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
     ) -> Result<T, WalletError> {
-        let work = Arc::new(work);
-        let again = work.clone();
-        match self.door.write(move |tx| work(tx, Care::Together)) {
-            Err(error) if error.is_of_one_wallet() => {
-                self.door.write(move |tx| again(tx, Care::Apart))
-            }
-            result => result,
-        }
+        self.with_care_for(ALL_WALLETS, work)
     }
 
     /// The same for one wallet: others' changes run beside it.
@@ -259,11 +264,7 @@ impl Applying<'_, '_> {
 
     fn record(&mut self, placed: &PlacedBlock, waiting: &Movers) -> Result<(), WalletError> {
         let block = placed.reference();
-        let named = placed.block.txdata.iter().zip(placed.txids.iter());
-        let txs: Vec<SeenTx<'_>> = (0_u64..)
-            .zip(named)
-            .map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)))
-            .collect();
+        let txs = placed.seen_txs();
         let may_wait =
             |wallet: WalletId| waiting.are_many || waiting.next_ids.contains_key(&wallet);
         let mut routes = route(self.tx, &txs, &self.watch, &may_wait)?;

@@ -41,8 +41,9 @@ const UNBORN: &str = wallets_where!(
 );
 const FOLLOWS: &str = "SELECT r.tip_height AS scanned_height FROM room r
     WHERE EXISTS (SELECT 1 FROM wallets WHERE follows_tip)";
-/// The few backfills there are come first.
-const FILLING: &str = "SELECT b.wallet_id FROM backfills b ORDER BY b.wallet_id";
+/// The few backfills there are lead to their wallets.
+const FILLING: &str =
+    wallets_where!("WHERE w.id IN (SELECT wallet_id FROM backfills) ORDER BY w.id");
 const AT_TIP: &str = "SELECT (SELECT COUNT(*) FROM wallets WHERE follows_tip)
     + (SELECT COUNT(*) FROM wallets WHERE scanned_height = $1 AND scanned_hash = $2) AS wallets";
 /// The words of the statuses stand in the text, so that both databases see that the index holds
@@ -98,11 +99,7 @@ impl Room {
     ///
     /// Whatever the database says.
     pub fn backfilling(&self) -> Result<Vec<WalletInfo>, WalletError> {
-        let ids: Vec<i64> = self.door.read(|tx| -> Result<_, WalletError> {
-            let rows = tx.query(FILLING, &[])?;
-            Ok(rows.iter().map(|row| row.int("wallet_id")).collect::<Result<_, _>>()?)
-        })?;
-        ids.into_iter().map(|id| self.wallet_info(WalletId(id))).collect()
+        self.door.read(|tx| tx.query(FILLING, &[])?.iter().map(wallet_info).collect())
     }
 
     /// How many wallets stand at a block.

@@ -155,6 +155,10 @@ pub(crate) fn load(
     credits(tx, lacking, now)
 }
 
+fn of_wallet<'a, 'l>(lacking: &'a mut [Lacking<'l>], wallet: i64) -> Option<&'a mut Lacking<'l>> {
+    lacking.iter_mut().find(|one| one.wallet == wallet)
+}
+
 type Names = BTreeSet<(i64, TxId)>;
 
 /// The roots that are asked for and all their descendants.
@@ -184,7 +188,7 @@ fn spenders(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>]) -> Result<Names, Walle
     for row in &rows {
         let (wallet, spender) = (row.int("wallet_id")?, txid(row, "tx_hash")?);
         named.insert((wallet, spender));
-        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+        if let Some(one) = of_wallet(lacking, wallet) {
             one.loaded.facts.spenders.entry(prevout(row)?).or_default().push(spender);
         }
     }
@@ -213,7 +217,7 @@ fn transactions(
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+        if let Some(one) = of_wallet(lacking, wallet) {
             one.loaded.keep_tx(row)?;
         }
     }
@@ -230,7 +234,7 @@ fn coins(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), W
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+        if let Some(one) = of_wallet(lacking, wallet) {
             one.loaded.keep_coin(row)?;
         }
     }
@@ -249,7 +253,7 @@ fn credits(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(),
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = lacking.iter_mut().find(|one| one.wallet == wallet) {
+        if let Some(one) = of_wallet(lacking, wallet) {
             let outpoint = one.loaded.keep_coin(row)?;
             one.loaded.facts.credits.entry(outpoint.tx).or_default().push(outpoint.index);
         }

@@ -37,6 +37,8 @@ pub use self::{
     finish::{Completed, Signed},
     inspect::{PsbtInput, PsbtOutput, PsbtView, combine},
 };
+use unspent_sql::Tx;
+
 use crate::{
     choose::{Chosen, CoinPolicy},
     error::WalletError,
@@ -168,13 +170,7 @@ impl Room {
     ) -> Result<Unsigned, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
-        self.door.write(move |tx| {
-            let mut row = WalletRow::lock(tx, wallet)?;
-            let draft = build::draft(tx, &row, &payment)?;
-            let unsigned = build::build(tx, &mut row, &draft, now)?;
-            row.save(tx)?;
-            Ok(unsigned)
-        })
+        self.build(wallet, now, move |tx, row| build::draft(tx, row, &payment))
     }
 
     /// Builds the same payment without leasing a coin or using up an address: a look, not a
@@ -212,13 +208,7 @@ impl Room {
     ) -> Result<Unsigned, WalletError> {
         bump.terms.expires_at(now)?;
         let bump = bump.clone();
-        self.door.write(move |tx| {
-            let mut row = WalletRow::lock(tx, wallet)?;
-            let draft = replace::bumped(tx, &row, &bump)?;
-            let unsigned = build::build(tx, &mut row, &draft, now)?;
-            row.save(tx)?;
-            Ok(unsigned)
-        })
+        self.build(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
     }
 
     /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings both to
@@ -231,9 +221,17 @@ impl Room {
     pub fn lift(&self, wallet: WalletId, lift: &Lift, now: i64) -> Result<Unsigned, WalletError> {
         lift.terms.expires_at(now)?;
         let lift = lift.clone();
+        self.build(wallet, now, move |tx, row| replace::lifting(tx, row, &lift))
+    }
+
+    /// Drafts and builds under the wallet's lock, in one transaction.
+    fn build<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<Unsigned, WalletError>
+    where
+        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::Draft, WalletError> + Send + 'static,
+    {
         self.door.write(move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            let draft = replace::lifting(tx, &row, &lift)?;
+            let draft = draft(tx, &row)?;
             let unsigned = build::build(tx, &mut row, &draft, now)?;
             row.save(tx)?;
             Ok(unsigned)

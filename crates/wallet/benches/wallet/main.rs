@@ -12,23 +12,14 @@
     missing_docs
 )]
 
+mod world;
+
 use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use bitcoin::{
-    Amount, Block, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode,
-    TxOut, Txid, WPubkeyHash, Witness,
-    absolute::LockTime,
-    bip32::{Xpriv, Xpub},
-    block::{Header, Version as BlockVersion},
-    consensus::encode::deserialize,
-    hashes::Hash as _,
-    pow::CompactTarget,
-    secp256k1::Secp256k1,
-    transaction::Version,
-};
+use bitcoin::{BlockHash, OutPoint, ScriptBuf, consensus::encode::deserialize, hashes::Hash as _};
 use unspent_model::{
     Network,
     wallet::{
@@ -39,7 +30,7 @@ use unspent_model::{
 use unspent_sim::shape::{ModernChain, Shape};
 use unspent_sql::{Arg, Column, Door, Options, Set, SqlError, Url};
 use unspent_wallet::{
-    Batch, NewAccount, NewWallet, Observed, Room, TxSource, WalletId,
+    Batch, NewWallet, Observed, Room, TxSource, WalletId,
     block::PlacedBlock,
     choose::{CoinPolicy, Wanted},
     descriptor::{Keychain, script_hash},
@@ -49,171 +40,7 @@ use unspent_wallet::{
     wallets::Purpose,
 };
 
-const SECOND: i64 = 1_000_000;
-
-fn is_full() -> bool {
-    std::env::var("UNSPENT_BENCH").is_ok_and(|value| value == "full")
-}
-
-fn descriptor(seed: u8) -> String {
-    let secp = Secp256k1::new();
-    let master = Xpriv::new_master(bitcoin::Network::Regtest, &[seed; 32]).unwrap();
-    format!("wpkh({}/<0;1>/*)", Xpub::from_priv(&secp, &master))
-}
-
-fn foreign(n: u64) -> OutPoint {
-    OutPoint::new(Txid::hash(&n.to_le_bytes()), 0)
-}
-
-fn theirs(n: u64) -> ScriptBuf {
-    ScriptBuf::new_p2wpkh(&WPubkeyHash::hash(&n.to_le_bytes()))
-}
-
-fn tx(inputs: &[OutPoint], outputs: &[(ScriptBuf, u64)]) -> Transaction {
-    let input = |previous_output: &OutPoint| TxIn {
-        previous_output: *previous_output,
-        script_sig: ScriptBuf::new(),
-        sequence: Sequence::MAX,
-        witness: Witness::from_slice(&[[7_u8; 107]]),
-    };
-    let output = |(script, sats): &(ScriptBuf, u64)| TxOut {
-        value: Amount::from_sat(*sats),
-        script_pubkey: script.clone(),
-    };
-    Transaction {
-        version: Version::TWO,
-        lock_time: LockTime::ZERO,
-        input: inputs.iter().map(input).collect(),
-        output: outputs.iter().map(output).collect(),
-    }
-}
-
-/// A database with one wallet and a chain to put into it.
-struct World {
-    room: Room,
-    wallet: WalletId,
-    url: String,
-    scripts: Vec<ScriptBuf>,
-    tip: BlockHash,
-    height: u64,
-    next: u64,
-    _folder: Option<tempfile::TempDir>,
-}
-
-impl World {
-    fn all(name: &str, run: impl Fn(&mut World, &str)) {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", folder.path().join("wallet.db").display());
-        run(&mut Self::open(url, Some(folder)), &format!("{name} sqlite"));
-        if let Some(url) = unspent_testkit::wallet::postgres::database() {
-            run(&mut Self::open(url, None), &format!("{name} postgres"));
-        }
-    }
-
-    fn open(url: String, folder: Option<tempfile::TempDir>) -> Self {
-        let parsed: Url = url.parse().unwrap();
-        let room = Room::open(&parsed, Network::BitcoinRegtest, Options::default()).unwrap();
-        let wallet = new_wallet(&room, "first", 1);
-        let keys = Keychain::parse(&descriptor(1), bitcoin::Network::Regtest).unwrap();
-        let scripts = (0..20).map(|n| keys[0].script(n).unwrap()).collect();
-        Self {
-            room,
-            wallet,
-            url,
-            scripts,
-            tip: BlockHash::all_zeros(),
-            height: 0,
-            next: 1,
-            _folder: folder,
-        }
-    }
-
-    fn fresh(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-
-    fn payment(&mut self, sats: u64) -> Transaction {
-        let n = self.fresh();
-        let script = self.scripts[(n % 20) as usize].clone();
-        tx(&[foreign(n)], &[(script, sats), (theirs(n), 1_000)])
-    }
-
-    fn block(&mut self, txs: Vec<Transaction>) -> PlacedBlock {
-        let salt = self.fresh();
-        let mut coinbase = tx(&[OutPoint::null()], &[(theirs(0), 1)]);
-        coinbase.input[0].script_sig = ScriptBuf::from_bytes(salt.to_le_bytes().to_vec());
-        let header = Header {
-            version: BlockVersion::TWO,
-            prev_blockhash: self.tip,
-            merkle_root: TxMerkleNode::all_zeros(),
-            time: 1,
-            bits: CompactTarget::from_consensus(0x207f_ffff),
-            nonce: salt as u32,
-        };
-        let txdata = [vec![coinbase], txs].concat();
-        let placed = PlacedBlock::of(self.height, Block { header, txdata });
-        self.tip = placed.block.block_hash();
-        self.height += 1;
-        placed
-    }
-
-    fn mine(&mut self, txs: Vec<Transaction>) -> Duration {
-        let block = self.block(txs);
-        let start = Instant::now();
-        self.room.apply_blocks(vec![block], 1).unwrap();
-        start.elapsed()
-    }
-
-    /// Grows the history to a number of transactions.
-    fn grow(&mut self, from: usize, to: usize) {
-        let mut left = to.saturating_sub(from);
-        while left > 0 {
-            let count = left.min(2_000);
-            let txs = (0..count).map(|n| self.payment(10_000 + n as u64)).collect();
-            self.mine(txs);
-            left -= count;
-        }
-    }
-
-    /// Payments in no block yet, as every wallet in use has some.
-    fn unconfirmed(&mut self, count: u64) {
-        for n in 0..count {
-            let pay = self.payment(5_000 + n);
-            self.room.record(&Batch::one(pay, TxSource::Mempool), 5).unwrap();
-        }
-    }
-}
-
-fn new_wallet(room: &Room, name: &str, seed: u8) -> WalletId {
-    let account = NewAccount { name: "main".into(), receive: descriptor(seed), change: None };
-    let new = NewWallet {
-        name: name.into(),
-        accounts: vec![account],
-        birthday: 1_000_000_000,
-        gap_limit: 20,
-    };
-    room.create_wallet(&new, 1).unwrap()
-}
-
-fn timed(times: usize, mut work: impl FnMut()) -> Vec<Duration> {
-    let once = |_| {
-        let start = Instant::now();
-        work();
-        start.elapsed()
-    };
-    let mut taken: Vec<Duration> = (0..times).map(once).collect();
-    taken.sort();
-    taken
-}
-
-fn median(taken: &[Duration]) -> f64 {
-    taken[taken.len() / 2].as_secs_f64() * 1e3
-}
-
-fn say(what: &str, size: impl std::fmt::Display, value: f64, unit: &str) {
-    println!("{what:<42} {size:>12} {value:>12.3} {unit}");
-}
+use world::*;
 
 /// Recording one transaction, beside more and more history.
 fn recording() {
@@ -287,19 +114,31 @@ fn select_worker(url: &str, id: u8, times: usize) {
     let url: Url = url.parse().unwrap();
     let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
     for n in 0..times {
-        let mut lock = [id + 1; 32];
-        lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
-        let terms = LeaseTerms {
-            lock: LockId::new(&lock).unwrap(),
-            duration: SECOND,
-            hold_confirmations: None,
-        };
-        let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
-        let now = (n as i64 + 1) * 10 * SECOND;
-        let start = Instant::now();
-        let done = room.select_and_lease(WalletId(1), wanted(), &policy, terms, now);
-        println!("TOOK {} {}", start.elapsed().as_micros(), done.is_ok());
+        let (taken, is_done) = select_once(&room, id, n);
+        println!("TOOK {} {is_done}", taken.as_micros());
     }
+}
+
+/// Selects and leases once, each time under another lock and after the last lease ran out.
+fn select_once(room: &Room, id: u8, n: usize) -> (Duration, bool) {
+    let mut lock = [id + 1; 32];
+    lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
+    let lock = LockId::new(&lock).unwrap();
+    let terms = LeaseTerms { lock, duration: SECOND, hold_confirmations: None };
+    let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
+    let now = (n as i64 + 1) * 10 * SECOND;
+    let start = Instant::now();
+    let done = room.select_and_lease(WalletId(1), wanted(), &policy, terms, now);
+    (start.elapsed(), done.is_ok())
+}
+
+/// A rate, and how long the slowest hundredth took; from microseconds.
+fn say_rates(name: &str, label: &str, mut taken: Vec<u64>, all: Duration) {
+    taken.sort_unstable();
+    let p99 = taken[taken.len() * 99 / 100] as f64 / 1e3;
+    let rate = taken.len() as f64 / all.as_secs_f64();
+    say(&format!("{name} per second"), label, rate, "/s");
+    say(&format!("{name} p99"), label, p99, "ms");
 }
 
 /// Clients of one daemon: threads that share one room.
@@ -309,22 +148,13 @@ fn clients() {
         world.unconfirmed(20);
         let (room, times) = (&world.room, 200_usize);
         let start = Instant::now();
-        let mut taken: Vec<u128> = std::thread::scope(|scope| {
+        let taken: Vec<u64> = std::thread::scope(|scope| {
             let client = |id: u8| {
                 scope.spawn(move || {
                     let once = |n: usize| {
-                        let mut lock = [id + 1; 32];
-                        lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
-                        let terms = LeaseTerms {
-                            lock: LockId::new(&lock).unwrap(),
-                            duration: SECOND,
-                            hold_confirmations: None,
-                        };
-                        let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
-                        let now = (n as i64 + 1) * 10 * SECOND;
-                        let start = Instant::now();
-                        room.select_and_lease(WalletId(1), wanted(), &policy, terms, now).unwrap();
-                        start.elapsed().as_micros()
+                        let (taken, is_done) = select_once(room, id, n);
+                        assert!(is_done);
+                        taken.as_micros() as u64
                     };
                     (0..times).map(once).collect::<Vec<_>>()
                 })
@@ -332,11 +162,7 @@ fn clients() {
             let all: Vec<_> = (0..8).map(client).collect();
             all.into_iter().flat_map(|client| client.join().unwrap()).collect()
         });
-        let all = start.elapsed().as_secs_f64();
-        taken.sort_unstable();
-        let p99 = taken[taken.len() * 99 / 100] as f64 / 1e3;
-        say(&format!("{name} per second"), "one room", taken.len() as f64 / all, "/s");
-        say(&format!("{name} p99"), "one room", p99, "ms");
+        say_rates(name, "one room", taken, start.elapsed());
     });
 }
 
@@ -416,12 +242,7 @@ fn selecting() {
                 let lines = text.lines().filter_map(|line| line.strip_prefix("TOOK "));
                 taken.extend(lines.map(|l| l.split(' ').next().unwrap().parse::<u64>().unwrap()));
             }
-            let all = start.elapsed().as_secs_f64();
-            taken.sort_unstable();
-            let p99 = taken[taken.len() * 99 / 100] as f64 / 1e3;
-            let label = format!("{processes} process(es)");
-            say(&format!("{name} per second"), &label, taken.len() as f64 / all, "/s");
-            say(&format!("{name} p99"), &label, p99, "ms");
+            say_rates(name, &format!("{processes} process(es)"), taken, start.elapsed());
         }
     });
 }
