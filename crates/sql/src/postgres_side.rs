@@ -3,7 +3,10 @@
 //! Writes run at READ COMMITTED: whoever plans a change first locks the row it hangs on
 //! (`FOR UPDATE`), and every later statement sees what was committed before the lock was given.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use postgres::{
     Client, Statement,
@@ -17,12 +20,24 @@ use crate::{
     value::{Arg, Column, Names, Row, Value},
 };
 
-/// Compiling statements as short as ours takes longer than running them.
-const SESSION: &str = "SET synchronous_commit = on; SET jit = off";
+/// One plan for every statement, whatever the tables hold and whether they were analysed: joins run
+/// in the order in which they are written, row by row through indexes, as on SQLite. The planner's
+/// own choice is wrong for as long as its statistics are, which on a new database, or for a wallet
+/// that grows fast, is when it matters. Compiling (`jit`) takes longer than statements this short.
+const SESSION: &str = "SET synchronous_commit = on; SET jit = off;
+    SET plan_cache_mode = force_generic_plan;
+    SET join_collapse_limit = 1; SET from_collapse_limit = 1;
+    SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;
+    SET enable_seqscan = off; SET enable_bitmapscan = off";
+
+/// How old a plan may get, at first and at last.
+const PLAN_AGE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
 pub(crate) struct PostgresSide {
     client: Client,
     prepared: HashMap<&'static str, (Statement, Names)>,
+    opened: Instant,
+    planned: Instant,
     /// A statement of the transaction failed, so that its COMMIT would undo it, and without a word.
     has_failed: bool,
 }
@@ -44,7 +59,8 @@ impl PostgresSide {
         client
             .execute("SELECT set_config('lock_timeout', $1, false)", &[&limit])
             .map_err(explain)?;
-        Ok(Self { client, prepared: HashMap::new(), has_failed: false })
+        let (prepared, opened) = (HashMap::new(), Instant::now());
+        Ok(Self { client, prepared, opened, planned: opened, has_failed: false })
     }
 
     pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
@@ -55,7 +71,20 @@ impl PostgresSide {
     /// Begins a transaction, with such a text.
     pub(crate) fn begin(&mut self, text: &'static str) -> Result<(), SqlError> {
         self.has_failed = false;
+        self.forget_old_plans()?;
         self.script(text)
+    }
+
+    /// Which index a plan goes by was chosen for tables as long as they were then: of a table of one
+    /// page any will do. So plans are made anew, ever more rarely, as tables grow ever more slowly.
+    fn forget_old_plans(&mut self) -> Result<(), SqlError> {
+        let [least, most] = PLAN_AGE;
+        let limit = self.planned.duration_since(self.opened).clamp(least, most);
+        if self.planned.elapsed() >= limit {
+            self.script("DISCARD PLANS")?;
+            self.planned = Instant::now();
+        }
+        Ok(())
     }
 
     /// Goes back to a savepoint, after which the transaction is whole again.

@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Coins of one kind that need a look, from the few rows that lead to them. A coin may be found by
-/// several looks.
+/// several looks. A unary plus keeps PostgreSQL from turning a join round, and from walking through
+/// all unspent coins by their index.
 macro_rules! look {
     ($leaves:literal, $from:literal, $where:literal) => {
         concat!(
@@ -30,8 +31,8 @@ macro_rules! look {
                 CASE WHEN f.frozen_at IS NULL THEN 0 ELSE 1 END AS is_frozen
             FROM ",
             $from,
-            " JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
-            JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+            " JOIN /*then*/ addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id
+            JOIN /*then*/ keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
             LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
             LEFT JOIN frozen_outputs f ON f.wallet_id = t.wallet_id AND f.tx_hash = t.tx_hash
                 AND f.output_index = u.output_index
@@ -48,57 +49,57 @@ const LOOKS: &str = concat!(
         "0",
         "transactions t /*by idx_transactions_unconfirmed*/
             JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
-                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+                ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)
-            AND u.spent_by_tx_id IS NULL"
+            AND +u.spent_by_tx_id IS NULL"
     ),
     " UNION ALL ",
     look!(
         "0",
         "transactions t /*by idx_transactions_by_block*/
             JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
-                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+                ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $5
-            AND u.spent_by_tx_id IS NULL"
+            AND +u.spent_by_tx_id IS NULL"
     ),
     " UNION ALL ",
     look!(
         "0",
         "transactions t /*by idx_transactions_coinbase*/
             JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
-                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
+                ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $6
-            AND u.spent_by_tx_id IS NULL"
+            AND +u.spent_by_tx_id IS NULL"
     ),
     " UNION ALL ",
     look!(
         "0",
         "utxo_leases h
-            JOIN /*then*/ utxos u ON u.wallet_id = h.wallet_id AND u.id = h.utxo_id
+            JOIN /*then*/ utxos u ON u.wallet_id = +h.wallet_id AND u.id = +h.utxo_id
             JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
-                ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+                ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id",
         "h.wallet_id = $1 AND h.expires_at > $2 AND t.status IN ($3, $4)
-            AND u.spent_by_tx_id IS NULL"
+            AND +u.spent_by_tx_id IS NULL"
     ),
     " UNION ALL ",
     look!(
         "0",
         "frozen_outputs z
             JOIN /*then*/ transactions t /*by uidx_transactions_hash*/
-                ON t.tx_hash = z.tx_hash AND t.wallet_id = z.wallet_id
+                ON t.tx_hash = z.tx_hash AND t.wallet_id = +z.wallet_id
             JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
-                ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+                ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id
                 AND u.output_index = z.output_index",
-        "z.wallet_id = $1 AND t.status IN ($3, $4) AND u.spent_by_tx_id IS NULL"
+        "z.wallet_id = $1 AND t.status IN ($3, $4) AND +u.spent_by_tx_id IS NULL"
     ),
     " UNION ALL ",
     look!(
         "1",
         "transactions s /*by idx_transactions_unconfirmed*/
             JOIN /*then*/ utxos u /*by idx_utxos_spent_by*/
-                ON u.wallet_id = s.wallet_id AND u.spent_by_tx_id = s.id
+                ON u.wallet_id = +s.wallet_id AND u.spent_by_tx_id = +s.id
             JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
-                ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
+                ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id",
         "s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($3, $4)
             AND t.block_height IS NOT NULL"
     ),

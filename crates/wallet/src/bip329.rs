@@ -128,7 +128,7 @@ impl Room {
             }
         }
         done.taken = records.len();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             records.iter().try_for_each(|record| take(tx, wallet.0, record, now))?;
             Ok(done.clone())

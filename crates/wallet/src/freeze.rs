@@ -55,7 +55,7 @@ impl Room {
         now: i64,
     ) -> Result<u64, WalletError> {
         let coins = checked(coins)?;
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             let known = tx.query_set(KNOWN, &[Arg::Int(wallet.0)], &columns(&coins))?;
             let known = known.iter().map(coin).collect::<Result<Vec<_>, _>>()?;
@@ -73,7 +73,7 @@ impl Room {
     /// Whatever the database says.
     pub fn thaw(&self, wallet: WalletId, coins: &[OutPoint]) -> Result<u64, WalletError> {
         let coins = checked(coins)?;
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             thaw(tx, wallet.0, &coins)
         })

@@ -51,7 +51,7 @@ impl Room {
     pub fn set_label(&self, wallet: WalletId, label: &Label) -> Result<(), WalletError> {
         check(label)?;
         let label = label.clone();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             set(tx, wallet.0, &label)
         })

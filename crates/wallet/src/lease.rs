@@ -73,12 +73,12 @@ const UNSPENT_COINS: Set = Set {
     sqlite: "SELECT t.tx_hash, u.output_index, u.id FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $5
         WHERE t.wallet_id = $1 AND t.tx_hash = $4 AND t.status IN ($2, $3)
-            AND u.spent_by_tx_id IS NULL",
+            AND +u.spent_by_tx_id IS NULL",
     postgres: "SELECT t.tx_hash, u.output_index, u.id
         FROM UNNEST($4::bytea[], $5::bigint[]) k (h, n)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1 AND t.status IN ($2, $3)
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n
-            AND u.spent_by_tx_id IS NULL",
+            AND +u.spent_by_tx_id IS NULL",
 };
 const ALL_COINS: Set = Set {
     sqlite: "SELECT t.tx_hash, u.output_index, u.id FROM transactions t
@@ -166,7 +166,7 @@ impl Room {
     ) -> Result<i64, WalletError> {
         let expires_at = terms.expires_at(now)?;
         let coins = coins.to_vec();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             let ids = unspent(tx, wallet, &coins)?;
             take(tx, wallet, &ids, &terms, now)?;
@@ -188,7 +188,7 @@ impl Room {
         now: i64,
     ) -> Result<(), WalletError> {
         let coins = coins.to_vec();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             let ids = any(tx, wallet, &coins)?;
             for (coin, id) in &ids {

@@ -99,7 +99,7 @@ impl Room {
     /// [`WalletError::Argument`] when it isn't such a script; nothing is changed then.
     pub fn remove_script(&self, wallet: WalletId, script: &Script) -> Result<(), WalletError> {
         let hash = script_hash(script);
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             remove(tx, wallet, &hash)
         })

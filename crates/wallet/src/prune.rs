@@ -105,8 +105,8 @@ const EDGES: Set = Set {
                 JOIN tx_replacements r ON r.wallet_id = $1 AND r.replaced_tx_id = k.id
             UNION SELECT r.* FROM UNNEST($2::bigint[]) k (id)
                 JOIN tx_replacements r ON r.wallet_id = $1 AND r.replacement_tx_id = k.id) r
-        JOIN transactions a ON a.wallet_id = r.wallet_id AND a.id = r.replaced_tx_id
-        JOIN transactions b ON b.wallet_id = r.wallet_id AND b.id = r.replacement_tx_id",
+        JOIN transactions a ON a.wallet_id = +r.wallet_id AND a.id = r.replaced_tx_id
+        JOIN transactions b ON b.wallet_id = r.wallet_id + 0 AND b.id = r.replacement_tx_id",
 };
 const DELETE_LOST_EDGES: Set = Set {
     sqlite: "DELETE FROM tx_replacements WHERE wallet_id = $1 AND replaced_tx_id = $2",
@@ -179,7 +179,7 @@ impl Room {
             return Err(WalletError::Argument("a prune needs a depth of at least 1".into()));
         }
         let request = request.clone();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             let rule = PruneRule { tip: row.tip().unwrap_or(0), depth };
             let asked = asked(tx, wallet, &request)?;

@@ -156,7 +156,7 @@ impl Room {
     /// [`WalletError::Refused`] for anything that isn't pending.
     pub fn invalidate(&self, wallet: WalletId, txid: Txid, now: i64) -> Result<(), WalletError> {
         let event = Event::Withdraw(model_txid(txid));
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
             // The next payment may have the index of its change.

@@ -67,7 +67,7 @@ const CONFIRMED_ONE: &str = "SELECT wallet_id, tx_hash, block_height, is_coinbas
 const UNSPENT_ONE: &str =
     "SELECT CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM transactions t JOIN utxos u ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id
-    WHERE t.wallet_id = $2 AND t.block_height >= $1 AND u.spent_by_tx_id IS NULL";
+    WHERE t.wallet_id = $2 AND t.block_height >= $1 AND +u.spent_by_tx_id IS NULL";
 const CLEAR_ONE: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL,
     status = CASE WHEN is_coinbase THEN $3 ELSE status END
     WHERE wallet_id = $2 AND block_height >= $1";

@@ -72,11 +72,18 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// On both databases, or on the one that `UNSPENT_BENCH_ON` names.
     pub(crate) fn all(name: &str, run: impl Fn(&mut World, &str)) {
-        let folder = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", folder.path().join("wallet.db").display());
-        run(&mut Self::open(url, Some(folder)), &format!("{name} sqlite"));
-        if let Some(url) = unspent_testkit::wallet::postgres::database() {
+        let only = std::env::var("UNSPENT_BENCH_ON").unwrap_or_default();
+        if only != "postgres" {
+            let folder = tempfile::tempdir().unwrap();
+            let url = format!("sqlite:{}", folder.path().join("wallet.db").display());
+            run(&mut Self::open(url, Some(folder)), &format!("{name} sqlite"));
+        }
+        let postgres = unspent_testkit::wallet::postgres::database;
+        if only != "sqlite"
+            && let Some(url) = postgres()
+        {
             run(&mut Self::open(url, None), &format!("{name} postgres"));
         }
     }

@@ -8,7 +8,8 @@
 
 use unspent_sql::Set;
 
-/// A coin with all that decides whether it may be chosen; `$from` and `$join` pin the plan.
+/// A coin with all that decides whether it may be chosen; `$from` and `$join` pin the plan. A unary
+/// plus keeps PostgreSQL from turning a join round.
 macro_rules! candidates {
     ($from:literal, $join:literal, $where:literal, $order:literal) => {
         concat!(
@@ -19,11 +20,11 @@ macro_rules! candidates {
             FROM ",
             $from,
             $join,
-            " transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id ",
+            " transactions t ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id ",
             $join,
-            " addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id ",
+            " addresses d ON d.wallet_id = +u.wallet_id AND d.id = +u.address_id ",
             $join,
-            " keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
+            " keychains k ON k.wallet_id = +d.wallet_id AND k.id = +d.keychain_id
             WHERE ",
             $where,
             " AND u.amount > 0

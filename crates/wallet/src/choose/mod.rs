@@ -185,7 +185,7 @@ impl Room {
     ) -> Result<Chosen, WalletError> {
         terms.expires_at(now)?;
         let policy = policy.clone();
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             let wallet = WalletRow::lock(tx, wallet)?;
             let (wallet, policy) = (&wallet, &policy);
             Choosing { wallet, wanted, policy, replaces: None, now }.lease(tx, &terms)

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Coins of each window: above the amount wanted, below it, the largest, the smallest.
-const WINDOW: [i64; 4] = [16, 64, 32, 32];
+const WINDOW: [i64; 4] = [8, 40, 16, 16];
 /// How much larger the windows get when they don't suffice.
 const GROWTH: i64 = 8;
 /// Coins of one address that are spent together at most: more don't fit into a transaction.

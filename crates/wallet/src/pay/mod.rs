@@ -229,7 +229,7 @@ impl Room {
     where
         D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::Draft, WalletError> + Send + 'static,
     {
-        self.door.write(move |tx| {
+        self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             let draft = draft(tx, &row)?;
             let unsigned = build::build(tx, &mut row, &draft, now)?;
