@@ -1,7 +1,7 @@
 //! Random histories: SQLite, PostgreSQL and a plain model agree on everything after each step (R2),
 //! and value is conserved (R9).
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use bitcoin::{OutPoint, Transaction, Txid, hashes::Hash as _};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -82,7 +82,12 @@ struct Three {
     now: i64,
     /// Model before each block, to know the height only; the chain is the ledgers' own.
     names: HashMap<TxId, Transaction>,
+    checks: Cell<usize>,
 }
+
+/// The audit adds up a wallet's whole history, which takes as long as everything else together: it
+/// runs after every so many steps and after the last.
+const AUDIT_EVERY: usize = 5;
 
 impl Three {
     fn snapshot(&self, l: &Ledger) -> Vec<String> {
@@ -108,7 +113,13 @@ impl Three {
         lines
     }
 
+    fn audit(&self, what: &str, l: &Ledger) {
+        let differences = l.room.audit(l.wallet).unwrap();
+        assert!(differences.is_empty(), "{what} on {}: {differences:#?}", l.url);
+    }
+
     fn check(&self, what: &str) {
+        self.checks.set(self.checks.get() + 1);
         let expected = self.model.snapshot(self.now);
         for l in &self.rooms {
             let found = self.snapshot(l);
@@ -117,8 +128,9 @@ impl Three {
                 let extra: Vec<_> = found.iter().filter(|x| !expected.contains(x)).collect();
                 panic!("{what} on {}:\nmodel {missing:#?}\nroom {extra:#?}", l.url);
             }
-            let differences = l.room.audit(l.wallet).unwrap();
-            assert!(differences.is_empty(), "{what} on {}: {differences:#?}", l.url);
+            if self.checks.get().is_multiple_of(AUDIT_EVERY) {
+                self.audit(what, l);
+            }
             let balance = l.room.balance(l.wallet, 1, self.now).unwrap();
             let (unspent, ..) = self.model.value();
             assert_eq!(balance.total(), unspent, "{what}: value is conserved");
@@ -166,7 +178,7 @@ fn one_history(seed: u64, server: Option<Ledger>) -> Option<Ledger> {
     let world = tangle(&mut rng, &rooms[0], &coinbases);
     let names = world.iter().chain(&coinbases);
     let names = names.map(|tx| (wire(tx.compute_txid()), tx.clone())).collect();
-    let mut three = Three { model: Model::default(), rooms, now: 1_000_000, names };
+    let mut three = Three { model: Model::default(), rooms, now: 1_000_000, names, checks: Cell::default() };
     let mut heights: Vec<u64> = Vec::new();
     for step in 0..STEPS {
         three.now += rng.random_range(1..5) * SECOND;
@@ -206,6 +218,7 @@ fn one_history(seed: u64, server: Option<Ledger>) -> Option<Ledger> {
             }
         }
     }
+    three.rooms.iter().for_each(|l| three.audit(&format!("seed {seed} at the end"), l));
     three.rooms.into_iter().nth(1)
 }
 
