@@ -101,8 +101,8 @@ const AROUND: &str = "SELECT block_height, header_hash FROM blocks
     WHERE block_height IN ($1, $2)
         OR block_height = (SELECT MAX(block_height) FROM blocks)
     ORDER BY CASE WHEN block_height = $1 THEN 0 ELSE 1 END";
-const FOLLOWERS: &str = "SELECT id, next_id FROM wallets WHERE follows_tip
-    ORDER BY id LIMIT $1 FOR UPDATE";
+const FOLLOWERS: &str = "SELECT id, next_id FROM wallets /*by idx_wallets_following*/
+    WHERE follows_tip ORDER BY id LIMIT $1 FOR UPDATE";
 const HERE: &str = "SELECT id, next_id FROM wallets
     WHERE scanned_height = $1 AND scanned_hash = $2 AND stopped_at IS NULL AND archived_at IS NULL
     ORDER BY id FOR UPDATE";

@@ -182,7 +182,8 @@ const EVERYWHERE: &str = coins_from!(
 const LABELS: Set = Set {
     sqlite: "SELECT kind, ref, label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3",
     postgres: "SELECT b.kind, b.ref, b.label FROM UNNEST($2::text[], $3::text[]) k (t, r)
-        JOIN labels b ON b.wallet_id = $1 AND b.kind = k.t AND b.ref = k.r",
+        CROSS JOIN LATERAL (SELECT kind, ref, label FROM labels
+            WHERE wallet_id = $1 AND kind = k.t AND ref = k.r OFFSET 0) b",
 };
 
 /// Coins read at most for one page of a list that leaves coins out.

@@ -224,8 +224,10 @@ const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at
     WHERE r.wallet_id = $1 AND r.replacement_tx_id = $2 ORDER BY r.created_at, t.id";
 const LABELS: Set = Set {
     sqlite: "SELECT ref, label FROM labels WHERE wallet_id = $1 AND kind = 'tx' AND ref = $2",
-    postgres: "SELECT b.ref, b.label FROM UNNEST($2::text[]) k (r)
-        JOIN labels b ON b.wallet_id = $1 AND b.kind = 'tx' AND b.ref = k.r",
+    // LATERAL: one look by the whole key for each, never a walk through all labels.
+    postgres: "SELECT b.ref, b.label FROM UNNEST($2::text[]) k (r) CROSS JOIN LATERAL (
+            SELECT ref, label FROM labels
+            WHERE wallet_id = $1 AND kind = 'tx' AND ref = k.r OFFSET 0) b",
 };
 const WALLETS_OF: &str = "SELECT w.id, w.name FROM transactions t /*by uidx_transactions_hash*/
     JOIN /*then*/ wallets w ON w.id = t.wallet_id WHERE t.tx_hash = $1 ORDER BY w.id";

@@ -164,7 +164,11 @@ macro_rules! wallets_where {
 }
 pub(crate) use wallets_where;
 
-const LIST_WALLETS: &str = wallets_where!("WHERE w.id > $1 ORDER BY w.id LIMIT $2");
+const LIST_WALLETS: &str = wallets_where!(
+    "WHERE w.id IN (SELECT id FROM wallets /*by sqlite_autoindex_wallets_1*/
+        WHERE id > $1 ORDER BY id LIMIT $2)
+    ORDER BY w.id"
+);
 const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
     WHERE scanned_height IS NULL AND NOT follows_tip AND birthday_height < $1";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,

@@ -28,7 +28,8 @@ use crate::{
 };
 
 /// Tables that grow with the age of a wallet.
-const HISTORY: [&str; 9] = [
+const HISTORY: [&str; 10] = [
+    "wallets",
     "transactions",
     "tx_inputs",
     "utxos",
@@ -41,17 +42,18 @@ const HISTORY: [&str; 9] = [
 ];
 
 /// Those of them that are long in a big wallet's fill.
-const LONG: [&str; 4] = ["transactions", "tx_inputs", "utxos", "journal"];
+const LONG: [&str; 5] = ["transactions", "tx_inputs", "utxos", "journal", "labels"];
 
 /// Indexes that hold few rows of a wallet, however old it is.
 const SHORT_INDEXES: [&str; 1] = ["idx_transactions_unconfirmed"];
 
 /// Statements that are meant to see everything (the audit, the figures, the sums of accounts, and
 /// the slow sum that benchmarks compare with), or take no more than a row.
-const MEANT_TO_WALK: [&str; 7] = [
+const MEANT_TO_WALK: [&str; 8] = [
     // Both sides of an edge: there are few edges.
     "(r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)",
-    // The first row of an index.
+    // The first rows of an index.
+    "WHERE follows_tip ORDER BY id LIMIT $1",
     "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1",
     "SELECT 1 FROM labels WHERE wallet_id = $1 LIMIT 1",
     "GROUP BY k.account_id",

@@ -178,7 +178,8 @@ fn one_history(seed: u64, server: Option<Ledger>) -> Option<Ledger> {
     let world = tangle(&mut rng, &rooms[0], &coinbases);
     let names = world.iter().chain(&coinbases);
     let names = names.map(|tx| (wire(tx.compute_txid()), tx.clone())).collect();
-    let mut three = Three { model: Model::default(), rooms, now: 1_000_000, names, checks: Cell::default() };
+    let mut three =
+        Three { model: Model::default(), rooms, now: 1_000_000, names, checks: Cell::default() };
     let mut heights: Vec<u64> = Vec::new();
     for step in 0..STEPS {
         three.now += rng.random_range(1..5) * SECOND;
