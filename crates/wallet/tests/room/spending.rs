@@ -96,7 +96,8 @@ fn the_exact_coin_is_found_among_many_larger_and_smaller_ones() {
         let fee = RATE.fee(OVERHEAD_WEIGHT + 4 + 124 + 272 + 4);
         outputs.push((&script, 50_000 + fee));
         l.mine(&[&tx(&[foreign(1)], &outputs)]);
-        let policy = CoinPolicy::default();
+        // While spending costs no less later, nothing speaks for more coins than needed.
+        let policy = CoinPolicy { long_term_rate: RATE, ..CoinPolicy::default() };
         let found = l.room.preview_selection(l.wallet, wanted(50_000), &policy, 0).unwrap();
         assert_eq!(found.selection.method, Method::BranchAndBound);
         assert_eq!((found.coins.len(), found.selection.change), (1, None));
