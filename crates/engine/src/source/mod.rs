@@ -134,6 +134,19 @@ pub struct MempoolView {
     pub txids: Vec<Txid>,
 }
 
+/// A transaction in a node's mempool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MempoolTx {
+    /// Its name.
+    pub txid: Txid,
+    /// In satoshis.
+    pub fee: u64,
+    /// In virtual bytes.
+    pub virtual_size: u64,
+    /// Transactions of the mempool that it spends from.
+    pub parents: Vec<Txid>,
+}
+
 /// A node that has a mempool and can pass on transactions.
 pub trait Node: Send + Sync {
     /// What is in the mempool.
@@ -176,13 +189,14 @@ pub trait Node: Send + Sync {
         Ok(None)
     }
 
-    /// The fee of a transaction in its mempool, in satoshis.
+    /// A transaction of the mempool and all that is unconfirmed below it. Empty: it isn't there, or
+    /// the node can't tell.
     ///
     /// # Errors
     ///
     /// [`SourceError`] when the node can't be asked.
-    fn fee_of(&self, _txid: Txid) -> Result<Option<u64>, SourceError> {
-        Ok(None)
+    fn with_ancestors(&self, _txid: Txid) -> Result<Vec<MempoolTx>, SourceError> {
+        Ok(Vec::new())
     }
 }
 

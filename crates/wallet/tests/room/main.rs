@@ -22,6 +22,7 @@ mod labels;
 mod late;
 mod leases;
 mod ledger;
+mod lifting;
 mod paying;
 mod plans;
 mod queries;

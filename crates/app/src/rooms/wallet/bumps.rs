@@ -3,9 +3,9 @@
 use axum::{extract::State, http::StatusCode, response::Response};
 use clap::Args;
 use serde::Deserialize;
-use unspent_engine::{Engine, rooms::wallet::fee_of};
+use unspent_engine::{Engine, rooms::wallet::with_ancestors};
 use unspent_model::wallet::LockId;
-use unspent_wallet::pay::{FeeBump, Lift};
+use unspent_wallet::pay::{FeeBump, Lift, PooledTx};
 use utoipa::ToSchema;
 
 use super::{
@@ -81,13 +81,17 @@ pub(crate) struct Cpfp {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Its fee rate is that of both transactions together
+    /// Its fee rate is that of the child and all that is unconfirmed below it together
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
     #[command(flatten)]
     #[serde(default)]
     lease: Lease,
+    /// What the node says of it and of what it rests on
+    #[arg(skip)]
+    #[serde(skip)]
+    pool: Vec<PooledTx>,
 }
 
 impl Cpfp {
@@ -97,6 +101,7 @@ impl Cpfp {
         let lift = Lift {
             tx: self.txid.0,
             parent_fee: self.parent_fee.map(|fee| fee.0),
+            pool: self.pool.clone(),
             rate: self.policy.rate(),
             allow_high_fee: self.allow_high_fee,
             policy: self.policy.coins()?,
@@ -107,10 +112,12 @@ impl Cpfp {
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 
-    /// Asks the node for the parent's fee where it isn't named; one that can't tell is no fault.
+    /// Asks the node for the parent's fee and what it rests on. One that can't tell is no fault:
+    /// the answer says then what isn't known.
     fn ask_node(&mut self, engine: &Engine) {
-        if self.parent_fee.is_none() {
-            self.parent_fee = fee_of(engine, self.txid.0).ok().flatten().map(BaseUnits);
+        match with_ancestors(engine, self.txid.0) {
+            Ok(pool) => self.pool = pool,
+            Err(error) => tracing::warn!(%error, "the node was not asked for ancestors"),
         }
     }
 }

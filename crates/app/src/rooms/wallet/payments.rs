@@ -303,7 +303,9 @@ pub(super) fn print_unsigned(
             Some(lock) => format!("Sign it, then: unspent wallet finalize … --lock {lock}"),
             None => "Nothing is leased: this is only a look".to_owned(),
         };
-        format!("{}\nPSBT: {shown}\n{next}", facts(&chosen_rows(&unsigned.chosen)))
+        let package = unsigned.package.as_ref().map(|package| format!("\n{}", package.told()));
+        let (rows, package) = (facts(&chosen_rows(&unsigned.chosen)), package.unwrap_or_default());
+        format!("{rows}{package}\nPSBT: {shown}\n{next}")
     })?;
     Ok(Outcome::Done)
 }

@@ -1,5 +1,7 @@
 //! The mempool, and handing transactions over.
 
+use std::collections::HashMap;
+
 use bitcoin::{Transaction, Txid, consensus::encode::serialize_hex};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +11,7 @@ use super::{
     rpc::{Refusal, RpcError, short},
     shapes::{HexTx, TxName, WireHash},
 };
-use crate::source::{Answer, MempoolView, Node, SourceError};
+use crate::source::{Answer, MempoolTx, MempoolView, Node, SourceError};
 
 /// Transactions asked for at once; fewer when their answer is too large.
 const TXS_AT_ONCE: usize = 50;
@@ -109,13 +111,28 @@ impl Node for CoreNode {
         Ok(feerate.and_then(satoshis))
     }
 
-    fn fee_of(&self, txid: Txid) -> Result<Option<u64>, SourceError> {
-        let (rpc, method) = (&self.state.rpc, "getmempoolentry");
-        match rpc.ask::<MempoolEntry>(method, json!([txid.to_string()])) {
-            Ok(entry) => Ok(satoshis(entry.fees.base)),
-            Err(RpcError::Refused(refusal)) if refusal.code == UNKNOWN_TX => Ok(None),
-            Err(fault) => Err(rpc.explain(method, fault)),
-        }
+    fn with_ancestors(&self, txid: Txid) -> Result<Vec<MempoolTx>, SourceError> {
+        let (rpc, name) = (&self.state.rpc, txid.to_string());
+        let gone = |fault: &RpcError| {
+            matches!(fault, RpcError::Refused(refusal) if refusal.code == UNKNOWN_TX)
+        };
+        let entry = match rpc.ask::<MempoolEntry>("getmempoolentry", json!([name])) {
+            Ok(entry) => entry,
+            Err(fault) if gone(&fault) => return Ok(Vec::new()),
+            Err(fault) => return Err(rpc.explain("getmempoolentry", fault)),
+        };
+        let method = "getmempoolancestors";
+        let below = match rpc.ask::<HashMap<String, MempoolEntry>>(method, json!([name, true])) {
+            Ok(below) => below,
+            Err(fault) if gone(&fault) => return Ok(Vec::new()),
+            Err(fault) => return Err(rpc.explain(method, fault)),
+        };
+        let all = below.into_iter().chain([(name, entry)]);
+        let read = all.map(|(name, entry)| entry.read(&name)).collect::<Option<_>>();
+        read.ok_or_else(|| {
+            let reason = format!("{method}: a name or a fee can't be read");
+            SourceError::Malformed { name: rpc.name().to_owned(), reason }
+        })
     }
 }
 
@@ -136,7 +153,20 @@ struct Estimated {
 /// An answer of `getmempoolentry`, as far as it is read.
 #[derive(Deserialize)]
 struct MempoolEntry {
+    vsize: u64,
     fees: EntryFees,
+    depends: Vec<TxName>,
+}
+
+impl MempoolEntry {
+    fn read(self, name: &str) -> Option<MempoolTx> {
+        Some(MempoolTx {
+            txid: name.parse().ok()?,
+            fee: satoshis(self.fees.base)?,
+            virtual_size: self.vsize,
+            parents: self.depends.into_iter().map(|TxName(txid)| txid).collect(),
+        })
+    }
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 use unspent_wallet::{
     choose::Chosen,
     descriptor::show_script,
-    pay::{PsbtView, Unsigned, psbt_txid},
+    pay::{ChildPackage, PsbtView, Unsigned, psbt_txid},
 };
 use utoipa::ToSchema;
 
@@ -64,7 +64,50 @@ pub(crate) struct UnsignedJson {
     pub(crate) expires_at: Option<Time>,
     pub(crate) unsigned_txid: String,
     pub(crate) change_vout: Option<usize>,
+    /// What a child that pays for others rests on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) package: Option<PackageJson>,
     pub(crate) psbt: String,
+}
+
+/// The unconfirmed transactions below a child.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PackageJson {
+    /// How many there are
+    pub(crate) ancestors: usize,
+    /// Those that no miner would take at the rate: the child pays for them
+    pub(crate) unpaid: usize,
+    /// What those pay by themselves
+    pub(crate) unpaid_fee: String,
+    /// Their size together
+    pub(crate) unpaid_virtual_size: u64,
+    /// Transactions of others of which nobody here knows whether what they spend is confirmed; it
+    /// was counted as confirmed
+    pub(crate) unsure: Vec<String>,
+}
+
+impl PackageJson {
+    fn new(package: &ChildPackage) -> Self {
+        Self {
+            ancestors: package.ancestors,
+            unpaid: package.unpaid.count,
+            unpaid_fee: package.unpaid.fee.to_string(),
+            unpaid_virtual_size: package.unpaid.virtual_size,
+            unsure: package.unsure.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// What people are to know about it.
+    pub(crate) fn told(&self) -> String {
+        let Self { ancestors, unpaid, .. } = self;
+        let mut told = format!("It pays for {unpaid} of {ancestors} unconfirmed transactions below.");
+        for txid in &self.unsure {
+            told += &format!(
+                "\nWhether what {txid} spends is confirmed is not known here; it was counted as such."
+            );
+        }
+        told
+    }
 }
 
 impl UnsignedJson {
@@ -76,6 +119,7 @@ impl UnsignedJson {
             chosen: ChosenJson::new(&unsigned.chosen, lock),
             unsigned_txid: psbt_txid(&unsigned.psbt).to_string(),
             change_vout: unsigned.change_output,
+            package: unsigned.package.as_ref().map(PackageJson::new),
             psbt: unsigned.psbt.to_string(),
         }
     }
