@@ -22,4 +22,5 @@ mod node;
 mod routes;
 mod stream;
 mod tls;
+mod webhooks;
 mod world;
