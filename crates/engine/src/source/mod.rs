@@ -11,6 +11,7 @@
 
 pub mod cardano;
 pub mod core;
+pub mod dates;
 pub mod folder;
 pub mod sim;
 
@@ -92,6 +93,16 @@ pub trait Source: Send {
     fn point_at(&mut self, _height: u64) -> Result<Option<Point>, SourceError> {
         Ok(None)
     }
+
+    /// The time, in seconds, that the block of the best chain at a height names; `None` as for
+    /// [`Source::point_at`]. The place stays.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when it can't be asked.
+    fn time_at(&mut self, _height: u64) -> Result<Option<u64>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// What makes sources: one node, one folder, one simulated network.
@@ -147,6 +158,23 @@ pub struct MempoolTx {
     pub parents: Vec<Txid>,
 }
 
+/// What a node expects of fees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeeEstimate {
+    /// At this rate a confirmation is expected in time.
+    Rate {
+        /// In satoshis per thousand virtual bytes.
+        sat_per_kvb: u64,
+        /// The blocks that it is good for: nodes have no estimate for every number.
+        blocks: u64,
+    },
+    /// It can't say.
+    Unknown {
+        /// Its words.
+        reason: String,
+    },
+}
+
 /// A node that has a mempool and can pass on transactions.
 pub trait Node: Send + Sync {
     /// What is in the mempool.
@@ -179,14 +207,13 @@ pub trait Node: Send + Sync {
         Ok(None)
     }
 
-    /// The fee rate, in satoshis per thousand virtual bytes, at which it expects a confirmation
-    /// within so many blocks. `None`: it has seen too little to say.
+    /// The fee rate at which it expects a confirmation within so many blocks.
     ///
     /// # Errors
     ///
     /// [`SourceError`] when the node can't be asked.
-    fn fee_rate(&self, _blocks: u16) -> Result<Option<u64>, SourceError> {
-        Ok(None)
+    fn fee_rate(&self, _blocks: u16) -> Result<FeeEstimate, SourceError> {
+        Ok(FeeEstimate::Unknown { reason: "it makes no estimates".into() })
     }
 
     /// A transaction of the mempool and all that is unconfirmed below it. Empty: it isn't there, or

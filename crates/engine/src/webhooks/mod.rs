@@ -1,9 +1,9 @@
 //! Events pushed to a URL, so that a shop needs no stream.
 //!
-//! A hook belongs to a wallet, by its number, and has a cursor in the log of events. Events of its wallet after the
-//! cursor are posted one by one, in order; the cursor moves when the receiver has said 2xx. So each
-//! is delivered at least once, and a receiver that was away finds them in order when it is back.
-//! One that may have come twice carries the same `webhook-id`.
+//! A hook belongs to a wallet, by its number, and has a cursor in the log of events. Events of its
+//! wallet after the cursor are posted one by one, in order; the cursor moves when the receiver has
+//! said 2xx. So each is delivered at least once, and a receiver that was away finds them in order
+//! when it is back. One that may have come twice carries the same `webhook-id`.
 //!
 //! | module | keeps |
 //! |---|---|

@@ -14,11 +14,11 @@ const COUNT: &str = "SELECT COUNT(*) AS hooks FROM webhooks";
 const INSERT: &str = "INSERT INTO webhooks (id, wallet_id, wallet, url, secret, created_at, cursor,
     delivered, attempts, next_attempt_at, missed) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, 0)";
 const ALL: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
-    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
-    ORDER BY id";
+    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+    FROM webhooks ORDER BY id";
 const ONE: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
-    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
-    WHERE id = $1";
+    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+    FROM webhooks WHERE id = $1";
 const RENAME: &str = "UPDATE webhooks SET wallet = $2 WHERE wallet_id = $1";
 const REMOVE: &str = "DELETE FROM webhooks WHERE id = $1";
 const RESUME: &str = "UPDATE webhooks SET paused_at = NULL, attempts = 0, failing_since = NULL,

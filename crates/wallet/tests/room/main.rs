@@ -12,6 +12,7 @@
 )]
 
 mod big_wallet;
+mod birthdays;
 mod conflicts;
 mod crashes;
 mod history;

@@ -88,20 +88,22 @@ pub(crate) struct Cpfp {
     #[command(flatten)]
     #[serde(default)]
     lease: Lease,
-    /// What the node says of it and of what it rests on
-    #[arg(skip)]
-    #[serde(skip)]
-    pool: Vec<PooledTx>,
 }
 
 impl Cpfp {
-    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+    /// Builds the child; `pool` is what the node says of the parent and of what it rests on.
+    fn run(
+        &self,
+        context: &WalletContext,
+        pool: Vec<PooledTx>,
+        fresh: LockId,
+    ) -> Result<UnsignedJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let terms = self.lease.terms(context, fresh);
         let lift = Lift {
             tx: self.txid.0,
             parent_fee: self.parent_fee.map(|fee| fee.0),
-            pool: self.pool.clone(),
+            pool,
             rate: self.policy.rate(),
             allow_high_fee: self.allow_high_fee,
             policy: self.policy.coins()?,
@@ -114,11 +116,11 @@ impl Cpfp {
 
     /// Asks the node for the parent's fee and what it rests on. One that can't tell is no fault:
     /// the answer says then what isn't known.
-    fn ask_node(&mut self, engine: &Engine) {
-        match with_ancestors(engine, self.txid.0) {
-            Ok(pool) => self.pool = pool,
-            Err(error) => tracing::warn!(%error, "the node was not asked for ancestors"),
-        }
+    fn ask_node(&self, engine: &Engine) -> Vec<PooledTx> {
+        with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the node was not asked for ancestors");
+            Vec::new()
+        })
     }
 }
 
@@ -158,8 +160,7 @@ pub(super) async fn cpfp(
     let work = move |context: &WalletContext, mut request: Cpfp, lock: LockId| {
         keyed_lock(&request.lease)?;
         request.policy.ask_node(&engine)?;
-        request.ask_node(&engine);
-        Ok(request.run(context, lock)?)
+        Ok(request.run(context, request.ask_node(&engine), lock)?)
     };
     request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
 }
@@ -195,5 +196,5 @@ pub(super) fn print_cpfp(
     args: &CpfpArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_unsigned(&args.cpfp.run(context, new_lock()?)?, &args.file, output)
+    print_unsigned(&args.cpfp.run(context, Vec::new(), new_lock()?)?, &args.file, output)
 }

@@ -69,11 +69,12 @@ impl SelectCoins {
         let wanted = Wanted::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
             let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
-            return Ok(ChosenJson::new(&chosen, None));
+            return Ok(ChosenJson::new(&chosen, None, Some(self.policy.shown_rate())));
         }
         let terms = self.lease.terms(context, fresh);
         let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, *now)?;
-        Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string())))
+        let rate = Some(self.policy.shown_rate());
+        Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string()), rate))
     }
 }
 

@@ -39,7 +39,7 @@ use crate::{
     events::{EventLog, LogError},
     jobs::{Job, JobName, Lane, Outcome},
     road::Trouble,
-    source::{Answer, MempoolTx, Node, SourceError},
+    source::{Answer, FeeEstimate, MempoolTx, Node, SourceError, dates},
     status::RoomState,
     wakeup::lock,
 };
@@ -259,14 +259,14 @@ pub fn test(engine: &Engine, tx: &Transaction) -> Result<Option<Answer>, SourceE
     engine.context().origin.node().map_or(Ok(None), |node| node.test(tx))
 }
 
-/// The fee rate at which the node expects a confirmation within so many blocks, in satoshis per
-/// thousand virtual bytes. `None` where there is no node, or it doesn't know.
+/// The fee rate at which the node expects a confirmation within so many blocks.
 ///
 /// # Errors
 ///
 /// [`SourceError`] when the node can't be reached.
-pub fn fee_rate(engine: &Engine, blocks: u16) -> Result<Option<u64>, SourceError> {
-    engine.context().origin.node().map_or(Ok(None), |node| node.fee_rate(blocks))
+pub fn fee_rate(engine: &Engine, blocks: u16) -> Result<FeeEstimate, SourceError> {
+    let none = || FeeEstimate::Unknown { reason: "the daemon follows no node".into() };
+    engine.context().origin.node().map_or_else(|| Ok(none()), |node| node.fee_rate(blocks))
 }
 
 /// A transaction in the node's mempool and what is unconfirmed below it. Empty where there is no
@@ -284,6 +284,16 @@ pub fn with_ancestors(engine: &Engine, txid: Txid) -> Result<Vec<PooledTx>, Sour
         parents,
     };
     Ok(node.with_ancestors(txid)?.into_iter().map(pooled).collect())
+}
+
+/// A height below which no block is of a time, in seconds, or later. `None` where the source can't
+/// tell.
+///
+/// # Errors
+///
+/// [`SourceError`] when the source can't be reached.
+pub fn height_of(engine: &Engine, seconds: u64) -> Result<Option<u64>, SourceError> {
+    dates::height_of(&mut *engine.context().origin.open()?, seconds)
 }
 
 fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String> {

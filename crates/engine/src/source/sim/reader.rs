@@ -10,7 +10,9 @@ use unspent_model::{BlockHash, Network, Point};
 use unspent_sim::{ChainSim, SimBlock};
 
 use super::{Command, SimError, SimNetwork};
-use crate::source::{Answer, MempoolTx, MempoolView, Node, Origin, RawBlock, Source, SourceError, Step};
+use crate::source::{
+    Answer, MempoolTx, MempoolView, Node, Origin, RawBlock, Source, SourceError, Step,
+};
 
 /// What the network is called in status and logs.
 const NAME: &str = "the simulated network";
@@ -137,6 +139,11 @@ impl Source for SimReader {
 
     fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
         Ok(self.network.look(|sim| active_at(sim, height).map(point)))
+    }
+
+    fn time_at(&mut self, height: u64) -> Result<Option<u64>, SourceError> {
+        let time = |sim: &ChainSim| active_at(sim, height).map(|block| block.block.header.time);
+        Ok(self.network.look(time).map(u64::from))
     }
 }
 
