@@ -121,33 +121,24 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
 #[test]
 fn a_birthday_may_be_a_date_that_block_files_turn_into_a_height() {
     let Some(blocks) = data::path("bitcoin/mainnet-blocks-00000-04312.blk.zst") else { return };
-    let folder = Folder(tempfile::tempdir().unwrap());
-    for (name, date) in [("early", "2009-01-09"), ("late", "2009-02-01")] {
-        let create = ["create", name, "--network", "bitcoin", "--watch", BLOCK_9];
+    let path = blocks.to_str().unwrap();
+    // Block 1 came five days after the first one, on 9 January.
+    for (date, height, sats) in [("2009-01-09", 1, "1800000000"), ("2009-02-01", 2406, "0")] {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        let create = ["create", "mine", "--network", "bitcoin", "--watch", BLOCK_9];
         let made = folder.json(&[&create[..], &["--birthday", date]].concat());
         assert_eq!((&made["birthday"], &made["birthday_date"]), (&Value::Null, &date.into()));
         assert_eq!(made["scan"], Value::Null, "no chain is known yet");
+        folder.json(&["scan", path]);
+        let shown = folder.json(&["show", "mine"]);
+        assert_eq!((&shown["birthday"], &shown["birthday_date"]), (&height.into(), &date.into()));
+        assert_eq!(shown["balance"]["value"], sats, "coins of before {date} aren't looked for");
+        assert_eq!((&shown["scanned_height"], &shown["scan"]), (&4312.into(), &Value::Null));
+        folder.json(&["rewind", "mine", "2999"]);
+        let scan = &folder.json(&["show", "mine"])["scan"];
+        assert_eq!((&scan["from"], &scan["to"]), (&3000.into(), &4312.into()));
     }
-    let path = blocks.to_str().unwrap();
-    folder.json(&["scan", path]);
-    let shown = |name: &str| folder.json(&["show", name]);
-    // Block 1 came five days after the first one, on 9 January.
-    assert_eq!(
-        (&shown("early")["birthday"], &shown("late")["birthday"]),
-        (&1.into(), &2519.into())
-    );
-    assert_eq!(shown("early")["balance"]["value"], "1800000000");
-    assert_eq!(shown("late")["balance"]["value"], "0", "its coins are older");
-    assert_eq!(
-        (&shown("late")["scanned_height"], &shown("late")["scan"]),
-        (&4312.into(), &Value::Null)
-    );
-    folder.json(&["rewind", "early", "999"]);
-    let scan = &shown("early")["scan"];
-    assert_eq!(
-        (&scan["from"], &scan["to"], &scan["kind"]),
-        (&1000.into(), &4312.into(), &"scan".into())
-    );
+    let folder = Folder(tempfile::tempdir().unwrap());
     let wrong = folder.refused(&["create", "x", "--watch", BLOCK_9, "--birthday", "2009-02-30"]);
     assert!(wrong["error"]["message"].as_str().unwrap().contains("2023-05-01"), "{wrong}");
 }

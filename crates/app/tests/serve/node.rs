@@ -99,7 +99,7 @@ fn a_payment_takes_the_nodes_rate_for_a_target_and_says_which() {
     let body = json!({ "outputs": outputs, "dry_run": true, "policy": policy });
     let pay = |key: &str| daemon.admin().keyed("/api/v1/wallets/alice/pay", key, &body);
     // The node's own words for a chain that is too young.
-    let young = pay("too early");
+    let young = pay("too-early");
     assert_eq!(young.refused(409), "refused");
     let told = young.json()["error"]["detail"].as_str().unwrap_or_default().to_owned();
     assert!(told.contains("Insufficient data"), "{}", young.text);

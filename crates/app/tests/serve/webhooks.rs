@@ -162,11 +162,11 @@ fn add_hook(client: &Client, wallet: &str, url: &str) -> (u64, String, u64) {
 fn pay(client: &Client, wallet: &str, key: &str) {
     let path = |what: &str| format!("/api/v1/wallets/{wallet}/{what}");
     let outputs = json!([{ "address": world::address(9), "value": "2000" }]);
-    let paid = client.keyed(&path("pay"), &format!("pay {key}"), &json!({ "outputs": outputs }));
+    let paid = client.keyed(&path("pay"), &format!("pay-{key}"), &json!({ "outputs": outputs }));
     let paid = paid.ok();
     let psbt = world::signed(paid["psbt"].as_str().unwrap());
     let back = json!({ "signed": psbt, "lock": paid["lock"], "broadcast": true });
-    client.keyed(&path("finalize"), &format!("finalize {key}"), &back).ok();
+    client.keyed(&path("finalize"), &format!("finalize-{key}"), &back).ok();
 }
 
 /// The numbers of a wallet's events after one.
@@ -236,7 +236,7 @@ fn every_event_arrives_in_order_through_failures_and_a_kill() {
     daemon.kill();
     let before = receiver.got().len();
     let daemon = folder.start(&settings);
-    pay(&daemon.admin(), "alice", "after the kill");
+    pay(&daemon.admin(), "alice", "after-the-kill");
     all_came_in_order(&daemon, &receiver, &["alice"], (id, cursor));
     let got = receiver.got();
     assert!(got.len() > before && before == 7, "{before} before the kill, {} in all", got.len());
@@ -291,7 +291,7 @@ fn a_receiver_with_a_certificate_of_ones_own_root_is_told() {
     assert_eq!(daemon.end(), 0);
     let trusted = format!("webhooks.root_certificate={}", root.display());
     let daemon = folder.start(&[SEED_SETTING, PRIVATE, &trusted]);
-    pay(&daemon.admin(), "alice", "over TLS");
+    pay(&daemon.admin(), "alice", "over-tls");
     all_came_in_order(&daemon, &receiver, &["alice"], (id, cursor));
     for message in receiver.got() {
         message.check(&secret);
@@ -300,6 +300,7 @@ fn a_receiver_with_a_certificate_of_ones_own_root_is_told() {
     std::fs::write(&root, "no certificate").unwrap();
     let mut command = crate::daemon::unspent(&folder.data());
     command.args(["--json", "serve", "--listen", "127.0.0.1:0", "--set", &trusted]);
+    command.args(["--set", SEED_SETTING]);
     let (code, _, err) = crate::daemon::ended(command);
     assert!(code != 0 && err.contains("it holds no certificate"), "{code}: {err}");
 }
@@ -312,7 +313,7 @@ fn a_hook_goes_with_a_wallet_that_is_renamed() {
     let receiver = Receiver::start(None, Box::new(|_| Reply::Status(200)));
     let url = format!("http://{}/hook", receiver.address);
     let (id, secret, cursor) = add_hook(&daemon.admin(), "alice", &url);
-    pay(&daemon.admin(), "alice", "under the old name");
+    pay(&daemon.admin(), "alice", "old-name");
     let kind = [("content-type", "application/json")];
     let name = json!({ "name": "shop" }).to_string();
     let renamed =
@@ -320,7 +321,7 @@ fn a_hook_goes_with_a_wallet_that_is_renamed() {
     assert_eq!(renamed.ok()["name"], "shop");
     let shown = daemon.admin().get("/api/v1/webhooks").ok()["webhooks"][0].clone();
     assert_eq!((&shown["id"], &shown["wallet"]), (&json!(id), &json!("shop")));
-    pay(&daemon.admin(), "shop", "under the new name");
+    pay(&daemon.admin(), "shop", "new-name");
     all_came_in_order(&daemon, &receiver, &["alice", "shop"], (id, cursor));
     let got = receiver.got();
     let wallet = |message: &Message| -> Value {
