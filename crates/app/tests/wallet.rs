@@ -119,6 +119,53 @@ fn from_nothing_to_a_payment_on_the_first_blocks_of_bitcoin() {
 }
 
 #[test]
+fn a_birthday_may_be_a_date_that_block_files_turn_into_a_height() {
+    let Some(blocks) = data::path("bitcoin/mainnet-blocks-00000-04312.blk.zst") else { return };
+    let path = blocks.to_str().unwrap();
+    // Block 1 came five days after the first one, on 9 January.
+    for (date, height, sats) in [("2009-01-09", 1, "1800000000"), ("2009-02-01", 2406, "0")] {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        let create = ["create", "mine", "--network", "bitcoin", "--watch", BLOCK_9];
+        let made = folder.json(&[&create[..], &["--birthday", date]].concat());
+        assert_eq!((&made["birthday"], &made["birthday_date"]), (&Value::Null, &date.into()));
+        assert_eq!(made["scan"], Value::Null, "no chain is known yet");
+        folder.json(&["scan", path]);
+        let shown = folder.json(&["show", "mine"]);
+        assert_eq!((&shown["birthday"], &shown["birthday_date"]), (&height.into(), &date.into()));
+        assert_eq!(shown["balance"]["value"], sats, "coins of before {date} aren't looked for");
+        assert_eq!((&shown["scanned_height"], &shown["scan"]), (&4312.into(), &Value::Null));
+        folder.json(&["rewind", "mine", "2999"]);
+        let scan = &folder.json(&["show", "mine"])["scan"];
+        assert_eq!((&scan["from"], &scan["to"]), (&3000.into(), &4312.into()));
+    }
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let wrong = folder.refused(&["create", "x", "--watch", BLOCK_9, "--birthday", "2009-02-30"]);
+    assert!(wrong["error"]["message"].as_str().unwrap().contains("2023-05-01"), "{wrong}");
+}
+
+#[test]
+fn a_dry_run_of_an_import_makes_no_database() {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let other = tempfile::tempdir().unwrap();
+    let list = other.path().join("list.json");
+    let descriptor = serde_json::json!({ "desc": DESCRIPTOR, "timestamp": 1_700_000_000,
+        "active": true, "internal": false, "range": [0, 999], "next": 3 });
+    let document = serde_json::json!({ "wallet_name": "core", "descriptors": [descriptor] });
+    std::fs::write(&list, document.to_string()).unwrap();
+    let list = format!("@{}", list.display());
+    let import = ["import-core", &list, "--name", "shop", "--network", "bitcoin"];
+    let looked = folder.json(&[&import[..], &["--dry-run"]].concat());
+    assert_eq!((&looked["accounts"], &looked["dry_run"]), (&1.into(), &true.into()));
+    assert_eq!(looked["birthday"], Value::Null, "only the date is known");
+    let left = |folder: &TempDir| std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left(&folder.0), 0, "nothing was made");
+    folder.json(&import);
+    assert_eq!(folder.json(&["show", "shop"])["birthday_date"], "2023-11-14");
+    let again = folder.json(&[&import[..], &["--dry-run"]].concat());
+    assert_eq!(again["accounts"], 0, "the wallet that is there was looked at");
+}
+
+#[test]
 fn a_reorganisation_in_the_files_is_followed() {
     let path = |name: &str| data::path(&format!("bitcoin/armory-reorg-blk_{name}.blk"));
     let (Some(main), Some(a), Some(b), Some(c)) =

@@ -39,7 +39,23 @@ impl Time {
         format!("{date} {clock} UTC")
     }
 
-    fn date(self) -> String {
+    /// The first moment, in UTC, of a day written as `2023-05-01`.
+    pub fn of_date(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let mut number = |digits: usize| {
+            let part = parts.next().filter(|part| part.len() == digits)?;
+            let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+            if is_number { part.parse::<i64>().ok() } else { None }
+        };
+        let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+        // The day that is shown as this text; there is none for the 31st of April.
+        let guess = (year - 1970) * 365 + (year - 1969) / 4 + (month - 1) * 28 + day - 60;
+        let found = (guess..guess + 120).find(|days| civil(*days) == (year, month, day))?;
+        parts.next().is_none().then_some(Self(found * DAY * MICROS))
+    }
+
+    /// Its day in UTC, as `2023-05-01`.
+    pub fn date(self) -> String {
         let (year, month, day) = civil(self.0.div_euclid(MICROS * DAY));
         format!("{year:04}-{month:02}-{day:02}")
     }
@@ -84,3 +100,23 @@ impl PartialSchema for Time {
 }
 
 impl ToSchema for Time {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_they_are_shown() {
+        for days in (-3_000..80_000).step_by(7) {
+            let time = Time(days * DAY * MICROS);
+            assert_eq!(Time::of_date(&time.date()), Some(time), "{}", time.date());
+        }
+        assert_eq!(Time::of_date("2023-05-01").map(|time| time.0), Some(1_682_899_200 * MICROS));
+        assert!(Time::of_date("2024-02-29").is_some() && Time::of_date("2023-02-29").is_none());
+        for wrong in
+            ["", "2023", "2023-5-1", "2023-04-31", "2023-13-01", "2023-05-01-", "+023-05-01"]
+        {
+            assert_eq!(Time::of_date(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -104,7 +104,7 @@ impl Clone for Config {
             follow: self.follow,
             measure_every: self.measure_every,
             events_kept: self.events_kept,
-            webhooks: self.webhooks,
+            webhooks: self.webhooks.clone(),
         }
     }
 }

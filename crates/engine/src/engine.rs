@@ -69,7 +69,7 @@ impl Engine {
         let board = StatusBoard::new(config.network, config.origin.name());
         let requests = RequestLog::new(door, board.started_at());
         let cache = BlockCache::new(config.follow.cache_blocks, config.follow.cache_bytes);
-        let webhooks = Arc::new(Webhooks::new(log.clone(), config.webhooks));
+        let webhooks = Arc::new(Webhooks::new(log.clone(), config.webhooks.clone()));
         let context = Arc::new(Context::new(config.origin.clone(), board, log, cache));
         let mut starting = Starting::new(config, context);
         starting.jobs.push(webhooks.job());

@@ -27,6 +27,8 @@ use crate::{
 /// Heights that are still to be read for one wallet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backfill {
+    /// The first block of those to read.
+    pub first: u64,
     /// The next block to read.
     pub next: u64,
     /// The last one.
@@ -40,15 +42,18 @@ impl Backfill {
     }
 
     pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
-        let found = row.opt_natural("next_height")?.zip(row.opt_natural("end_height")?);
-        Ok(found.map(|(next, end)| Self { next, end }))
+        let Some(first) = row.opt_natural("first_height")? else { return Ok(None) };
+        let (next, end) = (row.natural("next_height")?, row.natural("end_height")?);
+        Ok(Some(Self { first, next, end }))
     }
 }
 
-const FIND: &str = "SELECT next_height, end_height FROM backfills WHERE wallet_id = $1";
-const PUT: &str = "INSERT INTO backfills (wallet_id, next_height, end_height) VALUES ($1, $2, $3)
-    ON CONFLICT (wallet_id) DO UPDATE
-    SET next_height = excluded.next_height, end_height = excluded.end_height";
+const FIND: &str = "SELECT first_height, next_height, end_height FROM backfills
+    WHERE wallet_id = $1";
+const PUT: &str = "INSERT INTO backfills (wallet_id, first_height, next_height, end_height)
+    VALUES ($1, $2, $3, $4) ON CONFLICT (wallet_id) DO UPDATE
+    SET first_height = excluded.first_height, next_height = excluded.next_height,
+        end_height = excluded.end_height";
 const DROP_ABOVE: &str = "DELETE FROM backfills WHERE next_height > $1";
 const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $1 WHERE end_height > $1";
 const DONE: &str = "DELETE FROM backfills WHERE wallet_id = $1";
@@ -85,7 +90,8 @@ impl Room {
                 let Some(end) = or_stop(tx, (wallet, place), height, now, &mut into_one)? else {
                     break;
                 };
-                left = Backfill { next: placed.height + 1, end: end.unwrap_or(left.end) };
+                let (next, end) = (placed.height + 1, end.unwrap_or(left.end));
+                left = Backfill { next, end, ..left };
             }
             Ok((put(tx, wallet, left)?, done))
         })
@@ -101,8 +107,11 @@ pub(crate) fn begin(
     let id = WalletId(wallet.id);
     let Some(tip) = wallet.tip().filter(|tip| *tip >= from) else { return find(tx, id) };
     let earlier = find(tx, id)?;
-    let next = earlier.map_or(from, |earlier| earlier.next.min(from));
-    put(tx, id, Backfill { next, end: tip })
+    let todo = match earlier {
+        Some(earlier) if earlier.next <= from => Backfill { end: tip, ..earlier },
+        Some(_) | None => Backfill { first: from, next: from, end: tip },
+    };
+    put(tx, id, todo)
 }
 
 /// All wallets stand at `tip` or below: what lies above is brought by the tip itself, with all that
@@ -143,7 +152,9 @@ fn put(tx: &mut Tx<'_>, wallet: WalletId, left: Backfill) -> Result<Option<Backf
         tx.execute(DONE, &[Arg::Int(wallet.0)])?;
         return Ok(None);
     }
-    let args = [Arg::Int(wallet.0), Arg::Int(sql_int(left.next)?), Arg::Int(sql_int(left.end)?)];
+    let Backfill { first, next, end } = left;
+    let places = [sql_int(first)?, sql_int(next)?, sql_int(end)?];
+    let args = [wallet.0, places[0], places[1], places[2]].map(Arg::Int);
     tx.execute(PUT, &args)?;
     Ok(Some(left))
 }

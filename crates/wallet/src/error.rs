@@ -117,6 +117,9 @@ pub enum WalletError {
     /// No such coin, or it is spent or dead.
     #[error("coin {0} is not an unspent coin of this wallet; nothing was changed")]
     CoinNotFound(OutPoint),
+    /// The coin is kept from being spent.
+    #[error("coin {0} can't be spent: it is frozen; nothing was changed")]
+    CoinFrozen(OutPoint),
     /// Somebody else holds the coin.
     #[error("coin {coin} is leased by {holder} until {expires_at}; nothing was changed")]
     AlreadyLeased {

@@ -38,6 +38,12 @@ const THAW: Set = Set {
     postgres: "DELETE FROM frozen_outputs f USING UNNEST($2::bytea[], $3::bigint[]) k (h, n)
         WHERE f.wallet_id = $1 AND f.tx_hash = k.h AND f.output_index = k.n",
 };
+const FROZEN: Set = Set {
+    sqlite: "SELECT tx_hash, output_index FROM frozen_outputs
+        WHERE wallet_id = $1 AND tx_hash = $2 AND output_index = $3",
+    postgres: "SELECT f.tx_hash, f.output_index FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)
+        JOIN frozen_outputs f ON f.wallet_id = $1 AND f.tx_hash = k.h AND f.output_index = k.n",
+};
 const LIST: &str = "SELECT tx_hash, output_index FROM frozen_outputs
     WHERE wallet_id = $1 AND (tx_hash, output_index) > ($2, $3)
     ORDER BY tx_hash, output_index LIMIT $4";
@@ -105,6 +111,20 @@ pub(crate) fn freeze(
 
 pub(crate) fn thaw(tx: &mut Tx<'_>, wallet: i64, coins: &[Outpoint]) -> Result<u64, WalletError> {
     Ok(tx.execute_set(THAW, &[Arg::Int(wallet)], &columns(coins))?)
+}
+
+/// Coins that are named to be held or spent must not be frozen.
+pub(crate) fn refuse_frozen(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    coins: &[OutPoint],
+) -> Result<(), WalletError> {
+    let coins: Vec<Outpoint> = coins.iter().copied().map(model_outpoint).collect();
+    let found = tx.query_set(FROZEN, &[Arg::Int(wallet.0)], &columns(&coins))?;
+    match found.first() {
+        Some(row) => Err(WalletError::CoinFrozen(bitcoin_outpoint(coin(row)?))),
+        None => Ok(()),
+    }
 }
 
 /// A page of frozen outputs after a given one, whether or not the wallet knows the coins.

@@ -15,6 +15,7 @@ use unspent_sql::{Arg, Column, Row, Set, Tx};
 
 use crate::{
     error::WalletError,
+    freeze::refuse_frozen,
     room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, sql_int},
     rows::{self, lock},
 };
@@ -156,7 +157,8 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// [`WalletError::CoinNotFound`] or [`WalletError::AlreadyLeased`]; then no lease changed.
+    /// [`WalletError::CoinNotFound`], [`WalletError::CoinFrozen`] or
+    /// [`WalletError::AlreadyLeased`]; then no lease changed.
     pub fn lease(
         &self,
         wallet: WalletId,
@@ -169,6 +171,7 @@ impl Room {
         self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             let ids = unspent(tx, wallet, &coins)?;
+            refuse_frozen(tx, wallet, &coins)?;
             take(tx, wallet, &ids, &terms, now)?;
             Ok(expires_at)
         })

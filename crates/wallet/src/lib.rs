@@ -71,6 +71,7 @@ pub mod audit;
 pub mod backfill;
 pub mod balance;
 pub mod bip329;
+pub mod birthday;
 pub mod block;
 pub mod choose;
 pub mod coins;

@@ -84,6 +84,9 @@ const AHEAD: &str = "SELECT id FROM wallets WHERE scanned_height >= $1 ORDER BY 
 const STORED: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
     ORDER BY block_height DESC LIMIT $2";
 
+/// Where a rewound wallet is read again from, to tell how far that has come.
+const RESCAN: &str = "UPDATE wallets SET rescan_from = $1 WHERE id = $2";
+
 impl Room {
     /// Disconnects every block above `keep` for all wallets (`None`: every block there is).
     ///
@@ -267,6 +270,7 @@ fn rewind_step(
     let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
     let below = below(tx, from)?;
     Detach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
+    tx.execute(RESCAN, &args)?;
     backfill::cut_above_for(tx, wallet, below.map(|(height, _)| height))?;
     Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
 }

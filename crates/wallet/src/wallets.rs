@@ -10,6 +10,7 @@ use unspent_sql::{Arg, Row};
 use crate::{
     additions::Additions,
     backfill::Backfill,
+    birthday::Birthday,
     error::WalletError,
     keychains::reveal_into,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
@@ -52,8 +53,14 @@ pub struct WalletInfo {
     pub id: WalletId,
     /// For people, unique among its kind.
     pub name: String,
-    /// The first block that could concern it.
+    /// The first block that could concern it; 0 while that isn't known.
     pub birthday: u64,
+    /// The date that was named instead, in seconds.
+    pub birthday_time: Option<u64>,
+    /// Whether the block of that date is still to be found, by whoever begins to scan it.
+    pub is_birthday_open: bool,
+    /// The first block that is read again after a rewind.
+    pub rescan_from: Option<u64>,
     /// How far it has been scanned.
     pub scanned: Option<(u64, BlockHash)>,
     /// Scripts watched beyond the last used one.
@@ -145,8 +152,8 @@ pub(crate) const TAKE_WALLET_ID: &str =
     "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
 pub(crate) const INSERT_WALLET: &str =
     "INSERT INTO wallets (id, name, created_at, birthday_height, gap_limit,
-    next_id, next_line, confirmed_amount, confirmed_coins)
-    VALUES ($1, $2, $3, $4, $5, 1, 1, 0, 0)";
+    birthday_time, birthday_open, next_id, next_line, confirmed_amount, confirmed_coins)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, 1, 1, 0, 0)";
 pub(crate) const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 /// A wallet as it is shown.
 macro_rules! wallets_where {
@@ -154,7 +161,8 @@ macro_rules! wallets_where {
         concat!(
             "SELECT w.id, w.name, w.birthday_height, p.scanned_height, p.scanned_hash,
                 w.gap_limit, w.created_at, w.history_from, w.stopped_height, w.stopped_reason,
-                w.stopped_at, w.archived_at, f.next_height, f.end_height
+                w.stopped_at, w.archived_at, w.birthday_time, w.birthday_open, w.rescan_from,
+                f.first_height, f.next_height, f.end_height
             FROM wallets w
             JOIN wallet_places p ON p.wallet_id = w.id
             LEFT JOIN backfills f ON f.wallet_id = w.id ",
@@ -169,7 +177,7 @@ const LIST_WALLETS: &str = wallets_where!(
         WHERE id > $1 ORDER BY id LIMIT $2)
     ORDER BY w.id"
 );
-const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1
+const START_UNSCANNED: &str = "UPDATE wallets SET birthday_height = $1, birthday_open = FALSE
     WHERE scanned_height IS NULL AND NOT follows_tip AND birthday_height < $1";
 const KEYCHAINS: &str = "SELECT k.id, a.name AS account, k.purpose, k.descriptor, k.next_index,
     k.last_used, k.derived_to FROM keychains k
@@ -208,9 +216,25 @@ impl Room {
         scripts: &[ScriptBuf],
         now: i64,
     ) -> Result<WalletId, WalletError> {
+        self.create_wallet_born(new, scripts, None, now)
+    }
+
+    /// The same for a wallet of whose birthday only the time is known, in seconds: the block is
+    /// looked for when the wallet is first scanned.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::create_wallet_with`].
+    pub fn create_wallet_born(
+        &self,
+        new: &NewWallet,
+        scripts: &[ScriptBuf],
+        born: Option<u64>,
+        now: i64,
+    ) -> Result<WalletId, WalletError> {
         check_name(&new.name)?;
         check_gap_limit(new.gap_limit)?;
-        let birthday = sql_int(new.birthday)?;
+        let birthday = Birthday::new(new.birthday, born)?;
         let network = self.bitcoin_network();
         let additions = Additions { accounts: new.accounts.clone(), scripts: scripts.to_vec() };
         let additions = additions.parse(network)?;
@@ -225,8 +249,10 @@ impl Room {
                 Arg::Int(id),
                 Arg::Text(&new.name),
                 Arg::Int(now),
-                Arg::Int(birthday),
+                Arg::Int(birthday.height),
                 Arg::Int(new.gap_limit.into()),
+                Arg::OptInt(birthday.time),
+                Arg::Flag(birthday.time.is_some()),
             ];
             tx.execute(INSERT_WALLET, &args)?;
             let mut wallet = WalletRow::lock(tx, WalletId(id))?;
@@ -357,11 +383,15 @@ pub(crate) fn check_name(name: &str) -> Result<(), WalletError> {
 }
 
 pub(crate) fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
+    let place = scanned(row)?;
     Ok(WalletInfo {
         id: WalletId(row.int("id")?),
         name: row.text("name")?,
         birthday: row.natural("birthday_height")?,
-        scanned: scanned(row)?,
+        birthday_time: row.opt_natural("birthday_time")?,
+        is_birthday_open: row.flag("birthday_open")? && place.is_none(),
+        rescan_from: row.opt_natural("rescan_from")?,
+        scanned: place,
         gap_limit: row.index("gap_limit")?,
         created_at: row.int("created_at")?,
         history_from: row.opt_natural("history_from")?.filter(|from| *from > 0),

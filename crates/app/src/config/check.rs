@@ -15,6 +15,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     }
     check_span("source.poll_seconds", config.source.poll_seconds)?;
     check_span("source.retry_seconds", config.source.retry_seconds)?;
+    check_span("webhooks.timeout_seconds", config.webhooks.timeout_seconds)?;
     check_span("auth.session_minutes", config.auth.session_minutes)?;
     check_span("http.timeout_seconds", config.http.timeout_seconds)
 }

@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use unspent_engine::config::{EVENTS_KEPT, Follow};
+use unspent_engine::{
+    config::{EVENTS_KEPT, Follow},
+    webhooks::WebhookOptions,
+};
 
 use super::declare::section;
 
@@ -151,5 +154,10 @@ section! {
     pub(crate) struct WebhooksSection in "webhooks" {
         /// Also call addresses of this machine and of private networks, and without TLS
         allow_private: bool = false;
+        /// PEM file with the certificates that may vouch for a receiver, in the place of the usual
+        /// ones
+        root_certificate: Option<PathBuf>, example "\"/etc/unspent/our-root.pem\"";
+        /// How long a receiver may take to answer
+        timeout_seconds: u64 = seconds(WebhookOptions::default().timeout);
     }
 }

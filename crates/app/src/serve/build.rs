@@ -1,6 +1,6 @@
 //! From the configuration to a running engine.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use unspent_engine::{
@@ -13,12 +13,13 @@ use unspent_engine::{
         folder::{Folder, FolderConfig},
         sim::{SimError, SimNetwork},
     },
-    webhooks::WebhookOptions,
+    webhooks::{HookRoots, WebhookOptions},
 };
 
 use super::refused;
 use crate::{
     config::{Config, SimSection, SourceKind, SourceSection, secret},
+    error::CliError,
     rooms::ROOMS,
 };
 
@@ -39,6 +40,8 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         events_kept: config.events.keep,
         webhooks: WebhookOptions {
             allow_private: config.webhooks.allow_private,
+            roots: config.webhooks.root_certificate.as_deref().map(hook_roots).transpose()?,
+            timeout: Duration::from_secs(config.webhooks.timeout_seconds),
             ..WebhookOptions::default()
         },
         ..EngineConfig::new(config.data_dir.clone(), origin)
@@ -47,6 +50,14 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         let is_taken = matches!(error, unspent_engine::StartError::Running { .. });
         if is_taken { refused(&error) } else { error.into() }
     })
+}
+
+/// Certificates that may vouch for the receivers of webhooks.
+pub(crate) fn hook_roots(file: &Path) -> anyhow::Result<HookRoots> {
+    let shown = file.display();
+    let pem = fs::read(file).with_context(|| format!("can't read the certificates in {shown}"))?;
+    HookRoots::from_pem(&pem)
+        .map_err(|reason| CliError::input(format!("certificates in {shown}: {reason}")).into())
 }
 
 /// Where blocks come from.

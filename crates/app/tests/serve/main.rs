@@ -20,6 +20,8 @@ mod limits;
 mod load;
 mod node;
 mod routes;
+mod scanning;
 mod stream;
 mod tls;
+mod webhooks;
 mod world;

@@ -68,6 +68,60 @@ fn paid_killed_and_reorganised(wallets: Option<&str>) {
     assert_eq!(daemon.end(), 0);
 }
 
+/// Gives the node's estimator something to go by: many payments over many blocks.
+fn busy(node: &Knots) {
+    let address = node.new_address();
+    for _ in 0..30 {
+        for payment in 0..12 {
+            let rate = 20 + payment % 4;
+            let terms = json!([address, 0.01, "", "", false, true, null, "unset", null, rate]);
+            node.call("sendtoaddress", terms);
+        }
+        node.mine(1);
+    }
+}
+
+#[test]
+fn a_payment_takes_the_nodes_rate_for_a_target_and_says_which() {
+    let Some(node) = Knots::start(&["-zmqpubhashblock={zmq}"]) else { return };
+    node.make_wallet();
+    node.mine(150);
+    let folder = Folder::new();
+    let daemon = start(&node, &folder, None);
+    let wallet = json!({ "name": "alice", "descriptor": descriptor() });
+    daemon.admin().post("/api/v1/wallets", &wallet).ok();
+    let next = daemon.admin().post("/api/v1/wallets/alice/addresses", &json!({})).ok();
+    node.send(next["address"].as_str().unwrap(), 700_000);
+    node.mine(1);
+    wait_for_sats(&daemon, "confirmed", 700_000);
+    let outputs = json!([{ "address": node.new_address(), "value": "50000" }]);
+    let policy = json!({ "target_blocks": 6 });
+    let body = json!({ "outputs": outputs, "dry_run": true, "policy": policy });
+    let pay = |key: &str| daemon.admin().keyed("/api/v1/wallets/alice/pay", key, &body);
+    // The node's own words for a chain that is too young.
+    let young = pay("too-early");
+    assert_eq!(young.refused(409), "refused");
+    let told = young.json()["error"]["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(told.contains("Insufficient data"), "{}", young.text);
+    busy(&node);
+    wait_for_tip(&node, &daemon);
+    let theirs = node.call("estimatesmartfee", json!([6]));
+    let btc = theirs["feerate"].as_f64().unwrap_or_else(|| panic!("no estimate: {theirs}"));
+    let paid = pay("now").ok();
+    assert_eq!(paid["target_blocks"], theirs["blocks"], "{paid}");
+    let rate: f64 = paid["fee_rate"].as_str().unwrap().parse().unwrap();
+    let wanted = btc * 1e5;
+    assert!(rate >= wanted && rate < wanted + 0.011, "{rate} sat/vB for the node's {wanted}");
+    let (fee, weight) = (paid["fee"].as_str().unwrap(), paid["weight"].as_f64().unwrap());
+    assert!(fee.parse::<f64>().unwrap() >= wanted * weight / 4.0, "{paid}");
+    let select = json!({ "value": "50000", "dry_run": true, "policy": policy });
+    let chosen = daemon.admin().keyed("/api/v1/wallets/alice/select", "chosen", &select).ok();
+    assert_eq!(chosen["target_blocks"], theirs["blocks"]);
+    let named = json!({ "outputs": outputs, "dry_run": true, "policy": { "fee_rate": 3 } });
+    let plain = daemon.admin().keyed("/api/v1/wallets/alice/pay", "named", &named).ok();
+    assert_eq!((&plain["fee_rate"], &plain["target_blocks"]), (&json!("3"), &Value::Null));
+}
+
 #[test]
 fn a_daemon_on_a_node_survives_a_kill_and_a_reorganisation() {
     paid_killed_and_reorganised(None);

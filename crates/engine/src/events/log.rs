@@ -26,18 +26,18 @@ pub const MAX_EVENTS: usize = 1_000;
 const LAST: &str = "SELECT last_event FROM counter WHERE one = 1";
 const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
 const FIRST: &str = "SELECT MIN(id) AS id FROM events";
-const PAGE: &str = "SELECT id, at, room, kind, wallet, subject, body FROM events
+const PAGE: &str = "SELECT id, at, room, kind, wallet, wallet_id, subject, body FROM events
     WHERE id > $1 ORDER BY id LIMIT $2";
 const MARK: &str = "SELECT mark FROM marks WHERE room = $1 AND subject = $2";
 const SET_MARK: &str = "INSERT INTO marks (room, subject, mark) VALUES ($1, $2, $3)
     ON CONFLICT (room, subject) DO UPDATE SET mark = excluded.mark";
 const FORGET: &str = "DELETE FROM events WHERE id <= $1";
 const INSERT: Set = Set {
-    sqlite: "INSERT INTO events (id, at, room, kind, wallet, subject, body)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    postgres: "INSERT INTO events (id, at, room, kind, wallet, subject, body)
+    sqlite: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+    postgres: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)
         SELECT k.* FROM UNNEST($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
-            $6::text[], $7::text[]) k",
+            $6::bigint[], $7::text[], $8::text[]) k",
 };
 
 /// An event before it has a number.
@@ -49,6 +49,8 @@ pub struct NewEvent {
     pub kind: &'static str,
     /// The wallet's name, where it is about one.
     pub wallet: Option<String>,
+    /// The wallet's number, by which webhooks find their events.
+    pub wallet_id: Option<i64>,
     /// A transaction, coin or block, as people read it.
     pub subject: Option<String>,
     /// The rest.
@@ -58,7 +60,7 @@ pub struct NewEvent {
 impl NewEvent {
     /// An event of the engine itself.
     pub(crate) fn engine(kind: &'static str, subject: Option<String>, body: Value) -> Self {
-        Self { room: ENGINE, kind, wallet: None, subject, body }
+        Self { room: ENGINE, kind, wallet: None, wallet_id: None, subject, body }
     }
 }
 
@@ -216,6 +218,7 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
         Column::texts(events.iter().map(|event| event.room)),
         Column::texts(events.iter().map(|event| event.kind)),
         optional(|event| &event.wallet),
+        Column::Ints(events.iter().map(|event| event.wallet_id).collect()),
         optional(|event| &event.subject),
         Column::texts(events.iter().map(|event| event.body.to_string())),
     ];
@@ -237,6 +240,7 @@ fn event(row: &Row) -> Result<Event, LogError> {
         room: row.text("room")?,
         kind: row.text("kind")?,
         wallet: row.opt_text("wallet")?,
+        wallet_id: row.opt_int("wallet_id")?,
         subject: row.opt_text("subject")?,
         body: serde_json::from_str(&body).map_err(damaged)?,
     })

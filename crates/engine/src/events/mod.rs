@@ -34,8 +34,11 @@ pub struct Event {
     pub room: String,
     /// One word for what happened: one of [`kind`], or of the room itself.
     pub kind: String,
-    /// The wallet's name, where it is about one.
+    /// The wallet's name when it happened, where it is about one.
     pub wallet: Option<String>,
+    /// The wallet's number, which a new name doesn't change.
+    #[serde(skip)]
+    pub wallet_id: Option<i64>,
     /// A transaction, coin or block, as people read it.
     pub subject: Option<String>,
     /// The rest.

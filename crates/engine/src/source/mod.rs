@@ -11,6 +11,7 @@
 
 pub mod cardano;
 pub mod core;
+pub mod dates;
 pub mod folder;
 pub mod sim;
 
@@ -92,6 +93,16 @@ pub trait Source: Send {
     fn point_at(&mut self, _height: u64) -> Result<Option<Point>, SourceError> {
         Ok(None)
     }
+
+    /// The time, in seconds, that the block of the best chain at a height names; `None` as for
+    /// [`Source::point_at`]. The place stays.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError`] when it can't be asked.
+    fn time_at(&mut self, _height: u64) -> Result<Option<u64>, SourceError> {
+        Ok(None)
+    }
 }
 
 /// What makes sources: one node, one folder, one simulated network.
@@ -134,6 +145,36 @@ pub struct MempoolView {
     pub txids: Vec<Txid>,
 }
 
+/// A transaction in a node's mempool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MempoolTx {
+    /// Its name.
+    pub txid: Txid,
+    /// In satoshis.
+    pub fee: u64,
+    /// In virtual bytes.
+    pub virtual_size: u64,
+    /// Transactions of the mempool that it spends from.
+    pub parents: Vec<Txid>,
+}
+
+/// What a node expects of fees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeeEstimate {
+    /// At this rate a confirmation is expected in time.
+    Rate {
+        /// In satoshis per thousand virtual bytes.
+        sat_per_kvb: u64,
+        /// The blocks that it is good for: nodes have no estimate for every number.
+        blocks: u64,
+    },
+    /// It can't say.
+    Unknown {
+        /// Its words.
+        reason: String,
+    },
+}
+
 /// A node that has a mempool and can pass on transactions.
 pub trait Node: Send + Sync {
     /// What is in the mempool.
@@ -166,23 +207,23 @@ pub trait Node: Send + Sync {
         Ok(None)
     }
 
-    /// The fee rate, in satoshis per thousand virtual bytes, at which it expects a confirmation
-    /// within so many blocks. `None`: it has seen too little to say.
+    /// The fee rate at which it expects a confirmation within so many blocks.
     ///
     /// # Errors
     ///
     /// [`SourceError`] when the node can't be asked.
-    fn fee_rate(&self, _blocks: u16) -> Result<Option<u64>, SourceError> {
-        Ok(None)
+    fn fee_rate(&self, _blocks: u16) -> Result<FeeEstimate, SourceError> {
+        Ok(FeeEstimate::Unknown { reason: "it makes no estimates".into() })
     }
 
-    /// The fee of a transaction in its mempool, in satoshis.
+    /// A transaction of the mempool and all that is unconfirmed below it. Empty: it isn't there, or
+    /// the node can't tell.
     ///
     /// # Errors
     ///
     /// [`SourceError`] when the node can't be asked.
-    fn fee_of(&self, _txid: Txid) -> Result<Option<u64>, SourceError> {
-        Ok(None)
+    fn with_ancestors(&self, _txid: Txid) -> Result<Vec<MempoolTx>, SourceError> {
+        Ok(Vec::new())
     }
 }
 

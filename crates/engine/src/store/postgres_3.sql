@@ -1,7 +1,10 @@
 ALTER TABLE counter ADD COLUMN last_webhook BIGINT NOT NULL DEFAULT 0;
 
+ALTER TABLE events ADD COLUMN wallet_id BIGINT;
+
 CREATE TABLE webhooks (
     id BIGINT NOT NULL PRIMARY KEY,
+    wallet_id BIGINT NOT NULL,
     wallet TEXT NOT NULL,
     url TEXT NOT NULL,
     secret BYTEA NOT NULL CHECK (length(secret) = 32),

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Webhooks {
 
 impl Webhooks {
     pub(crate) fn new(log: Arc<EventLog>, options: WebhookOptions) -> Self {
-        let poster = Poster::new(options);
+        let poster = Poster::new(&options);
         let shared = HookServer { log, poster, options, stopping: AtomicBool::new(false) };
         Self { shared: Arc::new(shared), under_way: Mutex::default() }
     }
@@ -68,15 +68,16 @@ impl Webhooks {
         Ok(Self::new(Arc::new(log), options))
     }
 
-    /// Makes a hook that is told of a wallet's events from now on. The text is its secret, in the
-    /// form that libraries take; it isn't shown again.
+    /// Makes a hook that is told of a wallet's events from now on, whatever the wallet, known by
+    /// its number, is called later. The text is its secret, in the form that libraries take; it
+    /// isn't shown again.
     ///
     /// # Errors
     ///
     /// [`WebhookError::Refused`] when the URL may not be called.
     pub fn add(
         &self,
-        wallet: &str,
+        wallet: (i64, &str),
         url: &str,
         secret: [u8; SECRET_BYTES],
         now: i64,
@@ -93,6 +94,15 @@ impl Webhooks {
     /// Whatever the database says.
     pub fn list(&self) -> Result<Vec<Webhook>, WebhookError> {
         Ok(store::all(self.shared.log.door())?.into_iter().map(|stored| stored.hook).collect())
+    }
+
+    /// Shows the hooks of a wallet under its new name. What they are sent doesn't hang on it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn rename(&self, wallet: i64, name: &str) -> Result<(), WebhookError> {
+        store::rename(self.shared.log.door(), wallet, name)
     }
 
     /// Removes a hook. What is being sent may still arrive.
@@ -199,7 +209,7 @@ impl HookServer {
         }
         let Some(end) = page.events.last().map(|event| event.id) else { return Ok(false) };
         let mut at = cursor;
-        let ours = |event: &&Event| event.wallet.as_deref() == Some(stored.hook.wallet.as_str());
+        let ours = |event: &&Event| event.wallet_id == Some(stored.wallet_id);
         for event in page.events.iter().filter(ours) {
             if self.is_stopping() || !self.deliver(&stored, at, event)? {
                 return Ok(false);

@@ -1,9 +1,9 @@
 //! Events pushed to a URL, so that a shop needs no stream.
 //!
-//! A hook belongs to a wallet and has a cursor in the log of events. Events of its wallet after the
-//! cursor are posted one by one, in order; the cursor moves when the receiver has said 2xx. So each
-//! is delivered at least once, and a receiver that was away finds them in order when it is back.
-//! One that may have come twice carries the same `webhook-id`.
+//! A hook belongs to a wallet, by its number, and has a cursor in the log of events. Events of its
+//! wallet after the cursor are posted one by one, in order; the cursor moves when the receiver has
+//! said 2xx. So each is delivered at least once, and a receiver that was away finds them in order
+//! when it is back. One that may have come twice carries the same `webhook-id`.
 //!
 //! | module | keeps |
 //! |---|---|
@@ -32,6 +32,7 @@ use utoipa::ToSchema;
 
 pub use deliver::Webhooks;
 pub use message::SECRET_BYTES;
+pub use post::HookRoots;
 
 use crate::{clock::Time, events::LogError, jobs::JobName};
 
@@ -44,10 +45,12 @@ pub const MAX_HOOKS: usize = 100;
 pub const MAX_URL_BYTES: usize = 2_000;
 
 /// How hooks are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WebhookOptions {
     /// Whether addresses of the machine and of private networks may be called, and without TLS.
     pub allow_private: bool,
+    /// Who may vouch for a receiver; those that browsers know, unless said otherwise.
+    pub roots: Option<HookRoots>,
     /// How long one call may take.
     pub timeout: Duration,
     /// Pause after the first failure; it doubles.
@@ -64,6 +67,7 @@ impl Default for WebhookOptions {
     fn default() -> Self {
         Self {
             allow_private: false,
+            roots: None,
             timeout: Duration::from_secs(10),
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(3_600),

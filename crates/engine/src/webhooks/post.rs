@@ -7,6 +7,7 @@ use ureq::{
     Agent,
     config::Config,
     http::Uri,
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
     unversioned::{
         resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
         transport::{DefaultConnector, NextTimeout},
@@ -39,7 +40,7 @@ pub(super) fn check_url(url: &str, options: &WebhookOptions) -> Result<(), Strin
         _ => return Err("the URL must start with https://".into()),
     }
     let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    if literal.is_ok_and(|address| !may_call(address, options)) {
+    if literal.is_ok_and(|address| !may_call(address, options.allow_private)) {
         return Err(private());
     }
     Ok(())
@@ -50,8 +51,8 @@ fn private() -> String {
         .into()
 }
 
-fn may_call(address: IpAddr, options: &WebhookOptions) -> bool {
-    options.allow_private || is_public(address)
+fn may_call(address: IpAddr, allow_private: bool) -> bool {
+    allow_private || is_public(address)
 }
 
 /// Whether an address is of the open network, as far as the standard library can tell.
@@ -100,7 +101,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 #[derive(Debug)]
 struct Guarded {
     inner: DefaultResolver,
-    options: WebhookOptions,
+    allow_private: bool,
 }
 
 impl Resolver for Guarded {
@@ -112,10 +113,34 @@ impl Resolver for Guarded {
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let found = self.inner.resolve(uri, config, timeout)?;
         let mut allowed = self.empty();
-        for address in found.iter().filter(|found| may_call(found.ip(), &self.options)) {
+        for address in found.iter().filter(|found| may_call(found.ip(), self.allow_private)) {
             allowed.push(*address);
         }
         if allowed.is_empty() { Err(ureq::Error::Other(private().into())) } else { Ok(allowed) }
+    }
+}
+
+/// Certificates of those who may vouch for a receiver, in the place of the usual ones.
+#[derive(Clone, Debug)]
+pub struct HookRoots(RootCerts);
+
+impl HookRoots {
+    /// Reads certificates in PEM.
+    ///
+    /// # Errors
+    ///
+    /// The reason, when something in it can't be read or there is no certificate.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+        let mut found = Vec::new();
+        for item in parse_pem(pem) {
+            if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
+                found.push(certificate);
+            }
+        }
+        if found.is_empty() {
+            return Err("it holds no certificate".into());
+        }
+        Ok(Self(RootCerts::new_with_certs(&found)))
     }
 }
 
@@ -125,7 +150,8 @@ pub(super) struct Poster {
 }
 
 impl Poster {
-    pub(super) fn new(options: WebhookOptions) -> Self {
+    pub(super) fn new(options: &WebhookOptions) -> Self {
+        let roots = options.roots.as_ref().map_or(RootCerts::WebPki, |roots| roots.0.clone());
         let config = Agent::config_builder()
             .timeout_global(Some(options.timeout))
             .http_status_as_error(false)
@@ -133,8 +159,10 @@ impl Poster {
             .max_idle_connections_per_host(1)
             .user_agent(concat!("unspent/", env!("CARGO_PKG_VERSION")))
             .proxy(None)
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .build();
-        let resolver = Guarded { inner: DefaultResolver::default(), options };
+        let allow_private = options.allow_private;
+        let resolver = Guarded { inner: DefaultResolver::default(), allow_private };
         Self { agent: Agent::with_parts(config, DefaultConnector::default(), resolver) }
     }
 

@@ -11,14 +11,15 @@ const NEXT: &str = "UPDATE counter SET last_webhook = last_webhook + 1 WHERE one
 const LAST: &str = "SELECT last_webhook FROM counter WHERE one = 1";
 const LAST_EVENT: &str = "SELECT last_event FROM counter WHERE one = 1";
 const COUNT: &str = "SELECT COUNT(*) AS hooks FROM webhooks";
-const INSERT: &str = "INSERT INTO webhooks (id, wallet, url, secret, created_at, cursor, delivered,
-    attempts, next_attempt_at, missed) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 0, 0)";
-const ALL: &str = "SELECT id, wallet, url, secret, created_at, cursor, delivered, delivered_at,
-    attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
-    ORDER BY id";
-const ONE: &str = "SELECT id, wallet, url, secret, created_at, cursor, delivered, delivered_at,
-    attempts, failing_since, next_attempt_at, last_error, missed, paused_at FROM webhooks
-    WHERE id = $1";
+const INSERT: &str = "INSERT INTO webhooks (id, wallet_id, wallet, url, secret, created_at, cursor,
+    delivered, attempts, next_attempt_at, missed) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, 0)";
+const ALL: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
+    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+    FROM webhooks ORDER BY id";
+const ONE: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
+    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+    FROM webhooks WHERE id = $1";
+const RENAME: &str = "UPDATE webhooks SET wallet = $2 WHERE wallet_id = $1";
 const REMOVE: &str = "DELETE FROM webhooks WHERE id = $1";
 const RESUME: &str = "UPDATE webhooks SET paused_at = NULL, attempts = 0, failing_since = NULL,
     next_attempt_at = 0 WHERE id = $1";
@@ -34,6 +35,7 @@ const FAILED: &str = "UPDATE webhooks SET attempts = attempts + 1,
 #[derive(Clone)]
 pub(super) struct StoredHook {
     pub(super) hook: Webhook,
+    pub(super) wallet_id: i64,
     pub(super) secret: [u8; SECRET_BYTES],
     pub(super) next_attempt_at: i64,
 }
@@ -41,7 +43,7 @@ pub(super) struct StoredHook {
 /// Stores a hook whose story begins now.
 pub(super) fn add(
     door: &Door,
-    wallet: &str,
+    (wallet_id, wallet): (i64, &str),
     url: &str,
     secret: [u8; SECRET_BYTES],
     now: i64,
@@ -57,6 +59,7 @@ pub(super) fn add(
         let cursor = tx.one(LAST_EVENT, &[])?.int("last_event")?;
         let args = [
             Arg::Int(id),
+            Arg::Int(wallet_id),
             Arg::Text(&wallet),
             Arg::Text(&url),
             Arg::Blob(&secret),
@@ -79,6 +82,15 @@ pub(super) fn one(door: &Door, id: u64) -> Result<Option<StoredHook>, WebhookErr
 
 fn find(tx: &mut Tx<'_>, id: u64) -> Result<Option<StoredHook>, WebhookError> {
     tx.maybe(ONE, &[key(id)])?.as_ref().map(read).transpose()
+}
+
+/// Gives the hooks of a wallet its new name.
+pub(super) fn rename(door: &Door, wallet_id: i64, wallet: &str) -> Result<(), WebhookError> {
+    let wallet = wallet.to_owned();
+    door.write(move |tx| {
+        tx.execute(RENAME, &[Arg::Int(wallet_id), Arg::Text(&wallet)])?;
+        Ok(())
+    })
 }
 
 /// Removes a hook; says whether there was one.
@@ -157,5 +169,6 @@ fn read(row: &Row) -> Result<StoredHook, WebhookError> {
         missed: row.natural("missed")?,
         paused_at: time("paused_at")?,
     };
-    Ok(StoredHook { hook, secret: row.hash("secret")?, next_attempt_at })
+    let (wallet_id, secret) = (row.int("wallet_id")?, row.hash("secret")?);
+    Ok(StoredHook { hook, wallet_id, secret, next_attempt_at })
 }

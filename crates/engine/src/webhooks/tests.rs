@@ -140,6 +140,11 @@ fn options() -> WebhookOptions {
     }
 }
 
+/// The number of a wallet, as its room would have given it; a new name doesn't change it.
+fn number(wallet: &str) -> i64 {
+    if wallet == "other" { 2 } else { 1 }
+}
+
 struct Bench {
     hooks: Webhooks,
     log: Arc<EventLog>,
@@ -157,6 +162,7 @@ impl Bench {
             room: "wallet",
             kind: "confirmed",
             wallet: Some(wallet.to_owned()),
+            wallet_id: Some(number(wallet)),
             subject: Some(format!("tx {n}")),
             body: json!({ "n": n }),
         });
@@ -164,7 +170,7 @@ impl Bench {
     }
 
     fn add(&self, wallet: &str, url: &str) -> Webhook {
-        self.hooks.add(wallet, url, SECRET, 1).unwrap().0
+        self.hooks.add((number(wallet), wallet), url, SECRET, 1).unwrap().0
     }
 
     fn hook(&self, id: u64) -> Webhook {
@@ -203,7 +209,8 @@ fn a_wallets_events_come_in_order_once_each_and_signed() {
         (tempfile::tempdir().unwrap(), Receiver::start(always(Reply::Status(204))));
     let bench = Bench::open(folder.path(), options(), 10_000);
     bench.write("shop", 3); // before the hook: not its business
-    let (hook, secret) = bench.hooks.add("shop", &receiver.url, SECRET, 1).unwrap();
+    let (hook, secret) =
+        bench.hooks.add((number("shop"), "shop"), &receiver.url, SECRET, 1).unwrap();
     assert_eq!(secret, format!("whsec_{}", STANDARD.encode(SECRET)));
     for _ in 0..100 {
         bench.write("other", 2);
@@ -361,10 +368,71 @@ fn a_test_message_is_sent_at_once_and_private_addresses_only_where_allowed() {
     };
     let strict =
         Bench::open(folder.path(), WebhookOptions { allow_private: false, ..options() }, 9);
-    let error = strict.hooks.add("shop", &receiver.url, SECRET, 1).unwrap_err().to_string();
+    let error = strict.hooks.add((number("shop"), "shop"), &receiver.url, SECRET, 1);
+    let error = error.unwrap_err().to_string();
     assert!(error.contains("https://"), "{error}");
     // The hook that was made before isn't called either: the address is judged at each call.
     let error = strict.hooks.test(id, clock::now()).unwrap_err().to_string();
     assert!(error.contains("private network"), "{error}");
     assert_eq!(receiver.got().len(), 1);
+}
+
+#[test]
+fn a_wallet_that_is_renamed_keeps_its_hook_and_loses_no_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let healthy = Arc::new(AtomicBool::new(false));
+    let health = healthy.clone();
+    let receiver = Receiver::start(Box::new(move |_| {
+        Reply::Status(if health.load(Ordering::Acquire) { 200 } else { 503 })
+    }));
+    let bench = Bench::open(folder.path(), options(), 10_000);
+    let hook = bench.add("shop", &receiver.url);
+    bench.write("shop", 2);
+    bench.until("a failure", || bench.hook(hook.id).attempts > 0);
+    bench.hooks.rename(number("shop"), "market").unwrap();
+    assert_eq!(bench.hook(hook.id).wallet, "market");
+    bench.write("other", 1);
+    bench.write("market", 2);
+    healthy.store(true, Ordering::Release);
+    bench.until("all deliveries", || bench.hook(hook.id).delivered == 4);
+    let mut seen = receiver.events();
+    seen.dedup();
+    assert_eq!(seen, [1, 2, 4, 5], "those of before the new name too");
+}
+
+static PLANS: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
+
+fn keep_plan(sql: &'static str, plan: &str) {
+    PLANS.lock().unwrap().push((sql, plan.to_owned()));
+}
+
+/// There may be a hundred thousand events; hooks are a hundred at most, and found by their number.
+#[test]
+fn no_statement_of_a_webhook_walks_the_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(Box::new(|n| Reply::Status(if n == 1 { 500 } else { 200 })));
+    let url = unspent_sql::Url::Sqlite(folder.path().join(store::STORE_FILE));
+    let explained = unspent_sql::Options { on_plan: Some(keep_plan), ..Default::default() };
+    let door = unspent_sql::Door::open(&url, &store::SCHEMA, explained).unwrap();
+    let log = Arc::new(EventLog::open(Arc::new(door), 50).unwrap());
+    let bench = Bench { hooks: Webhooks::new(log.clone(), options()), log };
+    let hook = bench.add("shop", &receiver.url);
+    bench.write("shop", 70);
+    bench.write("other", 3);
+    bench.until("all deliveries", || bench.hook(hook.id).cursor == 73);
+    bench.hooks.rename(number("shop"), "market").unwrap();
+    bench.hooks.resume(hook.id).unwrap();
+    bench.hooks.test(hook.id, clock::now()).unwrap();
+    bench.hooks.remove(hook.id).unwrap();
+    let plans = PLANS.lock().unwrap().clone();
+    let told = |words: &str| plans.iter().filter(|(sql, _)| sql.contains(words)).count();
+    for words in ["FROM events", "DELETE FROM webhooks", "failing_since = COALESCE"] {
+        assert!(told(words) > 0, "{words} did not run");
+    }
+    for (sql, plan) in &plans {
+        assert!(!plan.contains("SCAN events"), "{sql}\n{plan}");
+        if sql.contains("webhooks") && sql.contains("WHERE id = $1") {
+            assert!(plan.contains("SEARCH webhooks"), "{sql}\n{plan}");
+        }
+    }
 }

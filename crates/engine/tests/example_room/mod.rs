@@ -226,7 +226,7 @@ impl Opened for OpenCounts {
 fn event(row: &Row) -> Result<NewEvent, SqlError> {
     let body = json!({ "height": row.int("height")?, "payments": row.int("payments")? });
     let kind = if row.int("counted")? == 1 { COUNTED } else { UNCOUNTED };
-    Ok(NewEvent { room: NAME.name(), kind, wallet: None, subject: None, body })
+    Ok(NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject: None, body })
 }
 
 fn sum(door: &Door) -> Result<(i64, i64), SqlError> {

@@ -15,6 +15,7 @@
     missing_docs
 )]
 
+mod dated;
 #[path = "../example_room/mod.rs"]
 mod example_room;
 mod faulty;

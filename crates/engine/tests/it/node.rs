@@ -9,7 +9,7 @@ use unspent_engine::{
     Engine, RoomName, RoomState,
     rooms::{chain, wallet as wallet_room},
     source::{
-        Answer,
+        Answer, FeeEstimate,
         core::{Auth, CoreConfig, CoreNode},
     },
 };
@@ -20,9 +20,10 @@ use unspent_model::{
 use unspent_testkit::peers::Knots;
 use unspent_wallet::{
     Room, WalletId,
+    choose::CoinPolicy,
     descriptor::{parse_address, show_script},
     lease::LeaseTerms,
-    pay::{FeeBump, Finishing, Payment, Signed},
+    pay::{FeeBump, Finishing, Lift, Payment, Signed},
 };
 
 use crate::rig::{quick, wait_for, wallet};
@@ -171,14 +172,17 @@ fn paid_and_paying(with_zmq: bool) {
     let payment = pair.pay(&theirs, 250_000);
     // What the node says without taking anything.
     let known = pair.room().tx(pair.wallet, payment).unwrap();
-    assert_eq!(wallet_room::fee_of(&pair.engine, payment).unwrap(), known.summary.fee);
+    let pooled = wallet_room::with_ancestors(&pair.engine, payment).unwrap();
+    assert_eq!((pooled.len(), Some(pooled[0].fee)), (1, known.summary.fee));
+    assert_eq!(pooled[0].virtual_size, known.tx.vsize() as u64);
     let mut forged = known.tx.clone();
     assert_eq!(wallet_room::test(&pair.engine, &known.tx).unwrap(), Some(Answer::Accepted));
     forged.output[0].value = bitcoin::Amount::from_sat(1_000);
     let refused = wallet_room::test(&pair.engine, &forged).unwrap();
     assert!(matches!(refused, Some(Answer::Rejected { .. })), "{refused:?}");
     // So young a chain has no estimate, or one that relays.
-    assert_ne!(wallet_room::fee_rate(&pair.engine, 6).unwrap(), Some(0));
+    let rate = wallet_room::fee_rate(&pair.engine, 6).unwrap();
+    assert!(!matches!(rate, FeeEstimate::Rate { sat_per_kvb: 0, .. }), "{rate:?}");
     let better = pair.bump(payment);
     assert_eq!(pair.tx(payment), Some((Status::Replaced, false)));
     assert!(pair.knows(better) && !pair.knows(payment), "the node replaced it too");
@@ -210,6 +214,53 @@ fn a_wallet_is_paid_and_pays_through_a_node_that_publishes() {
 #[test]
 fn a_wallet_is_paid_and_pays_through_a_node_that_is_polled() {
     paid_and_paying(false);
+}
+
+/// Somebody pays us out of an unconfirmed payment that spends another one.
+#[test]
+fn a_child_lifts_a_line_of_cheap_payments_to_its_rate_as_the_node_counts() {
+    let Some(pair) = Pair::start(true) else { return };
+    let node = &pair.node;
+    let hop = node.new_address();
+    let mut last = node.send(&hop, 2_000_000);
+    let sent = node.call("gettransaction", json!([last, true, true]));
+    let outputs = sent["decoded"]["vout"].as_array().unwrap().clone();
+    let place = outputs.iter().position(|out| out["scriptPubKey"]["address"] == *hop).unwrap();
+    let mut vout = place;
+    for (to, btc) in [(node.new_address(), 0.019_998), (pair.our_address(0), 0.019_996)] {
+        let spend = json!([[{ "txid": last, "vout": vout }], [{ to: btc }]]);
+        let raw = node.call("createrawtransaction", spend);
+        let signed = node.call("signrawtransactionwithwallet", json!([raw]));
+        last = node.call("sendrawtransaction", json!([signed["hex"]])).as_str().unwrap().to_owned();
+        vout = 0;
+    }
+    let parent = parse(&last);
+    pair.wait_tx(parent, (Status::Published, false));
+    let rate = Rate { sat_per_kwu: 12_500 };
+    let mut lift = Lift {
+        tx: parent,
+        parent_fee: Some(200),
+        pool: Vec::new(),
+        rate,
+        allow_high_fee: false,
+        policy: CoinPolicy::default(),
+        terms: Pair::terms(),
+    };
+    let alone = pair.room().lift(pair.wallet, &lift, now()).unwrap();
+    assert_eq!(alone.package.unwrap().unsure, [parent], "without the node nobody knows");
+    lift.pool = wallet_room::with_ancestors(&pair.engine, parent).unwrap();
+    lift.parent_fee = None;
+    let child = pair.room().lift(pair.wallet, &lift, now()).unwrap();
+    let package = child.package.unwrap();
+    assert_eq!((package.ancestors, package.unpaid.count), (3, 3));
+    assert!(package.unsure.is_empty());
+    let txid = pair.send(child.psbt);
+    let entry = node.call("getmempoolentry", json!([txid.to_string()]));
+    let (fees, size) = (entry["fees"]["ancestor"].as_f64().unwrap(), &entry["ancestorsize"]);
+    let fees = bitcoin::Amount::from_btc(fees).unwrap().to_sat();
+    let size = size.as_u64().unwrap();
+    assert_eq!(entry["ancestorcount"], 4);
+    assert!(fees >= 50 * size && fees < 50 * (size + 5), "{fees} for {size} vB at 50 sat/vB");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::source::{
     Answer, Node, Origin, Source, SourceError, Step,
     core::{Auth, CoreConfig, CoreNode},
+    dates::height_of,
     folder::{Folder, FolderConfig},
 };
 use unspent_model::{Network, Point};
@@ -479,4 +480,27 @@ fn a_reorganisation_in_the_middle_of_catching_up_is_followed() {
     chain.catch_up(&mut *source);
     assert_eq!((chain.blocks.len(), shown(chain.tip())), (190, node.best_hash()));
     assert_eq!(chain.rollbacks.len(), 1);
+}
+
+#[test]
+fn a_date_leads_to_the_first_block_that_could_matter() {
+    let Some(node) = start(&[]) else { return };
+    let (began, day) = (1_700_000_000, 86_400);
+    for days in 0..8 {
+        node.call("setmocktime", json!([began + days * day]));
+        node.mine_to(3, NOBODY);
+    }
+    let mut source = core(&node).open().unwrap();
+    for height in [0, 1, 9, 24] {
+        let hash = node.call("getblockhash", json!([height]));
+        let told = node.call("getblockheader", json!([hash]))["time"].as_u64();
+        assert_eq!(source.time_at(height).unwrap(), told, "{height}");
+    }
+    assert_eq!(source.time_at(25).unwrap(), None);
+    let found = |source: &mut dyn Source, seconds| height_of(source, seconds).unwrap();
+    // A day is taken off: the first block of the fifth day is the 13th, of the fourth the 10th.
+    assert_eq!(found(&mut *source, began + 4 * day), Some(10));
+    assert_eq!(found(&mut *source, 0), Some(0));
+    assert_eq!(found(&mut *source, began), Some(1));
+    assert_eq!(found(&mut *source, began + 400 * day), Some(0), "near the tip of a short chain");
 }

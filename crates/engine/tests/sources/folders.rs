@@ -10,6 +10,7 @@ use std::{
 use bitcoin::{Block, consensus::encode::serialize};
 use unspent_engine::source::{
     Origin, Source, SourceError, Step,
+    dates::height_of,
     folder::{Folder, FolderConfig},
 };
 use unspent_model::{Network, Point};
@@ -385,4 +386,35 @@ fn the_long_run_is_read_from_packed_files_and_resumed_in_them() {
         }
     }
     assert!(matches!(source.next(Duration::ZERO).unwrap(), Step::Nothing));
+}
+
+#[test]
+fn a_date_leads_to_a_block_as_far_as_the_files_go_back() {
+    let room = Room::new();
+    let mut sim = ChainSim::new(31);
+    sim.mine(1_000);
+    let block = |height| &sim.block_at(height).unwrap().block;
+    let time = |height| u64::from(block(height).header.time);
+    append(&room.file("blk00000.dat"), (0..=1_000).map(block));
+    fs::write(room.file("xor.dat"), KEY).unwrap();
+    let mut source = room.source(REGTEST).open().unwrap();
+    source.intersect(&[]).unwrap();
+    for height in [0, 1, 500, 1_000] {
+        assert_eq!(source.time_at(u64::from(height)).unwrap(), Some(time(height)));
+    }
+    assert_eq!(source.time_at(1_001).unwrap(), None);
+    // A day is 144 blocks here.
+    assert_eq!(height_of(&mut *source, time(700)).unwrap(), Some(556));
+    let part = Room::new();
+    append(&part.file("blk00000.dat"), (400..=1_000).map(block));
+    fs::write(part.file("xor.dat"), KEY).unwrap();
+    let config = FolderConfig {
+        paths: vec![part.blocks()],
+        network: REGTEST,
+        unpack_in: part.folder.path().join("data"),
+        poll: Duration::from_millis(1),
+    };
+    let mut source = Folder::part(config, None).open().unwrap();
+    assert_eq!(height_of(&mut *source, time(700)).unwrap(), Some(556));
+    assert_eq!(height_of(&mut *source, time(300)).unwrap(), None, "it lies below these files");
 }

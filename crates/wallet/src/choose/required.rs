@@ -75,7 +75,7 @@ impl Choosing<'_> {
         let refuse =
             |why: &str| Err(WalletError::Payment(format!("coin {name} can't be spent: {why}")));
         if row.opt_int("frozen_at")?.is_some() && !coin.is_freed {
-            return refuse("it is frozen");
+            return Err(WalletError::CoinFrozen(name));
         }
         let owner = row.int("account_id")?;
         let is_foreign = account.is_some_and(|account| account != owner);

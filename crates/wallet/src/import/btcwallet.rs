@@ -83,6 +83,7 @@ pub fn prepare(
     let import = WalletImport {
         name: terms.name.clone(),
         birthday: birthday.into(),
+        born: None,
         gap_limit: terms.gap_limit,
         accounts,
         scripts: unique(scripts),

@@ -83,8 +83,8 @@ pub struct CoreImport {
 
 /// Block times may be off by so many seconds.
 const LEEWAY: u64 = 7_200;
-const BLOCK_BEFORE: &str = "SELECT block_height FROM blocks WHERE block_time <= $1
-    ORDER BY block_height DESC LIMIT 1";
+const STORED_BELOW: &str = "SELECT block_height, block_time FROM blocks
+    WHERE block_height < $1 ORDER BY block_height DESC LIMIT 1";
 
 impl Room {
     /// A height that no block of that time or later is below, as far as the stored blocks tell; 0
@@ -94,10 +94,24 @@ impl Room {
     ///
     /// Whatever the database says.
     pub fn height_before(&self, seconds: u64) -> Result<u64, WalletError> {
-        let time = sql_int(seconds.saturating_sub(LEEWAY))?;
+        let time = seconds.saturating_sub(LEEWAY);
         self.door.read(move |tx| {
-            let found = tx.maybe(BLOCK_BEFORE, &[Arg::Int(time)])?;
-            Ok(found.map(|row| row.natural("block_height")).transpose()?.unwrap_or(0))
+            let highest = tx.maybe(STORED_BELOW, &[Arg::Int(i64::MAX)])?;
+            let highest = highest.map(|row| row.natural("block_height")).transpose()?;
+            // Times are nearly in order, so halving finds a block that is too early, above which
+            // there is one that isn't.
+            let (mut low, mut high, mut found) = (0, highest.map_or(0, |height| height + 1), 0);
+            while low < high {
+                let middle = low + (high - low).div_ceil(2);
+                match tx.maybe(STORED_BELOW, &[Arg::Int(sql_int(middle)?)])? {
+                    Some(row) if row.natural("block_time")? > time => {
+                        high = row.natural("block_height")?;
+                    }
+                    Some(row) => (low, found) = (middle, row.natural("block_height")?),
+                    None => low = middle,
+                }
+            }
+            Ok(found)
         })
     }
 }

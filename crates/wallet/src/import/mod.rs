@@ -48,6 +48,8 @@ pub struct WalletImport {
     pub name: String,
     /// The first block that could concern it.
     pub birthday: u64,
+    /// Its date in seconds, where no height is known.
+    pub born: Option<u64>,
     /// Scripts watched beyond the last used one.
     pub gap_limit: u32,
     /// Its accounts.

@@ -10,13 +10,14 @@ use super::{AccountImport, Imported, LeaseImport, TxImport, WalletImport, compar
 use crate::{
     additions::{FIND_ACCOUNT, ParsedAccount, account_row, add_account},
     balance::balance,
+    birthday::Birthday,
     block::Care,
     descriptor::{guessed_input_weight, script_hash},
     error::WalletError,
     keychains::{NewKeychain, extend, watch_one},
     lease,
     record::{Batch, BlockRef, Observed, TxSource, record},
-    room::{WalletId, WalletRow, lock_room, model_txid, sql_int},
+    room::{WalletId, WalletRow, lock_room, model_txid},
     rows::txid,
     wallets::{FIND_WALLET, INSERT_WALLET, Purpose, TAKE_WALLET_ID},
 };
@@ -99,12 +100,15 @@ fn find_or_make(
         return Ok((WalletId(row.int("id")?), false));
     }
     tx.execute(TAKE_WALLET_ID, &[])?;
+    let birthday = Birthday::new(import.birthday, import.born)?;
     let args = [
         Arg::Int(id),
         Arg::Text(&import.name),
         Arg::Int(now),
-        Arg::Int(sql_int(import.birthday)?),
+        Arg::Int(birthday.height),
         Arg::Int(import.gap_limit.into()),
+        Arg::OptInt(birthday.time),
+        Arg::Flag(birthday.time.is_some()),
     ];
     tx.execute(INSERT_WALLET, &args)?;
     Ok((WalletId(id), true))

@@ -16,6 +16,7 @@ use super::{
     check_fee, check_outputs,
     explain::explain,
     output_weight,
+    package::ChildPackage,
 };
 use crate::{
     choose::{Choosing, Chosen, CoinPolicy, Wanted},
@@ -37,6 +38,7 @@ pub(super) struct Draft {
     pub(super) allow_high_fee: bool,
     pub(super) policy: CoinPolicy,
     pub(super) replaces: Option<TxId>,
+    pub(super) package: Option<ChildPackage>,
     pub(super) terms: LeaseTerms,
 }
 
@@ -73,6 +75,7 @@ pub(super) fn draft(
         allow_high_fee: payment.allow_high_fee,
         policy,
         replaces: None,
+        package: None,
         terms: payment.terms,
     })
 }
@@ -236,6 +239,7 @@ fn finished(
         psbt,
         chosen,
         change_output: change,
+        package: draft.package.clone(),
         account: draft.account.name.clone(),
         held_until: draft.terms.expires_at(now)?,
     })

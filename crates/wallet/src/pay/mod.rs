@@ -13,6 +13,7 @@
 //! | `change` | where change goes, and which indexes are used up |
 //! | `explain` | what a signer is told |
 //! | `replace` | fee bumps and lifts |
+//! | `package` | what a lift has to pay for |
 //! | `finish` | signatures put in place and checked |
 //! | `inspect` | what a PSBT does, and what it lacks |
 //!
@@ -24,6 +25,7 @@ pub(crate) mod change;
 mod explain;
 mod finish;
 mod inspect;
+mod package;
 mod replace;
 
 use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
@@ -36,6 +38,7 @@ use unspent_model::wallet::{
 pub use self::{
     finish::{Completed, Signed},
     inspect::{PsbtInput, PsbtOutput, PsbtView, combine},
+    package::{ChildPackage, PooledTx},
 };
 use unspent_sql::Tx;
 
@@ -117,9 +120,11 @@ impl FeeBump {
 pub struct Lift {
     /// The transaction that pays too little.
     pub tx: Txid,
-    /// Its fee, where the wallet doesn't know it.
+    /// Its fee, where neither the wallet nor the node knows it.
     pub parent_fee: Option<u64>,
-    /// The rate of both together.
+    /// What a node's mempool holds of it and of what it rests on. Empty: no node was asked.
+    pub pool: Vec<PooledTx>,
+    /// The rate of the child and all that is unconfirmed below it together.
     pub rate: Rate,
     /// Whether a fee that looks like a mistake is meant.
     pub allow_high_fee: bool,
@@ -138,6 +143,8 @@ pub struct Unsigned {
     pub chosen: Chosen,
     /// Which output is change.
     pub change_output: Option<usize>,
+    /// What it rests on, where it is a child that pays for others.
+    pub package: Option<ChildPackage>,
     /// The account that pays.
     pub account: String,
     /// Until when the coins are held, in microseconds. A preview holds none.
@@ -211,13 +218,13 @@ impl Room {
         self.build(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
     }
 
-    /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings both to
-    /// the rate.
+    /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings it and
+    /// all that is unconfirmed below it to the rate.
     ///
     /// # Errors
     ///
     /// [`WalletError::Payment`] when it is confirmed, dead, pays us nothing that is left, or its
-    /// fee isn't known.
+    /// fee or that of an ancestor isn't known.
     pub fn lift(&self, wallet: WalletId, lift: &Lift, now: i64) -> Result<Unsigned, WalletError> {
         lift.terms.expires_at(now)?;
         let lift = lift.clone();

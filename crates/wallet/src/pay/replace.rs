@@ -1,7 +1,7 @@
 //! Fee bumps and lifts: making an unconfirmed transaction worth a miner's while.
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
-use unspent_model::wallet::select::FeeRule;
+use unspent_model::wallet::select::{FeeRule, Unpaid};
 use unspent_sql::{Arg, Row, Tx};
 
 use super::{
@@ -9,6 +9,7 @@ use super::{
     build::Draft,
     change::{ChangeScript, PayingAccount, paying_account},
     explain::{own_scripts, raw_tx},
+    package::package,
     weight_of,
 };
 use crate::{
@@ -101,6 +102,7 @@ pub(super) fn bumped(
         allow_high_fee: bump.allow_high_fee,
         policy,
         replaces: Some(id),
+        package: None,
         terms: bump.terms,
     })
 }
@@ -152,10 +154,6 @@ pub(super) fn lifting(
     lift: &Lift,
 ) -> Result<Draft, WalletError> {
     let row = unconfirmed(tx, wallet, lift.tx)?;
-    let Some(fee) = lift.parent_fee.or(row.opt_natural("fee")?) else {
-        return refuse("its fee is not known here; name it");
-    };
-    let parent = raw_tx(&row)?;
     let args = [Arg::Int(wallet.id), Arg::Int(row.int("id")?)];
     let mut coins = Vec::new();
     for unspent in tx.query(UNSPENT_OF, &args)? {
@@ -169,17 +167,24 @@ pub(super) fn lifting(
     policy.account = Some(account.name.clone());
     policy.imported = false;
     policy.require.extend(coins);
+    // Further coins bring no ancestors that would have to be paid for too.
+    policy.own_change = false;
+    policy.pending_chaining = false;
+    let roots = policy.require.iter().map(|coin| coin.txid).collect();
+    let package = package(tx, wallet, roots, lift, lift.rate)?;
+    let Unpaid { fee, virtual_size, .. } = package.unpaid;
     Ok(Draft {
         outputs: Vec::new(),
         rest_to: None,
         change: ChangeScript::next(tx, wallet, &account, policy.seed)?,
         account,
         rate: lift.rate,
-        fee: FeeRule::Lifting { fee, weight: weight_of(&parent) },
+        fee: FeeRule::Lifting { fee, weight: virtual_size.saturating_mul(4) },
         subtract_fee: false,
         allow_high_fee: lift.allow_high_fee,
         policy,
         replaces: None,
+        package: Some(package),
         terms: lift.terms,
     })
 }

@@ -4,6 +4,13 @@ ALTER TABLE wallets ADD COLUMN stopped_reason TEXT;
 ALTER TABLE wallets ADD COLUMN stopped_at BIGINT;
 ALTER TABLE wallets ADD COLUMN archived_at BIGINT;
 
+-- A wallet of which only a date is known: the time in seconds, and whether it is still to be
+-- turned into birthday_height, which is 0 until then.
+ALTER TABLE wallets ADD COLUMN birthday_time BIGINT;
+ALTER TABLE wallets ADD COLUMN birthday_open BOOLEAN NOT NULL DEFAULT FALSE;
+-- The first block that is read again after a rewind, to tell how far that has come.
+ALTER TABLE wallets ADD COLUMN rescan_from BIGINT;
+
 -- Most wallets stand at the room's tip. They say only that they do, so that a block moves ten
 -- thousand of them without writing to one; scanned_height and scanned_hash are for the others.
 ALTER TABLE room ADD COLUMN tip_height BIGINT;
@@ -39,10 +46,12 @@ CREATE TABLE label_origins (
     CONSTRAINT pidx_label_origins PRIMARY KEY (wallet_id, kind, ref)
 ) WITHOUT ROWID;
 
--- Scripts that came with a past: blocks from next_height to end_height are still to be read.
+-- Scripts that came with a past: blocks from next_height to end_height are still to be read, of
+-- those from first_height on.
 CREATE TABLE backfills (
     wallet_id BIGINT NOT NULL PRIMARY KEY REFERENCES wallets (id) ON DELETE RESTRICT,
-    next_height BIGINT NOT NULL CHECK (next_height >= 0),
+    first_height BIGINT NOT NULL CHECK (first_height >= 0),
+    next_height BIGINT NOT NULL CHECK (next_height >= first_height),
     end_height BIGINT NOT NULL CHECK (end_height >= next_height)
 ) WITHOUT ROWID;
 

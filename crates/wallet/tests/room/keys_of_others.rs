@@ -181,7 +181,10 @@ fn the_birthday_follows_from_stored_blocks_as_far_as_they_tell() {
         ledger.mine_empty(3);
         let time = u64::from(ledger.chain.borrow()[1].block.header.time);
         let height = ledger.room.height_before(time + 7_200).unwrap();
-        assert!(height > 0 && height <= ledger.height());
+        let first = ledger.chain.borrow()[0].height;
+        assert_eq!(height, first + 1);
+        assert_eq!(ledger.room.height_before(time + 7_199).unwrap(), first);
+        assert_eq!(ledger.room.height_before(u64::MAX).unwrap(), ledger.height());
         assert_eq!(ledger.room.height_before(0).unwrap(), 0);
     });
 }

@@ -63,7 +63,7 @@ fn a_script_that_comes_late_is_looked_for_in_the_past() {
         l.mine_empty(3);
         assert_eq!(l.balance().confirmed.sats, 200);
         let todo = script(&l, &late, Some(FIRST)).unwrap();
-        assert_eq!(todo, Backfill { next: FIRST, end: l.height() });
+        assert_eq!(todo, Backfill { first: FIRST, next: FIRST, end: l.height() });
         assert_eq!(left(&l), Some(todo), "the wallet says that its history is not whole");
         // The tip goes on meanwhile.
         l.mine(&[&tx(&[foreign(2)], &[(&late, 7)])]);

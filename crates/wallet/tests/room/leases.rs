@@ -1,9 +1,9 @@
 //! Leases: taken, renewed, stolen, released, kept through everything that happens to a coin.
 
 use unspent_model::wallet::{Cause, CoinState, PlanRefusal, Status};
-use unspent_wallet::{TxSource, WalletError, lease::LeaseTerms};
+use unspent_wallet::{TxSource, WalletError, choose::CoinPolicy, lease::LeaseTerms};
 
-use crate::ledger::*;
+use crate::{ledger::*, paying::wanted};
 
 const MINUTE: i64 = 60 * SECOND;
 
@@ -53,6 +53,27 @@ fn only_the_holder_renews_and_releases() {
             let refused = l.room.lease(l.wallet, &coin, terms, now).unwrap_err();
             assert!(matches!(refused, WalletError::BadDuration));
         }
+    });
+}
+
+#[test]
+fn a_frozen_coin_is_not_leased_by_name() {
+    on_both(|l| {
+        let (pay, other) = (l.fund(1, 5_000), l.fund(2, 6_000));
+        let (frozen, free, now) = (out(&pay, 0), out(&other, 0), l.now.get());
+        l.room.freeze(l.wallet, &[frozen], now).unwrap();
+        let refused = l.room.lease(l.wallet, &[free, frozen], l.terms(1), now).unwrap_err();
+        assert!(matches!(refused, WalletError::CoinFrozen(coin) if coin == frozen), "{refused}");
+        assert!(l.room.leases(l.wallet, now).unwrap().is_empty(), "sets are taken whole");
+        let policy = CoinPolicy { require: vec![frozen], ..CoinPolicy::default() };
+        let chosen = l.room.select_and_lease(l.wallet, wanted(1_000), &policy, l.terms(1), now);
+        assert_eq!(chosen.unwrap_err().to_string(), refused.to_string(), "the same words");
+        l.room.thaw(l.wallet, &[frozen]).unwrap();
+        l.room.lease(l.wallet, &[free, frozen], l.terms(1), now).unwrap();
+        // A freeze that comes later ends no lease, but it can't be renewed.
+        l.room.freeze(l.wallet, &[frozen], now).unwrap();
+        assert_eq!(l.room.leases(l.wallet, now).unwrap().len(), 2);
+        assert!(l.room.lease(l.wallet, &[frozen], l.terms(1), now).is_err());
     });
 }
 

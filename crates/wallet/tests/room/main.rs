@@ -12,6 +12,7 @@
 )]
 
 mod big_wallet;
+mod birthdays;
 mod conflicts;
 mod crashes;
 mod history;
@@ -22,6 +23,7 @@ mod labels;
 mod late;
 mod leases;
 mod ledger;
+mod lifting;
 mod paying;
 mod plans;
 mod queries;

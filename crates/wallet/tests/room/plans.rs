@@ -12,11 +12,13 @@ use std::{
 use unspent_sql::{Backend, Options};
 use unspent_wallet::{
     NewAccount, Room, TxSource, WalletId,
+    additions::Additions,
     choose::CoinPolicy,
     coins::CoinFilter,
     history::{ChainCursor, Listing},
+    import::{AccountImport, CoinClaim, LeaseImport, TxImport, WalletImport},
     labels::Label,
-    pay::FeeBump,
+    pay::{FeeBump, Lift},
     prune::PruneRequest,
     wallets::Purpose,
 };
@@ -49,7 +51,9 @@ const SHORT_INDEXES: [&str; 1] = ["idx_transactions_unconfirmed"];
 
 /// Statements that are meant to see everything (the audit, the figures, the sums of accounts, and
 /// the slow sum that benchmarks compare with), or take no more than a row.
-const MEANT_TO_WALK: [&str; 8] = [
+const MEANT_TO_WALK: [&str; 9] = [
+    // An import compares every coin with what the other program says.
+    "SELECT u.id, t.tx_hash, u.output_index, u.amount, u.spent_by_tx_id, t.status,",
     // Both sides of an edge: there are few edges.
     "(r.replaced_tx_id = k.id OR r.replacement_tx_id = k.id)",
     // The first rows of an index.
@@ -81,6 +85,7 @@ fn everything(l: &Ledger) {
     ask(l);
     label(l);
     manage(l);
+    take_in(l);
     take_back(l);
 }
 
@@ -208,6 +213,61 @@ fn manage(l: &Ledger) {
     room.next_address(wallet, None, Purpose::Receive).unwrap();
     room.addresses(wallet, 0, 100).unwrap();
     room.start_unscanned_at(1_000_001).unwrap();
+}
+
+/// What comes from other programs, from late scripts, and from dates.
+fn take_in(l: &Ledger) {
+    // Into the wallet whose history is long, as a later copy of another program's file.
+    let paid = tx(&[foreign(500)], &[(&l.ours(2), 70_000)]);
+    let waiting = tx(&[out(&paid, 0)], &[(&theirs(6), 60_000)]);
+    let block = l.chain.borrow()[0].reference();
+    let taken = |tx: &bitcoin::Transaction, block| TxImport { tx: tx.clone(), received: 5, block };
+    let import = || WalletImport {
+        name: "ours".into(),
+        birthday: FIRST,
+        gap_limit: 20,
+        accounts: vec![AccountImport {
+            account: NewAccount { name: "main".into(), receive: descriptor(1), change: None },
+            next: [2, 0],
+            used: vec![(Purpose::Receive, 1)],
+        }],
+        scripts: vec![theirs(8)],
+        txs: vec![taken(&paid, Some((block, 1))), taken(&waiting, None)],
+        tip: Some(block),
+        labels: vec![(paid.compute_txid(), "rent".into())],
+        leases: vec![LeaseImport {
+            coin: out(&paid, 0),
+            lock: lock(3),
+            expires_at: l.now.get() + 9_000 * SECOND,
+        }],
+        coins: vec![CoinClaim { coin: out(&paid, 0), amount: 70_000, is_spent: true }],
+        ..WalletImport::default()
+    };
+    for dry_run in [true, false, false] {
+        l.room.import(import(), dry_run, l.tick()).unwrap();
+    }
+    l.room.height_before(1_600_007_205).unwrap();
+    let parent = own_payment(l).compute_txid();
+    let lift = Lift {
+        tx: parent,
+        parent_fee: None,
+        pool: Vec::new(),
+        rate: unspent_model::wallet::select::Rate { sat_per_kwu: 500 },
+        allow_high_fee: false,
+        policy: CoinPolicy::default(),
+        terms: l.terms(6),
+    };
+    l.room.lift(l.wallet, &lift, l.tick()).unwrap();
+    let new = new_wallet("dated", 6);
+    let dated = l.room.create_wallet_born(&new, &[], Some(1_600_000_000), l.tick()).unwrap();
+    l.room.open_birthdays().unwrap();
+    l.room.settle_birthday(dated, FIRST).unwrap();
+    let additions = Additions { scripts: vec![theirs(12)], ..Additions::default() };
+    l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
+    let first = l.chain.borrow()[0].clone();
+    l.room.backfill(l.wallet, vec![first], l.tick()).unwrap();
+    l.room.backfilling().unwrap();
+    l.room.behind(FIRST + 9, 10).unwrap();
 }
 
 fn take_back(l: &Ledger) {

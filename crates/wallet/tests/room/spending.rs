@@ -10,14 +10,14 @@ use unspent_wallet::{
     NewAccount, NewWallet, WalletError, WalletId,
     choose::{CoinPolicy, Wanted},
     descriptor::Keychain,
-    pay::{FeeBump, Finishing, Lift, Payment, Signed, Unsigned, combine},
+    pay::{FeeBump, Finishing, Payment, Signed, Unsigned, combine},
     schema::SCHEMA,
     wallets::Purpose,
 };
 
 use crate::ledger::*;
 
-const RATE: Rate = Rate { sat_per_kwu: 500 };
+pub const RATE: Rate = Rate { sat_per_kwu: 500 };
 
 fn payment(l: &Ledger, sats: u64) -> Payment {
     Payment::new(vec![(theirs(1), sats)], RATE, l.terms(1))
@@ -28,7 +28,7 @@ fn wanted(target: u64) -> Wanted {
     Wanted::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
 }
 
-fn finish_as(l: &Ledger, byte: u8, mut psbt: Psbt) -> Result<Txid, WalletError> {
+pub fn finish_as(l: &Ledger, byte: u8, mut psbt: Psbt) -> Result<Txid, WalletError> {
     psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
     let how = Finishing { lock: Some(lock(byte)), ..Finishing::default() };
     let done = l.room.finalize(l.wallet, Signed::Psbt(Box::new(psbt)), how, l.tick());
@@ -472,33 +472,6 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
         assert_eq!(second.psbt.unsigned_tx.output.len(), 2);
         assert!(second.chosen.selection.fee > old_fee);
         assert_eq!(paid_to_others(&second.psbt), 30_000);
-    });
-}
-
-#[test]
-fn a_child_pays_for_a_payment_received() {
-    on_both(|l| {
-        let incoming = tx(&[foreign(1)], &[(&l.ours(0), 80_000), (&theirs(3), 5_000)]);
-        l.mempool(&incoming);
-        let rate = Rate { sat_per_kwu: 5_000 };
-        let lift = Lift {
-            tx: incoming.compute_txid(),
-            parent_fee: None,
-            rate,
-            allow_high_fee: false,
-            policy: CoinPolicy::default(),
-            terms: l.terms(1),
-        };
-        let unknown = l.room.lift(l.wallet, &lift, l.now.get()).unwrap_err();
-        assert!(unknown.to_string().contains("fee is not known"), "{unknown}");
-        let lift = Lift { parent_fee: Some(300), ..lift };
-        let child = l.room.lift(l.wallet, &lift, l.now.get()).unwrap();
-        assert_eq!(child.psbt.unsigned_tx.input[0].previous_output, out(&incoming, 0));
-        assert_eq!(child.psbt.unsigned_tx.output.len(), 1);
-        let fee = child.chosen.selection.fee;
-        let txid = finish_as(&l, 1, child.psbt).unwrap();
-        let sizes = l.room.tx(l.wallet, txid).unwrap().tx.vsize() + incoming.vsize();
-        assert!(fee + 300 >= 20 * sizes as u64, "{fee}");
     });
 }
 

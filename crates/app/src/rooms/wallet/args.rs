@@ -14,7 +14,7 @@ use super::{
     finishing::{self, Finalize},
     follow::{self, ScanArgs},
     freeze::{self, FreezeCoins},
-    import::{self, ImportBtcwallet},
+    import::{self, ImportBtcwallet, OpenRoom},
     import_core::{self, ImportCoreArgs},
     labels::{self, LabelJson, LabelsArgs},
     leases::{self, LeaseCoins, ReleaseCoins},
@@ -214,15 +214,25 @@ pub(crate) fn run(
     if let WalletCommand::ImportBtcwallet(args) = &args.command {
         return import::run(&url, args, output);
     }
-    let room = if let WalletCommand::Create(create) = &args.command {
-        create.open(cli, &url)?
-    } else if let WalletCommand::ImportCore(import) = &args.command {
-        wallets::open(cli, &url, import.network)?
-    } else {
-        Room::open_existing(&url, Options::default())?
-    };
-    let context = RoomContext { room: Arc::new(room), now: clock::now(), lease: DEFAULT_DURATION };
+    let OpenRoom { room, folder: _folder } = open(cli, &args.command, &url)?;
+    let (room, now) = (Arc::new(room), clock::now());
+    let context = RoomContext { room, engine: None, now, lease: DEFAULT_DURATION };
     dispatch(cli, &args.command, &context, output)
+}
+
+/// The room that a command works on.
+fn open(cli: &Cli, command: &WalletCommand, url: &Url) -> anyhow::Result<OpenRoom> {
+    let room = if let WalletCommand::Create(create) = command {
+        create.open(cli, url)?
+    } else if let WalletCommand::ImportCore(import) = command {
+        if let Some(network) = import.network {
+            return import::open(url, network, import.request.dry_run);
+        }
+        wallets::open(cli, url, None)?
+    } else {
+        Room::open_existing(url, Options::default())?
+    };
+    Ok(OpenRoom { room, folder: None })
 }
 
 fn dispatch(

@@ -3,9 +3,9 @@
 use axum::{extract::State, http::StatusCode, response::Response};
 use clap::Args;
 use serde::Deserialize;
-use unspent_engine::{Engine, rooms::wallet::fee_of};
+use unspent_engine::{Engine, rooms::wallet::with_ancestors};
 use unspent_model::wallet::LockId;
-use unspent_wallet::pay::{FeeBump, Lift};
+use unspent_wallet::pay::{FeeBump, Lift, PooledTx};
 use utoipa::ToSchema;
 
 use super::{
@@ -81,7 +81,7 @@ pub(crate) struct Cpfp {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Its fee rate is that of both transactions together
+    /// Its fee rate is that of the child and all that is unconfirmed below it together
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
@@ -91,12 +91,19 @@ pub(crate) struct Cpfp {
 }
 
 impl Cpfp {
-    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+    /// Builds the child; `pool` is what the node says of the parent and of what it rests on.
+    fn run(
+        &self,
+        context: &WalletContext,
+        pool: Vec<PooledTx>,
+        fresh: LockId,
+    ) -> Result<UnsignedJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let terms = self.lease.terms(context, fresh);
         let lift = Lift {
             tx: self.txid.0,
             parent_fee: self.parent_fee.map(|fee| fee.0),
+            pool,
             rate: self.policy.rate(),
             allow_high_fee: self.allow_high_fee,
             policy: self.policy.coins()?,
@@ -107,11 +114,13 @@ impl Cpfp {
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 
-    /// Asks the node for the parent's fee where it isn't named; one that can't tell is no fault.
-    fn ask_node(&mut self, engine: &Engine) {
-        if self.parent_fee.is_none() {
-            self.parent_fee = fee_of(engine, self.txid.0).ok().flatten().map(BaseUnits);
-        }
+    /// Asks the node for the parent's fee and what it rests on. One that can't tell is no fault:
+    /// the answer says then what isn't known.
+    fn ask_node(&self, engine: &Engine) -> Vec<PooledTx> {
+        with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the node was not asked for ancestors");
+            Vec::new()
+        })
     }
 }
 
@@ -151,8 +160,7 @@ pub(super) async fn cpfp(
     let work = move |context: &WalletContext, mut request: Cpfp, lock: LockId| {
         keyed_lock(&request.lease)?;
         request.policy.ask_node(&engine)?;
-        request.ask_node(&engine);
-        Ok(request.run(context, lock)?)
+        Ok(request.run(context, request.ask_node(&engine), lock)?)
     };
     request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
 }
@@ -188,5 +196,5 @@ pub(super) fn print_cpfp(
     args: &CpfpArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_unsigned(&args.cpfp.run(context, new_lock()?)?, &args.file, output)
+    print_unsigned(&args.cpfp.run(context, Vec::new(), new_lock()?)?, &args.file, output)
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use axum::{http::StatusCode, response::Response};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use unspent_engine::{Engine, clock};
+use unspent_engine::{Engine, clock, rooms::wallet::height_of};
 use unspent_model::wallet::LockId;
 use unspent_wallet::{Room, WalletId};
 
@@ -20,9 +20,14 @@ use crate::{
     random,
 };
 
+/// Block times may be hours off, and people don't say which time zone they count in.
+const DAY: u64 = 86_400;
+
 /// An open room and the time at which it is asked.
 pub(crate) struct RoomContext {
     pub(crate) room: Arc<Room>,
+    /// In a daemon: what knows the chain.
+    pub(crate) engine: Option<Engine>,
     pub(crate) now: i64,
     /// How long coins are leased unless a request says otherwise, in microseconds.
     pub(crate) lease: i64,
@@ -33,7 +38,26 @@ impl RoomContext {
     fn of(engine: &Engine, lease: i64) -> Result<Self, ApiError> {
         let room = unspent_engine::rooms::wallet::wallets(engine)
             .ok_or_else(|| ApiError::room_off(NAME))?;
-        Ok(Self { room, now: clock::now(), lease })
+        Ok(Self { room, engine: Some(engine.clone()), now: clock::now(), lease })
+    }
+
+    /// Height of the best chain's tip, as far as anybody here knows.
+    pub(crate) fn chain_tip(&self) -> Result<Option<u64>, RequestError> {
+        let stored = self.room.tip()?.map(|(height, _)| height);
+        let source = self.engine.as_ref().and_then(|engine| engine.status().source.tip);
+        Ok(stored.max(source.map(|tip| tip.height)))
+    }
+
+    /// A height below which no block is of that time or later: as the source says, or else as far
+    /// as the stored blocks tell.
+    pub(crate) fn height_of(&self, seconds: u64) -> Result<u64, RequestError> {
+        let asked = self.engine.as_ref().map(|engine| height_of(engine, seconds));
+        match asked {
+            Some(Ok(Some(height))) => return Ok(height),
+            Some(Err(error)) => tracing::warn!(%error, "the source was not asked for a date"),
+            Some(Ok(None)) | None => {}
+        }
+        Ok(self.room.height_before(seconds.saturating_sub(DAY))?)
     }
 
     /// One of its wallets.
@@ -45,18 +69,28 @@ impl RoomContext {
     /// A wallet whose row is known.
     pub(crate) fn with(&self, wallet: WalletId, name: &str) -> WalletContext {
         let (room, name) = (self.room.clone(), name.to_owned());
-        WalletContext { room, wallet, name, now: self.now, lease: self.lease }
+        let engine = self.engine.clone();
+        WalletContext { room, engine, wallet, name, now: self.now, lease: self.lease }
     }
 }
 
 /// A wallet, the room it lives in, and the time at which it is asked.
 pub(crate) struct WalletContext {
     pub(crate) room: Arc<Room>,
+    engine: Option<Engine>,
     pub(crate) wallet: WalletId,
     pub(crate) name: String,
     pub(crate) now: i64,
     /// How long coins are leased unless a request says otherwise, in microseconds.
     pub(crate) lease: i64,
+}
+
+impl WalletContext {
+    /// The room that it lives in.
+    pub(crate) fn in_room(&self) -> RoomContext {
+        let (room, engine) = (self.room.clone(), self.engine.clone());
+        RoomContext { room, engine, now: self.now, lease: self.lease }
+    }
 }
 
 /// A holder that nobody else knows.

@@ -112,25 +112,25 @@ fn network(args: &ImportBtcwallet, file: &WalletFile<'_>) -> anyhow::Result<Netw
 }
 
 /// A room, and the folder that it lives in where it is only for a dry run.
-struct OpenRoom {
-    room: Room,
-    _folder: Option<tempfile::TempDir>,
+pub(super) struct OpenRoom {
+    pub(super) room: Room,
+    pub(super) folder: Option<tempfile::TempDir>,
 }
 
-/// Opens the database, or makes it; a dry run makes none.
-fn open(url: &Url, network: Network, dry_run: bool) -> anyhow::Result<OpenRoom> {
+/// Opens the database, or makes it; a dry run makes no file.
+pub(super) fn open(url: &Url, network: Network, dry_run: bool) -> anyhow::Result<OpenRoom> {
     if let Url::Sqlite(path) = url {
         if dry_run && !path.exists() {
             let folder = tempfile::tempdir()?;
             let url = Url::Sqlite(folder.path().join("wallet.db"));
             let room = Room::open(&url, network, Options::default())?;
-            return Ok(OpenRoom { room, _folder: Some(folder) });
+            return Ok(OpenRoom { room, folder: Some(folder) });
         }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
     }
-    Ok(OpenRoom { room: Room::open(url, network, Options::default())?, _folder: None })
+    Ok(OpenRoom { room: Room::open(url, network, Options::default())?, folder: None })
 }
 
 fn taken(taken: Taken) -> String {

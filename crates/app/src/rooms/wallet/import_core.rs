@@ -12,7 +12,11 @@ use unspent_wallet::import::{
 };
 use utoipa::ToSchema;
 
-use super::{context::RoomContext, error::RequestError, input};
+use super::{
+    context::RoomContext,
+    error::RequestError,
+    input::{self, Birthday},
+};
 use crate::{
     api::{
         error::{ApiError, Failures},
@@ -32,11 +36,10 @@ pub(crate) struct ImportList {
     #[arg(long, value_name = "WALLET")]
     #[schema(min_length = 1, max_length = 100)]
     name: String,
-    /// The first block that could concern the wallet; else as far as stored blocks tell the
-    /// list's timestamps, or 0
+    /// The first block that could concern the wallet: its height, or a date such as 2023-05-01;
+    /// else the date that the list tells
     #[arg(long)]
-    #[schema(minimum = 0, maximum = 9007199254740991u64)]
-    birthday: Option<u64>,
+    birthday: Option<Birthday>,
     /// Addresses watched beyond the last used one; as many as Core watches by default
     #[arg(long)]
     #[schema(minimum = 1, maximum = 10000)]
@@ -67,7 +70,8 @@ pub(super) struct ImportedListJson {
     accounts: usize,
     /// Single scripts watched now
     scripts: usize,
-    birthday: u64,
+    /// The first block that could concern it; null while only a date is known
+    birthday: Option<u64>,
     /// When Core made the oldest of the descriptors
     #[schema(value_type = String)]
     born_at: Time,
@@ -86,11 +90,12 @@ fn take_in(
     let room = &context.room;
     let prepared = prepare(&list, &request.name, room.bitcoin_network(), request.gap_limit)?;
     let CoreImport { mut import, left, born } = prepared;
-    import.birthday = match request.birthday {
-        Some(height) => height,
-        None => room.height_before(born)?,
+    (import.birthday, import.born) = match request.birthday {
+        Some(birthday) => birthday.parts(),
+        None => known_or_date(room.height_before(born)?, born),
     };
-    let (birthday, gap_limit) = (import.birthday, import.gap_limit);
+    let gap_limit = import.gap_limit;
+    let birthday = Some(import.birthday).filter(|_| import.born.is_none());
     let done = room.import(import, request.dry_run, context.now)?;
     let left = left.into_iter().map(|Left { what, why, .. }| LeftJson { what, why });
     Ok(ImportedListJson {
@@ -103,6 +108,12 @@ fn take_in(
         gap_limit,
         left: left.collect(),
     })
+}
+
+/// Where the stored blocks don't tell, whoever scans the wallet looks for the block of its date.
+/// Core says 0 or 1 for keys that may be as old as the chain.
+fn known_or_date(height: u64, born: u64) -> (u64, Option<u64>) {
+    (height, Some(born).filter(|born| height == 0 && *born > 1))
 }
 
 // ---- REST
@@ -153,7 +164,10 @@ pub(super) fn print(
             ("accounts", done.accounts.to_string()),
             ("single scripts", done.scripts.to_string()),
             ("oldest descriptor", done.born_at.text()),
-            ("birthday", done.birthday.to_string()),
+            (
+                "birthday",
+                done.birthday.map_or("its block is not known yet".into(), |at| at.to_string()),
+            ),
             ("gap limit", done.gap_limit.to_string()),
         ]);
         if done.left.is_empty() {

@@ -9,6 +9,7 @@ use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{Error, Visitor},
 };
+use unspent_engine::clock::Time;
 use unspent_model::{
     Network,
     wallet::{LockId, amount, select::Rate},
@@ -18,7 +19,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         RefOr,
-        schema::{Object, ObjectBuilder, Schema, Type},
+        schema::{Object, ObjectBuilder, OneOfBuilder, Schema, Type},
     },
 };
 
@@ -30,6 +31,8 @@ const MAX_INPUT: u64 = 16 << 20;
 const MAX_SECONDS: u32 = 31_536_000;
 /// The highest fee rate taken, in hundredths of a sat/vB: beyond it there is a mistake.
 const MAX_RATE: u64 = 10_000_000;
+/// The highest height taken: the largest whole number that every reader of JSON knows.
+const MAX_HEIGHT: u64 = 9_007_199_254_740_991;
 const HEX_64: &str = "^[0-9a-fA-F]{64}$";
 
 /// Base units: `150000`, or with a unit as in `0.0015 BTC`.
@@ -141,6 +144,54 @@ impl FromStr for Seconds {
     }
 }
 
+/// The first block that could concern a wallet: its height, or a date such as `2023-05-01`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Birthday {
+    Height(u64),
+    /// The first moment of that day in UTC, in seconds.
+    Date(u64),
+}
+
+impl Birthday {
+    /// Height and date as the room takes them.
+    pub(crate) fn parts(self) -> (u64, Option<u64>) {
+        match self {
+            Self::Height(height) => (height, None),
+            Self::Date(seconds) => (0, Some(seconds)),
+        }
+    }
+}
+
+impl Default for Birthday {
+    fn default() -> Self {
+        Self::Height(0)
+    }
+}
+
+impl FromStr for Birthday {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a birthday is the height of a block, or a date such as 2023-05-01";
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let height = text.parse().ok().filter(|height| *height <= MAX_HEIGHT);
+            return height.map(Self::Height).ok_or_else(|| wrong().into());
+        }
+        let seconds = Time::of_date(text).map(|time| time.0.div_euclid(1_000_000));
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map(Self::Date).ok_or_else(|| wrong().into())
+    }
+}
+
+impl fmt::Display for Birthday {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Height(height) => height.fmt(f),
+            Self::Date(seconds) => f.write_str(&Time::seconds(*seconds).date()),
+        }
+    }
+}
+
 /// A coin, as `TXID:VOUT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Coin(pub(crate) OutPoint);
@@ -240,10 +291,20 @@ fn number_up_to(kind: Type, least: u32, most: u32) -> Object {
     ObjectBuilder::new().schema_type(kind).minimum(Some(least)).maximum(Some(most)).build()
 }
 
+fn height_or_date() -> Schema {
+    let height = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(0))
+        .maximum(Some(i64::try_from(MAX_HEIGHT).unwrap_or(i64::MAX)));
+    let date = text_like("^[0-9]{4}-[0-9]{2}-[0-9]{2}$");
+    Schema::OneOf(OneOfBuilder::new().item(height).item(date).build())
+}
+
 in_json!(BaseUnits, text_like("^[0-9]{1,16}$"), |value| value.0.to_string());
 in_json!(PayValue, text_like("^([0-9]{1,16}|all)$"), ToString::to_string);
 in_json!(FeeRate, number_up_to(Type::Number, 0, 100_000), FeeRate::sat_per_vbyte);
 in_json!(Seconds, number_up_to(Type::Integer, 1, MAX_SECONDS), |seconds| seconds.0);
+in_json!(Birthday, height_or_date(), ToString::to_string);
 in_json!(Coin, text_like("^[0-9a-fA-F]{64}[:#][0-9]{1,10}$"), |coin| coin.0.to_string());
 in_json!(TxName, text_like(HEX_64), |txid| txid.0.to_string());
 in_json!(Lock, text_like(HEX_64), |lock| lock.0.to_string());
@@ -305,6 +366,13 @@ mod tests {
             assert!(wrong.parse::<Seconds>().is_err(), "{wrong}");
         }
         assert_eq!(network("regtest"), Ok(Network::BitcoinRegtest));
+        assert_eq!("800000".parse(), Ok(Birthday::Height(800_000)));
+        assert_eq!("2023-05-01".parse(), Ok(Birthday::Date(1_682_899_200)));
+        assert_eq!(Birthday::Date(1_682_899_200).to_string(), "2023-05-01");
+        for wrong in ["", "-1", "2023", "1969-12-31", "2023-02-30", "9007199254740992"] {
+            let read = wrong.parse::<Birthday>();
+            assert!(read.is_err() || wrong == "2023", "{wrong}: {read:?}");
+        }
     }
 
     #[test]
@@ -317,6 +385,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<BaseUnits>("\"70000\"").unwrap(), BaseUnits(70_000));
         assert_eq!(serde_json::from_str::<BaseUnits>("70000").unwrap(), BaseUnits(70_000));
         assert_eq!(serde_json::from_str::<Seconds>("3600").unwrap(), Seconds(3_600));
+        assert_eq!(serde_json::from_str::<Birthday>("17").unwrap(), Birthday::Height(17));
+        assert!(serde_json::from_str::<Birthday>("1.5").is_err());
         assert!(serde_json::from_str::<Coin>("17").is_err());
         let (colon, hash) = (format!("{:064x}:3", 7), format!("{:064x}#3", 7));
         assert_eq!(colon.parse::<Coin>(), hash.parse::<Coin>());

@@ -5,6 +5,7 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::webhooks::{WebhookError, WebhookOptions, Webhooks};
+use unspent_wallet::WalletId;
 use utoipa::ToSchema;
 
 use super::{
@@ -20,7 +21,7 @@ use crate::{
         state::App,
     },
     cli::Cli,
-    error::{CliError, Outcome},
+    error::Outcome,
     output::Output,
     request::BadRequest,
 };
@@ -84,19 +85,13 @@ fn resume_wallet(context: &WalletContext) -> Result<WalletDetailJson, RequestErr
     detail(context)
 }
 
-/// Events name a wallet as it was called when they happened, and a hook finds its events by that
-/// name: whoever renames the wallet would silence the hook.
-fn no_hooks(hooks: &Webhooks, wallet: &str, request: &ChangeWallet) -> Result<(), WebhookError> {
-    if request.name.as_deref().is_none_or(|name| name == wallet) {
-        return Ok(());
-    }
-    match hooks.list()?.iter().find(|hook| hook.wallet == wallet) {
-        Some(hook) => Err(WebhookError::Refused(format!(
-            "webhook {} tells of this wallet by its name; remove it, rename, and add it again",
-            hook.id
-        ))),
-        None => Ok(()),
-    }
+/// Hooks go with the wallet, by its number; only the name that they show is to be changed.
+fn rename_hooks(
+    hooks: &Webhooks,
+    wallet: WalletId,
+    request: &ChangeWallet,
+) -> Result<(), WebhookError> {
+    request.name.as_deref().map_or(Ok(()), |name| hooks.rename(wallet.0, name))
 }
 
 // ---- REST
@@ -112,11 +107,12 @@ pub(super) async fn change(
     ApiPath(wallet): ApiPath<String>,
     ApiJson(request): ApiJson<ChangeWallet>,
 ) -> Result<Json<WalletDetailJson>, ApiError> {
-    let name = wallet.clone();
-    let request = app
-        .hooks(move |engine| no_hooks(engine.webhooks(), &name, &request).map(|()| request))
-        .await?;
-    let changed = app.wallet(wallet, move |context| request.run(context)).await?;
+    let change = move |context: &WalletContext| {
+        let changed = request.run(context)?;
+        Ok((changed, context.wallet, request))
+    };
+    let (changed, number, request) = app.wallet(wallet, change).await?;
+    app.hooks(move |engine| rename_hooks(engine.webhooks(), number, &request)).await?;
     app.engine.wake();
     Ok(Json(changed))
 }
@@ -157,12 +153,11 @@ pub(super) fn print_change(
     request: &ChangeWallet,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
+    request.run(context)?;
     if cli.data_dir().join(unspent_engine::store::STORE_FILE).exists() {
         let hooks = Webhooks::open(&cli.data_dir(), WebhookOptions::default())?;
-        let refused = no_hooks(&hooks, &context.name, request);
-        refused.map_err(|error| CliError::input(error.to_string()))?;
+        rename_hooks(&hooks, context.wallet, request)?;
     }
-    request.run(context)?;
     print_show(context, output)
 }
 

@@ -69,11 +69,12 @@ impl SelectCoins {
         let wanted = Wanted::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
             let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
-            return Ok(ChosenJson::new(&chosen, None));
+            return Ok(ChosenJson::new(&chosen, None, Some(self.policy.shown_rate())));
         }
         let terms = self.lease.terms(context, fresh);
         let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, *now)?;
-        Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string())))
+        let rate = Some(self.policy.shown_rate());
+        Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string()), rate))
     }
 }
 
@@ -303,7 +304,9 @@ pub(super) fn print_unsigned(
             Some(lock) => format!("Sign it, then: unspent wallet finalize … --lock {lock}"),
             None => "Nothing is leased: this is only a look".to_owned(),
         };
-        format!("{}\nPSBT: {shown}\n{next}", facts(&chosen_rows(&unsigned.chosen)))
+        let package = unsigned.package.as_ref().map(|package| format!("\n{}", package.told()));
+        let (rows, package) = (facts(&chosen_rows(&unsigned.chosen)), package.unwrap_or_default());
+        format!("{rows}{package}\nPSBT: {shown}\n{next}")
     })?;
     Ok(Outcome::Done)
 }

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use unspent_engine::{Engine, rooms::wallet::fee_rate};
+use unspent_engine::{Engine, rooms::wallet::fee_rate, source::FeeEstimate};
 use unspent_model::wallet::select::{MAX_STANDARD_WEIGHT, Method, Rate, Strategy};
 use unspent_wallet::{WalletError, choose::CoinPolicy};
 use utoipa::ToSchema;
@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::{
     error::RequestError,
     input::{Coin, FeeRate},
+    json::ShownRate,
 };
 use crate::{
     api::error::ApiError,
@@ -98,6 +99,10 @@ pub(crate) struct Policy {
     #[arg(long, default_value_t = Policy::default().max_weight)]
     #[schema(minimum = 1, maximum = 400000)]
     max_weight: u64,
+    /// The target that the node's estimate is good for, once it was asked
+    #[arg(skip)]
+    #[serde(skip)]
+    estimated_for: Option<u16>,
 }
 
 impl Default for Policy {
@@ -116,6 +121,7 @@ impl Default for Policy {
             only_required: base.only_required,
             exclude: Vec::new(),
             max_weight: base.max_weight,
+            estimated_for: None,
         }
     }
 }
@@ -126,8 +132,8 @@ impl Policy {
     }
 
     /// The rate as answers show it.
-    pub(super) fn shown_rate(&self) -> String {
-        self.fee_rate.to_string()
+    pub(super) fn shown_rate(&self) -> ShownRate {
+        ShownRate { fee_rate: self.fee_rate.to_string(), target_blocks: self.estimated_for }
     }
 
     /// Puts the node's estimate in the place of a target in blocks.
@@ -137,10 +143,13 @@ impl Policy {
             return Err(ApiError::invalid(format!("target_blocks must be 1 to {MAX_TARGET}")));
         }
         match fee_rate(engine, blocks) {
-            Ok(Some(rate)) => self.fee_rate = FeeRate::of_sat_per_kvb(rate),
-            Ok(None) => {
+            Ok(FeeEstimate::Rate { sat_per_kvb, blocks }) => {
+                self.fee_rate = FeeRate::of_sat_per_kvb(sat_per_kvb);
+                self.estimated_for = u16::try_from(blocks).ok();
+            }
+            Ok(FeeEstimate::Unknown { reason }) => {
                 let message = "no node here has an estimate of the fee rate; name one";
-                return Err(ApiError::refused(message));
+                return Err(ApiError::refused(message).detail(reason));
             }
             Err(error) => {
                 tracing::warn!(%error, "a fee rate was not estimated");

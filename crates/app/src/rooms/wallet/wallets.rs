@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::{
     context::{RoomContext, WalletContext},
     error::RequestError,
-    input,
+    input::{self, Birthday},
     json::{WalletDetailJson, WalletJson, WalletsJson},
 };
 use crate::{
@@ -57,11 +57,10 @@ pub(crate) struct CreateWallet {
     #[serde(default)]
     #[schema(max_items = 1000)]
     watch: Vec<String>,
-    /// The first block that could concern the wallet
-    #[arg(long, default_value_t = 0)]
+    /// The first block that could concern the wallet: its height, or a date such as 2023-05-01
+    #[arg(long, default_value_t = Birthday::default())]
     #[serde(default)]
-    #[schema(minimum = 0, maximum = 9007199254740991u64)]
-    birthday: u64,
+    birthday: Birthday,
     /// Addresses watched beyond the last used one
     #[arg(long, default_value_t = DEFAULT_GAP_LIMIT)]
     #[serde(default = "default_gap_limit")]
@@ -87,8 +86,8 @@ impl CreateWallet {
     }
 
     /// Where the past of an addition begins: at a birthday that was named, or at the wallet's.
-    fn past(&self) -> Option<u64> {
-        Some(self.birthday).filter(|birthday| *birthday > 0)
+    fn past(&self) -> Option<Birthday> {
+        Some(self.birthday).filter(|birthday| *birthday != Birthday::default())
     }
 
     fn new_account(&self) -> Option<NewAccount> {
@@ -111,18 +110,25 @@ impl CreateWallet {
         let accounts: Vec<NewAccount> = self.new_account().into_iter().collect();
         let wallet = if let Some(wallet) = known {
             let additions = Additions { accounts, scripts };
-            room.extend_wallet(wallet, &additions, self.past())?;
+            room.extend_wallet(wallet, &additions, past(context, self.past())?)?;
             wallet
         } else {
-            let new = NewWallet {
-                name: self.name.clone(),
-                accounts,
-                birthday: self.birthday,
-                gap_limit: self.gap_limit,
-            };
-            room.create_wallet_with(&new, &scripts, *now)?
+            let (birthday, born) = self.birthday.parts();
+            let (name, gap_limit) = (self.name.clone(), self.gap_limit);
+            let new = NewWallet { name, accounts, birthday, gap_limit };
+            room.create_wallet_born(&new, &scripts, born, *now)?
         };
         Ok(context.with(wallet, &self.name))
+    }
+}
+
+/// Where the past of an addition begins. For a date that is what the daemon's source says, or else
+/// what the stored blocks tell; where nobody knows, it is the first block.
+fn past(context: &RoomContext, birthday: Option<Birthday>) -> Result<Option<u64>, RequestError> {
+    match birthday {
+        None => Ok(None),
+        Some(Birthday::Height(height)) => Ok(Some(height)),
+        Some(Birthday::Date(seconds)) => Ok(Some(context.height_of(seconds)?)),
     }
 }
 
@@ -145,8 +151,8 @@ pub(super) fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf,
 pub(super) fn detail(context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
     let WalletContext { room, wallet, now, .. } = context;
     let (info, chains) = (room.wallet_info(*wallet)?, room.keychains(*wallet)?);
-    let balance = room.balance(*wallet, 1, *now)?;
-    Ok(WalletDetailJson::new(&info, room.network(), &chains, &balance))
+    let (balance, tip) = (room.balance(*wallet, 1, *now)?, context.in_room().chain_tip()?);
+    Ok(WalletDetailJson::new(&info, room.network(), tip, &chains, &balance))
 }
 
 // ---- REST
@@ -164,7 +170,8 @@ pub(super) async fn list(
         let mut page = context.room.wallets(Some(WalletId(after)))?;
         let next = cut(&mut page, limit).map(|last| last.id.0.to_string());
         let network = context.room.network();
-        let wallets = page.iter().map(|info| WalletJson::new(info, network)).collect();
+        let tip = context.chain_tip()?;
+        let wallets = page.iter().map(|info| WalletJson::new(info, network, tip)).collect();
         Ok(WalletsJson { network: network.name(), wallets, next })
     });
     Ok(Json(found.await?))
@@ -203,9 +210,9 @@ pub(super) struct CreateAccount {
     name: String,
     descriptor: String,
     change: Option<String>,
-    /// The first block that could concern it; the wallet's birthday when not given
-    #[schema(minimum = 0, maximum = 9007199254740991u64)]
-    birthday: Option<u64>,
+    /// The first block that could concern it, by height or date; the wallet's birthday when not
+    /// given
+    birthday: Option<Birthday>,
 }
 
 /// Add an account to a wallet
@@ -223,7 +230,8 @@ pub(super) async fn add_account(
         let CreateAccount { name, descriptor: receive, change, birthday } = request;
         let accounts = vec![NewAccount { name, receive, change }];
         let additions = Additions { accounts, ..Additions::default() };
-        context.room.extend_wallet(context.wallet, &additions, birthday)?;
+        let from = past(&context.in_room(), birthday)?;
+        context.room.extend_wallet(context.wallet, &additions, from)?;
         detail(context)
     });
     let made = made.await?;
@@ -237,9 +245,9 @@ pub(super) async fn add_account(
 pub(super) struct WatchScript {
     /// An address, or a script in hex
     script: String,
-    /// The first block that could concern it; the wallet's birthday when not given
-    #[schema(minimum = 0, maximum = 9007199254740991u64)]
-    birthday: Option<u64>,
+    /// The first block that could concern it, by height or date; the wallet's birthday when not
+    /// given
+    birthday: Option<Birthday>,
 }
 
 /// Watch a single address or script
@@ -256,7 +264,8 @@ pub(super) async fn add_script(
     let made = app.wallet(wallet, move |context| {
         let scripts = vec![script(&request.script, context.room.bitcoin_network())?];
         let additions = Additions { scripts, ..Additions::default() };
-        context.room.extend_wallet(context.wallet, &additions, request.birthday)?;
+        let from = past(&context.in_room(), request.birthday)?;
+        context.room.extend_wallet(context.wallet, &additions, from)?;
         detail(context)
     });
     let made = made.await?;
@@ -314,12 +323,12 @@ pub(super) fn print_list(
 ) -> anyhow::Result<Outcome> {
     let network = context.room.network();
     let all = context.room.all_wallets()?;
-    let wallets = all.iter().map(|info| WalletJson::new(info, network)).collect();
+    let tip = context.chain_tip()?;
+    let wallets = all.iter().map(|info| WalletJson::new(info, network, tip)).collect();
     let found = WalletsJson { network: network.name(), wallets, next: None };
     output.answer(&found, || {
         let rows = found.wallets.iter().map(|wallet| {
-            let (name, birthday) = (wallet.name.clone(), wallet.birthday.to_string());
-            [name, wallet.scanned_to(), birthday, wallet.state()]
+            [wallet.name.clone(), wallet.scanned_to(), wallet.born(), wallet.state()]
         });
         table(["wallet", "scanned to", "birthday", "history"], rows).to_string()
     })?;
@@ -345,7 +354,7 @@ pub(super) fn print_show(
             ("wallet", wallet.name.clone()),
             ("network", (*network).to_owned()),
             ("scanned to", wallet.scanned_to()),
-            ("birthday", wallet.birthday.to_string()),
+            ("birthday", wallet.born()),
             ("history", wallet.state()),
             ("value", format!("{} sat", balance.value)),
         ]);

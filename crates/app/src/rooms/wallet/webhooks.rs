@@ -3,6 +3,8 @@
 //! Whoever may add one decides where this machine sends data to, so all of it needs the scope
 //! `admin`.
 
+use std::path::PathBuf;
+
 use axum::{Json, extract::State, http::StatusCode};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,7 @@ use crate::{
     error::{CliError, Outcome},
     output::{Output, facts, table},
     random,
+    serve::build::hook_roots,
 };
 
 /// A hook to make.
@@ -49,7 +52,7 @@ pub(super) struct WebhooksJson {
     webhooks: Vec<Webhook>,
 }
 
-fn add(hooks: &Webhooks, wallet: &str, url: &str) -> anyhow::Result<CreatedWebhookJson> {
+fn add(hooks: &Webhooks, wallet: (i64, &str), url: &str) -> anyhow::Result<CreatedWebhookJson> {
     let (webhook, secret) = hooks.add(wallet, url, random::bytes()?, clock::now())?;
     Ok(CreatedWebhookJson { webhook, secret })
 }
@@ -105,10 +108,11 @@ pub(super) async fn create(
     ApiJson(request): ApiJson<CreateWebhook>,
 ) -> Result<(StatusCode, Json<CreatedWebhookJson>), ApiError> {
     let name = wallet.clone();
-    app.wallet(wallet, |_| Ok(())).await?;
+    let number = app.wallet(wallet, |context| Ok(context.wallet.0)).await?;
     let secret = random::bytes().map_err(|error| ApiError::bug(&error))?;
-    let made =
-        app.hooks(move |engine| engine.webhooks().add(&name, &request.url, secret, clock::now()));
+    let made = app.hooks(move |engine| {
+        engine.webhooks().add((number, &name), &request.url, secret, clock::now())
+    });
     let (webhook, secret) = made.await?;
     Ok((StatusCode::CREATED, Json(CreatedWebhookJson { webhook, secret })))
 }
@@ -192,6 +196,9 @@ enum WebhookCommand {
         /// Call an address of this machine or of a private network
         #[arg(long)]
         allow_private: bool,
+        /// The daemon is configured with this `webhooks.root_certificate`
+        #[arg(long, value_name = "PEM")]
+        root_certificate: Option<PathBuf>,
     },
     /// Try a webhook again, also one that was paused
     Resume {
@@ -213,17 +220,16 @@ pub(super) fn print(
     args: &WebhookArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let open = |allow_private| {
-        let options = WebhookOptions { allow_private, ..WebhookOptions::default() };
-        Webhooks::open(&cli.data_dir(), options)
-    };
+    let with = |options| Webhooks::open(&cli.data_dir(), options);
+    let open = |allow_private| with(WebhookOptions { allow_private, ..WebhookOptions::default() });
     let done = |output: &mut Output<'_>, word: &str, webhook: u64| {
         output.answer(&json!({ word: webhook }), || format!("{word}: {webhook}"))
     };
     match &args.command {
         WebhookCommand::Add { wallet, request, allow_private } => {
-            context.wallet(wallet)?;
-            let made = add(&open(*allow_private)?, wallet, &request.url).map_err(refused)?;
+            let number = context.wallet(wallet)?.wallet.0;
+            let hooks = open(*allow_private)?;
+            let made = add(&hooks, (number, wallet), &request.url).map_err(refused)?;
             output.answer(&made, || {
                 let id = made.webhook.id.to_string();
                 let rows = [("webhook", id), ("secret", made.secret.clone())];
@@ -239,8 +245,11 @@ pub(super) fn print(
             open(false)?.remove(*webhook).map_err(|error| refused(error.into()))?;
             done(output, "removed", *webhook)?;
         }
-        WebhookCommand::Test { webhook, allow_private } => {
-            let sent = open(*allow_private)?.test(*webhook, clock::now());
+        WebhookCommand::Test { webhook, allow_private, root_certificate } => {
+            let roots = root_certificate.as_deref().map(hook_roots).transpose()?;
+            let allow_private = *allow_private;
+            let hooks = with(WebhookOptions { allow_private, roots, ..WebhookOptions::default() })?;
+            let sent = hooks.test(*webhook, clock::now());
             sent.map_err(|error| refused(error.into()))?;
             done(output, "taken", *webhook)?;
         }

@@ -135,7 +135,8 @@ fn mark(
 }
 
 fn event(kind: &'static str, subject: String, body: Value) -> NewEvent {
-    NewEvent { room: NAME.name(), kind, wallet: None, subject: Some(subject), body }
+    let subject = Some(subject);
+    NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject, body }
 }
 
 fn applied(network: Network, point: Point) -> NewEvent {

@@ -78,6 +78,6 @@ fn write_event(
         Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
     };
     let event = NewEvent::engine(kind, Some(txid.to_string()), body);
-    let wallet = Some(wallets.wallet_info(wallet)?.name);
-    Ok(context.log.write(vec![NewEvent { wallet, ..event }])?)
+    let (name, wallet_id) = (Some(wallets.wallet_info(wallet)?.name), Some(wallet.0));
+    Ok(context.log.write(vec![NewEvent { wallet: name, wallet_id, ..event }])?)
 }

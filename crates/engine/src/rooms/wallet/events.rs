@@ -63,6 +63,7 @@ fn write_stop(log: &EventLog, room: &Room, wallet: WalletId) -> Result<(), LogEr
         room: NAME.name(),
         kind: WALLET_STOPPED,
         wallet: Some(info.name),
+        wallet_id: Some(wallet.0),
         subject: None,
         body,
     }])
@@ -82,7 +83,7 @@ fn write_one(
     let lines = room.journal(wallet, None, before, LINES_AT_ONCE).map_err(unreadable)?;
     let Some(last) = lines.last().map(|line| line.id) else { return Ok(false) };
     let name = room.wallet_info(wallet).map_err(unreadable)?.name;
-    let events: Vec<NewEvent> = lines.iter().map(|line| event(&name, line)).collect();
+    let events: Vec<NewEvent> = lines.iter().map(|line| event(wallet, &name, line)).collect();
     let is_full = events.len() >= LINES_AT_ONCE as usize;
     log.write_with(events, move |tx: &mut Tx<'_>| {
         tx.execute(MARK, &[Arg::Int(wallet.0), Arg::Int(last)])?;
@@ -99,7 +100,7 @@ fn written_before(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
     })
 }
 
-fn event(wallet: &str, line: &JournalLine) -> NewEvent {
+fn event(wallet: WalletId, name: &str, line: &JournalLine) -> NewEvent {
     let subject = line.output.map_or(line.txid.to_string(), |coin| coin.to_string());
     let body = json!({
         "line": line.id,
@@ -115,7 +116,8 @@ fn event(wallet: &str, line: &JournalLine) -> NewEvent {
     NewEvent {
         room: NAME.name(),
         kind: line.cause.name(),
-        wallet: Some(wallet.to_owned()),
+        wallet: Some(name.to_owned()),
+        wallet_id: Some(wallet.0),
         subject: Some(subject),
         body,
     }

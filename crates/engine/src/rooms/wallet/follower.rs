@@ -154,6 +154,7 @@ impl Follower for WalletFollower {
     }
 
     fn start(&mut self, source: &mut dyn Source) -> Result<Start, Trouble> {
+        scan::settle_birthdays(&self.wallets, source)?;
         let Some(first) = scan::first_needed(&self.wallets)? else {
             source.intersect(&[])?;
             return Ok(Start::Nothing);

@@ -24,7 +24,7 @@ use bitcoin::{Transaction, Txid};
 use metrics::gauge;
 use unspent_model::{Family, Network};
 use unspent_sql::Url;
-use unspent_wallet::{Room as Wallets, WalletError, WalletId};
+use unspent_wallet::{Room as Wallets, WalletError, WalletId, pay::PooledTx};
 
 pub use self::{
     broadcast::BroadcastError,
@@ -39,7 +39,7 @@ use crate::{
     events::{EventLog, LogError},
     jobs::{Job, JobName, Lane, Outcome},
     road::Trouble,
-    source::{Answer, Node, SourceError},
+    source::{Answer, FeeEstimate, MempoolTx, Node, SourceError, dates},
     status::RoomState,
     wakeup::lock,
 };
@@ -259,24 +259,41 @@ pub fn test(engine: &Engine, tx: &Transaction) -> Result<Option<Answer>, SourceE
     engine.context().origin.node().map_or(Ok(None), |node| node.test(tx))
 }
 
-/// The fee rate at which the node expects a confirmation within so many blocks, in satoshis per
-/// thousand virtual bytes. `None` where there is no node, or it doesn't know.
+/// The fee rate at which the node expects a confirmation within so many blocks.
 ///
 /// # Errors
 ///
 /// [`SourceError`] when the node can't be reached.
-pub fn fee_rate(engine: &Engine, blocks: u16) -> Result<Option<u64>, SourceError> {
-    engine.context().origin.node().map_or(Ok(None), |node| node.fee_rate(blocks))
+pub fn fee_rate(engine: &Engine, blocks: u16) -> Result<FeeEstimate, SourceError> {
+    let none = || FeeEstimate::Unknown { reason: "the daemon follows no node".into() };
+    engine.context().origin.node().map_or_else(|| Ok(none()), |node| node.fee_rate(blocks))
 }
 
-/// The fee of a transaction in the node's mempool, in satoshis. `None` where there is no node, or
-/// the transaction isn't there.
+/// A transaction in the node's mempool and what is unconfirmed below it. Empty where there is no
+/// node, or the transaction isn't there.
 ///
 /// # Errors
 ///
 /// [`SourceError`] when the node can't be reached.
-pub fn fee_of(engine: &Engine, txid: Txid) -> Result<Option<u64>, SourceError> {
-    engine.context().origin.node().map_or(Ok(None), |node| node.fee_of(txid))
+pub fn with_ancestors(engine: &Engine, txid: Txid) -> Result<Vec<PooledTx>, SourceError> {
+    let Some(node) = engine.context().origin.node() else { return Ok(Vec::new()) };
+    let pooled = |MempoolTx { txid, fee, virtual_size, parents }| PooledTx {
+        txid,
+        fee,
+        virtual_size,
+        parents,
+    };
+    Ok(node.with_ancestors(txid)?.into_iter().map(pooled).collect())
+}
+
+/// A height below which no block is of a time, in seconds, or later. `None` where the source can't
+/// tell.
+///
+/// # Errors
+///
+/// [`SourceError`] when the source can't be reached.
+pub fn height_of(engine: &Engine, seconds: u64) -> Result<Option<u64>, SourceError> {
+    dates::height_of(&mut *engine.context().origin.open()?, seconds)
 }
 
 fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String> {

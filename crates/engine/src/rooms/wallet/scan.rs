@@ -5,7 +5,11 @@
 //! the tip. Feeding an old block moves only the wallets that stand at its parent, so nobody else is
 //! disturbed; a wallet that reaches the tip is moved by it from then on.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use unspent_model::Point;
 use unspent_wallet::{
@@ -17,7 +21,7 @@ use crate::{
     clock,
     context::Context,
     road::{SharedBlock, Trouble, prepare},
-    source::{Origin, Source, SourceError, Step},
+    source::{Origin, Source, SourceError, Step, dates::height_of},
 };
 
 /// Old blocks fed between two steps of the others.
@@ -30,6 +34,31 @@ const PASSED_PER_TURN: usize = 1_000;
 /// The lowest block that any wallet needs; `None` without wallets.
 pub(super) fn first_needed(wallets: &Wallets) -> Result<Option<u64>, Trouble> {
     wallets.first_needed().map_err(trouble)
+}
+
+/// Turns dates into heights for wallets that are about to be scanned; says how many. Where the
+/// source can't tell, a wallet stays as it is and is read from the first block: slower, never
+/// wrong.
+pub(super) fn settle_birthdays(
+    wallets: &Wallets,
+    source: &mut dyn Source,
+) -> Result<usize, Trouble> {
+    let mut known: HashMap<u64, Option<u64>> = HashMap::new();
+    let mut settled = 0;
+    for wallet in wallets.open_birthdays().map_err(trouble)? {
+        let Some(seconds) = wallet.birthday_time else { continue };
+        let height = match known.get(&seconds) {
+            Some(height) => *height,
+            None => height_of(source, seconds)?,
+        };
+        known.insert(seconds, height);
+        tracing::info!(wallet = wallet.name, height, "the block of its date");
+        if let Some(height) = height {
+            wallets.settle_birthday(wallet.id, height).map_err(trouble)?;
+            settled += 1;
+        }
+    }
+    Ok(settled)
 }
 
 /// What old blocks are read for.
@@ -101,6 +130,9 @@ impl Catcher {
             self.scan = None;
             return Ok(false);
         };
+        if wallet.is_birthday_open && settle_birthdays(wallets, &mut *self.origin.open()?)? > 0 {
+            return Ok(true);
+        }
         let wanted = match (target, wallet.backfill) {
             (Target::Past(_), Some(past)) => past.next,
             (Target::Past(_) | Target::Behind, _) => wallet.next_block(),

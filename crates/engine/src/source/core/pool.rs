@@ -1,5 +1,7 @@
 //! The mempool, and handing transactions over.
 
+use std::collections::HashMap;
+
 use bitcoin::{Transaction, Txid, consensus::encode::serialize_hex};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +11,7 @@ use super::{
     rpc::{Refusal, RpcError, short},
     shapes::{HexTx, TxName, WireHash},
 };
-use crate::source::{Answer, MempoolView, Node, SourceError};
+use crate::source::{Answer, FeeEstimate, MempoolTx, MempoolView, Node, SourceError};
 
 /// Transactions asked for at once; fewer when their answer is too large.
 const TXS_AT_ONCE: usize = 50;
@@ -104,18 +106,33 @@ impl Node for CoreNode {
         Ok(answer)
     }
 
-    fn fee_rate(&self, blocks: u16) -> Result<Option<u64>, SourceError> {
-        let Estimated { feerate } = self.state.rpc.call("estimatesmartfee", json!([blocks]))?;
-        Ok(feerate.and_then(satoshis))
+    fn fee_rate(&self, blocks: u16) -> Result<FeeEstimate, SourceError> {
+        let told: Estimated = self.state.rpc.call("estimatesmartfee", json!([blocks]))?;
+        Ok(match told.feerate.and_then(satoshis).filter(|rate| *rate > 0) {
+            Some(sat_per_kvb) => FeeEstimate::Rate { sat_per_kvb, blocks: told.blocks },
+            None => FeeEstimate::Unknown { reason: short(&told.errors.join("; ")) },
+        })
     }
 
-    fn fee_of(&self, txid: Txid) -> Result<Option<u64>, SourceError> {
-        let (rpc, method) = (&self.state.rpc, "getmempoolentry");
-        match rpc.ask::<MempoolEntry>(method, json!([txid.to_string()])) {
-            Ok(entry) => Ok(satoshis(entry.fees.base)),
-            Err(RpcError::Refused(refusal)) if refusal.code == UNKNOWN_TX => Ok(None),
-            Err(fault) => Err(rpc.explain(method, fault)),
-        }
+    fn with_ancestors(&self, txid: Txid) -> Result<Vec<MempoolTx>, SourceError> {
+        let (rpc, name) = (&self.state.rpc, txid.to_string());
+        let entry = match rpc.ask::<MempoolEntry>("getmempoolentry", json!([name])) {
+            Ok(entry) => entry,
+            Err(fault) if is_gone(&fault) => return Ok(Vec::new()),
+            Err(fault) => return Err(rpc.explain("getmempoolentry", fault)),
+        };
+        let method = "getmempoolancestors";
+        let below = match rpc.ask::<HashMap<String, MempoolEntry>>(method, json!([name, true])) {
+            Ok(below) => below,
+            Err(fault) if is_gone(&fault) => return Ok(Vec::new()),
+            Err(fault) => return Err(rpc.explain(method, fault)),
+        };
+        let all = below.into_iter().chain([(name, entry)]);
+        let read = all.map(|(name, entry)| entry.read(&name)).collect::<Option<_>>();
+        read.ok_or_else(|| {
+            let reason = format!("{method}: a name or a fee can't be read");
+            SourceError::Malformed { name: rpc.name().to_owned(), reason }
+        })
     }
 }
 
@@ -127,16 +144,34 @@ struct Tested {
     reject_reason: Option<String>,
 }
 
-/// The answer of `estimatesmartfee`: BTC per thousand virtual bytes, if it knows.
+/// The answer of `estimatesmartfee`: BTC per thousand virtual bytes, if it knows, and the target
+/// that it has an estimate for; else why not.
 #[derive(Deserialize)]
 struct Estimated {
     feerate: Option<f64>,
+    #[serde(default)]
+    blocks: u64,
+    #[serde(default)]
+    errors: Vec<String>,
 }
 
 /// An answer of `getmempoolentry`, as far as it is read.
 #[derive(Deserialize)]
 struct MempoolEntry {
+    vsize: u64,
     fees: EntryFees,
+    depends: Vec<TxName>,
+}
+
+impl MempoolEntry {
+    fn read(self, name: &str) -> Option<MempoolTx> {
+        Some(MempoolTx {
+            txid: name.parse().ok()?,
+            fee: satoshis(self.fees.base)?,
+            virtual_size: self.vsize,
+            parents: self.depends.into_iter().map(|TxName(txid)| txid).collect(),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -147,6 +182,11 @@ struct EntryFees {
 /// Satoshis out of a node's BTC.
 fn satoshis(btc: f64) -> Option<u64> {
     bitcoin::Amount::from_btc(btc).ok().map(bitcoin::Amount::to_sat)
+}
+
+/// The transaction isn't in the mempool, or no longer.
+fn is_gone(fault: &RpcError) -> bool {
+    if let RpcError::Refused(refusal) = fault { refusal.code == UNKNOWN_TX } else { false }
 }
 
 fn is_known(refusal: &Refusal) -> bool {

@@ -8,14 +8,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use unspent_model::{BlockHash, Point};
+use unspent_model::{BlockHash, Network, Point};
 
 use super::{
     CoreState,
     ahead::FetchAhead,
     fetch::{Batch, BatchSize, OUT_OF_RANGE, fetch},
     rpc::{BATCH, RpcError},
-    shapes::{HeaderInfo, WireHash, point},
+    shapes::{HeaderInfo, HeaderTime, WireHash, point},
     waker::BlockWaker,
 };
 use crate::source::{RawBlock, Source, SourceError, Step};
@@ -271,5 +271,12 @@ impl Source for CoreSource {
             Err(RpcError::Refused(refusal)) if refusal.code == OUT_OF_RANGE => Ok(None),
             Err(fault) => Err(self.state.rpc.explain("getblockhash", fault)),
         }
+    }
+
+    fn time_at(&mut self, height: u64) -> Result<Option<u64>, SourceError> {
+        let Some(Point { hash, .. }) = self.point_at(height)? else { return Ok(None) };
+        let name = Network::Bitcoin.show_hash(&hash.0);
+        let HeaderTime { time } = self.state.rpc.call("getblockheader", json!([name]))?;
+        Ok(Some(time))
     }
 }

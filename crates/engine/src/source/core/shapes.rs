@@ -21,6 +21,12 @@ impl<'de> Deserialize<'de> for WireHash {
     }
 }
 
+/// What `getblockheader` answers, as far as it is read.
+#[derive(Deserialize)]
+pub(super) struct HeaderTime {
+    pub(super) time: u64,
+}
+
 /// Bytes, written as hex; read without keeping the text.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct HexBytes(pub(super) Vec<u8>);

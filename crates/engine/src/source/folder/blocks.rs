@@ -107,6 +107,16 @@ impl Files {
         Err(self.malformed(unknown))
     }
 
+    /// The time in a block's header, which is known without reading the block.
+    fn time_of(&self, point: &Point) -> Option<u64> {
+        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = blocks.catalogue.header(&point.hash).map(|header| header.time);
+        known.or_else(|| {
+            let first = first_block(self.network).filter(|_| point.height == 0)?;
+            bitcoin_header(&first.bytes).ok().map(|header| header.time)
+        })
+    }
+
     fn read(&self, hash: &BlockHash, height: u64) -> Result<Vec<u8>, SourceError> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_absent = blocks.catalogue.header(hash).is_none();
@@ -292,5 +302,10 @@ impl Source for BlocksSource {
     fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
         let at = height.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         Ok(at.and_then(|at| self.point(&self.branch, at)))
+    }
+
+    fn time_at(&mut self, height: u64) -> Result<Option<u64>, SourceError> {
+        let Some(point) = self.point_at(height)? else { return Ok(None) };
+        Ok(self.files.time_of(&point))
     }
 }

@@ -10,7 +10,9 @@ use unspent_model::{BlockHash, Network, Point};
 use unspent_sim::{ChainSim, SimBlock};
 
 use super::{Command, SimError, SimNetwork};
-use crate::source::{Answer, MempoolView, Node, Origin, RawBlock, Source, SourceError, Step};
+use crate::source::{
+    Answer, MempoolTx, MempoolView, Node, Origin, RawBlock, Source, SourceError, Step,
+};
 
 /// What the network is called in status and logs.
 const NAME: &str = "the simulated network";
@@ -138,6 +140,11 @@ impl Source for SimReader {
     fn point_at(&mut self, height: u64) -> Result<Option<Point>, SourceError> {
         Ok(self.network.look(|sim| active_at(sim, height).map(point)))
     }
+
+    fn time_at(&mut self, height: u64) -> Result<Option<u64>, SourceError> {
+        let time = |sim: &ChainSim| active_at(sim, height).map(|block| block.block.header.time);
+        Ok(self.network.look(time).map(u64::from))
+    }
 }
 
 impl Node for SimNetwork {
@@ -167,5 +174,26 @@ impl Node for SimNetwork {
                 Err(SourceError::Unreachable { name: NAME.into(), reason: error.to_string() })
             }
         }
+    }
+
+    fn with_ancestors(&self, txid: Txid) -> Result<Vec<MempoolTx>, SourceError> {
+        Ok(self.look(|sim| {
+            let (mut found, mut next): (Vec<MempoolTx>, _) = (Vec::new(), vec![txid]);
+            while let Some(txid) = next.pop() {
+                let Some(entry) = sim.mempool().get(&txid) else { continue };
+                if found.iter().any(|known| known.txid == txid) {
+                    continue;
+                }
+                let spent = entry.tx.input.iter().map(|input| input.previous_output.txid);
+                let mut parents: Vec<Txid> =
+                    spent.filter(|spent| sim.mempool().get(spent).is_some()).collect();
+                parents.sort_unstable();
+                parents.dedup();
+                next.extend(&parents);
+                let (fee, virtual_size) = (entry.fee.to_sat(), entry.tx.vsize() as u64);
+                found.push(MempoolTx { txid, fee, virtual_size, parents });
+            }
+            found
+        }))
     }
 }

@@ -29,12 +29,14 @@
 //! [thesis]: https://murch.one/erhardt2016coinselection.pdf
 
 mod methods;
+mod package;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
 pub use methods::Method;
+pub use package::{Ancestor, Unpaid, unpaid};
 
 /// Weight units that a transaction has before inputs and outputs: version, locktime, segwit marker.
 pub const OVERHEAD_WEIGHT: u64 = 4 * 8 + 2;
@@ -92,11 +94,11 @@ pub enum FeeRule {
         /// The old weight.
         weight: u64,
     },
-    /// By the rate for this and an unconfirmed parent together, less what the parent pays.
+    /// By the rate for this and its unpaid ancestors together, less what those pay.
     Lifting {
-        /// The parent's fee.
+        /// The fee of the ancestors.
         fee: u64,
-        /// The parent's weight.
+        /// Four times their virtual sizes.
         weight: u64,
     },
 }

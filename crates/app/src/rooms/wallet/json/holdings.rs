@@ -7,6 +7,7 @@ use unspent_model::{
 };
 use unspent_wallet::{
     balance::AccountBalance,
+    birthday::ScanProgress,
     coins::CoinInfo,
     descriptor::show_script,
     lease::LeaseInfo,
@@ -22,7 +23,10 @@ use crate::json::{OutpointJson, Time};
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WalletJson {
     pub(crate) name: String,
-    pub(crate) birthday: u64,
+    /// The first block that could concern it; null while only a date is known
+    pub(crate) birthday: Option<u64>,
+    /// The date that was named for it
+    pub(crate) birthday_date: Option<String>,
     pub(crate) gap_limit: u32,
     pub(crate) scanned_height: Option<u64>,
     pub(crate) scanned_block_hash: Option<String>,
@@ -33,8 +37,39 @@ pub(crate) struct WalletJson {
     /// Old blocks still to be read for scripts that came late: until then history and balance
     /// aren't whole
     pub(crate) backfill: Option<BackfillJson>,
+    /// Blocks that are being read for it: at its first scan, after a rewind, or for scripts that
+    /// came late
+    pub(crate) scan: Option<ScanJson>,
     /// The lowest height as of which its balance is known, where a prune took what was below
     pub(crate) history_from: Option<u64>,
+}
+
+/// How far a scan has come.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ScanJson {
+    /// `scan`: up to the tip; `backfill`: apart, for scripts that came late
+    pub(crate) kind: &'static str,
+    /// The first block of it
+    pub(crate) from: u64,
+    /// The last block that was read; none before the first
+    pub(crate) at: Option<u64>,
+    /// The last block of it, or the tip
+    pub(crate) to: u64,
+    /// How much of it is done, from 0 to 1
+    pub(crate) fraction: f64,
+}
+
+impl ScanJson {
+    fn new(progress: &ScanProgress) -> Self {
+        let ScanProgress { is_backfill, from, next, to } = *progress;
+        Self {
+            kind: if is_backfill { "backfill" } else { "scan" },
+            from,
+            at: next.checked_sub(1).filter(|at| *at >= from),
+            to,
+            fraction: (progress.fraction() * 10_000.0).floor() / 10_000.0,
+        }
+    }
 }
 
 /// Why a wallet stands still.
@@ -54,10 +89,11 @@ pub(crate) struct BackfillJson {
 }
 
 impl WalletJson {
-    pub(crate) fn new(info: &WalletInfo, network: Network) -> Self {
+    pub(crate) fn new(info: &WalletInfo, network: Network, tip: Option<u64>) -> Self {
         Self {
             name: info.name.clone(),
-            birthday: info.birthday,
+            birthday: Some(info.birthday).filter(|_| !info.is_birthday_open),
+            birthday_date: info.birthday_time.map(|seconds| Time::seconds(seconds).date()),
             gap_limit: info.gap_limit,
             scanned_height: info.scanned.map(|(height, _)| height),
             scanned_block_hash: info.scanned.map(|(_, hash)| network.show_hash(&hash.0)),
@@ -71,6 +107,7 @@ impl WalletJson {
             backfill: info
                 .backfill
                 .map(|left| BackfillJson { next_height: left.next, end_height: left.end }),
+            scan: info.progress(tip).as_ref().map(ScanJson::new),
             history_from: info.history_from,
         }
     }
@@ -82,6 +119,16 @@ impl WalletJson {
         self.scanned_height.map_or("never".to_owned(), |height| height.to_string())
     }
 
+    /// For people: the block it begins with, or the date.
+    pub(crate) fn born(&self) -> String {
+        match (self.birthday, &self.birthday_date) {
+            (Some(height), None) => height.to_string(),
+            (Some(height), Some(date)) => format!("{height} ({date})"),
+            (None, Some(date)) => format!("{date}, its block is not known yet"),
+            (None, None) => "unknown".into(),
+        }
+    }
+
     /// For people: whether it follows the chain, and what is missing.
     pub(crate) fn state(&self) -> String {
         if let Some(stopped) = &self.stopped {
@@ -89,6 +136,11 @@ impl WalletJson {
         }
         if self.archived_at.is_some() {
             return "archived".into();
+        }
+        if let Some(ScanJson { kind: "scan", from, at, to, fraction }) = &self.scan {
+            let percent = fraction * 100.0;
+            let at = at.map_or("none".to_owned(), |at| at.to_string());
+            return format!("scanning: blocks {from} to {to}, last read {at} ({percent:.1} %)");
         }
         match &self.backfill {
             Some(left) => format!(
@@ -123,11 +175,12 @@ impl WalletDetailJson {
     pub(crate) fn new(
         info: &WalletInfo,
         network: Network,
+        tip: Option<u64>,
         chains: &[KeychainInfo],
         balance: &Balance,
     ) -> Self {
         Self {
-            wallet: WalletJson::new(info, network),
+            wallet: WalletJson::new(info, network, tip),
             network: network.name(),
             chains: chains.iter().map(ChainOfKeysJson::new).collect(),
             balance: WalletBalanceJson::new(balance),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use unspent_wallet::{
     choose::Chosen,
     descriptor::show_script,
-    pay::{PsbtView, Unsigned, psbt_txid},
+    pay::{ChildPackage, PsbtView, Unsigned, psbt_txid},
 };
 use utoipa::ToSchema;
 
@@ -18,6 +18,12 @@ pub(crate) struct ChosenCoinJson {
     pub(crate) value: String,
 }
 
+/// The rate that was paid.
+pub(crate) struct ShownRate {
+    pub(crate) fee_rate: String,
+    pub(crate) target_blocks: Option<u16>,
+}
+
 /// Chosen coins and the reason; `lock` where they are held.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ChosenJson {
@@ -29,10 +35,14 @@ pub(crate) struct ChosenJson {
     pub(crate) method: &'static str,
     pub(crate) why: String,
     pub(crate) lock: Option<String>,
+    /// The rate that was paid at least, in sat/vB; none where the fee was named
+    pub(crate) fee_rate: Option<String>,
+    /// The blocks that this rate is good for, where it is the node's estimate
+    pub(crate) target_blocks: Option<u16>,
 }
 
 impl ChosenJson {
-    pub(crate) fn new(chosen: &Chosen, lock: Option<String>) -> Self {
+    pub(crate) fn new(chosen: &Chosen, lock: Option<String>, rate: Option<ShownRate>) -> Self {
         let selection = &chosen.selection;
         let coins = chosen.coins.iter().map(|coin| ChosenCoinJson {
             outpoint: coin.outpoint.into(),
@@ -47,6 +57,8 @@ impl ChosenJson {
             method: selection.method.name(),
             why: selection.why(),
             lock,
+            target_blocks: rate.as_ref().and_then(|rate| rate.target_blocks),
+            fee_rate: rate.map(|rate| rate.fee_rate),
         }
     }
 }
@@ -58,24 +70,64 @@ pub(crate) struct UnsignedJson {
     pub(crate) chosen: ChosenJson,
     /// The account that pays and gets the change
     pub(crate) account: String,
-    /// The rate that was paid at least, in sat/vB; none where the fee was named
-    pub(crate) fee_rate: Option<String>,
     /// Until when the coins are held; none where nothing was leased
     pub(crate) expires_at: Option<Time>,
     pub(crate) unsigned_txid: String,
     pub(crate) change_vout: Option<usize>,
+    /// What a child that pays for others rests on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) package: Option<PackageJson>,
     pub(crate) psbt: String,
 }
 
+/// The unconfirmed transactions below a child.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PackageJson {
+    /// How many there are
+    pub(crate) ancestors: usize,
+    /// Those that no miner would take at the rate: the child pays for them
+    pub(crate) unpaid: usize,
+    /// What those pay by themselves
+    pub(crate) unpaid_fee: String,
+    /// Their size together
+    pub(crate) unpaid_virtual_size: u64,
+    /// Transactions of others of which nobody here knows whether what they spend is confirmed; it
+    /// was counted as confirmed
+    pub(crate) unsure: Vec<String>,
+}
+
+impl PackageJson {
+    fn new(package: &ChildPackage) -> Self {
+        Self {
+            ancestors: package.ancestors,
+            unpaid: package.unpaid.count,
+            unpaid_fee: package.unpaid.fee.to_string(),
+            unpaid_virtual_size: package.unpaid.virtual_size,
+            unsure: package.unsure.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// What people are to know about it.
+    pub(crate) fn told(&self) -> String {
+        let Self { ancestors, unpaid, .. } = self;
+        let mut told =
+            format!("It pays for {unpaid} of {ancestors} unconfirmed transactions below.");
+        for txid in &self.unsure {
+            told += &format!("\nIt is not known here whether what {txid} spends is confirmed.");
+        }
+        told
+    }
+}
+
 impl UnsignedJson {
-    pub(crate) fn new(unsigned: &Unsigned, lock: Option<String>, fee_rate: Option<String>) -> Self {
+    pub(crate) fn new(unsigned: &Unsigned, lock: Option<String>, rate: Option<ShownRate>) -> Self {
         Self {
             account: unsigned.account.clone(),
-            fee_rate,
             expires_at: lock.is_some().then_some(Time(unsigned.held_until)),
-            chosen: ChosenJson::new(&unsigned.chosen, lock),
+            chosen: ChosenJson::new(&unsigned.chosen, lock, rate),
             unsigned_txid: psbt_txid(&unsigned.psbt).to_string(),
             change_vout: unsigned.change_output,
+            package: unsigned.package.as_ref().map(PackageJson::new),
             psbt: unsigned.psbt.to_string(),
         }
     }
