@@ -14,7 +14,7 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     awaited, codec,
-    conflicts::{clear_conflict, condemn, spenders_but},
+    conflicts::{clear_conflict, condemn, load_children, spenders_but},
     error::TxStoreError,
     new_tx::{NewBlock, NewTx},
     spend::{InputOutcome, SpendOptions, TxSpends, spend_inputs},
@@ -202,6 +202,10 @@ impl<'b> BlockChange<'b> {
         for new in &self.block.txs {
             rivals.extend(spenders_but(&self.working, &new.inputs, new.txid));
         }
+        let known = self.block.txs.iter().filter_map(|new| self.working.get(new.txid));
+        let revived = known.filter(|record| record.is_conflicting).map(|record| record.txid);
+        let revived: BTreeSet<TxId> = revived.collect();
+        load_children(tx, &mut self.working, &revived)?;
         if rivals.is_empty() {
             return Ok(());
         }
