@@ -220,9 +220,8 @@ fn cases_21_to_23_a_reassigned_output_waits_a_thousand_blocks() {
         let wrong = d.store.reassign(coin, new, new, 100).unwrap();
         assert_eq!(wrong, Err(SlotRefusal::OutputMismatch));
         assert_eq!(d.store.reassign(coin, old, new, 100).unwrap(), Ok(()));
-        let spend = |hash, height| {
-            d.spend_as(coin, by(&child, 0), hash, height, SpendOptions::default())
-        };
+        let spend =
+            |hash, height| d.spend_as(coin, by(&child, 0), hash, height, SpendOptions::default());
         let waits = Err(SlotRefusal::FrozenUntil { from: 1100 });
         assert_eq!(spend(Some(new), 1099), waits);
         d.store.freeze(vec![coin]).unwrap().remove(0).unwrap();

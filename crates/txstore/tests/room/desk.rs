@@ -1,6 +1,6 @@
 //! A store in a fresh database, with short words for what happens to it.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bitcoin::{
     Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness,
@@ -89,7 +89,7 @@ pub fn by(child: &NewTx, vin: u32) -> Spender {
 pub struct Desk {
     pub store: TxStore,
     pub url: Url,
-    salt: Cell<u64>,
+    salt: AtomicU64,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -130,7 +130,7 @@ impl Desk {
 
     fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
         let store = open(&url, DeletionWindows::default(), Options::default());
-        Self { store, url, salt: Cell::new(1), _folder: folder }
+        Self { store, url, salt: AtomicU64::new(1), _folder: folder }
     }
 
     pub fn with(mut self, windows: DeletionWindows) -> Self {
@@ -145,8 +145,7 @@ impl Desk {
     }
 
     pub fn new_salt(&self) -> u64 {
-        self.salt.set(self.salt.get() + 1);
-        self.salt.get()
+        self.salt.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A new parent with so many outputs.

@@ -44,9 +44,10 @@ fn put_back_after_cleaning(d: &Desk, new: &NewTx, height: u64) {
     let name = new.txid.0;
     let kept = door.write(move |tx| -> Result<_, SqlError> {
         tx.script("CREATE TABLE kept AS SELECT * FROM transactions WHERE FALSE")?;
-        tx.execute("INSERT INTO kept SELECT * FROM transactions WHERE txid = $1", &[
-            Arg::Blob(&name),
-        ])
+        tx.execute(
+            "INSERT INTO kept SELECT * FROM transactions WHERE txid = $1",
+            &[Arg::Blob(&name)],
+        )
     });
     assert_eq!(kept.unwrap(), 1);
     d.clean_at(height);
@@ -147,10 +148,10 @@ fn the_verdict_of_an_unmined_child_names_it() {
         d.store.set_height(1300).unwrap();
         let why = d.store.why(parent.txid).unwrap().unwrap();
         let Verdict::Keep(kept) = why.verdict else { panic!("{why:?}") };
-        assert_eq!((kept.reason, kept.again), (
-            KeepReason::ChildUnmined,
-            Again::AfterMining(child.txid),
-        ));
+        assert_eq!(
+            (kept.reason, kept.again),
+            (KeepReason::ChildUnmined, Again::AfterMining(child.txid),)
+        );
     });
 }
 

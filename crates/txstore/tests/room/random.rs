@@ -184,9 +184,11 @@ impl World<'_> {
     }
 
     fn drop_leaf(&mut self) {
-        let leaves = self.truth.txs.values().filter(|k| {
-            k.is_there && k.mined.is_none() && k.spent.iter().all(Option::is_none)
-        });
+        let leaves = self
+            .truth
+            .txs
+            .values()
+            .filter(|k| k.is_there && k.mined.is_none() && k.spent.iter().all(Option::is_none));
         let leaves: Vec<TxId> = leaves.map(|known| known.new.txid).collect();
         let Some(txid) = self.pick(&leaves) else { return };
         self.d.store.drop_unmined(txid).unwrap();

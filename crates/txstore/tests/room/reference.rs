@@ -53,9 +53,8 @@ impl Reference {
     fn touch(&mut self, txid: TxId, height: u64) {
         let retention = self.window;
         let Some(known) = self.there_mut(txid) else { return };
-        let finished = known.spent.iter().zip(&known.new.spendable).all(|(by, can)| {
-            by.is_some() || !can
-        });
+        let finished =
+            known.spent.iter().zip(&known.new.spendable).all(|(by, can)| by.is_some() || !can);
         known.date = if known.preserved.is_some() {
             None
         } else if known.is_conflicting {
@@ -172,9 +171,10 @@ impl Reference {
         known.mined = Some(height);
         if std::mem::take(&mut known.is_conflicting) {
             known.date = None;
-            let held = known.spent.iter().enumerate().filter_map(|(at, s)| {
-                s.map(|(by, _)| (Outpoint::new(new.txid, at as u32), by.tx))
-            });
+            let held =
+                known.spent.iter().enumerate().filter_map(|(at, s)| {
+                    s.map(|(by, _)| (Outpoint::new(new.txid, at as u32), by.tx))
+                });
             let held = held.collect::<Vec<_>>();
             for (coin, child) in held {
                 if self.there(child).is_some_and(|child| child.is_conflicting) {
