@@ -220,6 +220,7 @@ fn live_through(d: Desk, seed: u64) -> (Desk, usize) {
     let d = d.with(windows(WINDOW));
     let truth = Reference::new(WINDOW);
     let (rng, points) = (Rng::new(seed), Vec::new());
+    eprintln!("seed {seed}");
     let mut world = World { d: &d, rng, truth, points, highest: 0, branch: 1 };
     world.apply(Vec::new());
     for _ in 0..STEPS {
