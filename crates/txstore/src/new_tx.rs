@@ -180,9 +180,9 @@ mod tests {
 
     use super::*;
 
-    fn tx(inputs: usize, script: usize, witness: bool) -> Transaction {
-        let input = |at: usize| TxIn {
-            previous_output: OutPoint { txid: bitcoin::Txid::hash(&[at as u8]), vout: at as u32 },
+    fn tx(inputs: u32, script: usize, witness: bool) -> Transaction {
+        let input = |at: u32| TxIn {
+            previous_output: OutPoint { txid: bitcoin::Txid::hash(&at.to_le_bytes()), vout: at },
             script_sig: ScriptBuf::from_bytes(vec![1; script]),
             sequence: Sequence::MAX,
             witness: if witness { Witness::from_slice(&[[7; 9]]) } else { Witness::new() },
