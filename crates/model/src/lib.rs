@@ -9,7 +9,9 @@
 //! | [`headers`] | which of several competing branches carries the most work |
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
 //! | [`kind`] | what to do about an error |
+//! | [`maturity`] | when a coinbase may be spent: the wallet's rule and that of consensus |
 //! | [`network`] | the networks we know and their default windows |
+//! | [`txstore`] | what may happen to a node's transactions, and which of them may go |
 //! | [`wallet`] | what may happen to a wallet's transactions and coins |
 //!
 //! Rooms do not import each other, and neither do their modules here.
@@ -18,7 +20,9 @@ pub mod chain;
 pub mod headers;
 pub mod ids;
 pub mod kind;
+pub mod maturity;
 pub mod network;
+pub mod txstore;
 pub mod wallet;
 
 pub use ids::{BlockHash, Outpoint, Point, TxId};

@@ -276,6 +276,9 @@ impl ToSql for Arg<'_> {
     }
 }
 
+/// How PostgreSQL is asked for locks on rows; a writer of SQLite has the file.
+const ROW_LOCKS: [&str; 3] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR KEY SHARE"];
+
 /// `$12` to `?12`, no `FOR UPDATE`, and the pins of a plan.
 fn rewrite(sql: &str) -> String {
     let text = sql.replace('$', "?").replace("JOIN /*then*/", "CROSS JOIN");
@@ -285,10 +288,8 @@ fn rewrite(sql: &str) -> String {
         text.push_str("INDEXED BY ");
         text.push_str(&part.replacen("*/", "", 1));
     }
-    match text.trim_end().strip_suffix("FOR UPDATE") {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    }
+    let lock = ROW_LOCKS.iter().find_map(|lock| text.trim_end().strip_suffix(lock));
+    lock.map(str::to_owned).unwrap_or(text)
 }
 
 pub(crate) fn explain(error: rusqlite::Error) -> SqlError {
@@ -314,6 +315,9 @@ mod tests {
         assert_eq!(rewrite("SELECT a FROM t WHERE b = $1\n FOR UPDATE\n").trim_end(), {
             "SELECT a FROM t WHERE b = ?1"
         });
+        for lock in ROW_LOCKS {
+            assert_eq!(rewrite(&format!("SELECT 1 {lock}")), "SELECT 1 ");
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! | [`status`] | what a stored transaction may be, and every legal move |
 //! | [`cause`] | the words of the journal and of the replacement edges |
 //! | [`coin`] | the state of a coin, derived from its parent, its spender and its lease |
-//! | [`maturity`] | when a coinbase may be spent |
 //! | [`balance`] | the classes of a balance |
 //! | [`lease`] | who gets a coin that is asked for |
 //! | [`facts`] | what is known of the neighbourhood of a change |
@@ -23,7 +22,6 @@ pub mod cause;
 pub mod coin;
 pub mod facts;
 pub mod lease;
-pub mod maturity;
 pub mod plan;
 pub mod prune;
 pub mod select;
@@ -36,3 +34,5 @@ pub use facts::{Coin, Confirmation, Neighbourhood, StoredTx};
 pub use lease::LockId;
 pub use plan::{Event, Outcome, Plan, PlanRefusal, Seen, Sighting, plan};
 pub use status::{Move, STATUSES, Status};
+
+pub use crate::maturity;

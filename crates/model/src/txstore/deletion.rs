@@ -1,0 +1,229 @@
+//! Whether a record may be deleted now; if not, why, and when to look again.
+
+use std::collections::BTreeMap;
+
+use super::{
+    record::TxRecord,
+    slot::{Slot, Spender},
+};
+use crate::ids::TxId;
+
+/// The depths that deletion goes by, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeletionWindows {
+    /// From the event that finished a record to its deletion; 0 for never.
+    pub retention: u64,
+    /// How deep a child, and the record itself, must lie in the best chain.
+    pub safety: u64,
+    /// How deep a reorganisation may go.
+    pub rollback: u64,
+}
+
+impl Default for DeletionWindows {
+    fn default() -> Self {
+        Self { retention: 288, safety: 288, rollback: 288 }
+    }
+}
+
+/// What the verdict has to know of a child that is in the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChildState {
+    /// Its height on the best chain, none while it is unmined.
+    pub mined_height: Option<u64>,
+    /// Whether it lost a conflict.
+    pub is_conflicting: bool,
+}
+
+/// Why a record stays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum KeepReason {
+    /// Its height has not come, or it has none.
+    NotDue,
+    /// An operator keeps it.
+    Preserved,
+    /// It is locked.
+    Locked,
+    /// It is in no block of the best chain.
+    Unmined,
+    /// It has coins.
+    Unspent,
+    /// One of its outputs changed hands.
+    Reassigned,
+    /// It is itself not deep enough.
+    Shallow,
+    /// It lost, and a live output still names it as its spender.
+    StillNamed,
+    /// A child is unmined.
+    ChildUnmined,
+    /// A child is not deep enough.
+    ChildShallow,
+    /// A child isn't in the store and wasn't deleted by us.
+    ChildUnknown,
+    /// A child lost a conflict and waits for its own deletion.
+    ChildConflicting,
+}
+
+/// Every reason and its name, as programs read it.
+pub const KEEP_REASONS: [(KeepReason, &str); 12] = [
+    (KeepReason::NotDue, "not_due"),
+    (KeepReason::Preserved, "preserved"),
+    (KeepReason::Locked, "locked"),
+    (KeepReason::Unmined, "unmined"),
+    (KeepReason::Unspent, "unspent"),
+    (KeepReason::Reassigned, "reassigned"),
+    (KeepReason::Shallow, "shallow"),
+    (KeepReason::StillNamed, "still_named"),
+    (KeepReason::ChildUnmined, "child_unmined"),
+    (KeepReason::ChildShallow, "child_shallow"),
+    (KeepReason::ChildUnknown, "child_unknown"),
+    (KeepReason::ChildConflicting, "child_conflicting"),
+];
+
+impl KeepReason {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let row = KEEP_REASONS.iter().find(|(reason, _)| *reason == self);
+        row.map_or("", |(_, name)| name)
+    }
+}
+
+/// When a record that stays can next be decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Again {
+    /// At that height.
+    At(u64),
+    /// Once that child is mined, and the safety window later.
+    AfterMining(TxId),
+    /// When something happens to the record itself: a spend, a block, a deleted child.
+    OnChange,
+}
+
+/// What stands against a deletion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocker {
+    /// What it is.
+    pub reason: KeepReason,
+    /// The child that stands against it, and the output that names it.
+    pub child: Option<(u32, Spender)>,
+    /// How deep that child lies, the tip's block counting as 0.
+    pub depth: Option<u64>,
+    /// When to look again.
+    pub again: Again,
+}
+
+/// A record that stays, by its weightiest blocker.
+pub type Kept = Blocker;
+
+/// What becomes of a record now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes.
+    Delete,
+    /// It stays.
+    Keep(Kept),
+}
+
+/// The verdict at `height`. All pages of the record must have been read; `children` holds what the
+/// store has of the children that its slots name.
+pub fn verdict(
+    record: &TxRecord,
+    children: &BTreeMap<TxId, ChildState>,
+    height: u64,
+    windows: DeletionWindows,
+) -> Verdict {
+    let found = blockers(record, children, height, windows);
+    match found.into_iter().max_by_key(|blocker| weight(blocker.again)) {
+        Some(kept) => Verdict::Keep(kept),
+        None => Verdict::Delete,
+    }
+}
+
+/// What can't be dated weighs more than any height.
+fn weight(again: Again) -> (u8, u64) {
+    match again {
+        Again::OnChange => (2, 0),
+        Again::AfterMining(_) => (1, 0),
+        Again::At(height) => (0, height),
+    }
+}
+
+/// Everything that stands against a deletion at `height`; nothing when the record may go.
+pub fn blockers(
+    record: &TxRecord,
+    children: &BTreeMap<TxId, ChildState>,
+    height: u64,
+    windows: DeletionWindows,
+) -> Vec<Blocker> {
+    let mut found: Vec<Blocker> = own_blockers(record, height, windows).collect();
+    // A page that was not read may name anybody.
+    if record.slots.missing_pages().next().is_some() {
+        found.push(plain(KeepReason::ChildUnknown, Again::OnChange));
+    }
+    let slots = record.slots.iter();
+    found.extend(
+        slots.filter_map(|(vout, slot)| child_blocker(vout, slot, children, height, windows)),
+    );
+    found
+}
+
+fn plain(reason: KeepReason, again: Again) -> Blocker {
+    Blocker { reason, child: None, depth: None, again }
+}
+
+fn own_blockers(
+    record: &TxRecord,
+    height: u64,
+    windows: DeletionWindows,
+) -> impl Iterator<Item = Blocker> {
+    let held = [
+        (record.is_locked, KeepReason::Locked),
+        (!record.is_conflicting && !record.is_mined(), KeepReason::Unmined),
+        (!record.is_conflicting && record.slots.open() > 0, KeepReason::Unspent),
+        (!record.is_conflicting && !record.reassigned.is_empty(), KeepReason::Reassigned),
+    ];
+    let held = held.into_iter().filter(|(holds, _)| *holds);
+    let held = held.map(|(_, reason)| plain(reason, Again::OnChange));
+    let preserved =
+        record.preserve_until.map(|until| plain(KeepReason::Preserved, Again::At(until)));
+    let due = match record.delete_at {
+        Some(at) if at <= height => None,
+        Some(at) => Some(plain(KeepReason::NotDue, Again::At(at))),
+        None => Some(plain(KeepReason::NotDue, Again::OnChange)),
+    };
+    // A reorganisation may still take it out of its block and put it into another one.
+    let settled = record.mined_height().and_then(|mined| mined.checked_add(windows.safety));
+    let shallow = settled.filter(|settled| !record.is_conflicting && *settled > height);
+    let shallow = shallow.map(|settled| plain(KeepReason::Shallow, Again::At(settled)));
+    held.chain(preserved).chain(due).chain(shallow)
+}
+
+fn child_blocker(
+    vout: u32,
+    slot: Slot,
+    children: &BTreeMap<TxId, ChildState>,
+    height: u64,
+    windows: DeletionWindows,
+) -> Option<Blocker> {
+    let by = slot.spender()?;
+    let block =
+        |reason, depth, again| Some(Blocker { reason, child: Some((vout, by)), depth, again });
+    let Some(child) = children.get(&by.tx) else {
+        if matches!(slot, Slot::SpentPruned(_)) {
+            return None;
+        }
+        return block(KeepReason::ChildUnknown, None, Again::AfterMining(by.tx));
+    };
+    if child.is_conflicting {
+        // Losers go leaves first; the mark that a leaf leaves brings its parent back.
+        return block(KeepReason::ChildConflicting, None, Again::OnChange);
+    }
+    let Some(mined) = child.mined_height else {
+        return block(KeepReason::ChildUnmined, None, Again::AfterMining(by.tx));
+    };
+    let settled = mined.saturating_add(windows.safety);
+    let depth = height.checked_sub(mined);
+    if settled > height {
+        return block(KeepReason::ChildShallow, depth, Again::At(settled));
+    }
+    None
+}

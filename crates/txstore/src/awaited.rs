@@ -1,0 +1,89 @@
+//! Parents that wait for a child to be mined.
+//!
+//! A parent whose child is unmined or unknown can't be decided at any height that could be named,
+//! so it leaves the queue and a row here names the child. When that child is mined, its parents are
+//! queued for the height at which it is deep enough. Nothing is polled, and nothing is late.
+
+use unspent_model::{
+    TxId,
+    txstore::{DeletionWindows, TxRecord},
+};
+use unspent_sql::{Column, Set, Tx};
+
+use crate::{error::TxStoreError, store::txid, working::Working};
+
+const WAITING: Set = Set {
+    sqlite: "SELECT txid, parent FROM awaited WHERE txid = $1",
+    postgres: "SELECT txid, parent FROM awaited WHERE txid = ANY($1::bytea[])",
+};
+const FORGET: Set = Set {
+    sqlite: "DELETE FROM awaited WHERE txid = $1",
+    postgres: "DELETE FROM awaited WHERE txid = ANY($1::bytea[])",
+};
+const AWAIT: Set = Set {
+    sqlite: "INSERT INTO awaited (txid, parent, is_known) VALUES ($1, $2, $3)
+        ON CONFLICT (txid, parent) DO UPDATE SET is_known = excluded.is_known",
+    postgres: "INSERT INTO awaited (txid, parent, is_known)
+        SELECT k.* FROM UNNEST($1::bytea[], $2::bytea[], $3::boolean[]) k
+        ON CONFLICT (txid, parent) DO UPDATE SET is_known = excluded.is_known",
+};
+
+/// A parent that waits for a child.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) child: TxId,
+    pub(crate) parent: TxId,
+}
+
+/// Who waits for these.
+pub(crate) fn waiting(
+    tx: &mut Tx<'_>,
+    children: impl Iterator<Item = TxId>,
+) -> Result<Vec<Waiter>, TxStoreError> {
+    let names = Column::blobs(children.map(|child| child.0));
+    let rows = tx.query_set(WAITING, &[], &[names])?;
+    let waiter = |row: &unspent_sql::Row| {
+        Ok(Waiter { child: txid(row)?, parent: TxId(row.hash("parent")?) })
+    };
+    rows.iter().map(waiter).collect()
+}
+
+/// Queues the parents of children that were mined; both must have been read.
+pub(crate) fn wake(working: &mut Working, waiters: &[Waiter], windows: DeletionWindows) {
+    for waiter in waiters {
+        let mined = working.get(waiter.child).and_then(TxRecord::mined_height);
+        let Some(settled) = mined.map(|mined| mined.saturating_add(windows.safety)) else {
+            continue;
+        };
+        let Some(parent) = working.get_mut(waiter.parent) else { continue };
+        if parent.preserve_until.is_none() {
+            parent.due_at = parent.delete_at.map(|at| at.max(settled));
+        }
+    }
+}
+
+/// Notes who waits for whom from now on, and whether the child is in the store.
+pub(crate) fn park(tx: &mut Tx<'_>, rows: &[(Waiter, bool)]) -> Result<(), TxStoreError> {
+    let children = Column::blobs(rows.iter().map(|(waiter, _)| waiter.child.0));
+    let parents = Column::blobs(rows.iter().map(|(waiter, _)| waiter.parent.0));
+    let known = Column::Flags(rows.iter().map(|(_, known)| *known).collect());
+    tx.execute_set(AWAIT, &[], &[children, parents, known])?;
+    Ok(())
+}
+
+/// Nobody waits for these any longer.
+pub(crate) fn forget(
+    tx: &mut Tx<'_>,
+    children: impl Iterator<Item = TxId>,
+) -> Result<(), TxStoreError> {
+    tx.execute_set(FORGET, &[], &[Column::blobs(children.map(|child| child.0))])?;
+    Ok(())
+}
+
+/// The children whose waiters were woken.
+pub(crate) fn answered(waiters: &[Waiter]) -> impl Iterator<Item = TxId> {
+    let mut children: Vec<TxId> = waiters.iter().map(|waiter| waiter.child).collect();
+    children.sort_unstable();
+    children.dedup();
+    children.into_iter()
+}

@@ -1,0 +1,378 @@
+//! The records that a change concerns: read once under their locks, changed as values, written back
+//! with a fixed number of statements.
+//!
+//! Rows are always locked in the order of their names, so that changes which read all their records
+//! at once don't wait for each other in a circle. Every write is guarded by the version that was
+//! read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unspent_model::{
+    Outpoint, TxId,
+    txstore::{MinedIn, Slots, TxRecord},
+};
+use unspent_sql::{Column, Row, Set, SqlError, Tx};
+
+use crate::{
+    codec,
+    error::TxStoreError,
+    new_tx::{NewTx, stored_inputs},
+    store::{sql_int, txid},
+    write_rows::Rows,
+};
+
+/// Longer bodies lie in `parts`, so that a spend doesn't carry them along.
+pub(crate) const BODY_IN_ROW: usize = 1_000;
+/// The part that is a body; further ones are pages of slots.
+pub(crate) const BODY_PART: i64 = 0;
+
+macro_rules! record_columns {
+    ($rest:literal) => {
+        record_columns!("", $rest)
+    };
+    ($more:literal, $rest:literal) => {
+        concat!(
+            "SELECT t.txid, t.version, t.output_count, t.open_count, t.unmined_since,
+                t.delete_at_height, t.preserve_until, t.due_at, t.is_coinbase, t.is_locked,
+                t.is_conflicting, t.fee, t.size, t.blocks, t.reassigned, t.rivals, t.slots",
+            $more,
+            " FROM transactions t ",
+            $rest
+        )
+    };
+}
+macro_rules! whole_columns {
+    ($rest:literal) => {
+        record_columns!(", t.body", $rest)
+    };
+}
+
+const READ: Set = Set {
+    sqlite: record_columns!("WHERE t.txid = $1"),
+    postgres: record_columns!("WHERE t.txid = ANY($1::bytea[])"),
+};
+const READ_LOCKED: Set = Set {
+    sqlite: record_columns!("WHERE t.txid = $1"),
+    postgres: record_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
+};
+/// With the bodies that lie in the row: for those who are going to need the inputs of most.
+const READ_WHOLE: Set = Set {
+    sqlite: whole_columns!("WHERE t.txid = $1"),
+    postgres: whole_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
+};
+const READ_PAGES: Set = Set {
+    sqlite: "SELECT txid, part, bytes FROM parts WHERE txid = $1 AND part = $2",
+    postgres: "SELECT p.txid, p.part, p.bytes
+        FROM UNNEST($1::bytea[], $2::bigint[]) k (txid, part)
+        JOIN parts p ON p.txid = k.txid AND p.part = k.part",
+};
+const READ_BODIES: Set = Set {
+    sqlite: "SELECT txid, body FROM transactions WHERE txid = $1",
+    postgres: "SELECT txid, body FROM transactions WHERE txid = ANY($1::bytea[])",
+};
+
+/// How rows are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// In a transaction that changes nothing.
+    Look,
+    /// Under their locks.
+    Change,
+}
+
+/// One record of the set.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) record: TxRecord,
+    /// As it was read; `None` for a new one.
+    before: Option<TxRecord>,
+    /// A new one's bytes.
+    body: Option<std::sync::Arc<[u8]>>,
+    pub(crate) inputs: Option<Vec<Outpoint>>,
+    is_deleted: bool,
+}
+
+/// The records of one change.
+#[derive(Debug)]
+pub(crate) struct Working {
+    access: Access,
+    entries: BTreeMap<TxId, Entry>,
+    absent: BTreeSet<TxId>,
+}
+
+impl Working {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access, entries: BTreeMap::new(), absent: BTreeSet::new() }
+    }
+
+    /// Reads the records that were not read yet.
+    pub(crate) fn load(
+        &mut self,
+        tx: &mut Tx<'_>,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<(), TxStoreError> {
+        let set = if self.access == Access::Look { READ } else { READ_LOCKED };
+        self.load_by(tx, set, txids)?;
+        Ok(())
+    }
+
+    /// The same, with what they spend.
+    pub(crate) fn load_whole(
+        &mut self,
+        tx: &mut Tx<'_>,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<(), TxStoreError> {
+        debug_assert_eq!(self.access, Access::Change);
+        let mut elsewhere = Vec::new();
+        for row in self.load_by(tx, READ_WHOLE, txids)? {
+            let name = txid(&row)?;
+            match row.opt_blob("body")? {
+                Some(body) => self.put_inputs(name, stored_inputs(&body)?),
+                None => elsewhere.push(name),
+            }
+        }
+        self.load_inputs(tx, elsewhere)
+    }
+
+    fn load_by(
+        &mut self,
+        tx: &mut Tx<'_>,
+        set: Set,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<Vec<Row>, TxStoreError> {
+        let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let names = Column::blobs(wanted.iter().map(|txid| txid.0));
+        let rows = tx.query_set(set, &[], &[names])?;
+        for row in &rows {
+            self.put_row(row)?;
+        }
+        self.absent.extend(wanted.into_iter().filter(|txid| !self.entries.contains_key(txid)));
+        Ok(rows)
+    }
+
+    fn put_row(&mut self, row: &Row) -> Result<(), TxStoreError> {
+        let record = read_record(row)?;
+        let txid = record.txid;
+        let before = Some(record.clone());
+        let entry = Entry { record, before, body: None, inputs: None, is_deleted: false };
+        self.entries.insert(txid, entry);
+        Ok(())
+    }
+
+    fn knows(&self, txid: TxId) -> bool {
+        self.entries.contains_key(&txid) || self.absent.contains(&txid)
+    }
+
+    /// A record that is there.
+    pub(crate) fn get(&self, txid: TxId) -> Option<&TxRecord> {
+        self.entries.get(&txid).filter(|entry| !entry.is_deleted).map(|entry| &entry.record)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, txid: TxId) -> Option<&mut TxRecord> {
+        let entry = self.entries.get_mut(&txid).filter(|entry| !entry.is_deleted);
+        entry.map(|entry| &mut entry.record)
+    }
+
+    /// What a record spends, once [`Working::load_inputs`] has been asked for it.
+    pub(crate) fn inputs(&self, txid: TxId) -> &[Outpoint] {
+        let found = self.entries.get(&txid).and_then(|entry| entry.inputs.as_deref());
+        found.unwrap_or_default()
+    }
+
+    /// Says what a record spends, for callers who know it without its bytes.
+    pub(crate) fn put_inputs(&mut self, txid: TxId, inputs: Vec<Outpoint>) {
+        if let Some(entry) = self.entries.get_mut(&txid) {
+            entry.inputs = Some(inputs);
+        }
+    }
+
+    /// Adds a new record. It must not be there.
+    pub(crate) fn add(&mut self, new: &NewTx, record: TxRecord) {
+        let (body, inputs) = (Some(new.body.clone()), Some(new.inputs.clone()));
+        self.absent.remove(&record.txid);
+        let entry = Entry { record, before: None, body, inputs, is_deleted: false };
+        self.entries.insert(new.txid, entry);
+    }
+
+    /// Takes back what [`Working::add`] did.
+    pub(crate) fn take_back(&mut self, txid: TxId) {
+        self.entries.remove(&txid);
+        self.absent.insert(txid);
+    }
+
+    /// Removes a record from the store.
+    pub(crate) fn delete(&mut self, txid: TxId) {
+        if let Some(entry) = self.entries.get_mut(&txid) {
+            entry.is_deleted = true;
+        }
+    }
+
+    /// Reads the pages that hold these outputs, where they are not in the row.
+    pub(crate) fn load_slots(
+        &mut self,
+        tx: &mut Tx<'_>,
+        outputs: impl IntoIterator<Item = Outpoint>,
+    ) -> Result<(), TxStoreError> {
+        let mut wanted = BTreeSet::new();
+        for output in outputs {
+            let page = Slots::page_of(output.index);
+            let Some(record) = self.get(output.tx) else { continue };
+            if page < record.slots.page_count() && record.slots.page(page).is_none() {
+                wanted.insert((output.tx, page));
+            }
+        }
+        self.read_pages(tx, wanted)
+    }
+
+    /// Reads all pages of these records.
+    pub(crate) fn load_all_slots(
+        &mut self,
+        tx: &mut Tx<'_>,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<(), TxStoreError> {
+        let mut wanted = BTreeSet::new();
+        for txid in txids {
+            let Some(record) = self.get(txid) else { continue };
+            wanted.extend(record.slots.missing_pages().map(|page| (txid, page)));
+        }
+        self.read_pages(tx, wanted)
+    }
+
+    fn read_pages(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wanted: BTreeSet<(TxId, usize)>,
+    ) -> Result<(), TxStoreError> {
+        let names = Column::blobs(wanted.iter().map(|(txid, _)| txid.0));
+        let numbers = wanted.iter().map(|(_, page)| sql_int(*page as u64));
+        let numbers = Column::ints(numbers.collect::<Result<Vec<_>, _>>()?);
+        for row in tx.query_set(READ_PAGES, &[], &[names, numbers])? {
+            let (txid, page) = (txid(&row)?, row.natural("part")?);
+            let page = usize::try_from(page).unwrap_or(usize::MAX);
+            let slots = codec::read_slots(&row.blob("bytes")?)?;
+            let Some(entry) = self.entries.get_mut(&txid) else { continue };
+            for record in entry.before.iter_mut().chain([&mut entry.record]) {
+                record.slots.put_page(page, slots.clone());
+            }
+        }
+        let lost = wanted.iter().find(|(txid, page)| {
+            self.get(*txid).is_none_or(|record| record.slots.page(*page).is_none())
+        });
+        match lost {
+            Some((txid, page)) => {
+                Err(TxStoreError::Corrupt(format!("page {page} of {txid:?} is missing")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what these records spend.
+    pub(crate) fn load_inputs(
+        &mut self,
+        tx: &mut Tx<'_>,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<(), TxStoreError> {
+        let is_wanted = |txid: &TxId| {
+            self.entries.get(txid).is_some_and(|entry| entry.inputs.is_none() && !entry.is_deleted)
+        };
+        let wanted: BTreeSet<TxId> = txids.into_iter().filter(is_wanted).collect();
+        for (txid, body) in bodies(tx, &wanted)? {
+            let inputs = stored_inputs(&body)?;
+            if let Some(entry) = self.entries.get_mut(&txid) {
+                entry.inputs = Some(inputs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what changed.
+    pub(crate) fn save(self, tx: &mut Tx<'_>) -> Result<(), TxStoreError> {
+        debug_assert_eq!(self.access, Access::Change);
+        let mut rows = Rows::default();
+        for (_, entry) in self.entries {
+            let Entry { mut record, before, body, is_deleted, .. } = entry;
+            match before {
+                None if is_deleted => {}
+                None => rows.insert(&record, body.as_deref().unwrap_or_default())?,
+                Some(before) if is_deleted => rows.delete(&before)?,
+                Some(before) if before == record => {}
+                Some(before) => {
+                    record.version = before.version + 1;
+                    rows.update(&before, &record)?;
+                }
+            }
+        }
+        rows.send(tx)
+    }
+}
+
+/// The bytes of stored transactions.
+pub(crate) fn bodies(
+    tx: &mut Tx<'_>,
+    txids: &BTreeSet<TxId>,
+) -> Result<BTreeMap<TxId, Vec<u8>>, TxStoreError> {
+    let mut found = BTreeMap::new();
+    let mut elsewhere = Vec::new();
+    let names = Column::blobs(txids.iter().map(|txid| txid.0));
+    for row in tx.query_set(READ_BODIES, &[], &[names])? {
+        let txid = txid(&row)?;
+        match row.opt_blob("body")? {
+            Some(body) => {
+                found.insert(txid, body);
+            }
+            None => elsewhere.push(txid),
+        }
+    }
+    let names = Column::blobs(elsewhere.iter().map(|txid| txid.0));
+    let parts = Column::ints(elsewhere.iter().map(|_| BODY_PART));
+    for row in tx.query_set(READ_PAGES, &[], &[names, parts])? {
+        found.insert(txid(&row)?, row.blob("bytes")?);
+    }
+    match elsewhere.iter().find(|txid| !found.contains_key(txid)) {
+        Some(txid) => Err(TxStoreError::Corrupt(format!("the bytes of {txid:?} are missing"))),
+        None => Ok(found),
+    }
+}
+
+/// A record from its row; pages beyond the first are read apart.
+pub(crate) fn read_record(row: &Row) -> Result<TxRecord, TxStoreError> {
+    let txid = txid(row)?;
+    let (count, open) = (row.index("output_count")?, row.index("open_count")?);
+    let first = codec::read_slots(&row.blob("slots")?)?;
+    if first.len() != (count as usize).min(unspent_model::txstore::PAGE_SLOTS) {
+        return Err(TxStoreError::Corrupt(format!("slots of {txid:?} are missing")));
+    }
+    let blocks: Vec<MinedIn> = packed(row.opt_blob("blocks")?, codec::read_blocks)?;
+    Ok(TxRecord {
+        txid,
+        version: row.natural("version")?,
+        is_coinbase: row.flag("is_coinbase")?,
+        fee: row.opt_natural("fee")?,
+        size: row.natural("size")?,
+        slots: Slots::stored(count, open, first),
+        reassigned: packed(row.opt_blob("reassigned")?, codec::read_reassigned)?,
+        rivals: packed(row.opt_blob("rivals")?, codec::read_txids)?,
+        blocks,
+        unmined_since: row.opt_natural("unmined_since")?,
+        is_locked: row.flag("is_locked")?,
+        is_conflicting: row.flag("is_conflicting")?,
+        delete_at: row.opt_natural("delete_at_height")?,
+        preserve_until: row.opt_natural("preserve_until")?,
+        due_at: row.opt_natural("due_at")?,
+    })
+}
+
+fn packed<T>(
+    bytes: Option<Vec<u8>>,
+    read: impl Fn(&[u8]) -> Result<Vec<T>, TxStoreError>,
+) -> Result<Vec<T>, TxStoreError> {
+    bytes.map_or(Ok(Vec::new()), |bytes| read(&bytes))
+}
+
+/// What two writers at once make of a row that only one of them knew of: run again.
+pub(crate) fn met_another(what: &'static str) -> TxStoreError {
+    TxStoreError::Sql(SqlError::Conflict(what.into()))
+}
