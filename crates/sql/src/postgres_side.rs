@@ -75,8 +75,9 @@ impl PostgresSide {
         self.script(text)
     }
 
-    /// Which index a plan goes by was chosen for tables as long as they were then: of a table of one
-    /// page any will do. So plans are made anew, ever more rarely, as tables grow ever more slowly.
+    /// Which index a plan goes by was chosen for tables as long as they were then: of a table of
+    /// one page any will do. So plans are made anew, ever more rarely, as tables grow ever more
+    /// slowly.
     fn forget_old_plans(&mut self) -> Result<(), SqlError> {
         let [least, most] = PLAN_AGE;
         let limit = self.planned.duration_since(self.opened).clamp(least, most);

@@ -82,8 +82,8 @@ impl SqliteSide {
         let connection = rusqlite::Connection::open(path).map_err(explain)?;
         connection.busy_timeout(options.busy).map_err(explain)?;
         connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-        // Otherwise SQLite plans a statement anew when an argument that a partial index could depend
-        // on has changed, which takes longer than running it.
+        // Otherwise SQLite plans a statement anew when an argument that a partial index could
+        // depend on has changed, which takes longer than running it.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(explain)?;
         settle(&connection, options.busy)?;
         queue.leave();

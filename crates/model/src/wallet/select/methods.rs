@@ -23,8 +23,8 @@ pub(super) const METHODS: [(Method, &str); 4] = [
     (Method::OldestFirst, "oldest-first"),
 ];
 
-/// Steps after which branch and bound settles for what it has. Core takes 100,000, with no lock held:
-/// here other payments of the wallet wait meanwhile.
+/// Steps after which branch and bound settles for what it has. Core takes 100,000, with no lock
+/// held: here other payments of the wallet wait meanwhile.
 const BRANCH_LIMIT: u32 = 20_000;
 
 impl Method {
