@@ -29,3 +29,4 @@ mod rig;
 mod running;
 mod stopping;
 mod telling;
+mod txstore;
