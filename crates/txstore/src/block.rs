@@ -16,7 +16,7 @@ use crate::{
     awaited,
     changes::{self, Change},
     codec,
-    conflicts::{clear_conflict, condemn, spenders_but},
+    conflicts::{clear_conflict, condemn, give_back, load_children, spenders_but},
     error::TxStoreError,
     new_tx::{NewBlock, NewTx},
     spend::{InputOutcome, SpendOptions, TxSpends, spend_inputs},
@@ -212,6 +212,10 @@ impl<'b> BlockChange<'b> {
         for new in &self.block.txs {
             rivals.extend(spenders_but(&self.working, &new.inputs, new.txid));
         }
+        let known = self.block.txs.iter().filter_map(|new| self.working.get(new.txid));
+        let revived = known.filter(|record| record.is_conflicting).map(|record| record.txid);
+        let revived: BTreeSet<TxId> = revived.collect();
+        load_children(tx, &mut self.working, &revived)?;
         if rivals.is_empty() {
             return Ok(());
         }
@@ -221,7 +225,26 @@ impl<'b> BlockChange<'b> {
             return Err(TxStoreError::DoubleSpend(txid));
         }
         self.done.losers = losers?.len();
+        self.overrule_unknown();
         Ok(())
+    }
+
+    /// A spender that isn't in the store and was never deleted can't stand against a block.
+    fn overrule_unknown(&mut self) {
+        for new in &self.block.txs {
+            for coin in &new.inputs {
+                let slot = self.working.get(coin.tx).and_then(|p| p.slots.get(coin.index));
+                let Some(Slot::Spent(by)) = slot else {
+                    continue;
+                };
+                if by.tx == new.txid || self.working.get(by.tx).is_some() {
+                    continue;
+                }
+                if let Some(parent) = self.working.get_mut(coin.tx) {
+                    give_back(parent, coin.index, by.tx, self.mined.height, self.windows);
+                }
+            }
+        }
     }
 
     /// One transaction of the block.

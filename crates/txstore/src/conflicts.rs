@@ -78,6 +78,7 @@ impl TxStore {
             if losers.contains(&winner) {
                 return Err(TxStoreError::OwnRival(winner));
             }
+            load_children(tx, &mut working, &BTreeSet::from([winner]))?;
             reinstate(&mut working, winner, height, windows)?;
             working.save(tx)?;
             Ok(losers)
@@ -215,7 +216,20 @@ pub(crate) fn give_back(
     }
 }
 
-/// A transaction is no longer conflicting. Its parents must have been read.
+/// Reads what [`clear_conflict`] has to know besides the parents: who has spent these.
+pub(crate) fn load_children(
+    tx: &mut Tx<'_>,
+    working: &mut Working,
+    txids: &BTreeSet<TxId>,
+) -> Result<(), TxStoreError> {
+    working.load_all_slots(tx, txids.iter().copied())?;
+    let records = txids.iter().filter_map(|txid| working.get(*txid));
+    let children: BTreeSet<TxId> = records.flat_map(children).collect();
+    working.load(tx, children)
+}
+
+/// A transaction is no longer conflicting, and outputs of it that losers had spent are coins again.
+/// Its parents and children must have been read.
 pub(crate) fn clear_conflict(
     working: &mut Working,
     winner: TxId,
@@ -227,8 +241,16 @@ pub(crate) fn clear_conflict(
             parent.remove_rival(winner);
         }
     }
-    if let Some(record) = working.get_mut(winner) {
-        record.set_conflicting(false, height, windows.retention);
+    let slots = working.get(winner).map(|record| record.slots.iter().collect::<Vec<_>>());
+    let held = slots.unwrap_or_default().into_iter().filter_map(|(vout, slot)| {
+        let child = slot.spender()?.tx;
+        working.get(child).is_some_and(|child| child.is_conflicting).then_some((vout, child))
+    });
+    let held: Vec<(u32, TxId)> = held.collect();
+    let Some(record) = working.get_mut(winner) else { return };
+    record.set_conflicting(false, height, windows.retention);
+    for (vout, child) in held {
+        give_back(record, vout, child, height, windows);
     }
 }
 

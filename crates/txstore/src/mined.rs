@@ -3,7 +3,7 @@
 //! Whatever takes a transaction out of the best chain holds the tip's row whole: no cleaner is at
 //! work meanwhile that has just found a child deep enough.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use unspent_model::{
     BlockHash, TxId,
@@ -66,6 +66,7 @@ impl TxStore {
                 }
                 changed += usize::from(record.unset_mined(block, height, retention));
             }
+            wake_parents(tx, &mut working, &txids)?;
             working.save(tx)?;
             Ok(changed)
         })
@@ -103,11 +104,33 @@ impl TxStore {
                 record.leave_best_chain(height, windows.retention);
                 Ok(())
             })?;
+            if !is_on {
+                wake_parents(tx, &mut working, &txids)?;
+            }
             awaited::wake(&mut working, &waiters, windows);
             working.save(tx)?;
             awaited::forget(tx, awaited::answered(&waiters))
         })
     }
+}
+
+/// Parents were queued for the height at which these would have been deep enough, which says
+/// nothing any more: they may be mined again, and lower.
+pub(crate) fn wake_parents(
+    tx: &mut Tx<'_>,
+    working: &mut Working,
+    txids: &[TxId],
+) -> Result<(), TxStoreError> {
+    working.load_inputs(tx, txids.iter().copied())?;
+    let inputs = txids.iter().flat_map(|txid| working.inputs(*txid));
+    let parents: BTreeSet<TxId> = inputs.map(|coin| coin.tx).collect();
+    working.load(tx, parents.iter().copied())?;
+    for parent in parents {
+        if let Some(parent) = working.get_mut(parent) {
+            parent.wake();
+        }
+    }
+    Ok(())
 }
 
 impl TipRow {

@@ -19,6 +19,7 @@ use crate::{
     codec,
     conflicts::condemn,
     error::TxStoreError,
+    mined::wake_parents,
     store::{TIP, TIP_WHOLE, TipRow, TxStore, sql_int},
     working::{Access, Working},
 };
@@ -128,6 +129,7 @@ fn unmine(
             lost.insert(*txid);
         }
     }
+    wake_parents(tx, &mut working, txids)?;
     done.losers = condemn(tx, &mut working, lost, block.height, windows)?.len();
     working.save(tx)?;
     Ok(done)

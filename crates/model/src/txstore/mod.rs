@@ -17,7 +17,7 @@
 //! |---|---|
 //! | unmined, locked, preserved, reassigned, or with an unspent output | never, as long as it is that |
 //! | mined, all spendable outputs spent (or none there) | its height has come, it is deep enough, and each child is pruned or deep enough on the best chain |
-//! | conflicting | its height has come, no live output names it, and each child is pruned |
+//! | conflicting | its height has come, no live output names it, and no child of it is there |
 //!
 //! | module | decides |
 //! |---|---|
@@ -45,3 +45,6 @@ pub use slot::{
     PAGE_SLOTS, SLOT_TABLE, Slot, SlotEvent, SlotState, Slots, Spender, is_unspendable,
 };
 pub use spend::{Expected, OutputHash, REASSIGN_COOLDOWN, SlotRefusal, SpendTerms};
+
+#[cfg(test)]
+mod tests;

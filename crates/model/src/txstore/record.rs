@@ -197,7 +197,8 @@ impl TxRecord {
         self.delete_at = delete_at;
         if self.preserve_until.is_some() {
             self.due_at = self.preserve_until;
-        } else if is_moved || delete_at.is_none() {
+        } else if is_moved || self.due_at.is_none() {
+            // What was put aside until something happens is looked at again: something did.
             self.due_at = delete_at;
         }
     }

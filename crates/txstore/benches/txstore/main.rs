@@ -1,0 +1,286 @@
+//! Creates, spends and deletes beside the reference's one row per output, on both databases; the
+//! check of children; a pass with few due records; how costs grow. Prints tables.
+//!
+//! Fixed seed, no `ANALYZE` by hand, every commit durable. Sizes come from the environment:
+//! `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 % due)
+//! and `UNSPENT_BENCH_SIZES` (a list, for growth). `UNSPENT_BENCH_POSTGRES` names an empty database
+//! of a server that is set up as in production; without it the server of the tests is used, which
+//! doesn't wait for the disk, and the tables say so.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    unreachable_pub,
+    missing_docs
+)]
+
+mod baseline;
+
+use std::time::Instant;
+
+use baseline::Baseline;
+use bitcoin::{
+    Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness,
+    absolute::LockTime, hashes::Hash as _, transaction::Version,
+};
+use unspent_model::{BlockHash, Network, txstore::MinedIn};
+use unspent_sql::{Options, Url};
+use unspent_testkit::wallet::postgres;
+use unspent_txstore::{CleanLimits, CreateTerms, NewTx, Settings, SpendOptions, TxSpends, TxStore};
+
+/// Transactions of one call.
+const BATCH: usize = 500;
+const RETENTION: u64 = 288;
+
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn sizes() -> Vec<usize> {
+    let asked = std::env::var("UNSPENT_BENCH_SIZES").unwrap_or("5000,20000".into());
+    asked.split(',').map(|text| text.trim().parse().expect("a list of numbers")).collect()
+}
+
+/// Nanoseconds that this process and all PostgreSQL processes of the machine have run.
+fn cpu() -> u64 {
+    let run = |path: std::path::PathBuf| -> Option<u64> {
+        let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let own = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let own: u64 = own.filter_map(|task| run(task.path())).sum();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let servers = all.filter(|path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "postgres")
+    });
+    own + servers.filter_map(run).sum::<u64>()
+}
+
+struct Taken {
+    wall: f64,
+    cpu: f64,
+}
+
+fn timed(work: impl FnOnce()) -> Taken {
+    let (start, before) = (Instant::now(), cpu());
+    work();
+    let cpu = (cpu() - before) as f64 / 1e9;
+    Taken { wall: start.elapsed().as_secs_f64(), cpu }
+}
+
+fn rate(what: &str, count: usize, taken: &Taken) {
+    let (wall, cpu) = (count as f64 / taken.wall, count as f64 / taken.cpu);
+    println!("  {what:<42} {wall:>10.0} /s {cpu:>10.0} per CPU second");
+}
+
+fn tx(inputs: &[OutPoint], outputs: usize, salt: u64) -> NewTx {
+    let input = |coin: &OutPoint| TxIn {
+        previous_output: *coin,
+        script_sig: ScriptBuf::new(),
+        sequence: Sequence::MAX,
+        witness: Witness::from_slice(&[vec![7_u8; 71], vec![2_u8; 33]]),
+    };
+    let output = |at: usize| TxOut {
+        value: Amount::from_sat(salt * 1_000 + at as u64),
+        script_pubkey: ScriptBuf::from_bytes([&[0_u8, 20][..], &[9; 20]].concat()),
+    };
+    NewTx::from_tx(&Transaction {
+        version: Version::TWO,
+        lock_time: LockTime::ZERO,
+        input: inputs.iter().map(input).collect(),
+        output: (0..outputs).map(output).collect(),
+    })
+}
+
+fn foreign(n: u64) -> OutPoint {
+    OutPoint::new(Txid::hash(&n.to_le_bytes()), 0)
+}
+
+fn coin(of: &NewTx, vout: usize) -> OutPoint {
+    OutPoint::new(Txid::from_byte_array(of.txid.0), vout as u32)
+}
+
+fn parents(from: usize, count: usize, outputs: usize) -> Vec<NewTx> {
+    let salts = (from..from + count).map(|n| n as u64);
+    salts.map(|n| tx(&[foreign(2 * n), foreign(2 * n + 1)], outputs, n)).collect()
+}
+
+/// Each child spends an output of two parents; together they spend all.
+fn children(parents: &[NewTx]) -> Vec<NewTx> {
+    let next = |at: usize| &parents[(at + 1) % parents.len()];
+    let pairs = parents.iter().enumerate();
+    pairs.map(|(at, parent)| tx(&[coin(parent, 0), coin(next(at), 1)], 2, at as u64)).collect()
+}
+
+fn at(height: u64) -> MinedIn {
+    MinedIn { height, hash: BlockHash([1; 32]), on_best_chain: true }
+}
+
+struct Place {
+    name: String,
+    url: Url,
+    other: Url,
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// Both databases, each with a place for ours and one for the baseline.
+fn places() -> Vec<Place> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| Url::Sqlite(folder.path().join(name));
+    let (url, other) = (file("ours.db"), file("baseline.db"));
+    let mut found = vec![Place { name: "SQLite".into(), url, other, _folder: Some(folder) }];
+    if let Ok(url) = std::env::var("UNSPENT_BENCH_POSTGRES") {
+        let url: Url = url.parse().unwrap();
+        let name = "PostgreSQL".into();
+        found.push(Place { name, url: url.clone(), other: url, _folder: None });
+    } else if let (Some(url), Some(other)) = (postgres::database(), postgres::database()) {
+        let (url, other) = (url.parse().unwrap(), other.parse().unwrap());
+        let name = "PostgreSQL (not waiting for the disk)".into();
+        found.push(Place { name, url, other, _folder: None });
+    }
+    found
+}
+
+fn open(url: &Url) -> TxStore {
+    let (settings, options) = (Settings::default(), Options::default());
+    TxStore::open(url, Network::BitcoinRegtest, settings, options).unwrap()
+}
+
+fn create(store: &TxStore, txs: &[NewTx], height: u64) {
+    for batch in txs.chunks(BATCH) {
+        store.create(batch.to_vec(), CreateTerms::mined(at(height))).unwrap();
+    }
+}
+
+fn spend(store: &TxStore, children: &[NewTx], height: u64) {
+    for batch in children.chunks(BATCH) {
+        let spends = batch.iter().map(TxSpends::of).collect();
+        let done = store.spend(spends, height, SpendOptions::default()).unwrap();
+        assert!(done.iter().all(|outcome| outcome.is_done()));
+    }
+}
+
+fn clean(store: &TxStore, height: u64) -> usize {
+    store.set_height(height).unwrap();
+    store.clean(CleanLimits::default()).unwrap().deleted
+}
+
+fn beside_the_baseline(place: &Place) {
+    let count = number("UNSPENT_BENCH_RECORDS", 10_000);
+    let parents = parents(0, count, 2);
+    let children = children(&parents);
+    println!("\n{}: {count} parents and as many children, {BATCH} in a call", place.name);
+    let store = open(&place.url);
+    rate("create", count, &timed(|| create(&store, &parents, 900)));
+    let bytes = store.status().unwrap().bytes;
+    println!("  {:<42} {:>10} bytes", "bytes per record", bytes / count as u64);
+    create(&store, &children, 1000);
+    rate("spend", 2 * count, &timed(|| spend(&store, &children, 1000)));
+    let taken = timed(|| assert_eq!(clean(&store, 1000 + RETENTION), count));
+    rate("delete", count, &taken);
+    let mut base = Baseline::open(&place.other);
+    rate(
+        "baseline: create",
+        count,
+        &timed(|| {
+            parents.chunks(BATCH).for_each(|batch| base.create(batch, 900));
+        }),
+    );
+    println!("  {:<42} {:>10} bytes", "baseline: bytes per record", base.bytes() / count as u64);
+    children.chunks(BATCH).for_each(|batch| base.create(batch, 1000));
+    rate(
+        "baseline: spend",
+        2 * count,
+        &timed(|| {
+            children.chunks(BATCH).for_each(|batch| base.spend(batch, 1000));
+        }),
+    );
+    let taken = timed(|| assert_eq!(base.clean(1000 + RETENTION), count as u64));
+    rate("baseline: delete", count, &taken);
+}
+
+/// What a deletion costs whose parent has many children.
+fn child_check(place: &Place) {
+    println!("\n{}: deleting a parent by its number of children", place.name);
+    let store = open(&place.url);
+    let mut height = 10_000;
+    for (round, count) in [2_usize, 10, 100].into_iter().enumerate() {
+        let rows = 20_000 / count.max(10);
+        let parents = parents(10_000_000 * (round + 1), rows, count);
+        let spends = |parent: &NewTx| {
+            (0..count).map(|vout| tx(&[coin(parent, vout)], 1, 0)).collect::<Vec<_>>()
+        };
+        let children: Vec<NewTx> = parents.iter().flat_map(spends).collect();
+        create(&store, &parents, height);
+        create(&store, &children, height);
+        spend(&store, &children, height);
+        let taken = timed(|| assert_eq!(clean(&store, height + RETENTION), rows));
+        rate(&format!("{count} children"), rows, &taken);
+        height += 2 * RETENTION;
+    }
+}
+
+fn few_due(place: &Place) {
+    let count = number("UNSPENT_BENCH_PASS", 20_000);
+    let store = open(&place.url);
+    let all = parents(100_000_000, count, 2);
+    create(&store, &all, 50_000);
+    let due = children(&all[..count / 100]);
+    create(&store, &due, 50_000);
+    spend(&store, &due, 50_000);
+    println!("\n{}: a pass over {count} records, 1 % of them due", place.name);
+    let taken = timed(|| assert_eq!(clean(&store, 50_000 + RETENTION), count / 100));
+    rate("delete", count / 100, &taken);
+    let taken = timed(|| assert_eq!(clean(&store, 50_000 + RETENTION), 0));
+    println!("  {:<42} {:>10.3} ms", "a pass with nothing due", taken.wall * 1e3);
+}
+
+fn growth(place: &Place) {
+    println!("\n{}: 2,000 more beside so many", place.name);
+    let store = open(&place.url);
+    let (mut size, mut height) = (0, 100_000);
+    for target in sizes() {
+        create(&store, &parents(200_000_000 + size, target.saturating_sub(size), 2), height);
+        size = target;
+        let parents = parents(900_000_000 + target, 2_000, 2);
+        let children = children(&parents);
+        rate(&format!("create at {target}"), 2_000, &timed(|| create(&store, &parents, height)));
+        create(&store, &children, height);
+        rate(&format!("spend at {target}"), 4_000, &timed(|| spend(&store, &children, height)));
+        let taken = timed(|| assert_eq!(clean(&store, height + RETENTION), 2_000));
+        rate(&format!("delete at {target}"), 2_000, &taken);
+        height += 2 * RETENTION;
+    }
+}
+
+/// One by one spends of a large transaction: what its pages cost.
+fn large(place: &Place) {
+    let outputs = number("UNSPENT_BENCH_OUTPUTS", 2_000);
+    println!("\n{}: spends of one transaction with {outputs} outputs", place.name);
+    let store = open(&place.url);
+    let big = parents(2_000_000_000, 1, outputs).remove(0);
+    create(&store, std::slice::from_ref(&big), 500_000);
+    let spends: Vec<NewTx> = (0..outputs).map(|vout| tx(&[coin(&big, vout)], 1, 0)).collect();
+    let taken = timed(|| {
+        for child in spends.iter().take(500) {
+            spend(&store, std::slice::from_ref(child), 500_000);
+        }
+    });
+    rate("spend, one in a call", 500, &taken);
+    let taken = timed(|| spend(&store, &spends, 500_000));
+    rate("spend, 500 in a call", outputs, &taken);
+}
+
+fn main() {
+    for place in places() {
+        beside_the_baseline(&place);
+        child_check(&place);
+        few_due(&place);
+        growth(&place);
+        large(&place);
+    }
+}
