@@ -276,7 +276,7 @@ impl<'b> BlockChange<'b> {
     /// The chain is the judge: what it holds is no loser.
     fn revive(&mut self, new: &NewTx) {
         if self.working.get(new.txid).is_some_and(|record| record.is_conflicting) {
-            self.working.put_inputs(new.txid, &new.inputs);
+            self.working.put_inputs(new.txid, new.inputs.clone());
             clear_conflict(&mut self.working, new.txid, self.mined.height, self.windows);
         }
     }

@@ -1,9 +1,10 @@
 //! The cleaner: deletes what nobody can need any more.
 //!
 //! Due records are looked at in chunks. For a chunk: the records, all children of all their
-//! outputs in one read, the verdicts; then the rows to be changed are locked in order and the
-//! verdict is taken again on what they hold now; their parents' outputs are marked; then they go.
-//! The marks come before the deletions, so that each step is right by itself.
+//! outputs in one read, the verdicts; then the parents of those that may go, and the verdict again
+//! on what the rows hold under their locks; the parents' outputs are marked; then the records go,
+//! each only in the version that was judged. The marks come before the deletions, so that each step
+//! is right by itself.
 //!
 //! The tip's row is held from the first read to the commit, so no child that was found deep can
 //! leave the best chain before its parent is gone. Whatever isn't deleted leaves the head of the
@@ -160,47 +161,11 @@ fn clean_chunk(
     if due.is_empty() {
         return Ok(report);
     }
-    let seen = Sight::read(tx, &due, height, windows)?;
-    let mut chunk = Chunk::lock(tx, &seen, windows)?;
-    chunk.judge(&seen, &due, &mut report);
+    let mut chunk = Chunk::lock(tx, &due, height, windows)?;
+    chunk.judge(&due, &mut report);
     chunk.look_once_more(tx)?;
     chunk.carry_out(tx, &mut report)?;
     Ok(report)
-}
-
-/// What was seen before any row was locked: enough to know which rows are needed.
-struct Sight {
-    height: u64,
-    /// Records that seem deletable, and what they spend.
-    going: BTreeMap<TxId, Vec<Outpoint>>,
-    /// The version of each due record.
-    versions: BTreeMap<TxId, u64>,
-    children: BTreeMap<TxId, ChildState>,
-    /// Queue entries without a record.
-    stray: BTreeSet<TxId>,
-}
-
-impl Sight {
-    fn read(
-        tx: &mut Tx<'_>,
-        due: &[TxId],
-        height: u64,
-        windows: DeletionWindows,
-    ) -> Result<Self, TxStoreError> {
-        let mut working = Working::new(Access::Look);
-        working.load(tx, due.iter().copied())?;
-        working.load_all_slots(tx, due.iter().copied())?;
-        let records = || due.iter().filter_map(|txid| working.get(*txid));
-        let children = read_children(tx, records())?;
-        let versions = records().map(|record| (record.txid, record.version)).collect();
-        let may_go =
-            |record: &&TxRecord| verdict(record, &children, height, windows) == Verdict::Delete;
-        let going: BTreeSet<TxId> = records().filter(may_go).map(|record| record.txid).collect();
-        let stray = due.iter().copied().filter(|txid| working.get(*txid).is_none()).collect();
-        working.load_inputs(tx, going.iter().copied())?;
-        let going = going.into_iter().map(|txid| (txid, working.inputs(txid).to_vec()));
-        Ok(Self { height, going: going.collect(), versions, children, stray })
-    }
 }
 
 /// All children of all outputs of these records, in one read. Children that are marked as deleted
@@ -231,61 +196,76 @@ struct Chunk {
     height: u64,
     windows: DeletionWindows,
     working: Working,
+    children: BTreeMap<TxId, ChildState>,
+    /// Records that seemed to go, so that their parents were read.
+    going: BTreeSet<TxId>,
     /// Who is to wait for whom, and whether the child is in the store.
     parked: Vec<(Waiter, bool)>,
     losers: Vec<TxId>,
-    stray: BTreeSet<TxId>,
+    /// Queue entries without a record, or under another height than the record says.
+    stray: Vec<TxId>,
 }
 
 impl Chunk {
-    /// Locks all rows that are going to change, in one ordered read.
-    fn lock(tx: &mut Tx<'_>, seen: &Sight, windows: DeletionWindows) -> Result<Self, TxStoreError> {
+    /// Locks the due records, reads all their children, and locks the parents of those that seem to
+    /// go. Due records are finished and deep, so that nobody else holds one of them and waits for
+    /// one of the parents.
+    fn lock(
+        tx: &mut Tx<'_>,
+        due: &[TxId],
+        height: u64,
+        windows: DeletionWindows,
+    ) -> Result<Self, TxStoreError> {
         let mut working = Working::new(Access::Change);
-        let coins = || seen.going.values().flatten().copied();
-        let due = seen.versions.keys().copied();
-        working.load(tx, due.clone().chain(coins().map(|coin| coin.tx)))?;
-        working.load_all_slots(tx, due)?;
-        working.load_slots(tx, coins())?;
+        working.load_whole(tx, due.iter().copied())?;
+        working.load_all_slots(tx, due.iter().copied())?;
+        let records = || due.iter().filter_map(|txid| working.get(*txid));
+        let children = read_children(tx, records())?;
+        let is_due = |record: &TxRecord| record.due_at.is_some_and(|at| at <= height);
+        let is_stray = |txid: &TxId| !working.get(*txid).is_some_and(is_due);
+        let stray = due.iter().copied().filter(is_stray).collect();
+        let may_go =
+            |record: &&TxRecord| verdict(record, &children, height, windows) == Verdict::Delete;
+        let going: BTreeSet<TxId> = records().filter(may_go).map(|record| record.txid).collect();
+        let coins = going.iter().flat_map(|txid| working.inputs(*txid));
+        let coins: Vec<Outpoint> = coins.copied().collect();
+        working.load(tx, coins.iter().map(|coin| coin.tx))?;
+        working.load_slots(tx, coins)?;
         let (parked, losers) = (Vec::new(), Vec::new());
-        let stray = seen.stray.clone();
-        Ok(Self { height: seen.height, windows, working, parked, losers, stray })
+        Ok(Self { height, windows, working, children, going, parked, losers, stray })
     }
 
-    /// Takes every verdict again and changes the records accordingly.
-    fn judge(&mut self, seen: &Sight, due: &[TxId], report: &mut ChunkReport) {
+    /// Takes every verdict again, on what earlier ones of the chunk have left, and changes the
+    /// records accordingly.
+    fn judge(&mut self, due: &[TxId], report: &mut ChunkReport) {
         for txid in due {
-            // Gone or changed meanwhile: the next step looks at what it is now.
             let Some(record) = self.working.get_mut(*txid) else { continue };
-            if seen.versions.get(txid) != Some(&record.version) {
+            if record.due_at.is_none_or(|at| at > self.height) {
                 continue;
             }
             if record.expire_preservation(self.height, self.windows.retention) {
                 report.expired += 1;
             }
-            let verdict = self.verdict(*txid, seen);
-            match (verdict, seen.going.get(txid)) {
-                (Verdict::Delete, Some(inputs)) => self.delete(*txid, inputs, report),
-                (Verdict::Keep(kept), _) => {
+            match self.verdict(*txid) {
+                Verdict::Delete if self.going.contains(txid) => self.delete(*txid, report),
+                // Its child went a moment ago. It still heads the queue.
+                Verdict::Delete => {}
+                Verdict::Keep(kept) => {
                     report.kept.push(kept.reason);
                     self.keep(*txid, kept);
                 }
-                // It may go since a moment ago; it still heads the queue.
-                (Verdict::Delete, None) => {}
             }
         }
     }
 
-    /// The verdict on what the locked row holds. A child that wasn't asked for counts as unknown.
-    fn verdict(&self, txid: TxId, seen: &Sight) -> Verdict {
+    fn verdict(&self, txid: TxId) -> Verdict {
         let Some(record) = self.working.get(txid) else {
             return Verdict::Keep(still_named(self.height));
         };
-        let found = verdict(record, &seen.children, self.height, self.windows);
-        if found == Verdict::Delete && record.is_conflicting {
-            let inputs = seen.going.get(&txid).map(Vec::as_slice).unwrap_or_default();
-            if inputs.iter().any(|coin| self.is_named(txid, *coin)) {
-                return Verdict::Keep(still_named(self.height));
-            }
+        let found = verdict(record, &self.children, self.height, self.windows);
+        let is_named = || self.working.inputs(txid).iter().any(|coin| self.is_named(txid, *coin));
+        if found == Verdict::Delete && record.is_conflicting && is_named() {
+            return Verdict::Keep(still_named(self.height));
         }
         found
     }
@@ -297,9 +277,9 @@ impl Chunk {
         matches!(slot, Some(Slot::Spent(by)) if by.tx == txid)
     }
 
-    fn delete(&mut self, txid: TxId, inputs: &[Outpoint], report: &mut ChunkReport) {
+    fn delete(&mut self, txid: TxId, report: &mut ChunkReport) {
         let is_loser = self.working.get(txid).is_some_and(|record| record.is_conflicting);
-        for coin in inputs {
+        for coin in self.working.inputs(txid).to_vec() {
             let Some(parent) = self.working.get_mut(coin.tx) else { continue };
             if is_loser {
                 // It never really spent anything; whoever waits for it to go may go on.

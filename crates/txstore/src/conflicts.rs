@@ -1,8 +1,8 @@
 //! Transactions that spend the same output: who lost, and with whom.
 //!
-//! A loser is marked with all its descendants, and the outputs that it had spent of others are coins
-//! again, all in one step. Outputs of losers that losers spent stay as they are; losers are deleted
-//! leaves first.
+//! A loser is marked with all its descendants, and the outputs that it had spent of others are
+//! coins again, all in one step. Outputs of losers that losers spent stay as they are; losers are
+//! deleted leaves first.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! A node's transactions with their spenders, and deletion that orphans no child.
 //!
-//! A [`TxStore`] keeps every transaction that can still matter, and nothing else, in one SQLite file
-//! or one PostgreSQL schema. It is told of transactions and of blocks; when all outputs of a
+//! A [`TxStore`] keeps every transaction that can still matter, and nothing else, in one SQLite
+//! file or one PostgreSQL schema. It is told of transactions and of blocks; when all outputs of a
 //! transaction are spent, it is deleted as soon as no child and no reorganisation can need it.
 //!
 //! What may happen to an output ([`unspent_model::txstore`] has the table as data):

@@ -122,9 +122,46 @@ pub(crate) fn parse(body: &[u8]) -> Result<Transaction, TxStoreError> {
     deserialize(body).map_err(|error| TxStoreError::NotATransaction(error.to_string()))
 }
 
-/// What the stored bytes of a transaction spend.
+/// What the stored bytes of a transaction spend, without parsing the rest of it.
 pub(crate) fn stored_inputs(body: &[u8]) -> Result<Vec<Outpoint>, TxStoreError> {
-    Ok(inputs(&parse(body).map_err(|error| TxStoreError::Corrupt(error.to_string()))?))
+    let cut = || TxStoreError::Corrupt("the stored bytes of a transaction are cut".into());
+    scan_inputs(body).ok_or_else(cut)
+}
+
+/// Version, the marker of witnesses where there are some, then the inputs.
+fn scan_inputs(body: &[u8]) -> Option<Vec<Outpoint>> {
+    let rest = body.get(4..)?;
+    let mut rest = rest.strip_prefix(&[0, 1]).unwrap_or(rest);
+    let count = take_number(&mut rest).filter(|count| *count > 0)?;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let (txid, after) = rest.split_first_chunk::<32>()?;
+        let (index, after) = after.split_first_chunk::<4>()?;
+        rest = after;
+        found.push(Outpoint::new(TxId(*txid), u32::from_le_bytes(*index)));
+        let script = usize::try_from(take_number(&mut rest)?).ok()?;
+        rest = rest.get(script.checked_add(4)?..)?;
+    }
+    let is_coinbase = matches!(found[..], [only] if only == NO_COIN);
+    Some(if is_coinbase { Vec::new() } else { found })
+}
+
+/// What a coinbase names as its previous output.
+const NO_COIN: Outpoint = Outpoint { tx: TxId([0; 32]), index: u32::MAX };
+
+/// A number as Bitcoin writes lengths.
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let (first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    let more = match first {
+        0xfd => 2,
+        0xfe => 4,
+        0xff => 8,
+        small => return Some(u64::from(*small)),
+    };
+    let (number, rest) = bytes.split_at_checked(more)?;
+    *bytes = rest;
+    Some(number.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
 }
 
 /// What an output is: its place, value and script under one hash.
@@ -135,4 +172,53 @@ pub fn output_hash(coin: Outpoint, output: &TxOut) -> OutputHash {
     engine.input(&output.value.to_sat().to_le_bytes());
     engine.input(output.script_pubkey.as_bytes());
     OutputHash(sha256::Hash::from_engine(engine).to_byte_array())
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::{ScriptBuf, Sequence, TxIn, Witness, absolute::LockTime, transaction::Version};
+
+    use super::*;
+
+    fn tx(inputs: u32, script: usize, witness: bool) -> Transaction {
+        let input = |at: u32| TxIn {
+            previous_output: OutPoint { txid: bitcoin::Txid::hash(&at.to_le_bytes()), vout: at },
+            script_sig: ScriptBuf::from_bytes(vec![1; script]),
+            sequence: Sequence::MAX,
+            witness: if witness { Witness::from_slice(&[[7; 9]]) } else { Witness::new() },
+        };
+        let output = TxOut { value: bitcoin::Amount::ONE_SAT, script_pubkey: ScriptBuf::new() };
+        Transaction {
+            version: Version::TWO,
+            lock_time: LockTime::ZERO,
+            input: (0..inputs).map(input).collect(),
+            output: vec![output],
+        }
+    }
+
+    #[test]
+    fn stored_bytes_spend_what_the_transaction_spends() {
+        for count in [1, 2, 252, 253, 300] {
+            for (script, witness) in
+                [(0, true), (107, false), (252, true), (253, false), (70_000, true)]
+            {
+                let made = NewTx::from_tx(&tx(count, script, witness));
+                assert_eq!(stored_inputs(&made.body).unwrap(), made.inputs);
+                assert_eq!(NewTx::decode(&made.body).unwrap(), made);
+            }
+        }
+        let mut reward = tx(1, 4, false);
+        reward.input[0].previous_output = OutPoint::null();
+        let reward = NewTx::from_tx(&reward);
+        assert!(reward.is_coinbase && stored_inputs(&reward.body).unwrap().is_empty());
+    }
+
+    #[test]
+    fn cut_bytes_are_named() {
+        let made = NewTx::from_tx(&tx(3, 5, true));
+        for cut in 0..3 * 46 {
+            assert!(stored_inputs(&made.body[..cut]).is_err(), "{cut}");
+            assert!(NewTx::decode(&made.body[..cut]).is_err());
+        }
+    }
 }

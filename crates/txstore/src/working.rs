@@ -28,13 +28,22 @@ pub(crate) const BODY_PART: i64 = 0;
 
 macro_rules! record_columns {
     ($rest:literal) => {
+        record_columns!("", $rest)
+    };
+    ($more:literal, $rest:literal) => {
         concat!(
             "SELECT t.txid, t.version, t.output_count, t.open_count, t.unmined_since,
                 t.delete_at_height, t.preserve_until, t.due_at, t.is_coinbase, t.is_locked,
-                t.is_conflicting, t.fee, t.size, t.blocks, t.reassigned, t.rivals, t.slots
-            FROM transactions t ",
+                t.is_conflicting, t.fee, t.size, t.blocks, t.reassigned, t.rivals, t.slots",
+            $more,
+            " FROM transactions t ",
             $rest
         )
+    };
+}
+macro_rules! whole_columns {
+    ($rest:literal) => {
+        record_columns!(", t.body", $rest)
     };
 }
 
@@ -45,6 +54,11 @@ const READ: Set = Set {
 const READ_LOCKED: Set = Set {
     sqlite: record_columns!("WHERE t.txid = $1"),
     postgres: record_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
+};
+/// With the bodies that lie in the row: for those who are going to need the inputs of most.
+const READ_WHOLE: Set = Set {
+    sqlite: whole_columns!("WHERE t.txid = $1"),
+    postgres: whole_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
 };
 const READ_PAGES: Set = Set {
     sqlite: "SELECT txid, part, bytes FROM parts WHERE txid = $1 AND part = $2",
@@ -97,26 +111,54 @@ impl Working {
         tx: &mut Tx<'_>,
         txids: impl IntoIterator<Item = TxId>,
     ) -> Result<(), TxStoreError> {
-        let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
         let set = if self.access == Access::Look { READ } else { READ_LOCKED };
-        let names = Column::blobs(wanted.iter().map(|txid| txid.0));
-        for row in tx.query_set(set, &[], &[names])? {
-            self.put_row(&row)?;
-        }
-        self.absent.extend(wanted.into_iter().filter(|txid| !self.entries.contains_key(txid)));
+        self.load_by(tx, set, txids)?;
         Ok(())
     }
 
-    /// Takes in a record that was read by another statement, with the columns of this one.
-    pub(crate) fn put_row(&mut self, row: &Row) -> Result<TxId, TxStoreError> {
+    /// The same, with what they spend.
+    pub(crate) fn load_whole(
+        &mut self,
+        tx: &mut Tx<'_>,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<(), TxStoreError> {
+        debug_assert_eq!(self.access, Access::Change);
+        let mut elsewhere = Vec::new();
+        for row in self.load_by(tx, READ_WHOLE, txids)? {
+            let name = txid(&row)?;
+            match row.opt_blob("body")? {
+                Some(body) => self.put_inputs(name, stored_inputs(&body)?),
+                None => elsewhere.push(name),
+            }
+        }
+        self.load_inputs(tx, elsewhere)
+    }
+
+    fn load_by(
+        &mut self,
+        tx: &mut Tx<'_>,
+        set: Set,
+        txids: impl IntoIterator<Item = TxId>,
+    ) -> Result<Vec<Row>, TxStoreError> {
+        let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let names = Column::blobs(wanted.iter().map(|txid| txid.0));
+        let rows = tx.query_set(set, &[], &[names])?;
+        for row in &rows {
+            self.put_row(row)?;
+        }
+        self.absent.extend(wanted.into_iter().filter(|txid| !self.entries.contains_key(txid)));
+        Ok(rows)
+    }
+
+    fn put_row(&mut self, row: &Row) -> Result<(), TxStoreError> {
         let record = read_record(row)?;
         let txid = record.txid;
         let before = Some(record.clone());
         let entry = Entry { record, before, body: None, inputs: None, is_deleted: false };
         self.entries.insert(txid, entry);
-        Ok(txid)
+        Ok(())
     }
 
     fn knows(&self, txid: TxId) -> bool {
@@ -141,9 +183,9 @@ impl Working {
     }
 
     /// Says what a record spends, for callers who know it without its bytes.
-    pub(crate) fn put_inputs(&mut self, txid: TxId, inputs: &[Outpoint]) {
+    pub(crate) fn put_inputs(&mut self, txid: TxId, inputs: Vec<Outpoint>) {
         if let Some(entry) = self.entries.get_mut(&txid) {
-            entry.inputs = Some(inputs.to_vec());
+            entry.inputs = Some(inputs);
         }
     }
 

@@ -235,6 +235,8 @@ mod tests {
         SlotEvent::Freeze,
         SlotEvent::Unfreeze,
     ];
+    #[allow(clippy::cast_possible_truncation)]
+    const PAGE: u32 = PAGE_SLOTS as u32;
     const BY: Spender = Spender { tx: TxId([7; 32]), vin: 3 };
 
     #[test]
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn coins_are_counted_over_all_pages() {
         let mut slots = Slots::new(&[Slot::Unspent; 3 * PAGE_SLOTS + 1]);
-        let last = 3 * PAGE_SLOTS as u32;
+        let last = 3 * PAGE;
         assert_eq!((slots.page_count(), slots.open(), slots.len()), (4, last + 1, last + 1));
         assert!(slots.set(last, Slot::Spent(BY)));
         assert!(slots.set(last, Slot::SpentPruned(BY)));
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_page_that_was_not_read_answers_nothing() {
-        let vout = PAGE_SLOTS as u32 + 2;
+        let vout = PAGE + 2;
         let mut slots = Slots::stored(vout + 1, 9, vec![Slot::Unspent; PAGE_SLOTS]);
         assert_eq!(slots.missing_pages().collect::<Vec<_>>(), [1]);
         assert!(!slots.set(vout, Slot::Frozen));

@@ -6,6 +6,8 @@ use super::*;
 use crate::ids::{BlockHash, TxId};
 
 const R: u64 = 288;
+#[allow(clippy::cast_possible_truncation)]
+const PAGE: u32 = PAGE_SLOTS as u32;
 const WINDOWS: DeletionWindows = DeletionWindows { retention: R, safety: R, rollback: R };
 
 fn child(byte: u8) -> Spender {
@@ -146,7 +148,7 @@ fn what_has_no_date_weighs_more_than_any_height() {
         spend(&mut record, vout, child(byte), 1000);
     }
     let unmined = ChildState { mined_height: None, is_conflicting: false };
-    let children = [deep(2, 5_000), (child(3).tx, unmined), deep(4, 6_000)].into();
+    let children = [deep(2, 5_900), (child(3).tx, unmined), deep(4, 6_000)].into();
     let Verdict::Keep(kept) = verdict(&record, &children, 6_000, WINDOWS) else { panic!() };
     assert_eq!(kept.again, Again::AfterMining(child(3).tx));
     assert_eq!(blockers(&record, &children, 6_000, WINDOWS).len(), 3);
@@ -176,7 +178,7 @@ fn a_loser_goes_whatever_its_coins_but_after_its_children() {
 #[test]
 fn a_page_that_was_not_read_keeps_the_record() {
     let mut record = mined(0);
-    record.slots = Slots::stored(PAGE_SLOTS as u32 + 1, 0, vec![Slot::Unspendable; PAGE_SLOTS]);
+    record.slots = Slots::stored(PAGE + 1, 0, vec![Slot::Unspendable; PAGE_SLOTS]);
     assert_eq!(reason(&record, &[], 9_000), Some(KeepReason::ChildUnknown));
     record.slots.put_page(1, vec![Slot::Unspendable]);
     assert_eq!(reason(&record, &[], 9_000), None);

@@ -2,7 +2,7 @@
 //! check of children; a pass with few due records; how costs grow. Prints tables.
 //!
 //! Fixed seed, no `ANALYZE` by hand, every commit durable. Sizes come from the environment:
-//! `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 % due)
+//! `UNSPENT_BENCH_ONLY` (one table), `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 % due)
 //! and `UNSPENT_BENCH_SIZES` (a list, for growth). `UNSPENT_BENCH_POSTGRES` names an empty database
 //! of a server that is set up as in production; without it the server of the tests is used, which
 //! doesn't wait for the disk, and the tables say so.
@@ -275,12 +275,21 @@ fn large(place: &Place) {
     rate("spend, 500 in a call", outputs, &taken);
 }
 
+/// A table by its name.
+type Table = (&'static str, fn(&Place));
+
+const TABLES: [Table; 5] = [
+    ("baseline", beside_the_baseline),
+    ("children", child_check),
+    ("pass", few_due),
+    ("growth", growth),
+    ("large", large),
+];
+
 fn main() {
+    let only = std::env::var("UNSPENT_BENCH_ONLY").ok();
     for place in places() {
-        beside_the_baseline(&place);
-        child_check(&place);
-        few_due(&place);
-        growth(&place);
-        large(&place);
+        let wanted = TABLES.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| o == name));
+        wanted.for_each(|(_, run)| run(&place));
     }
 }

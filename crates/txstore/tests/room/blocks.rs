@@ -205,3 +205,25 @@ fn a_frozen_output_that_a_block_spends_is_spent() {
         assert_eq!(d.slot(&parent, 0), Slot::Spent(by(&child, 0)));
     });
 }
+
+#[test]
+fn a_child_that_is_mined_again_lower_lets_its_parent_go_earlier() {
+    on_both_with(windows(5), |d| {
+        let parent = d.fresh(1);
+        d.apply(100, 1, &[&parent]);
+        let child = d.child(&[out(&parent, 0)], 100);
+        d.mine_to(109, 1);
+        d.apply(110, 1, &[&child]);
+        d.clean();
+        assert_eq!(d.record(&parent).due_at, Some(115));
+        d.mine_to(111, 1);
+        d.roll_back_to(106);
+        d.apply(107, 2, &[&child]);
+        d.mine_to(111, 2);
+        d.clean();
+        assert!(d.has(&parent));
+        d.mine_to(112, 2);
+        d.clean();
+        assert!(!d.has(&parent));
+    });
+}

@@ -10,7 +10,7 @@ use unspent_txstore::{CleanLimits, CreateTerms, NewTx, SpendOptions};
 
 use crate::desk::*;
 
-const FAMILIES: usize = 250;
+const FAMILIES: usize = 400;
 const KILLS: usize = 12;
 
 /// The process that gets killed: cleans in small steps until nothing is due.
@@ -93,10 +93,8 @@ fn a_cleaner_may_be_killed_anywhere() {
             let mut command = crash::worker(name, &text_of(&d.url), folder.path()).unwrap();
             let mut child = command.stderr(Stdio::null()).spawn().unwrap();
             // Until it has begun, then a moment inside one of its steps.
-            let mut waited = 0;
-            while there(&d, &all).len() == left && waited < 2_000 {
+            while there(&d, &all).len() == left && child.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
-                waited += 1;
             }
             std::thread::sleep(Duration::from_micros(rng.below(8_000)));
             child.kill().unwrap();
@@ -107,6 +105,9 @@ fn a_cleaner_may_be_killed_anywhere() {
                 std::thread::sleep(Duration::from_millis(100));
             }
             left = check(&d, &all, &kept);
+            if left == kept.len() {
+                break;
+            }
         }
         eprintln!("{midway} of {KILLS} kills hit a cleaner; {left} of {} left", all.len());
         assert!(midway > 0, "some kill must hit a cleaner at work");

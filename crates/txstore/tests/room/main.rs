@@ -17,6 +17,7 @@ mod conflicts;
 mod crashes;
 mod desk;
 mod edges;
+mod growth;
 mod plans;
 mod races;
 mod random;
