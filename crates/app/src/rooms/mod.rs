@@ -9,6 +9,7 @@
 pub(crate) mod chain;
 #[cfg(test)]
 mod example;
+pub(crate) mod txstore;
 pub(crate) mod wallet;
 
 use std::{error::Error, sync::Arc};
@@ -34,6 +35,7 @@ use crate::{
 pub(crate) static ROOMS: &[&dyn AppRoom] = &[
     &chain::ChainEntry,
     &wallet::WalletEntry,
+    &txstore::TxStoreEntry,
     #[cfg(test)]
     &example::CountingEntry,
 ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash as _;
 use unspent_model::{Kind, Network, Point, TxId};
-use unspent_txstore::{AppliedBlock, NewBlock, TxStore, TxStoreError};
+use unspent_txstore::{AppliedBlock, CleanLimits, NewBlock, TxStore, TxStoreError};
 
 use super::{NAME, OpenTxStore};
 use crate::{
@@ -21,6 +21,8 @@ pub struct TxStoreFollower {
     store: Arc<TxStore>,
     /// In a daemon: where jobs leave their trouble.
     room: Option<Arc<OpenTxStore>>,
+    /// Outside a daemon, where no job does it: deletes what is due after every step.
+    cleans: bool,
     stored: Stored,
 }
 
@@ -41,6 +43,8 @@ pub struct Stored {
     pub losers: u64,
     /// Blocks that were undone.
     pub undone: u64,
+    /// Transactions that were deleted on the way.
+    pub deleted: u64,
 }
 
 impl Stored {
@@ -57,11 +61,18 @@ impl Stored {
 impl TxStoreFollower {
     /// The room outside a daemon, as an import of files has it.
     pub fn new(store: Arc<TxStore>) -> Self {
-        Self { store, room: None, stored: Stored::default() }
+        Self { store, room: None, cleans: false, stored: Stored::default() }
+    }
+
+    /// Deletes on the way what nobody can need any more.
+    #[must_use]
+    pub fn cleaning(mut self) -> Self {
+        self.cleans = true;
+        self
     }
 
     pub(super) fn serving(store: Arc<TxStore>, room: Arc<OpenTxStore>) -> Self {
-        Self { store, room: Some(room), stored: Stored::default() }
+        Self { store, room: Some(room), cleans: false, stored: Stored::default() }
     }
 
     /// What came of the blocks so far.
@@ -72,6 +83,10 @@ impl TxStoreFollower {
     fn feed(&mut self, blocks: Vec<NewBlock>) -> Result<(), Trouble> {
         let applied = self.store.apply_blocks(blocks).map_err(trouble)?;
         applied.iter().for_each(|applied| self.stored.add(applied));
+        if self.cleans {
+            let report = self.store.clean(CleanLimits::default()).map_err(trouble)?;
+            self.stored.deleted += report.deleted as u64;
+        }
         Ok(())
     }
 }
@@ -125,6 +140,9 @@ impl Follower for TxStoreFollower {
                 bytes = 0;
                 moved(self.tip()?, count);
             }
+        }
+        if gathered.is_empty() {
+            return Ok(());
         }
         let count = gathered.len() as u64;
         self.feed(gathered)?;
