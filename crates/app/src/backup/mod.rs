@@ -51,7 +51,7 @@ enum DbCommand {
     },
     /// Copy a room's rows between SQLite and PostgreSQL
     Copy(copy::CopyArgs),
-    /// Spread the rooms' tables over the nodes of a Citus cluster: print the statements, or run them
+    /// Spread the rooms' tables over a Citus cluster: print the statements, or run them
     Distribute(distribute::DistributeArgs),
 }
 

@@ -119,7 +119,7 @@ pub(crate) struct StoredOutputJson {
     /// In satoshis
     pub(super) value: String,
     pub(super) address: String,
-    /// `unspent`, `spent`, `spent_pruned` (its spender was deleted since), `frozen` or `unspendable`
+    /// `unspent`, `spent`, `spent_pruned` (its spender was deleted since), `frozen`, `unspendable`
     pub(super) state: &'static str,
     pub(super) spent_by: Option<String>,
     /// Which input of the spender

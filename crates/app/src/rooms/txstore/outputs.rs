@@ -25,7 +25,7 @@ pub(crate) struct OutputsArgs {
 
 /// What came of one output.
 #[derive(Serialize)]
-struct HeldJson {
+struct HeldOutputJson {
     outpoint: String,
     done: bool,
     /// Why it stays as it was
@@ -74,15 +74,15 @@ fn print_held(
     let done = hold(store, coins.clone())?;
     let shown = coins.iter().zip(&done).map(|(coin, done)| {
         let refusal = done.as_ref().err();
-        HeldJson {
+        HeldOutputJson {
             outpoint: text::outpoint(network, coin),
             done: done.is_ok(),
             code: refusal.map(|refusal| refusal.code()),
             reason: refusal.map(ToString::to_string),
         }
     });
-    let shown: Vec<HeldJson> = shown.collect();
-    if let [HeldJson { done: false, reason: Some(reason), .. }] = shown.as_slice() {
+    let shown: Vec<HeldOutputJson> = shown.collect();
+    if let [HeldOutputJson { done: false, reason: Some(reason), .. }] = shown.as_slice() {
         return Err(CliError::refused(format!("{reason}; nothing was changed")).into());
     }
     output.answer(&shown, || {
