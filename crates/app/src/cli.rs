@@ -53,6 +53,7 @@ impl Cli {
         match &self.command {
             Command::Chain(chain) => rooms::chain::run(self, chain, output),
             Command::Wallet(wallet) => rooms::wallet::run(self, wallet, output),
+            Command::Txstore(txstore) => rooms::txstore::run(self, txstore, output),
             Command::Serve(serve) => serve::run(self, serve, output),
             Command::Config(config) => config::run(config, output),
             Command::Token(token) => auth::run(self, token, output),
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Chain(crate::rooms::chain::ChainArgs),
     /// Watch-only wallets: scan blocks, show coins, lease them, build payments
     Wallet(crate::rooms::wallet::WalletArgs),
+    /// A node's transactions with their spenders, deleted when nobody can need them
+    Txstore(Box<crate::rooms::txstore::TxStoreArgs>),
     /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
     Serve(crate::serve::ServeArgs),
     /// The daemon's configuration: write a commented one, check one

@@ -15,6 +15,7 @@
 //! | `auth` | who may do what |
 //! | `demo` | the product in a minute, on a simulated network |
 //! | `json` | the words that all rooms use in JSON |
+//! | `text` | numbers, values and coins as people read them |
 //! | `error` | errors as people and programs read them, and exit codes |
 //!
 //! Invariant: results go to the writer passed in (standard output), everything else to standard
@@ -39,6 +40,7 @@ mod random;
 mod request;
 mod rooms;
 mod serve;
+mod text;
 mod web;
 
 use std::process::ExitCode;

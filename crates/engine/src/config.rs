@@ -64,7 +64,8 @@ const MEASURE_EVERY: Duration = Duration::from_secs(300);
 pub const EVENTS_KEPT: u64 = 100_000;
 
 impl Config {
-    /// An engine with every room that its network can have, all in one folder.
+    /// An engine with every room that its network can have and that is on by itself, all in one
+    /// folder.
     pub fn new(data_dir: PathBuf, origin: Arc<dyn Origin>) -> Self {
         let network = origin.network();
         let rooms = rooms::TABLE.iter().filter_map(|entry| (entry.standard)(&data_dir, network));

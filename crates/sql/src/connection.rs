@@ -124,6 +124,14 @@ impl Connection {
         self.release()
     }
 
+    /// A statement made at run time whose answer nobody wants; on PostgreSQL alone.
+    pub(crate) fn run_text(&mut self, text: &str) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(_) => Err(SqlError::Other("this is for PostgreSQL".into())),
+            Self::Postgres(side) => side.run_text(text),
+        }
+    }
+
     /// A statement made at run time.
     pub(crate) fn query_text(
         &mut self,

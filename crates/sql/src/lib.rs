@@ -14,6 +14,7 @@
 //! | [`door`] | the way in: write and read transactions |
 //! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
 //! | [`copy`](mod@copy) | all rows of a room from one database into another |
+//! | [`distribute`] | the tables of a room over the nodes of a Citus cluster |
 //! | `tls` | what `sslmode` asks of PostgreSQL |
 //! | `turn` | the queue of those who write one SQLite file |
 //!
@@ -22,7 +23,7 @@
 //! that opened it, never on a caller's.
 //!
 //! Deliberately absent: an object mapper, statements built at run time (each is `&'static str`;
-//! copying whole tables is the exception), triggers, and any rule about coins.
+//! copying and distributing whole tables are the exceptions), triggers, and any rule about coins.
 //!
 //! ```
 //! use unspent_sql::{Arg, Door, Migration, Options, Schema, SqlError};
@@ -55,6 +56,7 @@
 
 mod connection;
 pub mod copy;
+pub mod distribute;
 pub mod door;
 pub mod error;
 pub mod explain;

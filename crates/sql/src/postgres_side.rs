@@ -68,6 +68,12 @@ impl PostgresSide {
         self.noted(done)
     }
 
+    /// A statement made at run time.
+    pub(crate) fn run_text(&mut self, text: &str) -> Result<(), SqlError> {
+        let done = self.client.batch_execute(text);
+        self.noted(done)
+    }
+
     /// Begins a transaction, with such a text.
     pub(crate) fn begin(&mut self, text: &'static str) -> Result<(), SqlError> {
         self.has_failed = false;

@@ -13,7 +13,9 @@ use unspent_model::{
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
-    awaited, codec,
+    awaited,
+    changes::{self, Change},
+    codec,
     conflicts::{clear_conflict, condemn, give_back, load_children, spenders_but},
     error::TxStoreError,
     new_tx::{NewBlock, NewTx},
@@ -69,7 +71,15 @@ impl TxStore {
         let (windows, blocks) = (self.windows, Arc::new(blocks));
         self.door.write(move |tx| {
             let mut tip = TipRow::read(tx, TIP_FORWARD)?;
-            blocks.iter().map(|block| apply(tx, &mut tip, block, windows)).collect()
+            let mut change = Change::default();
+            let applied = blocks.iter().map(|block| {
+                let applied = apply(tx, &mut tip, block, windows)?;
+                change.add_block(block.point, &applied);
+                Ok(applied)
+            });
+            let applied = applied.collect::<Result<Vec<_>, TxStoreError>>()?;
+            changes::write(tx, &change)?;
+            Ok(applied)
         })
     }
 

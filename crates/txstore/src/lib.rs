@@ -35,6 +35,7 @@
 //! | [`query`] | records, outputs, unmined ones, and why a record is still there |
 //! | [`repair`] | what an operator does about records that would stay for ever |
 //! | [`status`] | figures |
+//! | [`changes`] | what happened, for those who write events of it |
 //! | `working`, `write_rows` | the records of one change: read once, written once |
 //! | `awaited` | parents that wait for a child to be mined |
 //! | `codec` | bytes of the packed columns |
@@ -92,6 +93,7 @@
 
 mod awaited;
 pub mod block;
+pub mod changes;
 pub mod clean;
 mod codec;
 pub mod conflicts;
@@ -111,6 +113,7 @@ mod working;
 mod write_rows;
 
 pub use block::AppliedBlock;
+pub use changes::{Change, ChangePage, Tallies};
 pub use clean::{CleanLimits, CleanReport};
 pub use create::{Acceptance, CreateTerms, Creation};
 pub use error::{Kind, TxStoreError};

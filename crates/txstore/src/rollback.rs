@@ -15,6 +15,7 @@ use unspent_sql::{Arg, Tx};
 
 use crate::{
     block::block_at,
+    changes::{self, Change},
     codec,
     conflicts::condemn,
     error::TxStoreError,
@@ -106,6 +107,7 @@ fn undo_one(
     };
     (tip.height, tip.hash) = (below.map(|below| below.height), below.map(|below| below.hash));
     tip.write(tx, 0)?;
+    changes::write(tx, &Change::undone(top, &done))?;
     Ok(Some(done))
 }
 

@@ -4,6 +4,7 @@ use unspent_model::Point;
 use unspent_sql::{Arg, Backend, Column, Set, Tx};
 
 use crate::{
+    changes::Tallies,
     error::TxStoreError,
     store::{TIP, TipRow, TxStore, sql_int},
 };
@@ -20,7 +21,7 @@ const ADD: Set = Set {
         SELECT k.* FROM UNNEST($1::text[], $2::bigint[]) k
         ON CONFLICT (name) DO UPDATE SET total = tallies.total + excluded.total",
 };
-const TALLIES: &str = "SELECT name, total FROM tallies";
+pub(crate) const TALLIES: &str = "SELECT name, total FROM tallies";
 const DUE: &str = "SELECT COUNT(*) AS rows, MIN(height) AS oldest FROM due WHERE height <= $1";
 const QUEUED: &str = "SELECT COUNT(*) AS rows FROM due WHERE height > $1";
 const AWAITED: &str = "SELECT COUNT(*) AS rows,
@@ -89,7 +90,8 @@ impl TxStore {
                 Backend::Sqlite => tx.one(SQLITE_BYTES, &[])?,
                 Backend::Postgres => tx.one(POSTGRES_BYTES, &[])?,
             };
-            let mut status = StoreStatus {
+            let tallies = Tallies::read(tx)?;
+            Ok(StoreStatus {
                 tip: tip.point(),
                 height: tip.height,
                 horizon: tip.horizon,
@@ -100,21 +102,13 @@ impl TxStore {
                 queued: tx.one(QUEUED, &[height])?.natural("rows")?,
                 kept_by_unmined_child: known,
                 kept_by_unknown_child: awaited.natural("rows")?.saturating_sub(known),
+                deleted: tallies.deleted,
+                losers_deleted: tallies.losers_deleted,
+                dropped: tallies.dropped,
+                repaired: tallies.repaired,
                 absent_inputs: tx.one(ABSENT, &[])?.natural("absent_inputs")?,
                 bytes: bytes.natural("bytes")?,
-                ..StoreStatus::default()
-            };
-            for row in tx.query(TALLIES, &[])? {
-                let total = row.natural("total")?;
-                match row.text("name")?.as_str() {
-                    DELETED => status.deleted = total,
-                    LOSERS_DELETED => status.losers_deleted = total,
-                    DROPPED => status.dropped = total,
-                    REPAIRED => status.repaired = total,
-                    _ => {}
-                }
-            }
-            Ok(status)
+            })
         })
     }
 }

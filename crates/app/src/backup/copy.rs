@@ -17,7 +17,8 @@ use crate::{
 
 const EXAMPLE: &str = "Move to PostgreSQL:
   systemctl stop unspent
-  unspent db copy sqlite:/var/lib/unspent/wallet.db postgres://unspent@localhost/unspent
+  unspent db copy --room wallet sqlite:/var/lib/unspent/wallet.db \\
+      postgres://unspent@localhost/unspent
   (set the URL in the configuration)
   systemctl start unspent
 
@@ -32,7 +33,7 @@ pub(super) struct CopyArgs {
     from: String,
     /// Target, written the same way
     to: String,
-    /// The room whose rows are copied; needed only where several have a database
+    /// The room whose rows are copied, such as wallet or txstore
     #[arg(long, value_name = "ROOM")]
     room: Option<String>,
 }
@@ -94,12 +95,17 @@ fn chosen(name: Option<&str>) -> anyhow::Result<(&'static dyn AppRoom, RoomTable
         (None, _, Some(name)) => {
             Err(CliError::usage(format!("no room with a database is called {name}")).into())
         }
-        _ => Err(CliError::usage("name the room with --room").into()),
+        _ => {
+            let rooms = ROOMS.iter().filter(|room| room.tables().is_some());
+            let names: Vec<&str> = rooms.map(|room| room.name()).collect();
+            let error = CliError::usage("name the room with --room");
+            Err(error.hint(format!("rooms with a database: {}", names.join(", "))).into())
+        }
     }
 }
 
 /// A password belongs into a file: arguments are there for everybody to see.
-fn url(text: &str) -> anyhow::Result<Url> {
+pub(super) fn url(text: &str) -> anyhow::Result<Url> {
     let text = match text.strip_prefix('@') {
         Some(file) => secret(file.as_ref())?,
         None => text.to_owned(),

@@ -7,10 +7,11 @@ use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use unspent_engine::{
-    Engine,
-    rooms::{OnDisk, RoomName, TABLE},
+    Engine, RoomState,
+    rooms::{OnDisk, RoomName, TABLE, TableEntry},
     store::STORE_FILE,
 };
+use unspent_model::Network;
 use unspent_sql::copy_sqlite;
 
 use super::list::{self, List};
@@ -33,7 +34,9 @@ pub(super) fn alone(data: &Path, to: &Path, without: &[String]) -> anyhow::Resul
         return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
     let _alone = folder_lock::exclusive(data)?;
-    make(data, to, without, &|_, _| Ok(false))
+    // Nobody can say which rooms a daemon has on here, besides those that are on by themselves.
+    let is_on = |room: &TableEntry| (room.standard)(data, Network::Bitcoin).is_some();
+    make(data, to, without, &is_on, &|_, _| Ok(false))
 }
 
 /// A backup of what a running engine keeps, each room as it stands at one moment.
@@ -43,19 +46,27 @@ pub(super) fn beside(
     to: &Path,
     without: &[String],
 ) -> anyhow::Result<List> {
-    make(data, to, without, &|room, to| engine.copy_folder(room, to))
+    let rooms = engine.status().rooms;
+    let is_on = |entry: &TableEntry| {
+        rooms.iter().any(|room| room.room == entry.name && room.state != RoomState::Off)
+    };
+    make(data, to, without, &is_on, &|room, to| engine.copy_folder(room, to))
 }
 
 /// How a room that is open copies its folder; `false` when files may be copied one by one.
 type CopyOpen<'a> = &'a dyn Fn(RoomName, &Path) -> Result<bool, String>;
 
+/// Whether a room must be in the data folder or be left out by name.
+type IsOn<'a> = &'a dyn Fn(&TableEntry) -> bool;
+
 fn make(
     data: &Path,
     to: &Path,
     without: &[String],
+    is_on: IsOn<'_>,
     copy_open: CopyOpen<'_>,
 ) -> anyhow::Result<List> {
-    let parts = parts(data, without)?;
+    let parts = parts(data, without, is_on)?;
     empty(to)?;
     for part in parts {
         save(data, to, &part, copy_open)?;
@@ -91,7 +102,7 @@ fn save(data: &Path, to: &Path, part: &SavedPart, copy_open: CopyOpen<'_>) -> an
 }
 
 /// What is to be copied: everything of every room that isn't left out by name.
-fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<SavedPart>> {
+fn parts(data: &Path, without: &[String], is_on: IsOn<'_>) -> anyhow::Result<Vec<SavedPart>> {
     if let Some(unknown) = without.iter().find(|name| TABLE.iter().all(|r| r.name.name() != *name))
     {
         return Err(CliError::usage(format!("no room is called {unknown}")).into());
@@ -103,6 +114,7 @@ fn parts(data: &Path, without: &[String]) -> anyhow::Result<Vec<SavedPart>> {
             // A daemon's room that isn't here lives in a database elsewhere.
             if let OnDisk::Database(name) = kept
                 && is_daemon
+                && is_on(room)
                 && !data.join(name).exists()
             {
                 let room = room.name;

@@ -7,6 +7,7 @@
 //! | `running` | a backup that a running daemon makes: `/backup`, and how it is asked |
 //! | `list` | the list of files with their sizes and hashes |
 //! | `copy` | `db copy`: a room's rows into another database |
+//! | `distribute` | `db distribute`: a room's tables over a Citus cluster |
 //!
 //! Invariant: each room is saved as it stands at one moment, by the daemon if one has the data
 //! folder. A backup is complete when its list is there, which is written last. A restore goes into
@@ -19,6 +20,7 @@
 //! Deliberately absent: PostgreSQL, which has tools of its own (`pg_dump`).
 
 mod copy;
+mod distribute;
 mod list;
 mod make;
 pub(crate) mod running;
@@ -49,6 +51,8 @@ enum DbCommand {
     },
     /// Copy a room's rows between SQLite and PostgreSQL
     Copy(copy::CopyArgs),
+    /// Spread the rooms' tables over a Citus cluster: print the statements, or run them
+    Distribute(distribute::DistributeArgs),
 }
 
 /// Runs one command.
@@ -58,6 +62,7 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
         DbCommand::Backup(request) => ("saved", backup(&data, request)?),
         DbCommand::Restore { from } => ("restored", restore(from, &data)?.size()),
         DbCommand::Copy(args) => return copy::run(args, output),
+        DbCommand::Distribute(args) => return distribute::run(args, output),
     };
     output.answer(&json!({ "done": done, "files": files, "bytes": bytes }), || {
         format!("{done} {files} files, {bytes} bytes")

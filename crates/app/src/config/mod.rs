@@ -24,7 +24,7 @@ mod tests;
 mod whole;
 
 pub(crate) use self::{
-    check::{check_span, wrong},
+    check::{check_database_url, check_span, wrong},
     command::{ConfigArgs, run},
     declare::{KeyText, Section, default_of, section, section_text, shown_default, toml_text},
     load::{load, read_section},

@@ -103,5 +103,11 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refusal("[utxo]\nenabled = false\n[wallet]\nenabled = false").contains("every room"));
     let secret = refusal("[wallet]\nurl = \"postgres://me:hush@h/d\"");
     assert!(secret.contains("url_file") && !secret.contains("hush"), "{secret}");
+    assert!(refusal(&format!("{cardano}[txstore]\nenabled = true")).contains("txstore.enabled"));
+    assert!(refusal("[txstore]\nsafety = 5\nrollback = 6").contains("txstore.safety"));
+    assert!(refusal("[txstore]\nrollback = 0").contains("txstore.rollback"));
+    assert!(refusal("[txstore]\nclean_seconds = 0").contains("txstore.clean_seconds"));
+    let secret = refusal("[txstore]\nurl = \"postgres://me:hush@h/d\"");
+    assert!(secret.contains("txstore.url_file") && !secret.contains("hush"), "{secret}");
     assert!(refusal("= 3").contains("no TOML"));
 }

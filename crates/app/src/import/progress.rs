@@ -12,7 +12,7 @@ use unspent_chain::Counts;
 use unspent_engine::{road::Watch, rooms::chain::Tally};
 use unspent_model::Point;
 
-use crate::{error::complain, interrupt::Interrupt, rooms::chain::text::grouped};
+use crate::{error::complain, interrupt::Interrupt, text::grouped};
 
 /// Plain lines come this far apart.
 const LINES_EVERY: Duration = Duration::from_secs(5);

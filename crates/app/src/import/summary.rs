@@ -10,7 +10,7 @@ use unspent_model::{Network, Point};
 use super::{plan::LeftOut, progress::rate};
 use crate::{
     json::{PointJson, ValueJson},
-    rooms::chain::text,
+    text,
 };
 
 /// What the import did before and beside applying.

@@ -9,6 +9,7 @@
 pub(crate) mod chain;
 #[cfg(test)]
 mod example;
+pub(crate) mod txstore;
 pub(crate) mod wallet;
 
 use std::{error::Error, sync::Arc};
@@ -17,7 +18,7 @@ use serde_json::Value;
 use toml::Table;
 use unspent_engine::{Engine, rooms::Room};
 use unspent_model::Kind;
-use unspent_sql::{Schema, Url};
+use unspent_sql::{Schema, Url, distribute::Distribution};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
@@ -34,6 +35,7 @@ use crate::{
 pub(crate) static ROOMS: &[&dyn AppRoom] = &[
     &chain::ChainEntry,
     &wallet::WalletEntry,
+    &txstore::TxStoreEntry,
     #[cfg(test)]
     &example::CountingEntry,
 ];
@@ -101,6 +103,8 @@ pub(crate) struct RoomTables {
     pub(crate) schema: &'static Schema,
     /// What doesn't agree in such a database; empty when everything does.
     pub(crate) audit: fn(&Url) -> anyhow::Result<Vec<String>>,
+    /// Where the rows are on a Citus cluster.
+    pub(crate) distribution: Distribution,
 }
 
 /// What an error means to the command line.

@@ -69,6 +69,7 @@ export async function status() {
     coins: value.chain?.utxos ?? null,
     value: text(value.chain?.value),
     storage: storage(value),
+    transactions: transactions(value.txstore),
     lastEvent: value.events?.last ?? 0,
   };
 }
@@ -81,11 +82,34 @@ function storage(value) {
   return rooms.map((name) => ({ name, bytes: sum(value[name]) }));
 }
 
+// The transaction store: what is there, and what waits to be deleted, by what it waits for.
+function transactions(value) {
+  if (!value) return null;
+  const waiting = value.backlog ?? {};
+  return {
+    records: value.records ?? 0,
+    unmined: value.unmined ?? 0,
+    deleted: (value.deleted ?? 0) + (value.losers_deleted ?? 0),
+    waiting: [
+      ["due", waiting.due ?? 0],
+      ["later", waiting.later ?? 0],
+      ["child_unmined", waiting.child_unmined ?? 0],
+      ["child_unknown", waiting.child_unknown ?? 0],
+    ],
+    kept: Object.entries(value.kept ?? {}),
+  };
+}
+
 function sample(value) {
   const sizes = Object.entries(value).filter(([name]) => name.endsWith("_bytes"));
   const storage = Object.fromEntries(sizes.map(([name, bytes]) =>
     [name.slice(0, -"_bytes".length), bytes ?? 0]));
-  return { at: millis(value.at), coins: value.utxos ?? null, storage };
+  return {
+    at: millis(value.at),
+    coins: value.utxos ?? null,
+    records: value.transactions ?? null,
+    storage,
+  };
 }
 
 // Samples that the server took before this page was opened, oldest first.

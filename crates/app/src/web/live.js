@@ -80,7 +80,8 @@ function statusSoon() {
 function takeSample(status) {
   if (status.coins === null && status.storage.length === 0) return;
   const storage = Object.fromEntries(status.storage.map((part) => [part.name, part.bytes]));
-  live.samples.push({ at: Date.now(), coins: status.coins, storage });
+  const records = status.transactions?.records ?? null;
+  live.samples.push({ at: Date.now(), coins: status.coins, records, storage });
   if (live.samples.length > MAX_SAMPLES) thin();
   notify("samples");
 }

@@ -63,6 +63,7 @@ const ASSETS: &[Asset] = &[
     asset!(SCRIPT, "panels/rooms.js"),
     asset!(SCRIPT, "panels/storage.js"),
     asset!(SCRIPT, "panels/tip.js"),
+    asset!(SCRIPT, "panels/transactions.js"),
     asset!(SCRIPT, "panels/wallet.js"),
     asset!(STYLE, "parts.css"),
     asset!(SCRIPT, "parts/balance.js"),

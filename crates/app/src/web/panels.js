@@ -9,6 +9,7 @@ import { events } from "./panels/events.js";
 import { roomStates } from "./panels/rooms.js";
 import { storage } from "./panels/storage.js";
 import { tip } from "./panels/tip.js";
+import { transactions } from "./panels/transactions.js";
 import { wallet } from "./panels/wallet.js";
 
-export const PANELS = [tip, roomStates, ...chain, storage, events, ...wallet];
+export const PANELS = [tip, roomStates, ...chain, storage, ...transactions, events, ...wallet];

@@ -27,11 +27,13 @@ fn tab(name: &str) -> String {
 fn the_overview_shows_rooms_blocks_plots_and_events() {
     let Some((daemon, mut page)) = open() else { return };
     page.wait("a tip", "document.querySelector('#tip-height')?.textContent.match(/^[\\d,]+$/)");
-    for panel in ["tip", "rooms", "blocks", "coin-set", "storage", "events", "wallets"] {
+    let of_rooms = ["blocks", "coin-set", "txstore-size", "txstore-backlog", "wallets"];
+    for panel in of_rooms.into_iter().chain(["tip", "rooms", "storage", "events"]) {
         page.expect(&format!("section[aria-labelledby=panel-{panel}]"));
     }
     page.wait("blocks", "document.querySelectorAll('.tile').length >= 8");
-    page.wait("both plots", "document.querySelectorAll('.chart .chart-line').length >= 3");
+    page.wait("all plots", "document.querySelectorAll('.chart .chart-line').length >= 4");
+    page.wait("the backlog", "document.querySelectorAll('[data-reason]').length >= 4");
     page.wait("events", "document.querySelectorAll('.event').length >= 3");
     page.wait("wallets", "document.querySelectorAll('.wallet-line .bar-piece').length >= 2");
     page.expect_text("[data-room=chain]", "Following");
@@ -84,7 +86,7 @@ fn every_page_is_reached_by_clicks_and_nothing_complains() {
     page.expect_text("main", "Created");
     page.picture("block");
     page.click(&tab("rooms"));
-    page.wait("rooms", "document.querySelectorAll('.room-panel').length === 2");
+    page.wait("rooms", "document.querySelectorAll('.room-panel').length === 3");
     page.expect_text("main", "Prune chain");
     page.picture("rooms");
     page.click(".brand");

@@ -16,3 +16,4 @@ mod faults;
 mod node;
 mod run;
 mod simulated;
+mod txstore;

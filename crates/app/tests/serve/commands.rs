@@ -101,9 +101,13 @@ fn names(text: &str) -> BTreeSet<String> {
 #[test]
 fn the_ready_made_dashboard_asks_only_for_metrics_that_exist() {
     let folder = funded();
-    let daemon = folder.start(&[SEED_SETTING]);
+    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true"]);
     world::make_wallet(&daemon, "alice");
+    daemon.wait_for("the transactions are there", |client| {
+        client.get("/api/v1/transactions").ok()["tip"]["height"] == 113
+    });
     daemon.with("wrong").get("/api/v1/status");
+    daemon.admin().post("/api/v1/jobs/clean_transactions/run", &json!({}));
     daemon.admin().post("/api/v1/jobs/measure/run", &json!({}));
     let shown = names(&daemon.nobody().get("/metrics").text);
     let text = include_str!("../../../../docs/grafana/unspent.json");
@@ -123,6 +127,7 @@ fn the_ready_made_dashboard_asks_only_for_metrics_that_exist() {
         "unspent_engine_reorgs_total",
         "unspent_engine_source_errors_total",
         "unspent_http_streams",
+        "unspent_txstore_kept_total",
     ];
     let sources = sources();
     for name in &asked {

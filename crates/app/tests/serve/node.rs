@@ -13,6 +13,7 @@ fn start(node: &Knots, folder: &Folder, wallets: Option<&str>) -> Daemon {
     let mut settings = vec![
         "network=bitcoin-regtest".to_owned(),
         "source.kind=bitcoin-node".to_owned(),
+        "txstore.enabled=true".to_owned(),
         format!("source.url={}", node.url()),
         format!("source.cookie_file={}", node.cookie().display()),
     ];
@@ -22,7 +23,7 @@ fn start(node: &Knots, folder: &Folder, wallets: Option<&str>) -> Daemon {
 
 fn wait_for_tip(node: &Knots, daemon: &Daemon) {
     let best = node.best_hash();
-    daemon.wait_for("both rooms stand at the node's tip", |client| {
+    daemon.wait_for("all rooms stand at the node's tip", |client| {
         let rooms = client.get("/api/v1/status").ok()["rooms"].clone();
         let is_there =
             |room: &Value| room["tip"]["block_hash"] == *best && room["state"] == "following";

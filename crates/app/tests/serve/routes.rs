@@ -59,11 +59,12 @@ fn documented(client: &Client) -> BTreeSet<(String, String)> {
 #[test]
 fn every_documented_route_answers() {
     let folder = funded();
-    let daemon = folder.start(&[SEED_SETTING]);
+    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true"]);
     world::make_wallet(&daemon, "alice");
     let (client, seen, keys) = (daemon.admin(), RefCell::default(), RefCell::default());
     let walk = Walk { client, seen, keys };
     chain(&walk);
+    transactions(&walk, &daemon);
     operator(&walk, &daemon);
     wallets(&walk);
     reading(&walk);
@@ -161,10 +162,60 @@ fn chain(walk: &Walk) {
     assert!(kinds("nothing-at-all").is_empty());
 }
 
+fn transactions(walk: &Walk, daemon: &Daemon) {
+    // The payment that waits in the mempool spends an output of one that is mined.
+    daemon.wait_for("the mempool is in the store", |client| {
+        let status = client.get("/api/v1/transactions").ok();
+        status["unmined"] == 1 && status["tip"]["height"] == 113
+    });
+    let status = walk.get("/transactions", &[], "").ok();
+    assert!(status["records"].as_u64().unwrap() > 114, "{status}");
+    assert_eq!((&status["deleted"], &status["windows"]["safety"]), (&json!(0), &json!(288)));
+    assert!(status["sizes"][0]["bytes"].as_u64().unwrap() > 10_000);
+    let waiting = walk.get("/wallets/{wallet}/txs", &["alice"], "?unconfirmed=true").ok();
+    let child = waiting["txs"][0]["txid"].as_str().unwrap();
+    let record = walk.get("/transactions/{txid}", &[child], "?raw=true").ok();
+    assert_eq!((&record["state"], &record["unmined_since"]), (&json!("unmined"), &json!(113)));
+    assert_eq!((&record["height"], &record["coinbase"]), (&Value::Null, &json!(false)));
+    let raw = hex::decode(record["raw"].as_str().unwrap()).unwrap();
+    let tx: bitcoin::Transaction = bitcoin::consensus::deserialize(&raw).unwrap();
+    assert_eq!(tx.compute_txid().to_string(), child);
+    let coin = tx.input[0].previous_output;
+    assert_eq!(record["inputs"][0], coin.to_string());
+    let parent = coin.txid.to_string();
+    let mined = walk.get("/transactions/{txid}", &[&parent], "").ok();
+    assert_eq!((&mined["state"], &mined["raw"]), (&json!("mined"), &Value::Null));
+    let page = format!("?limit=1&after={}", coin.vout);
+    let outputs = walk.get("/transactions/{txid}/outputs", &[&parent], &page).ok();
+    let slot = &outputs["outputs"][0];
+    assert_eq!((&slot["outpoint"], &slot["state"]), (&json!(coin.to_string()), &json!("spent")));
+    assert_eq!((&slot["spent_by"], &slot["spent_vin"]), (&json!(child), &json!(0)));
+    let why = walk.get("/transactions/{txid}/why", &[&parent], "").ok();
+    assert_eq!((&why["verdict"], &why["height"]), (&json!("keep"), &json!(113)));
+    let blockers = why["blockers"].as_array().unwrap();
+    let of_child = blockers.iter().find(|found| found["child"] == child).unwrap();
+    assert_eq!(of_child["reason"], "child_unmined");
+    for path in ["/transactions/{txid}", "/transactions/{txid}/outputs", "/transactions/{txid}/why"]
+    {
+        walk.get(path, &[&"00".repeat(32)], "").refused(404);
+        walk.get(path, &["nonsense"], "").refused(400);
+    }
+    let found = walk.get("/search", &[], &format!("?q={parent}")).ok();
+    let hrefs = found["matches"].as_array().unwrap().iter().map(|found| found["href"].clone());
+    assert!(
+        hrefs.into_iter().any(|href| href == format!("/api/v1/transactions/{parent}")),
+        "{found}"
+    );
+}
+
 fn operator(walk: &Walk, daemon: &Daemon) {
     let status = walk.get("/status", &[], "").ok();
     assert_eq!(status["network"], "bitcoin-regtest");
-    assert_eq!(status["rooms"].as_array().unwrap().len(), 2);
+    assert_eq!(status["rooms"].as_array().unwrap().len(), 3);
+    // Figures that take time may be a little old.
+    daemon.wait_for("the store's figures", |client| {
+        client.get("/api/v1/status").ok()["txstore"]["records"].as_u64() > Some(110)
+    });
     assert!(status["chain"]["utxos"].as_u64().unwrap() > 100);
     assert!(status["wallet"]["tables"].as_array().unwrap().len() > 5);
     let rooms = walk.get("/rooms", &[], "").ok();
@@ -172,7 +223,8 @@ fn operator(walk: &Walk, daemon: &Daemon) {
     walk.post("/rooms/{room}/resume", &["chain"], &json!({})).refused(409);
     walk.post("/rooms/{room}/resume", &["attic"], &json!({})).refused(404);
     assert!(walk.get("/jobs", &[], "").ok()["jobs"].as_array().unwrap().len() >= 4);
-    for job in ["prune_chain", "purge_leases", "read_mempool", "rebroadcast", "measure"] {
+    let of_rooms = ["prune_chain", "purge_leases", "read_mempool", "rebroadcast"];
+    for job in of_rooms.into_iter().chain(["clean_transactions", "read_unmined", "measure"]) {
         assert_eq!(walk.post("/jobs/{job}/run", &[job], &json!({})).status, 202, "{job}");
     }
     walk.post("/jobs/{job}/run", &["sweep"], &json!({})).refused(404);

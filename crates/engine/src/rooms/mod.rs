@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`chain`] | every unspent output |
 //! | [`wallet`] | what belongs to whom |
+//! | [`txstore`] | a node's transactions, and when they may be deleted |
 //!
 //! A further room is a module that implements [`Room`] and [`Opened`], and a line in [`TABLE`];
 //! ARCHITECTURE.md walks through one.
 
 pub mod chain;
 pub(crate) mod plug;
+pub mod txstore;
 pub mod wallet;
 
 use std::{any::Any, fmt, path::Path, sync::Arc};
@@ -77,12 +79,13 @@ pub struct TableEntry {
     pub name: RoomName,
     /// What it leaves in the data folder, for backups.
     pub keeps: &'static [OnDisk],
-    /// The room with its defaults in a data folder; `None` on a network that can't have it.
+    /// The room with its defaults in a data folder; `None` on a network that can't have it, and for
+    /// one that is off unless somebody switches it on.
     pub standard: fn(&Path, Network) -> Option<Box<dyn Room>>,
 }
 
 /// Every room, in the order in which they are opened and shown.
-pub const TABLE: [TableEntry; 2] = [chain::ENTRY, wallet::ENTRY];
+pub const TABLE: [TableEntry; 3] = [chain::ENTRY, wallet::ENTRY, txstore::ENTRY];
 
 /// A room before it is opened: its settings.
 pub trait Room: Any + Send + Sync + fmt::Debug {

@@ -13,10 +13,11 @@ use std::{
 
 use unspent_engine::{
     Engine,
-    rooms::{chain, wallet as wallet_room},
+    rooms::{chain, txstore as txstore_room, wallet as wallet_room},
     scenario::Scenario,
     source::sim::SimNetwork,
 };
+use unspent_model::txstore::DeletionWindows;
 use unspent_testkit::crash::{self, Note, Rng};
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
     plugged::{check_count_events, check_counts},
     rig::{PATIENCE, Rig, quick, wallet},
     telling::check_events,
+    txstore::{check_store, check_store_events, switch_on},
 };
 
 const WORKER: &str = "kill::does_nothing_unless_another_test_started_it";
@@ -58,6 +60,7 @@ fn start(folder: &Path, sim: &SimNetwork) -> Engine {
     config.follow.bulk_threshold = 20;
     // A room that knows nothing of kills comes through them as well.
     config.rooms.push(Box::new(CountingRoom::new(&folder.join("data"))));
+    switch_on(&mut config, DeletionWindows { retention: 10, safety: 30, rollback: 30 });
     Engine::start(config).unwrap()
 }
 
@@ -100,6 +103,9 @@ fn check(folder: &Path) {
     check_events(&rig);
     check_counts(&rig.sim, &rig.engine);
     check_count_events(&rig.engine);
+    rig.settle_room(txstore_room::NAME);
+    check_store(&rig.sim, &txstore_room::store(&rig.engine).unwrap());
+    check_store_events(&rig.engine);
     rig.engine.shutdown();
 }
 

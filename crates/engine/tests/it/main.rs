@@ -30,3 +30,4 @@ mod rig;
 mod running;
 mod stopping;
 mod telling;
+mod txstore;

@@ -84,7 +84,7 @@ impl Pair {
         let best = self.node.best_hash();
         wait_for("both rooms at the node's tip", || {
             let rooms = self.engine.status().rooms;
-            rooms.iter().all(|status| {
+            rooms.iter().filter(|status| status.state != RoomState::Off).all(|status| {
                 status.state == RoomState::Following
                     && status.tip.as_ref().is_some_and(|tip| tip.block_hash == best)
             })

@@ -9,12 +9,20 @@ use unspent_sql::{Migration, Schema};
 /// The txstore's schema.
 pub const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS txstore; SET search_path TO txstore",
-    migrations: &[Migration {
-        version: 1,
-        name: "transactions, their parts and their queue",
-        sqlite: include_str!("sqlite_1.sql"),
-        postgres: include_str!("postgres_1.sql"),
-    }],
+    migrations: &[
+        Migration {
+            version: 1,
+            name: "transactions, their parts and their queue",
+            sqlite: include_str!("sqlite_1.sql"),
+            postgres: include_str!("postgres_1.sql"),
+        },
+        Migration {
+            version: 2,
+            name: "what happened to blocks",
+            sqlite: include_str!("sqlite_2.sql"),
+            postgres: include_str!("postgres_2.sql"),
+        },
+    ],
 };
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn single_operations_take_a_handful_of_statements() {
 fn a_block_takes_the_same_number_of_statements_whatever_it_holds() {
     let Some(d) = Desk::postgres() else { return };
     d.apply(700, 1, &[]);
-    at_most("an empty block", sent(&d, |d| d.apply(701, 1, &[])), 8);
+    at_most("an empty block", sent(&d, |d| d.apply(701, 1, &[])), 9);
     let parents: Vec<NewTx> = (0..300).map(|_| d.fresh(3)).collect();
     d.apply(702, 1, &parents.iter().collect::<Vec<_>>());
     let known: Vec<NewTx> = parents[..150]
@@ -54,7 +54,7 @@ fn a_block_takes_the_same_number_of_statements_whatever_it_holds() {
         parents[150..].iter().map(|new| tx(&[out(new, 0), out(new, 1), out(new, 2)], 2)).collect();
     let in_block: Vec<NewTx> = new.iter().map(|new| tx(&[out(new, 1)], 1)).collect();
     let txs: Vec<&NewTx> = known.iter().chain(&new).chain(&in_block).collect();
-    at_most("450 transactions", sent(&d, |d| d.apply(703, 1, &txs)), 11);
+    at_most("450 transactions", sent(&d, |d| d.apply(703, 1, &txs)), 12);
     let undo = |d: &Desk| d.roll_back_to(702);
     at_most("undoing them", sent(&d, undo), 20);
 }

@@ -10,7 +10,7 @@ use unspent_chain::{
 use unspent_model::{BlockHash, Family, Network};
 use utoipa::ToSchema;
 
-use super::{json::DeltaJson, text};
+use super::json::DeltaJson;
 use crate::{
     api::{
         error::{ApiError, Failures},
@@ -21,6 +21,7 @@ use crate::{
     json::{PointJson, Time},
     output::{Output, table},
     request::bad_cursor,
+    text,
 };
 
 /// A block of the stored chain.

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     json::{BalanceJson, CoinJson, PageJson},
-    parse, text,
+    parse,
 };
 use crate::{
     api::{
@@ -22,6 +22,7 @@ use crate::{
     json::PointJson,
     output::{Output, facts, table},
     request::PAGE_DEFAULT,
+    text,
 };
 
 /// Which page of an owner's coins.

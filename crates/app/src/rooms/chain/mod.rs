@@ -9,7 +9,7 @@
 //! | `args`, `options` | the subcommands; the options of the index |
 //! | `section` | `[utxo]` of the configuration |
 //! | `search` | what the room adds to `/search` and to a coin's timeline |
-//! | `json`, `text`, `parse` | the answers; for people; what people type |
+//! | `json`, `parse` | the answers; what people type |
 //! | `error` | why not |
 //!
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
@@ -24,7 +24,6 @@ mod parse;
 mod search;
 mod section;
 pub(crate) mod status;
-pub(crate) mod text;
 mod upkeep;
 
 use std::{error::Error, path::Path, sync::Arc, time::Duration};

@@ -6,12 +6,12 @@ use unspent_chain::{Reader, Status};
 use unspent_model::Family;
 use utoipa::ToSchema;
 
-use super::text;
 use crate::{
     api::figures::{sum_of_bytes, value_at},
     error::Outcome,
     json::{PointJson, Time, ValueJson},
     output::{Output, facts},
+    text,
 };
 
 /// The chain room in numbers.

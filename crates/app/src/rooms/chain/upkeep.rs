@@ -7,7 +7,7 @@ use unspent_chain::{ChainIndex, OpenError, Reader, RollbackError};
 use unspent_model::Network;
 
 use super::{
-    OptionArgs, args::reader, coins::as_of, folder, json::DigestJson, parse, status::HoleJson, text,
+    OptionArgs, args::reader, coins::as_of, folder, json::DigestJson, parse, status::HoleJson,
 };
 use crate::{
     cli::Cli,
@@ -15,6 +15,7 @@ use crate::{
     import,
     json::PointJson,
     output::{Output, facts, table},
+    text,
 };
 
 /// Opens an existing folder for writing, with what it knows of itself.

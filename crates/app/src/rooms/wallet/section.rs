@@ -10,7 +10,7 @@ use unspent_sql::Url;
 use unspent_wallet::lease::DEFAULT_DURATION;
 
 use crate::{
-    config::{check_span, secret, section, wrong},
+    config::{check_database_url, check_span, secret, section, wrong},
     error::CliError,
 };
 
@@ -48,7 +48,7 @@ impl WalletSection {
             return Err(wrong("set wallet.url or wallet.url_file, not both"));
         }
         if let Some(url) = &self.url {
-            check_url(url)?;
+            check_database_url("wallet", url)?;
         }
         if self.lease_seconds == 0 {
             return Err(wrong("wallet.lease_seconds must be at least 1"));
@@ -69,20 +69,4 @@ impl WalletSection {
             None => Ok(Url::Sqlite(data_dir.join(DATABASE))),
         }
     }
-}
-
-fn check_url(url: &str) -> anyhow::Result<()> {
-    let has_password = url.starts_with("postgres")
-        && url
-            .split_once("//")
-            .and_then(|(_, rest)| rest.rsplit_once('@'))
-            .is_some_and(|(user, _)| user.contains(':'));
-    if has_password && std::env::var_os("UNSPENT_WALLET__URL").is_none() {
-        return Err(wrong(
-            "wallet.url holds a password; put it into a file and set wallet.url_file, or set \
-             UNSPENT_WALLET__URL in the environment",
-        ));
-    }
-    url.parse::<unspent_sql::Url>().map_err(|error| wrong(format!("wallet.url: {error}")))?;
-    Ok(())
 }

@@ -50,6 +50,16 @@ const TELLERS = {
   evicted: aboutTx("Dropped from the mempool:"),
   forced_spend: aboutTx("Spent although leased, by"),
   pruned: aboutTx("Pruned"),
+  transactions_applied: (event) => [
+    `${plural(event.body.created, "transaction")} stored, ${plural(event.body.spent, "output")} `,
+    "spent, up to ", h("a", { href: to.block(event.subject) }, count(event.body.height))],
+  transactions_undone: (event) => [
+    `${plural(event.body.unmined, "transaction")} of block ${count(event.body.height)} unmined`],
+  transactions_deleted: (event) => [
+    `${plural(event.body.count, "transaction")} deleted that nobody can need`],
+  losers_deleted: (event) => [`${plural(event.body.count, "transaction")} that lost deleted`],
+  transactions_kept: (event) => ["Due, but kept: ",
+    Object.entries(event.body.kept).map(([why, many]) => `${words(why)} ${many}`).join(", ")],
 };
 
 const LOUD = new Set(["reorganisation", "room_stopped", "source_lost", "broadcast_rejected",

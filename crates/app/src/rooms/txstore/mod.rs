@@ -1,0 +1,159 @@
+//! The txstore room: `unspent txstore` and `/transactions`.
+//!
+//! | module | what |
+//! |---|---|
+//! | `records` | a record, its outputs, why it is still there; as routes and commands |
+//! | `outputs` | freeze, unfreeze, reassign |
+//! | `upkeep` | clean, unmined, drop, preserve, repair |
+//! | `import` | block files into the store |
+//! | `figures` | the store in numbers; as a route and a command |
+//! | `args` | the subcommands |
+//! | `section` | `[txstore]` of the configuration |
+//! | `search` | what the room adds to `/search` |
+//! | `json` | the answers |
+//! | `whole` | its database as a whole, for `unspent db` |
+//! | `error` | why not |
+//!
+//! Deliberately absent: rules of deletion. They live in `unspent-model` and `unspent-txstore`.
+
+mod args;
+mod error;
+mod figures;
+mod import;
+mod json;
+mod outputs;
+mod records;
+mod search;
+mod section;
+mod upkeep;
+mod whole;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use toml::Table;
+use unspent_engine::{
+    Engine,
+    rooms::{
+        Room,
+        txstore::{TxStoreRoom, store},
+    },
+};
+use unspent_txstore::TxStore;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(crate) use self::args::{TxStoreArgs, run};
+use self::section::TxStoreSection;
+use super::{AppRoom, Classified, RoomTables};
+use crate::{
+    api::{
+        error::ApiError,
+        search::{Matches, SearchText},
+        state::App,
+        timeline::Timeline,
+    },
+    config::{self, Config, RoomSection, Section as _},
+};
+
+/// The room's name in the engine, in events and in metrics.
+const NAME: &str = "txstore";
+
+/// The txstore room, as the table of rooms knows it.
+pub(super) struct TxStoreEntry;
+
+impl AppRoom for TxStoreEntry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn section(&self) -> &'static str {
+        TxStoreSection::NAME
+    }
+
+    fn template(&self) -> String {
+        TxStoreSection::template()
+    }
+
+    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(config::read_section::<TxStoreSection>(table)?))
+    }
+
+    fn check(&self, config: &Config) -> anyhow::Result<()> {
+        config.room::<TxStoreSection>()?.check(config.network)
+    }
+
+    fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
+        Ok(config.room::<TxStoreSection>()?.enabled)
+    }
+
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+        let section = config.room::<TxStoreSection>()?;
+        if !section.enabled {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(TxStoreRoom {
+            url: section.database(&config.data_dir)?,
+            settings: section.settings(),
+            clean_every: Duration::from_secs(section.clean_seconds),
+            unmined_every: Duration::from_secs(section.mempool_seconds),
+            ..TxStoreRoom::new(&config.data_dir)
+        })))
+    }
+
+    fn figures(&self, engine: &Engine) -> Option<Value> {
+        figures::figures(engine)
+    }
+
+    fn has_slow_figures(&self) -> bool {
+        true // Records are counted.
+    }
+
+    fn plotted(&self, found: &Value) -> Vec<(&'static str, Value)> {
+        figures::plotted(found)
+    }
+
+    fn tables(&self) -> Option<RoomTables> {
+        Some(whole::TABLES)
+    }
+
+    fn routes(&self) -> OpenApiRouter<App> {
+        OpenApiRouter::new()
+            .routes(routes!(figures::status))
+            .routes(routes!(records::record))
+            .routes(routes!(records::outputs))
+            .routes(routes!(records::why))
+    }
+
+    fn search(
+        &self,
+        engine: &Engine,
+        asked: &SearchText,
+        found: &mut Matches,
+    ) -> Result<(), ApiError> {
+        search::search(engine, asked, found)
+    }
+
+    /// The chain room and the wallets tell a coin's life; this room knows nothing to add.
+    fn timeline(&self, _: &Engine, _: &mut Timeline) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {
+        error::classify(cause)
+    }
+}
+
+impl App {
+    /// Asks the txstore room, on a thread that may block.
+    async fn transactions<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&TxStore) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let engine = self.engine.clone();
+        let work = move || match store(&engine) {
+            Some(store) => ask(&store),
+            None => Err(ApiError::room_off(NAME)),
+        };
+        self.pool.run(work).await
+    }
+}

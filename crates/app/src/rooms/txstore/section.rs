@@ -1,0 +1,75 @@
+//! `[txstore]` of the configuration.
+
+use std::path::{Path, PathBuf};
+
+use unspent_engine::rooms::txstore::{CLEAN_EVERY, DATABASE, UNMINED_EVERY};
+use unspent_model::{Family, Network, txstore::DeletionWindows};
+use unspent_sql::Url;
+use unspent_txstore::Settings;
+
+use crate::{
+    config::{check_database_url, check_span, secret, section, wrong},
+    error::CliError,
+};
+
+section! {
+    /// The txstore room: whole transactions until nobody can need them; Bitcoin networks only.
+    pub(crate) struct TxStoreSection in "txstore" {
+        /// Off unless switched on: it takes disk
+        enabled: bool = false;
+        /// sqlite:PATH or postgres://USER@HOST/NAME; a file txstore.db in the data folder by default
+        url: Option<String>, example "\"sqlite:/var/lib/unspent/txstore.db\"";
+        /// A file that holds the URL, when it has a password
+        url_file: Option<PathBuf>, example "\"/etc/unspent/txstore-url\"";
+        /// Blocks from the event that finished a transaction to its deletion; 0 keeps all for ever
+        retention: u64 = DeletionWindows::default().retention;
+        /// How many blocks deep a transaction and all its children must lie; at least rollback
+        safety: u64 = DeletionWindows::default().safety;
+        /// Blocks that can be undone
+        rollback: u64 = DeletionWindows::default().rollback;
+        /// Seconds between two runs of what is done from time to time: deleting what is due,
+        /// reading the node's mempool
+        clean_seconds: u64 = CLEAN_EVERY.as_secs();
+        mempool_seconds: u64 = UNMINED_EVERY.as_secs();
+    }
+}
+
+impl TxStoreSection {
+    pub(super) fn check(&self, network: Network) -> anyhow::Result<()> {
+        if self.enabled && network.family() == Family::Cardano {
+            let message = "txstore.enabled = true: the txstore room is for Bitcoin networks";
+            return Err(wrong(format!("{message}, not for {network}")));
+        }
+        if self.url.is_some() && self.url_file.is_some() {
+            return Err(wrong("set txstore.url or txstore.url_file, not both"));
+        }
+        if let Some(url) = &self.url {
+            check_database_url("txstore", url)?;
+        }
+        if self.rollback == 0 {
+            return Err(wrong("txstore.rollback must be at least 1"));
+        }
+        if self.safety < self.rollback {
+            return Err(wrong("txstore.safety must be at least txstore.rollback"));
+        }
+        check_span("txstore.clean_seconds", self.clean_seconds)?;
+        check_span("txstore.mempool_seconds", self.mempool_seconds)
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let &Self { retention, safety, rollback, .. } = self;
+        Settings { windows: DeletionWindows { retention, safety, rollback } }
+    }
+
+    /// The room's database.
+    pub(super) fn database(&self, data_dir: &Path) -> anyhow::Result<Url> {
+        let given = match &self.url_file {
+            Some(file) => Some(secret(file)?),
+            None => self.url.clone(),
+        };
+        match given {
+            Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
+            None => Ok(Url::Sqlite(data_dir.join(DATABASE))),
+        }
+    }
+}
