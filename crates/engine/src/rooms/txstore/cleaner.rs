@@ -86,7 +86,14 @@ impl Cleaner {
             report.kept.iter().map(|(reason, count)| (reason.name(), *count)).collect();
         let body = json!({ "height": report.height, "kept": kept });
         let kind = events::KEPT;
-        let event = NewEvent { room: NAME.name(), kind, wallet: None, subject: None, body };
+        let event = NewEvent {
+            room: NAME.name(),
+            kind,
+            wallet: None,
+            wallet_id: None,
+            subject: None,
+            body,
+        };
         if let Err(error) = self.context.log.write(vec![event]) {
             tracing::warn!(%error, kind, "an event could not be written");
         }

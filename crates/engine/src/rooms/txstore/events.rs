@@ -66,7 +66,7 @@ fn block_event(network: Network, change: &Change) -> NewEvent {
         (APPLIED, body)
     };
     let subject = change.point.map(|point| network.show_hash(&point.hash.0));
-    NewEvent { room: NAME.name(), kind, wallet: None, subject, body }
+    NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject, body }
 }
 
 fn write_tallies(log: &EventLog, store: &TxStore) -> Result<(), LogError> {
@@ -85,7 +85,14 @@ fn write_tallies(log: &EventLog, store: &TxStore) -> Result<(), LogError> {
         // Less than was told: another store, which is told from its start.
         let count = total.checked_sub(told).unwrap_or(total);
         let body = json!({ "count": count, "total": total });
-        let event = NewEvent { room: NAME.name(), kind, wallet: None, subject: None, body };
+        let event = NewEvent {
+            room: NAME.name(),
+            kind,
+            wallet: None,
+            wallet_id: None,
+            subject: None,
+            body,
+        };
         let events = if count > 0 { vec![event] } else { Vec::new() };
         log.write_marked(events, NAME, kind, i64::try_from(total).unwrap_or(i64::MAX))?;
     }
