@@ -77,8 +77,10 @@ fn settle(engine: &Engine, network: &SimNetwork) -> anyhow::Result<()> {
     while Instant::now() < until {
         let rooms = engine.status().rooms;
         let is_there = |room: &unspent_engine::RoomStatus| {
-            room.state == RoomState::Following
-                && room.tip.as_ref().is_some_and(|t| t.block_hash == tip)
+            // A room that is switched off has no tip.
+            room.state == RoomState::Off
+                || room.state == RoomState::Following
+                    && room.tip.as_ref().is_some_and(|t| t.block_hash == tip)
         };
         if rooms.iter().all(is_there) {
             return Ok(());
