@@ -68,6 +68,7 @@ bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS an
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
 	$(RUN) cargo bench -p unspent-wallet --bench wallet
 	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml
+	$(RUN) cargo bench -p unspent-txstore --bench txstore
 	$(RUN) cargo bench -p unspent-engine --bench engine
 	$(RUN) cargo bench -p unspent --bench serve
 
