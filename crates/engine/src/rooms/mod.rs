@@ -14,6 +14,7 @@
 //! ARCHITECTURE.md walks through one.
 
 pub mod chain;
+mod handle;
 pub(crate) mod plug;
 pub mod txstore;
 pub mod wallet;

@@ -31,7 +31,7 @@ pub use self::{
     cleaner::KeptCounts,
     follower::{Stored, TxStoreFollower},
 };
-use super::{OnDisk, Opened, Pace, Plug, Room, RoomName, TableEntry};
+use super::{OnDisk, Opened, Pace, Plug, Room, RoomName, TableEntry, handle::StoreHandle};
 use crate::{
     Engine,
     error::StartError,
@@ -135,8 +135,7 @@ impl Room for TxStoreRoom {
         let opened = TxStore::open(&self.url, plug.network(), self.settings, self.options);
         let store = Arc::new(opened.map_err(|error| StartError::room(NAME, error))?);
         let room = Arc::new(OpenTxStore {
-            store: Mutex::new(Some(store.clone())),
-            trouble: Mutex::default(),
+            handle: StoreHandle::new(store.clone()),
             kept: Mutex::default(),
         });
         self.jobs(plug, &room);
@@ -151,30 +150,23 @@ impl Room for TxStoreRoom {
 
 /// The open room.
 pub struct OpenTxStore {
-    store: Mutex<Option<Arc<TxStore>>>,
-    /// What a job met in the room; its thread stops for it.
-    trouble: Mutex<Option<Trouble>>,
+    handle: StoreHandle<TxStore>,
     /// Verdicts of the cleaner since the start.
     kept: Mutex<KeptCounts>,
 }
 
 impl OpenTxStore {
     fn store(&self) -> Option<Arc<TxStore>> {
-        lock(&self.store).clone()
+        self.handle.get()
     }
 
     /// Tells the room's thread of an error that a job met; returns what to say of it.
     fn report(&self, error: TxStoreError) -> String {
-        let reason = error.to_string();
-        let trouble = trouble(error);
-        if matches!(trouble, Trouble::Stop { .. }) {
-            *lock(&self.trouble) = Some(trouble);
-        }
-        reason
+        self.handle.report(error, trouble)
     }
 
     fn take_trouble(&self) -> Option<Trouble> {
-        lock(&self.trouble).take()
+        self.handle.take_trouble()
     }
 }
 
@@ -217,7 +209,7 @@ impl Opened for OpenTxStore {
     }
 
     fn close(&self) {
-        *lock(&self.store) = None;
+        self.handle.close();
     }
 }
 

@@ -31,7 +31,7 @@ pub use self::{
     follower::{Found, WalletFollower},
 };
 use self::{follower::trouble, mempool::Mempool};
-use super::{OnDisk, Opened, Pace, Plug, Room, RoomName, TableEntry};
+use super::{OnDisk, Opened, Pace, Plug, Room, RoomName, TableEntry, handle::StoreHandle};
 use crate::{
     Engine, clock,
     context::Context,
@@ -162,8 +162,7 @@ impl Room for WalletRoom {
         let opened = Wallets::open(&self.url, plug.network(), self.options);
         let wallets = Arc::new(opened.map_err(|error| StartError::room(NAME, error))?);
         let room = Arc::new(OpenWallets {
-            wallets: Mutex::new(Some(wallets.clone())),
-            trouble: Mutex::default(),
+            handle: StoreHandle::new(wallets.clone()),
             events_written: Mutex::default(),
         });
         self.jobs(plug, &room);
@@ -178,30 +177,23 @@ impl Room for WalletRoom {
 
 /// The open room.
 pub struct OpenWallets {
-    wallets: Mutex<Option<Arc<Wallets>>>,
-    /// What a job met in the room; its thread stops for it.
-    trouble: Mutex<Option<Trouble>>,
+    handle: StoreHandle<Wallets>,
     /// How far each wallet's journal has become events, as far as this process knows.
     events_written: Mutex<events::Written>,
 }
 
 impl OpenWallets {
     fn wallets(&self) -> Option<Arc<Wallets>> {
-        lock(&self.wallets).clone()
+        self.handle.get()
     }
 
     /// Tells the room's thread of an error that a job met; returns what to say of it.
     fn report(&self, error: WalletError) -> String {
-        let reason = error.to_string();
-        let trouble = trouble(error);
-        if matches!(trouble, Trouble::Stop { .. }) {
-            *lock(&self.trouble) = Some(trouble);
-        }
-        reason
+        self.handle.report(error, trouble)
     }
 
     fn take_trouble(&self) -> Option<Trouble> {
-        lock(&self.trouble).take()
+        self.handle.take_trouble()
     }
 }
 
@@ -229,7 +221,7 @@ impl Opened for OpenWallets {
     }
 
     fn close(&self) {
-        *lock(&self.wallets) = None;
+        self.handle.close();
     }
 }
 
