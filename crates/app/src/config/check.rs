@@ -101,21 +101,3 @@ fn rooms(config: &Config) -> anyhow::Result<()> {
     let names = ROOMS.iter().map(|room| room.section()).collect::<Vec<_>>().join(" or ");
     Err(wrong(format!("every room is off; switch on {names}")))
 }
-
-/// Refuses a room's database URL that can't be read, or that shows a password where others look.
-pub(crate) fn check_database_url(section: &str, url: &str) -> anyhow::Result<()> {
-    let has_password = url.starts_with("postgres")
-        && url
-            .split_once("//")
-            .and_then(|(_, rest)| rest.rsplit_once('@'))
-            .is_some_and(|(user, _)| user.contains(':'));
-    let variable = format!("UNSPENT_{}__URL", section.to_uppercase());
-    if has_password && std::env::var_os(&variable).is_none() {
-        return Err(wrong(format!(
-            "{section}.url holds a password; put it into a file and set {section}.url_file, or set \
-             {variable} in the environment"
-        )));
-    }
-    url.parse::<unspent_sql::Url>().map_err(|error| wrong(format!("{section}.url: {error}")))?;
-    Ok(())
-}

@@ -15,6 +15,7 @@
 
 mod check;
 mod command;
+mod database;
 mod declare;
 mod load;
 mod secret;
@@ -24,8 +25,9 @@ mod tests;
 mod whole;
 
 pub(crate) use self::{
-    check::{check_database_url, check_span, wrong},
+    check::{check_span, wrong},
     command::{ConfigArgs, run},
+    database::{check_database, database},
     declare::{KeyText, Section, default_of, section, section_text, shown_default, toml_text},
     load::{load, read_section},
     secret::secret,

@@ -7,10 +7,7 @@ use unspent_model::{Family, Network, txstore::DeletionWindows};
 use unspent_sql::Url;
 use unspent_txstore::Settings;
 
-use crate::{
-    config::{check_database_url, check_span, secret, section, wrong},
-    error::CliError,
-};
+use crate::config::{check_database, check_span, database, section, wrong};
 
 section! {
     /// The txstore room: whole transactions until nobody can need them; Bitcoin networks only.
@@ -40,12 +37,7 @@ impl TxStoreSection {
             let message = "txstore.enabled = true: the txstore room is for Bitcoin networks";
             return Err(wrong(format!("{message}, not for {network}")));
         }
-        if self.url.is_some() && self.url_file.is_some() {
-            return Err(wrong("set txstore.url or txstore.url_file, not both"));
-        }
-        if let Some(url) = &self.url {
-            check_database_url("txstore", url)?;
-        }
+        check_database("txstore", self.url.as_deref(), self.url_file.as_deref())?;
         if self.rollback == 0 {
             return Err(wrong("txstore.rollback must be at least 1"));
         }
@@ -63,13 +55,6 @@ impl TxStoreSection {
 
     /// The room's database.
     pub(super) fn database(&self, data_dir: &Path) -> anyhow::Result<Url> {
-        let given = match &self.url_file {
-            Some(file) => Some(secret(file)?),
-            None => self.url.clone(),
-        };
-        match given {
-            Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
-            None => Ok(Url::Sqlite(data_dir.join(DATABASE))),
-        }
+        database(self.url.as_deref(), self.url_file.as_deref(), data_dir.join(DATABASE))
     }
 }

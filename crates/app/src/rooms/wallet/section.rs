@@ -9,10 +9,7 @@ use unspent_model::{Family, Network};
 use unspent_sql::Url;
 use unspent_wallet::lease::DEFAULT_DURATION;
 
-use crate::{
-    config::{check_database_url, check_span, secret, section, wrong},
-    error::CliError,
-};
+use crate::config::{check_database, check_span, database, section, wrong};
 
 section! {
     /// The wallet room: Bitcoin networks only.
@@ -44,12 +41,7 @@ impl WalletSection {
             let message = "wallet.enabled = true: the wallet room is for Bitcoin networks";
             return Err(wrong(format!("{message}, not for {network}")));
         }
-        if self.url.is_some() && self.url_file.is_some() {
-            return Err(wrong("set wallet.url or wallet.url_file, not both"));
-        }
-        if let Some(url) = &self.url {
-            check_database_url("wallet", url)?;
-        }
+        check_database("wallet", self.url.as_deref(), self.url_file.as_deref())?;
         if self.lease_seconds == 0 {
             return Err(wrong("wallet.lease_seconds must be at least 1"));
         }
@@ -60,13 +52,6 @@ impl WalletSection {
 
     /// The wallets' database.
     pub(super) fn database(&self, data_dir: &Path) -> anyhow::Result<Url> {
-        let given = match &self.url_file {
-            Some(file) => Some(secret(file)?),
-            None => self.url.clone(),
-        };
-        match given {
-            Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
-            None => Ok(Url::Sqlite(data_dir.join(DATABASE))),
-        }
+        database(self.url.as_deref(), self.url_file.as_deref(), data_dir.join(DATABASE))
     }
 }
