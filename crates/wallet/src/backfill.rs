@@ -1,4 +1,4 @@
-//! Old blocks for scripts that came late.
+//! Old blocks for scripts that came late, or for history that was pruned too early.
 //!
 //! A wallet that has been scanned gets a further account, or a single script. Payments to it may
 //! stand in blocks that the wallet has passed, and nobody would ever look there again: its balance
@@ -17,6 +17,7 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 use crate::{
     block::{Care, PlacedBlock},
     error::WalletError,
+    prune::whole_again,
     record::{LockedRows, Recorded, Recording, store_block, stored_block},
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     route::route,
@@ -54,6 +55,7 @@ const PUT: &str = "INSERT INTO backfills (wallet_id, first_height, next_height, 
     VALUES ($1, $2, $3, $4) ON CONFLICT (wallet_id) DO UPDATE
     SET first_height = excluded.first_height, next_height = excluded.next_height,
         end_height = excluded.end_height";
+const ALL_ABOVE: &str = "SELECT wallet_id FROM backfills WHERE next_height > $1";
 const DROP_ABOVE: &str = "DELETE FROM backfills WHERE next_height > $1";
 const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $1 WHERE end_height > $1";
 const DONE: &str = "DELETE FROM backfills WHERE wallet_id = $1";
@@ -117,11 +119,12 @@ pub(crate) fn begin(
 /// All wallets stand at `tip` or below: what lies above is brought by the tip itself, with all that
 /// they watch by now.
 pub(crate) fn cut_above(tx: &mut Tx<'_>, tip: Option<u64>) -> Result<(), WalletError> {
-    let tip = tip.map_or(Ok(-1), sql_int)?;
+    let tip = [Arg::Int(tip.map_or(Ok(-1), sql_int)?)];
+    let done = tx.query(ALL_ABOVE, &tip)?;
     for sql in [DROP_ABOVE, CUT_ABOVE] {
-        tx.execute(sql, &[Arg::Int(tip)])?;
+        tx.execute(sql, &tip)?;
     }
-    Ok(())
+    done.iter().try_for_each(|row| whole_again(tx, WalletId(row.int("wallet_id")?)))
 }
 
 /// The same for one wallet that goes back by itself.
@@ -135,10 +138,7 @@ pub(crate) fn cut_above_for(
         Some(tip) if left.next <= tip => {
             put(tx, wallet, Backfill { end: left.end.min(tip), ..left }).map(drop)
         }
-        Some(_) | None => {
-            tx.execute(DONE, &[Arg::Int(wallet.0)])?;
-            Ok(())
-        }
+        Some(_) | None => end(tx, wallet),
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn find(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<Backfill>
 
 fn put(tx: &mut Tx<'_>, wallet: WalletId, left: Backfill) -> Result<Option<Backfill>, WalletError> {
     if left.next > left.end {
-        tx.execute(DONE, &[Arg::Int(wallet.0)])?;
+        end(tx, wallet)?;
         return Ok(None);
     }
     let Backfill { first, next, end } = left;
@@ -157,6 +157,11 @@ fn put(tx: &mut Tx<'_>, wallet: WalletId, left: Backfill) -> Result<Option<Backf
     let args = [wallet.0, places[0], places[1], places[2]].map(Arg::Int);
     tx.execute(PUT, &args)?;
     Ok(Some(left))
+}
+
+fn end(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
+    tx.execute(DONE, &[Arg::Int(wallet.0)])?;
+    whole_again(tx, wallet)
 }
 
 /// Reads one old block for one wallet; says how far the backfill has to go now, where that changed.

@@ -3,6 +3,10 @@
 //! What may go is decided by [`unspent_model::wallet::prune`]; each removed transaction and each
 //! removed edge leaves a line in the journal. What is gone stays settled: seen again, it changes
 //! nothing, until its block is disconnected.
+//!
+//! A reorganisation deeper than a prune undoes the spend of a coin that is gone. The coin may be
+//! money again, so nothing of the prune holds any more: the wallet reads its blocks once more from
+//! the first that held something pruned, and says until then that its history isn't whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -19,6 +23,7 @@ use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     apply_plan::write_lines,
+    backfill,
     error::WalletError,
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, sql_int},
     rows::{status, txid},
@@ -161,6 +166,12 @@ const REMEMBERED: Set = Set {
 };
 const FORGET_ALL: &str = "DELETE FROM pruned_txs WHERE settled_height >= $1";
 const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
+const FIRST_PRUNED: &str =
+    "SELECT MIN(settled_height) AS first FROM pruned_txs WHERE wallet_id = $1";
+/// Nothing is missing any more below any height: what was pruned is back.
+const WHOLE: &str = "UPDATE wallets SET history_from = NULL WHERE id = $1
+    AND history_from IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM pruned_txs p WHERE p.wallet_id = $1)";
 
 impl Room {
     /// Removes history, and names what went.
@@ -312,6 +323,29 @@ pub(crate) fn unsettle(tx: &mut Tx<'_>, wallet: WalletId, from: u64) -> Result<(
 /// Blocks from a height on are gone for all wallets.
 pub(crate) fn unsettle_all(tx: &mut Tx<'_>, from: u64) -> Result<(), WalletError> {
     tx.execute(FORGET_ALL, &[Arg::Int(sql_int(from)?)])?;
+    Ok(())
+}
+
+/// The spend of a pruned coin is undone: all that was pruned is looked for again.
+/// What was pruned in the undone blocks comes with the blocks that replace them.
+pub(crate) fn reopen(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
+    let first = tx.one(FIRST_PRUNED, &[Arg::Int(wallet.0)])?.opt_natural("first")?;
+    unsettle(tx, wallet, 0)?;
+    let row = WalletRow::lock(tx, wallet)?;
+    let left = match first {
+        Some(first) => backfill::begin(tx, &row, first)?,
+        None => backfill::find(tx, wallet)?,
+    };
+    match left {
+        // The blocks that are still to come bring everything.
+        None => whole_again(tx, wallet),
+        Some(_) => Ok(()),
+    }
+}
+
+/// All blocks have been read: balances are known as far back as nothing is pruned.
+pub(crate) fn whole_again(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
+    tx.execute(WHOLE, &[Arg::Int(wallet.0)])?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use crate::{
     backfill,
     block::{Care, tip},
     error::WalletError,
-    prune::{unsettle, unsettle_all},
+    prune::{reopen, unsettle, unsettle_all},
     room::{Room, WalletId, WalletRow, lock_room, lock_tip, set_tip, sql_int},
     rows,
     stopped::{Standing, or_stop},
@@ -80,7 +80,9 @@ const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE block_height >= $1";
 const COUNT_BLOCKS: &str = "SELECT COUNT(*) AS blocks FROM blocks WHERE block_height >= $1";
 const BELOW: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
     ORDER BY block_height DESC LIMIT 1";
-const AHEAD: &str = "SELECT id FROM wallets WHERE scanned_height >= $1 ORDER BY id";
+/// Wallets that stand there by themselves, and those whose pruned history reaches that far.
+const CONCERNED: &str = "SELECT id FROM wallets WHERE scanned_height >= $1
+    UNION ALL SELECT wallet_id AS id FROM pruned_txs WHERE settled_height >= $1";
 const STORED: &str = "SELECT block_height, header_hash FROM blocks WHERE block_height < $1
     ORDER BY block_height DESC LIMIT $2";
 
@@ -209,30 +211,47 @@ fn disconnect_step(
     let from_arg = Arg::Int(sql_int(from)?);
     let blocks = tx.one(COUNT_BLOCKS, &[from_arg])?.natural("blocks")?;
     let txs = confirmed(tx, CONFIRMED, &[from_arg])?;
-    let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
-    for row in tx.query(AHEAD, &[from_arg])? {
-        wallets.insert(WalletId(row.int("id")?));
-    }
+    let wallets = touched(tx, &txs, from_arg)?;
     let below = below(tx, from)?;
     let count = txs.values().map(|list| list.len() as u64).sum();
+    let mut torn = Vec::new();
     for wallet in wallets {
         let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
         let detach = Detach { wallet, from, below, is_alone: false, now };
-        match care {
+        let history = match care {
             Care::Together => detach.run(tx, list)?,
             Care::Apart => {
                 let run = |tx: &mut Tx<'_>| detach.run(tx, list);
-                if or_stop(tx, (wallet, below), Some(from), now, run)?.is_none() {
-                    detach.by_force(tx)?;
+                match or_stop(tx, (wallet, below), Some(from), now, run)? {
+                    Some(history) => history,
+                    None => detach.by_force(tx)?,
                 }
             }
+        };
+        if history == History::Torn {
+            torn.push(wallet);
         }
     }
     followers_go_back(tx, room_tip, from, below)?;
     unsettle_all(tx, from)?;
     backfill::cut_above(tx, below.map(|(height, _)| height))?;
+    // Only now: what has to be read again ends where the wallet stands by now.
+    torn.into_iter().try_for_each(|wallet| reopen(tx, wallet))?;
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
     Ok(Disconnected { blocks, txs: count, steps: 1 })
+}
+
+/// The wallets that the blocks from a height on concern.
+fn touched(
+    tx: &mut Tx<'_>,
+    txs: &BTreeMap<WalletId, Vec<Detached>>,
+    from: Arg<'_>,
+) -> Result<BTreeSet<WalletId>, WalletError> {
+    let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
+    for row in tx.query(CONCERNED, &[from])? {
+        wallets.insert(WalletId(row.int("id")?));
+    }
+    Ok(wallets)
 }
 
 /// Whoever follows the room's tip goes back with it, without a word written to them.
@@ -269,9 +288,12 @@ fn rewind_step(
     let txs = confirmed(tx, CONFIRMED_ONE, &args)?;
     let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
     let below = below(tx, from)?;
-    Detach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
+    let history = Detach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
     tx.execute(RESCAN, &args)?;
     backfill::cut_above_for(tx, wallet, below.map(|(height, _)| height))?;
+    if history == History::Torn {
+        reopen(tx, wallet)?;
+    }
     Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
 }
 
@@ -311,6 +333,15 @@ fn confirmed(
     Ok(found)
 }
 
+/// What a disconnect means for the history that a wallet has pruned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum History {
+    /// Nothing was pruned, or only what lies deeper.
+    Untouched,
+    /// The spend of a pruned coin is undone: the coin may be money again, and is not here.
+    Torn,
+}
+
 /// Takes one wallet's transactions off the chain from a height on, and moves its cursor.
 struct Detach {
     wallet: WalletId,
@@ -323,7 +354,7 @@ struct Detach {
 }
 
 impl Detach {
-    fn run(&self, tx: &mut Tx<'_>, txs: &[Detached]) -> Result<(), WalletError> {
+    fn run(&self, tx: &mut Tx<'_>, txs: &[Detached]) -> Result<History, WalletError> {
         let mut row = WalletRow::lock(tx, self.wallet)?;
         if !txs.is_empty() {
             self.clear(tx, &mut row)?;
@@ -345,18 +376,20 @@ impl Detach {
         self.go_back(tx, &mut row)
     }
 
-    fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<(), WalletError> {
+    fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<History, WalletError> {
         let goes_back = row.tip().is_some_and(|tip| tip >= self.from);
         if goes_back && (self.is_alone || !row.follows_tip) {
             row.stand_at(self.below);
         }
-        row.save(tx)
+        row.save(tx)?;
+        let is_torn = row.history_from.is_some_and(|last_spend| last_spend >= self.from);
+        Ok(if is_torn { History::Torn } else { History::Untouched })
     }
 
     /// The blocks go whatever the wallet's data says: its transactions lose them, nothing is
     /// planned, and its total is counted anew. The wallet is stopped; who resumes it has audited
     /// it.
-    fn by_force(&self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+    fn by_force(&self, tx: &mut Tx<'_>) -> Result<History, WalletError> {
         let mut row = WalletRow::lock(tx, self.wallet)?;
         let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
         let orphaned = Arg::Text(Status::Orphaned.name());

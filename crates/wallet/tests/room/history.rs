@@ -206,7 +206,80 @@ fn what_was_pruned_stays_settled_until_its_block_goes() {
             l.try_apply(block).unwrap();
         }
         assert!(l.is_known(&spend) && !l.is_known(&funding));
+        l.read_again();
+        assert!(l.is_known(&spend) && l.is_known(&funding));
         assert_eq!(l.balance().total(), 0, "the loser lost again");
+        l.check();
+    });
+}
+
+/// A coin and its spend are pruned; a reorganisation undoes the spend, and it never comes back.
+#[test]
+fn a_reorganisation_deeper_than_a_prune_brings_the_coin_back() {
+    on_both(|l| {
+        l.mine_empty(2);
+        let funding = l.fund(1, 9_000);
+        let funded_at = l.height();
+        l.mine_empty(2);
+        let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 8_000)]);
+        let spent_at = l.mine(&[&spend]);
+        l.mine_empty(10);
+        let gone = l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, l.tick()).unwrap();
+        assert_eq!(gone.len(), 2);
+        // Less deep than the spend: nothing is in doubt.
+        let told = || l.room.wallet_info(l.wallet).unwrap();
+        l.undo(10);
+        assert_eq!((told().backfill, told().history_from), (None, Some(spent_at)));
+        // The spend itself: the coin is money again, and the wallet says that it doesn't know it.
+        l.undo(1);
+        let left = told().backfill.expect("its history isn't whole");
+        assert_eq!((left.next, left.end), (funded_at, spent_at - 1));
+        assert!(l.room.balance_as_of(l.wallet, funded_at).is_err(), "never a wrong number");
+        l.mine_empty(3);
+        l.read_again();
+        assert_eq!((l.balance().confirmed.sats, told().history_from), (9_000, None));
+        assert_eq!(l.room.balance_as_of(l.wallet, funded_at).unwrap().sats, 9_000);
+        assert_eq!(l.status(&funding).1, Some(funded_at));
+        assert!(!l.is_known(&spend));
+        l.check();
+    });
+}
+
+/// The spender stayed, because it holds money; its block goes, and another spend takes its place.
+#[test]
+fn a_pruned_coin_whose_spender_is_undone_comes_back() {
+    on_both(|l| {
+        let funding = l.fund(1, 9_000);
+        let spend = tx(&[out(&funding, 0), foreign(2)], &[(&l.ours(1), 8_000)]);
+        l.mine(&[&spend]);
+        l.mine_empty(10);
+        let names = vec![funding.compute_txid()];
+        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick()).unwrap();
+        l.undo(11);
+        // The foreign input is spent by somebody else: ours can never be mined again.
+        l.mine(&[&tx(&[foreign(2)], &[(&theirs(1), 5)])]);
+        l.read_again();
+        assert_eq!(l.balance().confirmed.sats, 9_000);
+        l.check();
+    });
+}
+
+#[test]
+fn a_wallet_rewound_below_a_prune_is_whole_afterwards() {
+    on_both(|l| {
+        let funding = l.fund(1, 9_000);
+        let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 8_000)]);
+        let spent_at = l.mine(&[&spend]);
+        l.mine_empty(10);
+        l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, l.tick()).unwrap();
+        l.room.rewind(l.wallet, Some(spent_at - 1), l.tick()).unwrap();
+        l.read_again();
+        let blocks = l.chain.borrow().clone();
+        l.room.apply_blocks(blocks, l.tick()).unwrap();
+        let told = l.room.wallet_info(l.wallet).unwrap();
+        assert_eq!((told.backfill, told.history_from), (None, None));
+        assert_eq!(l.spender(&funding, 0), Some(spend.compute_txid()));
+        assert_eq!(l.room.tx(l.wallet, spend.compute_txid()).unwrap().summary.net(), -9_000);
         l.check();
     });
 }

@@ -300,6 +300,13 @@ impl Ledger {
         gone
     }
 
+    /// Feeds the wallet the old blocks that it waits for.
+    pub fn read_again(&self) {
+        let blocks = self.chain.borrow().clone();
+        let (left, _) = self.room.backfill(self.wallet, blocks, self.tick()).unwrap();
+        assert_eq!(left, None, "all blocks were given");
+    }
+
     pub fn status(&self, tx: &Transaction) -> (Status, Option<u64>) {
         let found = self.room.tx(self.wallet, tx.compute_txid()).unwrap().summary;
         (found.status, found.height)

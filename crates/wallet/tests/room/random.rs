@@ -1,7 +1,11 @@
 //! Random histories: SQLite, PostgreSQL and a plain model agree on everything after each step (R2),
 //! and value is conserved (R9).
 
-use std::{cell::Cell, collections::HashMap};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use bitcoin::{OutPoint, Transaction, Txid, hashes::Hash as _};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -336,13 +340,31 @@ fn undo(three: &mut Three, rng: &mut StdRng, heights: &mut Vec<u64>, what: &str)
     let kept = heights.len() - count;
     let from = heights[kept];
     heights.truncate(kept);
-    three.model.disconnect_from(from);
+    let is_torn = three.model.disconnect_from(from);
     three.model.tip = heights.last().copied();
     let (keep, now) = (heights.last().copied(), three.now);
-    three.all(&format!("{what} undo {count}"), Ok(()), |l| {
+    if is_torn {
+        TORN.fetch_add(1, Ordering::Relaxed);
+        let blocks: Vec<PlacedBlock> = three.rooms[0].chain.borrow()[..kept].to_vec();
+        blocks.iter().for_each(|block| read_again(three, block));
+    }
+    three.all(&format!("{what} undo {count} torn {is_torn}"), Ok(()), |l| {
         l.chain.borrow_mut().truncate(kept);
-        l.room.disconnect_above(keep, now).map(drop)
+        l.room.disconnect_above(keep, now)?;
+        l.read_again();
+        Ok(())
     });
+}
+
+/// A prune was undone: the model reads a block once more.
+fn read_again(three: &mut Three, block: &PlacedBlock) {
+    let txs = &block.block.txdata;
+    let worlds: Vec<_> = txs.iter().map(|tx| world_tx(tx, &three.rooms[0])).collect();
+    let relevant = relevant(&three.model, &worlds);
+    for (world, _) in worlds.iter().zip(relevant).filter(|(_, is_relevant)| *is_relevant) {
+        let how = SeenHow::Block(block.height);
+        three.model.see_relevant(world, how, three.now).expect("it was there before");
+    }
 }
 
 fn lease(three: &mut Three, rng: &mut StdRng, what: &str) {
@@ -365,8 +387,14 @@ fn lease(three: &mut Three, rng: &mut StdRng, what: &str) {
     });
 }
 
+/// Reorganisations deeper than a prune that were met.
+static TORN: AtomicUsize = AtomicUsize::new(0);
+
 fn run(seeds: std::ops::Range<u64>) {
+    let count = seeds.end - seeds.start;
     seeds.fold(Ledger::postgres(), |server, seed| one_history(seed, server));
+    let torn = TORN.load(Ordering::Relaxed);
+    assert!(torn > 0 || count < 100, "{count} histories undid no prune: they test too little");
 }
 
 #[test]

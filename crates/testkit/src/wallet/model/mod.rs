@@ -52,6 +52,8 @@ pub struct Model {
     risen: Vec<TxId>,
     /// What was pruned, with the height that settled it.
     pruned: BTreeMap<TxId, u64>,
+    /// The youngest spend of a coin that was pruned.
+    last_pruned_spend: Option<u64>,
     /// Height of the tip.
     pub tip: Option<u64>,
 }
@@ -541,9 +543,15 @@ impl Model {
         Ok(())
     }
 
-    /// Disconnects every block from a height on.
-    pub fn disconnect_from(&mut self, from: u64) {
+    /// Disconnects every block from a height on. Says whether the spend of a pruned coin went with
+    /// them: then the blocks that are left have to be read again.
+    pub fn disconnect_from(&mut self, from: u64) -> bool {
         self.pruned.retain(|_, settled| *settled < from);
+        let is_torn = self.last_pruned_spend.is_some_and(|height| height >= from);
+        if is_torn {
+            self.pruned.clear();
+            self.last_pruned_spend = None;
+        }
         let mut lost = Vec::new();
         for (at, kept) in self.txs.iter_mut().enumerate() {
             if let Some(height) = kept.height.filter(|height| *height >= from) {
@@ -567,6 +575,7 @@ impl Model {
             }
             self.revive();
         }
+        is_torn
     }
 
     /// Leases coins.

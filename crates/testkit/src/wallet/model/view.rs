@@ -41,6 +41,7 @@ impl Model {
                 break;
             }
         }
+        self.last_pruned_spend = self.last_pruned_spend.max(self.last_spend(&going));
         let mut all = going.clone();
         for txid in going {
             let Some(height) = self.kept(txid).and_then(|kept| kept.height) else { continue };
@@ -64,6 +65,15 @@ impl Model {
         self.edges.retain(|(a, b)| !all.contains(a) && !all.contains(b));
         self.leases.retain(|coin, _| !all.contains(&coin.tx));
         all.into_iter().collect()
+    }
+
+    fn last_spend(&self, going: &BTreeSet<TxId>) -> Option<u64> {
+        let outputs = going.iter().filter_map(|txid| self.kept(*txid)).flat_map(|kept| {
+            let ours = (0_u32..).zip(&kept.tx.outputs).filter(|(_, (_, ours))| *ours);
+            ours.map(|(index, _)| Outpoint::new(kept.tx.txid, index))
+        });
+        let spenders = outputs.filter_map(|coin| self.spender(coin));
+        spenders.filter_map(|txid| self.kept(txid)?.height).max()
     }
 
     /// Whether a transaction is kept.
