@@ -22,7 +22,7 @@ use unspent_model::{
 use crate::{
     codec::{Cursor, Hole, StoredPoint, encode_delta, encode_spent},
     coin::{Coin, PreparedBlock, SharedCoin},
-    db::Db,
+    db::{Db, Get as _},
     error::{ApplyError, StoreError},
     open,
     options::Options,

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBPinnableSlice, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform, Snapshot,
-    WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    DBPinnableSlice, DBRawIterator, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform,
+    Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use crate::{
@@ -80,7 +80,7 @@ impl Db {
         memory: Memory,
     ) -> Result<Self, StoreError> {
         let options = database_options();
-        let existing = DB::list_cf(&options, folder).unwrap_or_default();
+        let existing = existing_families(&options, folder)?;
         let mut families = CHAIN_FAMILIES.to_vec();
         if index {
             families.extend(INDEX_FAMILIES);
@@ -110,20 +110,9 @@ impl Db {
         Ok(Self { inner, families: wanted })
     }
 
-    /// Whether the folder already has the families of the index.
-    pub(crate) fn has_index(folder: &Path) -> bool {
-        let existing = DB::list_cf(&database_options(), folder).unwrap_or_default();
-        existing.iter().any(|name| name == Family::UtxoMeta.name())
-    }
-
     fn handle(&self, family: Family) -> Result<&ColumnFamily, StoreError> {
         let found = self.families.contains(&family).then(|| self.inner.cf_handle(family.name()));
         found.flatten().ok_or(StoreError::MissingFamily(family.name()))
-    }
-
-    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.inner.get_cf(self.handle(family)?, key);
-        found.map_err(StoreError::engine("reading an entry"))
     }
 
     /// Looks many keys up at once; they must be sorted.
@@ -145,14 +134,6 @@ impl Db {
         let found = self.inner.batched_multi_get_cf_opt(handle, sorted, true, options);
         let found: Result<Vec<_>, _> = found.into_iter().collect();
         found.map_err(StoreError::engine("reading entries"))
-    }
-
-    /// The last entry of a family.
-    pub(crate) fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
-        let mut cursor = self.inner.raw_iterator_cf(self.handle(family)?);
-        cursor.seek_to_last();
-        cursor.status().map_err(StoreError::engine("reading the last entry"))?;
-        Ok(cursor.item().map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
     /// A consistent view of everything committed so far.
@@ -205,6 +186,43 @@ impl Db {
     pub(crate) fn families(&self) -> &[Family] {
         &self.families
     }
+}
+
+/// What a writer reads as it goes, and a reader from one moment.
+pub(crate) trait Get {
+    /// The value of a key.
+    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// The last entry of a family.
+    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError>;
+}
+
+impl Get for Db {
+    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.inner.get_cf(self.handle(family)?, key);
+        found.map_err(StoreError::engine("reading an entry"))
+    }
+
+    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
+        last_of(self.inner.raw_iterator_cf(self.handle(family)?))
+    }
+}
+
+impl Get for View<'_> {
+    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.snapshot.get_cf(self.db.handle(family)?, key);
+        found.map_err(StoreError::engine("reading an entry"))
+    }
+
+    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
+        last_of(self.snapshot.raw_iterator_cf(self.db.handle(family)?))
+    }
+}
+
+fn last_of(mut cursor: DBRawIterator<'_>) -> Result<Option<Entry>, StoreError> {
+    cursor.seek_to_last();
+    cursor.status().map_err(StoreError::engine("reading the last entry"))?;
+    Ok(cursor.item().map(|(key, value)| (key.to_vec(), value.to_vec())))
 }
 
 const SST_SIZE: &str = "rocksdb.total-sst-files-size";
@@ -287,11 +305,6 @@ impl<'a> Range<'a> {
 }
 
 impl View<'_> {
-    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.snapshot.get_cf(self.db.handle(family)?, key);
-        found.map_err(StoreError::engine("reading an entry"))
-    }
-
     /// Looks many keys up at once; they must be sorted.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
@@ -345,6 +358,15 @@ impl View<'_> {
             Ok(true)
         })
     }
+}
+
+/// The families there are; none where the database is yet to be made.
+fn existing_families(options: &rocksdb::Options, folder: &Path) -> Result<Vec<String>, StoreError> {
+    // RocksDB renames this file into place as the last step of making a database.
+    if !folder.join("CURRENT").exists() {
+        return Ok(Vec::new());
+    }
+    DB::list_cf(options, folder).map_err(StoreError::engine("reading the list of files"))
 }
 
 fn database_options() -> rocksdb::Options {

@@ -12,6 +12,15 @@ pub enum StoreError {
     /// Another process writes to the folder.
     #[error("the data folder is in use by another process; stop it or read with a query command")]
     Busy(#[source] rocksdb::Error),
+    /// The writer replaced files faster than they could be opened.
+    #[error(
+        "another process is changing the data folder faster than it can be opened for reading; \
+         ask again, or ask that process (the last attempt said: {cause})"
+    )]
+    Changing {
+        /// What the last attempt said.
+        cause: String,
+    },
     /// The disk or the database failed.
     #[error("the database failed while {doing}: {source}; nothing of this step was acknowledged")]
     Unavailable {
@@ -53,7 +62,7 @@ impl StoreError {
     /// What to do about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Busy(_) => Kind::Busy,
+            Self::Busy(_) | Self::Changing { .. } => Kind::Busy,
             Self::Unavailable { .. }
             | Self::Folder { .. }
             | Self::FlusherGone
@@ -196,6 +205,10 @@ fn height(tip: &Option<Point>) -> String {
     tip.map_or(String::new(), |tip| format!(" at height {}", tip.height))
 }
 
+fn kept_above(floor: &Option<u64>) -> String {
+    floor.map_or(String::new(), |floor| format!("; deltas are kept for heights above {floor}"))
+}
+
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
@@ -220,7 +233,7 @@ pub enum QueryError {
     #[error("malformed page cursor; use the `next` of the page before")]
     Cursor,
     /// Undo data of that block is gone or never was.
-    #[error("no delta is stored for height {height}; deltas are kept for heights above {floor:?}")]
+    #[error("no delta is stored for height {height}{}", kept_above(.floor))]
     NoDelta {
         /// Height asked for.
         height: u64,

@@ -314,7 +314,7 @@ impl ChainIndex {
         let mut undone = 0;
         while let Some(point) = self.state.cursor.point() {
             let ordinal = self.state.cursor.ordinal;
-            let stored = crate::points::at(&self.db, ordinal)?;
+            let stored = crate::points::at(&*self.db, ordinal)?;
             if stored.is_some_and(|stored| stored.point == point) {
                 break;
             }

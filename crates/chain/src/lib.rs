@@ -50,6 +50,7 @@
 
 mod acknowledged;
 mod apply;
+mod beside;
 mod bulk;
 pub mod codec;
 mod coin;
@@ -58,6 +59,7 @@ mod db;
 mod digest;
 mod error;
 mod index;
+mod moment;
 mod open;
 mod options;
 mod pending;
@@ -76,6 +78,7 @@ pub use cursor::PageCursor;
 pub use digest::Digest;
 pub use error::{ApplyError, Kind, OpenError, QueryError, RollbackError, StoreError};
 pub use index::{ChainIndex, OpenReport, RolledBack};
+pub use moment::Moment;
 pub use options::{Indexes, IndexingStrategy, Options, OptionsError};
 pub use prune::Pruned;
 pub use query::{Balance, CoinState, Order, PAGE_LIMIT, Page, Reader, Status};

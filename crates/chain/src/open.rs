@@ -17,7 +17,7 @@ use crate::{
         StoredPoint, decode_delta, decode_outpoints, encode_outpoints,
     },
     coin::Coin,
-    db::{Batch, Db, Durability},
+    db::{Batch, Db, Durability, Get},
     error::{OpenError, StoreError},
     options::{Indexes, Options},
     pending::State,
@@ -70,7 +70,7 @@ pub(crate) fn prepare(
 }
 
 /// The network the folder serves; `None` when it is new.
-pub(crate) fn identity(db: &Db) -> Result<Option<Identity>, StoreError> {
+pub(crate) fn identity(db: &impl Get) -> Result<Option<Identity>, StoreError> {
     read(db, Family::ChainMeta, names::IDENTITY, Identity::decode)
 }
 
@@ -106,12 +106,12 @@ fn choices(options: &Options) -> Choices {
 }
 
 /// What the operator chose last; `None` when there is no index yet.
-pub(crate) fn stored_choices(db: &Db) -> Result<Option<Choices>, StoreError> {
+pub(crate) fn stored_choices(db: &impl Get) -> Result<Option<Choices>, StoreError> {
     read(db, Family::UtxoMeta, names::CHOICES, Choices::decode)
 }
 
 /// How the index was built; `None` when there is none yet.
-pub(crate) fn stored_layout(db: &Db) -> Result<Option<Layout>, StoreError> {
+pub(crate) fn stored_layout(db: &impl Get) -> Result<Option<Layout>, StoreError> {
     read(db, Family::UtxoMeta, names::LAYOUT, Layout::decode)
 }
 
@@ -192,13 +192,13 @@ fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
 }
 
 /// The coins of genesis that Allegra withdraws if nobody claimed them, sorted.
-pub(crate) fn redeem_coins(db: &Db) -> Result<Vec<Outpoint>, StoreError> {
+pub(crate) fn redeem_coins(db: &impl Get) -> Result<Vec<Outpoint>, StoreError> {
     let stored = read(db, Family::UtxoMeta, names::REDEEM, decode_outpoints)?;
     stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::REDEEM))
 }
 
 /// Where the store stands on disk.
-pub(crate) fn state(db: &Db, enabled: bool) -> Result<State, StoreError> {
+pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
     let holes = read(db, Family::ChainMeta, names::HOLES, Hole::decode_all)?.unwrap_or_default();
     if !enabled {
         let tip = points::last(db)?;
@@ -238,7 +238,7 @@ pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<(), Store
 }
 
 fn read<T>(
-    db: &Db,
+    db: &impl Get,
     family: Family,
     key: &[u8],
     decode: impl FnOnce(&[u8]) -> Result<T, CodecError>,

@@ -4,13 +4,13 @@ use unspent_model::BlockHash;
 
 use crate::{
     codec::StoredPoint,
-    db::Db,
+    db::Get,
     error::StoreError,
     schema::{Family, decode_ordinal},
 };
 
 /// The block with this ordinal; `None` for the origin and above the tip.
-pub(crate) fn at(db: &Db, ordinal: u64) -> Result<Option<StoredPoint>, StoreError> {
+pub(crate) fn at(db: &impl Get, ordinal: u64) -> Result<Option<StoredPoint>, StoreError> {
     let key = ordinal.to_be_bytes();
     let stored = db.get(Family::Points, &key)?;
     let decoded = stored.map(|bytes| StoredPoint::decode(&bytes)).transpose();
@@ -18,7 +18,7 @@ pub(crate) fn at(db: &Db, ordinal: u64) -> Result<Option<StoredPoint>, StoreErro
 }
 
 /// The last block of the chain with its ordinal.
-pub(crate) fn last(db: &Db) -> Result<Option<(u64, StoredPoint)>, StoreError> {
+pub(crate) fn last(db: &impl Get) -> Result<Option<(u64, StoredPoint)>, StoreError> {
     let Some((key, value)) = db.last(Family::Points)? else { return Ok(None) };
     let family = Family::Points.name();
     let ordinal = decode_ordinal(&key).map_err(StoreError::key(family, &key))?;
@@ -27,7 +27,10 @@ pub(crate) fn last(db: &Db) -> Result<Option<(u64, StoredPoint)>, StoreError> {
 }
 
 /// The block with this hash and its ordinal.
-pub(crate) fn by_hash(db: &Db, hash: &BlockHash) -> Result<Option<(u64, StoredPoint)>, StoreError> {
+pub(crate) fn by_hash(
+    db: &impl Get,
+    hash: &BlockHash,
+) -> Result<Option<(u64, StoredPoint)>, StoreError> {
     let Some(ordinal) = db.get(Family::Hashes, &hash.0)? else { return Ok(None) };
     let ordinal =
         decode_ordinal(&ordinal).map_err(StoreError::key(Family::Hashes.name(), &hash.0))?;
@@ -39,7 +42,7 @@ pub(crate) fn by_hash(db: &Db, hash: &BlockHash) -> Result<Option<(u64, StoredPo
 /// The last ordinal up to `tip` whose block satisfies `holds`, which must hold for a prefix of the
 /// chain (heights and slots never fall); 0 when no block does.
 pub(crate) fn last_where(
-    db: &Db,
+    db: &impl Get,
     tip: u64,
     holds: impl Fn(&StoredPoint) -> bool,
 ) -> Result<u64, StoreError> {

@@ -5,18 +5,16 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Record};
 
 use crate::{
-    codec::{
-        Choices, Cursor, Hole, Horizon, SpentRecord, StoredDelta, StoredPoint, decode_delta,
-        decode_spent,
-    },
+    beside::beside_writer,
+    codec::{Choices, Cursor, Hole, Horizon, SpentRecord, StoredPoint},
     coin::Coin,
     cursor::PageCursor,
-    db::{Access, Db, Direction, Memory, Range, View},
+    db::{Access, Db, Direction, Get as _, Memory, Range, View},
     error::{OpenError, QueryError, StoreError},
     open,
     options::Indexes,
     points,
-    schema::{AddressKey, Family, OutpointKey, Owner, names},
+    schema::{AddressKey, CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner, names},
     telemetry,
 };
 
@@ -30,8 +28,8 @@ const READER_WRITE_BUFFER: usize = 4 << 20;
 #[derive(Clone)]
 pub struct Reader {
     pub(crate) db: Arc<Db>,
-    network: Network,
-    enabled: bool,
+    pub(crate) network: Network,
+    pub(crate) enabled: bool,
 }
 
 /// What is known of a coin.
@@ -114,12 +112,20 @@ impl Reader {
     /// [`OpenError`] when there is nothing to read.
     pub fn open(folder: &Path, block_cache: usize) -> Result<Self, OpenError> {
         let database = open::existing_database(folder)?;
-        let enabled = Db::has_index(&database);
+        beside_writer(&database, || Self::try_open(folder, &database, block_cache))
+    }
+
+    fn try_open(folder: &Path, database: &Path, block_cache: usize) -> Result<Self, OpenError> {
+        let not_found = || OpenError::NotFound(folder.display().to_string());
         let memory = Memory { block_cache, write_buffer: READER_WRITE_BUFFER };
-        let db = Db::open(&database, Access::ReadOnly, enabled, memory)?;
-        let identity = open::identity(&db)?;
-        let identity = identity.ok_or_else(|| OpenError::NotFound(folder.display().to_string()))?;
+        let db = Db::open(database, Access::ReadOnly, true, memory)?;
+        // Whoever was making the folder was stopped before the first entry, or is still at it.
+        let is_made = CHAIN_FAMILIES.iter().all(|family| db.families().contains(family));
+        let identity = if is_made { open::identity(&db)? } else { None };
+        let identity = identity.ok_or_else(not_found)?;
         open::check_identity(&identity, identity.network)?;
+        let has_index = INDEX_FAMILIES.iter().all(|family| db.families().contains(family));
+        let enabled = has_index && db.get(Family::UtxoMeta, names::CURSOR)?.is_some();
         Ok(Self { db: Arc::new(db), network: identity.network, enabled })
     }
 
@@ -134,34 +140,11 @@ impl Reader {
     ///
     /// [`QueryError`].
     pub fn tip(&self) -> Result<Option<Point>, QueryError> {
-        if self.enabled {
-            return Ok(tip(&self.db.view())?);
-        }
-        Ok(points::last(&self.db)?.map(|(_, stored)| stored.point))
-    }
-
-    /// What is known of a coin.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError`].
-    pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
-        self.enabled()?;
-        let key = OutpointKey(*outpoint).encode();
         let view = self.db.view();
-        if let Some(value) = view.get(Family::Unspent, &key)? {
-            let record = Coin::decode(&value);
-            let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
-            return Ok(CoinState::Unspent(record));
+        if self.enabled {
+            return Ok(tip(&view)?);
         }
-        match view.get(Family::Spent, &key)? {
-            Some(value) => {
-                let spent = decode_spent(&value);
-                let spent = spent.map_err(StoreError::value(Family::Spent.name(), &key))?;
-                Ok(CoinState::Spent(spent))
-            }
-            None => Ok(CoinState::Unknown),
-        }
+        Ok(points::last(&view)?.map(|(_, stored)| stored.point))
     }
 
     /// One page of an owner's coins, in chain order.
@@ -215,60 +198,6 @@ impl Reader {
         Ok(balance)
     }
 
-    /// The undo data of the block at `height` (of the boundary block too, if one shares the
-    /// height).
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError::NoDelta`] when it is pruned or above the tip.
-    pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
-        self.enabled()?;
-        let state = open::state(&self.db, true)?;
-        let below =
-            points::last_where(&self.db, state.cursor.ordinal, |p| p.point.height < height)?;
-        let mut deltas = Vec::new();
-        for ordinal in below + 1..=state.cursor.ordinal {
-            let Some(point) = points::at(&self.db, ordinal)? else { break };
-            if point.point.height != height {
-                break;
-            }
-            let key = ordinal.to_be_bytes();
-            if let Some(value) = self.db.get(Family::Delta, &key)? {
-                let delta = decode_delta(&value);
-                deltas.push(delta.map_err(StoreError::value(Family::Delta.name(), &key))?);
-            }
-        }
-        if deltas.is_empty() {
-            let floor = points::at(&self.db, state.horizon.floor)?;
-            let floor = floor.map(|point| point.point.height);
-            return Err(QueryError::NoDelta { height, floor });
-        }
-        Ok(deltas)
-    }
-
-    /// The block at `height`: the last one, where a boundary block shares the height.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError`].
-    pub fn block_at(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
-        let Some((tip, _)) = points::last(&self.db)? else { return Ok(None) };
-        let ordinal = points::last_where(&self.db, tip, |p| p.point.height <= height)?;
-        Ok(points::at(&self.db, ordinal)?.filter(|point| point.point.height == height))
-    }
-
-    /// The block with this hash.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError`].
-    pub fn block_by_hash(
-        &self,
-        hash: &unspent_model::BlockHash,
-    ) -> Result<Option<StoredPoint>, QueryError> {
-        Ok(points::by_hash(&self.db, hash)?.map(|(_, point)| point))
-    }
-
     /// Copies the store as it stands at one moment into a folder that must not be there yet, while
     /// the writer goes on. Files that no longer change are linked where the disk is the same.
     ///
@@ -277,29 +206,6 @@ impl Reader {
     /// [`StoreError`]; what was begun of the copy is of no use then.
     pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
         self.db.checkpoint(&open::absent_database(to)?)
-    }
-
-    /// The store in numbers.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError`].
-    pub fn status(&self) -> Result<Status, QueryError> {
-        let state = open::state(&self.db, self.enabled)?;
-        let layout = if self.enabled { open::stored_layout(&self.db)? } else { None };
-        let sizes = self.db.families().iter();
-        let sizes = sizes.map(|family| Ok((family.name(), self.db.size_on_disk(*family)?)));
-        Ok(Status {
-            network: self.network,
-            enabled: self.enabled,
-            chain: points::last(&self.db)?,
-            cursor: state.cursor,
-            horizon: state.horizon,
-            holes: state.holes,
-            indexes: layout.map(|layout| layout.indexes()),
-            choices: if self.enabled { open::stored_choices(&self.db)? } else { None },
-            sizes: sizes.collect::<Result<_, StoreError>>()?,
-        })
     }
 
     /// Every entry of a column family as it lies on disk, in key order: for comparing two stores
@@ -327,7 +233,7 @@ impl Reader {
     /// The owner's list is one that is kept.
     fn listed(&self, owner: Owner) -> Result<(), QueryError> {
         self.enabled()?;
-        let layout = open::stored_layout(&self.db)?;
+        let layout = open::stored_layout(&*self.db)?;
         let kept = |on: fn(&crate::codec::Layout) -> bool| layout.as_ref().is_some_and(on);
         match owner {
             Owner::Credential(_) if self.network.family() == ChainFamily::Bitcoin => {

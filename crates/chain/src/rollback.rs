@@ -26,7 +26,7 @@ use crate::{
     apply::read_coins,
     codec::{Cursor, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::{Coin, SharedCoin},
-    db::Db,
+    db::{Db, Get as _},
     error::{RollbackError, StoreError},
     pending::{Pending, State},
     points,

@@ -16,12 +16,12 @@ use unspent_model::{Outpoint, chain::Record};
 use crate::{
     codec::{Cursor, Horizon, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::Coin,
-    db::{Range, View},
+    db::{Get as _, Range, View},
     error::{QueryError, StoreError},
     open,
     options::Indexes,
     query::Reader,
-    schema::{AddressKey, Family, OutpointKey, decode_ordinal},
+    schema::{AddressKey, Family, OutpointKey, decode_ordinal, names},
 };
 
 /// Most differences that are listed by name; the rest are counted.
@@ -82,15 +82,17 @@ impl Reader {
     /// [`QueryError`] when an entry can't be read at all; it names the entry.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Report, QueryError> {
         self.enabled()?;
-        let state = open::state(&self.db, true)?;
-        let layout = open::stored_layout(&self.db)?;
-        open::redeem_coins(&self.db)?;
-        let indexes = layout.map(|layout| layout.indexes());
+        let view = self.db.view();
+        let state = open::state(&view, true)?;
+        let absent = |name: &[u8]| StoreError::absent(Family::UtxoMeta.name(), name);
+        let layout = open::stored_layout(&view)?.ok_or_else(|| absent(names::LAYOUT))?;
+        open::stored_choices(&view)?.ok_or_else(|| absent(names::CHOICES))?;
+        open::redeem_coins(&view)?;
         let mut check = Check {
-            view: self.db.view(),
+            view,
             cursor: state.cursor,
             horizon: state.horizon,
-            indexes: indexes.unwrap_or(Indexes::BOTH),
+            indexes: layout.indexes(),
             report: Report::default(),
             progress,
         };

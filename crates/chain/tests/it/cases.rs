@@ -13,7 +13,7 @@ use unspent_testkit::chain::{coin_of, payment};
 use crate::driver::{Store, all_pages, bytes, genesis, small_windows};
 
 /// A block on top of `parent` with these transactions; the hash is made from height and `branch`.
-fn block_on(parent: Option<&Block<Output>>, branch: u8, txs: Vec<Tx<Output>>) -> Block<Output> {
+pub fn block_on(parent: Option<&Block<Output>>, branch: u8, txs: Vec<Tx<Output>>) -> Block<Output> {
     let (height, slot, hash) = parent.map_or((0, 0, BlockHash([0; 32])), |parent| {
         let point = parent.header.point;
         (point.height + 1, point.slot + 20, point.hash)

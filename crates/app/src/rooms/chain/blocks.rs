@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Serialize;
 use unspent_chain::{
-    Reader,
+    Moment, Reader,
     codec::{StoredDelta, StoredPoint},
 };
 use unspent_model::{BlockHash, Family, Network};
@@ -51,9 +51,9 @@ impl BlockJson {
     }
 
     /// With the counts, where the delta is kept.
-    fn with_counts(reader: &Reader, stored: &StoredPoint, tip: u64) -> Self {
-        let mut shown = Self::new(reader.network(), stored, tip);
-        if let Ok(deltas) = reader.delta(stored.point.height) {
+    fn with_counts(moment: &Moment<'_>, stored: &StoredPoint, tip: u64) -> Self {
+        let mut shown = Self::new(moment.network(), stored, tip);
+        if let Ok(deltas) = moment.delta(stored.point.height) {
             shown.created = Some(deltas.iter().map(|delta| delta.created.len() as u64).sum());
             shown.spent = Some(deltas.iter().map(|delta| delta.spent.len() as u64).sum());
         }
@@ -112,16 +112,18 @@ pub(super) async fn blocks(
     let below = query.after()?.map(|text| text.parse::<u64>().map_err(|_| bad_cursor()));
     let below = below.transpose()?;
     let found = app.chain(move |reader| {
-        let Some(tip) = reader.status()?.chain.map(|(_, stored)| stored.point.height) else {
+        let moment = reader.moment();
+        let Some(last) = moment.last_block()? else {
             return Ok(BlocksJson { blocks: Vec::new(), next: None });
         };
+        let tip = last.point.height;
         let end = below.unwrap_or(u64::MAX).min(tip + 1);
         let start = end.saturating_sub(limit);
         let mut blocks = Vec::new();
         let mut lowest = end;
         for height in (start..end).rev() {
             // A height without a block lies in a hole that an import left.
-            if let Some(stored) = reader.block_at(height)? {
+            if let Some(stored) = moment.block_at(height)? {
                 blocks.push(BlockJson::new(reader.network(), &stored, tip));
             }
             lowest = height;
@@ -132,9 +134,8 @@ pub(super) async fn blocks(
     Ok(Json(found.await?))
 }
 
-fn tip_height(reader: &Reader) -> Result<u64, ApiError> {
-    let tip = reader.status()?.chain.map(|(_, stored)| stored.point.height);
-    tip.ok_or_else(|| ApiError::not_found("there are no blocks yet"))
+fn last_block(moment: &Moment<'_>) -> Result<StoredPoint, ApiError> {
+    moment.last_block()?.ok_or_else(|| ApiError::not_found("there are no blocks yet"))
 }
 
 /// The tip
@@ -142,10 +143,9 @@ fn tip_height(reader: &Reader) -> Result<u64, ApiError> {
     responses((status = 200, body = BlockJson), Failures))]
 pub(super) async fn tip(_: May<Read>, State(app): State<App>) -> Result<Json<BlockJson>, ApiError> {
     let found = app.chain(|reader| {
-        let tip = tip_height(reader)?;
-        let stored = reader.block_at(tip)?;
-        let stored = stored.ok_or_else(|| ApiError::not_found("there are no blocks yet"))?;
-        Ok(BlockJson::with_counts(reader, &stored, tip))
+        let moment = reader.moment();
+        let stored = last_block(&moment)?;
+        Ok(BlockJson::with_counts(&moment, &stored, stored.point.height))
     });
     Ok(Json(found.await?))
 }
@@ -162,12 +162,14 @@ pub(super) async fn one(
     let wrong = || ApiError::malformed("a block is named by its height or its hash");
     let name = BlockName::parse(app.network(), &text).ok_or_else(wrong)?;
     let found = app.chain(move |reader| {
+        let moment = reader.moment();
         let stored = match name {
-            BlockName::Height(height) => reader.block_at(height)?,
-            BlockName::Hash(hash) => reader.block_by_hash(&hash)?,
+            BlockName::Height(height) => moment.block_at(height)?,
+            BlockName::Hash(hash) => moment.block_by_hash(&hash)?,
         };
         let stored = stored.ok_or_else(|| ApiError::not_found("no such block is stored"))?;
-        Ok(BlockJson::with_counts(reader, &stored, tip_height(reader)?))
+        let tip = last_block(&moment)?.point.height;
+        Ok(BlockJson::with_counts(&moment, &stored, tip))
     });
     Ok(Json(found.await?))
 }

@@ -1,0 +1,187 @@
+//! Blocks, coins and undo data as of one moment: answers that are put together from several reads
+//! never mix two branches of the chain.
+
+use unspent_model::{BlockHash, Network, Outpoint};
+
+use crate::{
+    codec::{StoredDelta, StoredPoint, decode_delta, decode_spent},
+    coin::Coin,
+    db::{Get as _, View},
+    error::{QueryError, StoreError},
+    open, points,
+    query::{CoinState, Reader, Status},
+    schema::{Family, OutpointKey},
+};
+
+/// The store as it stood when it was made; later blocks and rollbacks are not seen.
+///
+/// Holds back the removal of what was deleted since, so it is for one answer, not for keeping.
+pub struct Moment<'r> {
+    reader: &'r Reader,
+    view: View<'r>,
+}
+
+impl Reader {
+    /// Holds on to this moment, for answers that need several reads.
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { reader: self, view: self.db.view() }
+    }
+
+    /// What is known of a coin.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
+        self.moment().coin(outpoint)
+    }
+
+    /// As [`Moment::delta`], now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
+        self.moment().delta(height)
+    }
+
+    /// As [`Moment::block_at`], now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn block_at(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
+        self.moment().block_at(height)
+    }
+
+    /// As [`Moment::block_by_hash`], now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn block_by_hash(&self, hash: &BlockHash) -> Result<Option<StoredPoint>, QueryError> {
+        self.moment().block_by_hash(hash)
+    }
+
+    /// As [`Moment::status`], now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn status(&self) -> Result<Status, QueryError> {
+        self.moment().status()
+    }
+}
+
+impl Moment<'_> {
+    /// The network the folder serves.
+    pub fn network(&self) -> Network {
+        self.reader.network
+    }
+
+    /// The last block of the stored chain.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn last_block(&self) -> Result<Option<StoredPoint>, QueryError> {
+        Ok(points::last(&self.view)?.map(|(_, stored)| stored))
+    }
+
+    /// What is known of a coin.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
+        self.reader.enabled()?;
+        let key = OutpointKey(*outpoint).encode();
+        if let Some(value) = self.view.get(Family::Unspent, &key)? {
+            let record = Coin::decode(&value);
+            let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
+            return Ok(CoinState::Unspent(record));
+        }
+        match self.view.get(Family::Spent, &key)? {
+            Some(value) => {
+                let spent = decode_spent(&value);
+                let spent = spent.map_err(StoreError::value(Family::Spent.name(), &key))?;
+                Ok(CoinState::Spent(spent))
+            }
+            None => Ok(CoinState::Unknown),
+        }
+    }
+
+    /// The undo data of the block at `height` (of the boundary block too, if one shares the
+    /// height).
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::NoDelta`] when it is pruned or above the tip.
+    pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
+        self.reader.enabled()?;
+        let state = open::state(&self.view, true)?;
+        let below =
+            points::last_where(&self.view, state.cursor.ordinal, |p| p.point.height < height)?;
+        let mut deltas = Vec::new();
+        for ordinal in below + 1..=state.cursor.ordinal {
+            let Some(point) = points::at(&self.view, ordinal)? else { break };
+            if point.point.height != height {
+                break;
+            }
+            let key = ordinal.to_be_bytes();
+            if let Some(value) = self.view.get(Family::Delta, &key)? {
+                let delta = decode_delta(&value);
+                deltas.push(delta.map_err(StoreError::value(Family::Delta.name(), &key))?);
+            }
+        }
+        if deltas.is_empty() {
+            let floor = points::at(&self.view, state.horizon.floor)?;
+            let floor = floor.map(|point| point.point.height);
+            return Err(QueryError::NoDelta { height, floor });
+        }
+        Ok(deltas)
+    }
+
+    /// The block at `height`: the last one, where a boundary block shares the height.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn block_at(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
+        let Some((tip, _)) = points::last(&self.view)? else { return Ok(None) };
+        let ordinal = points::last_where(&self.view, tip, |p| p.point.height <= height)?;
+        Ok(points::at(&self.view, ordinal)?.filter(|point| point.point.height == height))
+    }
+
+    /// The block with this hash.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn block_by_hash(&self, hash: &BlockHash) -> Result<Option<StoredPoint>, QueryError> {
+        Ok(points::by_hash(&self.view, hash)?.map(|(_, point)| point))
+    }
+
+    /// The store in numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn status(&self) -> Result<Status, QueryError> {
+        let state = open::state(&self.view, self.reader.enabled)?;
+        let layout = if self.reader.enabled { open::stored_layout(&self.view)? } else { None };
+        let sizes = self.reader.db.families().iter();
+        let sizes = sizes.map(|family| Ok((family.name(), self.reader.db.size_on_disk(*family)?)));
+        Ok(Status {
+            network: self.reader.network,
+            enabled: self.reader.enabled,
+            chain: points::last(&self.view)?,
+            cursor: state.cursor,
+            horizon: state.horizon,
+            holes: state.holes,
+            indexes: layout.map(|layout| layout.indexes()),
+            choices: if self.reader.enabled { open::stored_choices(&self.view)? } else { None },
+            sizes: sizes.collect::<Result<_, StoreError>>()?,
+        })
+    }
+}
