@@ -199,6 +199,9 @@ fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
         }
         FilesError::Interrupted => ("interrupted", None),
         FilesError::Unknown => ("bug", Some("this is a defect of the program; please report it")),
+        FilesError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            ("input", None)
+        }
         FilesError::Unreadable { .. }
         | FilesError::Packed { .. }
         | FilesError::NoRoom { .. }

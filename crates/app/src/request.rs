@@ -44,7 +44,7 @@ pub(crate) fn page_limit(asked: Option<u32>) -> Result<u32, BadRequest> {
     if (1..=PAGE_LIMIT).contains(&limit) {
         return Ok(limit);
     }
-    Err(BadRequest::Invalid(format!("limit must be 1 to {PAGE_LIMIT}")))
+    Err(BadRequest::Malformed(format!("limit must be 1 to {PAGE_LIMIT}")))
 }
 
 /// Text that isn't longer than makes sense.

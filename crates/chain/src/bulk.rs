@@ -106,6 +106,7 @@ impl<'a> Bulk<'a> {
     ///
     /// [`StoreError`]; the index stands at the last flush.
     pub fn finish(mut self) -> Result<(), StoreError> {
+        self.index.usable()?;
         self.flush()?;
         self.wait()?;
         self.index.prune_all()?;

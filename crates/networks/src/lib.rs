@@ -75,6 +75,14 @@ pub enum DecodeError {
     /// The parts of the block aren't those that the header commits to.
     #[error("the block doesn't match the header's body hash; fetch it again")]
     BodyHash,
+    /// It belongs to another network.
+    #[error("this is no block of {network}: {reason}; the block was ignored, check the network")]
+    OtherNetwork {
+        /// The network whose block it should be.
+        network: Network,
+        /// What tells so.
+        reason: String,
+    },
     /// The era is newer than this program.
     #[error("block era {0} is unknown; a newer release may know it")]
     UnknownEra(u64),

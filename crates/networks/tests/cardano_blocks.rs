@@ -66,7 +66,13 @@ fn single_blocks_of_every_era_decode_as_their_file_says() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let parts: Vec<_> = name.split('-').collect();
         let raw = std::fs::read(&path).unwrap();
-        let block = decode_block(network_of(parts[1]), &raw, None).expect(name);
+        let decoded = decode_block(network_of(parts[1]), &raw, None);
+        if name == "byron-mainnet-301005" {
+            // Whatever its name says, its header has the magic of a test network that is gone.
+            assert!(matches!(decoded, Err(DecodeError::OtherNetwork { .. })), "{decoded:?}");
+            continue;
+        }
+        let block = decoded.expect(name);
         let era = ERAS.iter().find(|(era, _)| *era == parts[0]).unwrap().1;
         assert_eq!(block.header.era, era, "{name}");
         assert_eq!(block.header.point.height, parts[2].parse::<u64>().unwrap(), "{name}");
@@ -81,7 +87,7 @@ fn single_blocks_of_every_era_decode_as_their_file_says() {
         eras.insert(era);
         count += 1;
     }
-    assert_eq!((count, eras.len()), (22, 7));
+    assert_eq!((count, eras.len()), (21, 7));
 }
 
 /// pallas' own view of the same block, by another path through it.
@@ -341,7 +347,7 @@ fn known_main_network_blocks_have_their_epoch_and_time() {
 
 #[test]
 fn one_byte_more_or_less_is_refused() {
-    let names = ["byron-mainnet-301005", "mary-mainnet-5616812", "conway-mainnet-11544518"];
+    let names = ["byron-mainnet-4490505", "mary-mainnet-5616812", "conway-mainnet-11544518"];
     for name in names {
         let Some(mut raw) = data::bytes(&format!("cardano/eras/{name}.cbor")) else { return };
         let decode = |raw: &[u8]| decode_block(Network::CardanoMainnet, raw, None);

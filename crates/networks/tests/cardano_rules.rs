@@ -181,7 +181,12 @@ fn body_with(output: &[u8]) -> Vec<u8> {
 }
 
 fn decode_output(output: &[u8]) -> Output {
-    decode(&[body_with(output)], &[]).txs.remove(0).creates.remove(0).1
+    decode_output_of(NETWORK, output).unwrap()
+}
+
+fn decode_output_of(network: Network, output: &[u8]) -> Result<Output, DecodeError> {
+    let block = decode_block(network, &block_of(7, &[body_with(output)], &[]), None);
+    block.map(|mut block| block.txs.remove(0).creates.remove(0).1)
 }
 
 fn rich_output(datum: &[u8], script: Option<&[u8]>) -> Vec<u8> {
@@ -267,7 +272,7 @@ fn credentials_come_from_the_address_and_stake_addresses_keep_network_and_kind()
         2 | 3 => Some(0xf0),
         _ => None,
     };
-    for network_id in [0, 1] {
+    for (network, network_id) in [(NETWORK, 0), (Network::CardanoMainnet, 1)] {
         for kind in 0..8_u8 {
             let tail: &[u8] = if kind < 4 { &[0xbb; 28] } else { &[1, 2, 3] };
             let tail = if kind > 5 { &[] } else { tail };
@@ -275,7 +280,10 @@ fn credentials_come_from_the_address_and_stake_addresses_keep_network_and_kind()
             let output = cbor(|e| {
                 e.array(2).unwrap().bytes(&addr).unwrap().u64(1).unwrap();
             });
-            let output = decode_output(&output);
+            let other = if network_id == 0 { Network::CardanoMainnet } else { NETWORK };
+            let refused = decode_output_of(other, &output);
+            assert!(matches!(refused, Err(DecodeError::OtherNetwork { .. })), "{refused:?}");
+            let output = decode_output_of(network, &output).unwrap();
             assert_eq!(output.addr, addr);
             assert_eq!(output.payment_credential, Some([0xaa; 28]));
             assert_eq!(output.stake_credential, stake(kind).map(|_| [0xbb; 28]));
@@ -326,7 +334,7 @@ fn a_boundary_block_has_no_transactions_and_the_number_of_its_predecessor() {
     assert_eq!((head.point, head.parent), (point, block.header.parent));
     assert_eq!((block.header.epoch, block.header.time), (Some(100), 1_549_403_091));
     for epoch in [u64::MAX, u64::MAX / 21_600] {
-        let answer = decode_block(Network::CardanoMainnet, &boundary(epoch, 0).1, None);
+        let answer = decode_block(Network::CardanoMainnet, &boundary(epoch, 1).1, None);
         assert!(matches!(answer, Err(DecodeError::Malformed { what: "slot", .. })));
     }
 }

@@ -79,6 +79,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "room_off", message)
     }
 
+    /// The room doesn't keep what was asked for.
+    pub(crate) fn index_off(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "index_off", message)
+    }
+
     /// Others are at work.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).after(TRY_AGAIN)
@@ -197,7 +202,10 @@ const FAILURES: [(&str, &str); 13] = [
     ("400", "A parameter, header or body can't be read (`malformed`)"),
     ("401", "No credentials, or wrong ones (`unauthorized`)"),
     ("403", "The scope isn't enough, or the request comes from elsewhere (`forbidden`)"),
-    ("404", "No such thing (`not_found`), or the room is off (`room_off`)"),
+    (
+        "404",
+        "No such thing (`not_found`), or the room or an index is off (`room_off`, `index_off`)",
+    ),
     ("405", "The route doesn't know that method (`method`)"),
     ("408", "It took too long (`timeout`)"),
     ("409", "The state of things forbids it (`refused`, `in_progress`)"),

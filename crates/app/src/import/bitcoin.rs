@@ -22,16 +22,18 @@ pub(crate) fn plan(
     limits: &Limits,
     look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
-    let mut catalogue = Catalogue::build(network, files, workroom, &|| look.goes_on())?;
+    let mut catalogue =
+        Catalogue::build(network, files, workroom, &|| look.next_file(), &|| look.goes_on())?;
     let choice = branch::choose(network, &mut catalogue, stored, limits)?;
     if choice.fork.is_some() {
         check_readable(network, &mut catalogue, stored, &choice)?;
     }
     let Choice { blocks, fork, needs_genesis, left_out } = choice;
+    let passed_over = catalogue.passed_over();
     let genesis = first_block(network).filter(|_| needs_genesis);
     let coming = blocks.len() as u64 + u64::from(needs_genesis);
     let blocks = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
-    Ok(Plan { blocks, coming, fork, left_out })
+    Ok(Plan { blocks, coming, fork, left_out, passed_over })
 }
 
 /// Decodes the new branch up to where it wins: nobody leaves a good branch for a broken one.

@@ -29,7 +29,7 @@ pub(crate) fn plan(
     let mut seen = stored.height();
     for file in files {
         look.step()?;
-        let contents = chunks::survey(&file)?;
+        let contents = chunks::survey(&file, &|| look.goes_on())?;
         let Some((first, last)) = &contents.ends else { continue };
         let (first, last) = (point(network, first, &file)?, point(network, last, &file)?);
         if stored.find(&last.hash)?.is_some() {
@@ -47,7 +47,7 @@ pub(crate) fn plan(
     }
     let blocks = Box::new(Chunks { files: wanted.into_iter(), current: None });
     let left_out = LeftOut { known, ..LeftOut::default() };
-    Ok(Plan { blocks, coming, fork: None, left_out })
+    Ok(Plan { blocks, coming, fork: None, left_out, passed_over: Vec::new() })
 }
 
 fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point> {

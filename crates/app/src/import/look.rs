@@ -18,14 +18,19 @@ impl<'a> Look<'a> {
         Self { bar, interrupt }
     }
 
-    /// The next file is looked at, unless somebody asked to stop.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// The next file is looked at.
+    pub(crate) fn next_file(&self) {
         self.bar.inc(1);
+    }
+
+    /// Nobody asked to stop.
+    pub(crate) fn goes_on(&self) -> bool {
         !self.interrupt.asked()
     }
 
-    /// As [`Look::goes_on`], as an error.
+    /// The next file is looked at, unless somebody asked to stop.
     pub(crate) fn step(&self) -> Result<(), FilesError> {
+        self.next_file();
         if self.goes_on() { Ok(()) } else { Err(FilesError::Interrupted) }
     }
 }

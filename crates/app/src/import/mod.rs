@@ -93,7 +93,7 @@ pub(crate) fn run(
         index.allow_holes();
     }
     let warnings = warnings(request, known.as_ref(), &options, &found);
-    let Plan { blocks, coming, fork, left_out } = plan;
+    let Plan { blocks, coming, fork, left_out, passed_over } = plan;
     let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
     let reader = index.reader();
     let known = index.tip().map(|tip| tip.height);
@@ -102,8 +102,14 @@ pub(crate) fn run(
     let progress = show.start(coming, reader.status()?.cursor.coins, room.tally(), interrupt);
     let interrupted = take_in(&mut room, source, network, request.no_bulk, &progress)?;
     progress.finish();
-    let report =
-        summary::Report { rolled_back, left_out, warnings, interrupted, took: started.elapsed() };
+    let report = summary::Report {
+        rolled_back,
+        left_out,
+        passed_over,
+        warnings,
+        interrupted,
+        took: started.elapsed(),
+    };
     let tally = *room.tally().lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Summary::new(&reader.status()?, tally, report))
 }

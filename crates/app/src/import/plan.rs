@@ -1,6 +1,7 @@
 //! What an import is going to do, decided before anything is written.
 
 use unspent_chain::{Reader, Target, codec::StoredPoint};
+use unspent_engine::files::catalogue::PassedOver;
 use unspent_model::BlockHash;
 
 use super::source::Blocks;
@@ -15,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) fork: Option<Fork>,
     /// What is left out, for the summary.
     pub(crate) left_out: LeftOut,
+    /// Places in the files without a whole block.
+    pub(crate) passed_over: Vec<PassedOver>,
 }
 
 /// A change of branch.

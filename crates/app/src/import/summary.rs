@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use unspent_chain::Status;
-use unspent_engine::rooms::chain::Tally;
+use unspent_engine::{files::catalogue::PassedOver, rooms::chain::Tally};
 use unspent_model::{Network, Point};
 
 use super::{plan::LeftOut, progress::rate};
@@ -17,6 +17,7 @@ use crate::{
 pub(crate) struct Report {
     pub(crate) rolled_back: Option<RolledBack>,
     pub(crate) left_out: LeftOut,
+    pub(crate) passed_over: Vec<PassedOver>,
     pub(crate) warnings: Vec<String>,
     /// Somebody stopped it.
     pub(crate) interrupted: bool,
@@ -43,6 +44,8 @@ pub(crate) struct Summary {
     already_applied: u64,
     stale_blocks: u64,
     unconnected_blocks: u64,
+    /// Bytes of the files in which no whole block stands.
+    passed_over_bytes: u64,
     rolled_back: Option<RolledBackJson>,
     txs: u64,
     created: u64,
@@ -74,7 +77,8 @@ struct RolledBackJson {
 
 impl Summary {
     pub(super) fn new(status: &Status, done: Tally, report: Report) -> Self {
-        let Report { rolled_back, left_out, mut warnings, interrupted, took } = report;
+        let Report { rolled_back, left_out, passed_over, mut warnings, interrupted, took } = report;
+        warnings.extend(passed_over_warnings(&passed_over));
         let network = status.network;
         let point = |point: Option<Point>| point.map(|point| PointJson::new(network, &point));
         if let Some(missing) = missing_warning(status) {
@@ -86,6 +90,7 @@ impl Summary {
             already_applied: done.already + left_out.known,
             stale_blocks: left_out.stale,
             unconnected_blocks: left_out.unconnected,
+            passed_over_bytes: passed_over.iter().map(|place| place.bytes).sum(),
             rolled_back: rolled_back.map(|RolledBack { from, to, blocks }| RolledBackJson {
                 blocks,
                 from: point(from),
@@ -124,6 +129,7 @@ impl Summary {
             ("already there", count(self.already_applied)),
             ("stale", count(self.stale_blocks)),
             ("not connected", count(self.unconnected_blocks)),
+            ("bytes passed over", count(self.passed_over_bytes)),
             ("transactions", count(self.txs)),
             ("coins created", count(self.created)),
             ("coins spent", count(self.spent)),
@@ -147,8 +153,21 @@ impl Summary {
     }
 }
 
+/// Damaged places that are named one by one.
+const PLACES_NAMED: usize = 5;
+
+fn passed_over_warnings(places: &[PassedOver]) -> Vec<String> {
+    let named = places.iter().take(PLACES_NAMED).map(|PassedOver { file, offset, bytes }| {
+        let file = file.display();
+        format!("no whole block in {bytes} bytes at {offset} of {file}; they were passed over")
+    });
+    let rest = places.len().saturating_sub(PLACES_NAMED);
+    let rest = (rest > 0).then(|| format!("{rest} more such places were passed over"));
+    named.chain(rest).collect()
+}
+
 /// Rows that are left out when there is nothing to say.
-const OPTIONAL: [&str; 3] = ["already there", "stale", "not connected"];
+const OPTIONAL: [&str; 4] = ["already there", "stale", "not connected", "bytes passed over"];
 
 /// On a chain without holes every input must be known.
 fn missing_warning(status: &Status) -> Option<String> {

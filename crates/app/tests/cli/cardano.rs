@@ -180,6 +180,7 @@ fn invalid_transactions_pay_with_their_collateral_and_get_change() {
         assert_eq!(collateral["spent_tx_hash"], tx["tx"]);
         assert_eq!(collateral["spent_at_block"], tx["height"]);
         let delta = folder.chain(&["delta", &tx["height"].to_string()]).json();
+        assert_eq!(delta["deltas"][0]["flags"]["containsInvalidTx"], true);
         let flags = delta["deltas"][0]["tx_flags"].as_array().unwrap();
         let flags = flags.iter().find(|flags| flags["tx_hash"] == tx["tx"]).unwrap();
         assert_eq!(
@@ -199,6 +200,27 @@ fn without_allow_holes_a_gap_is_refused_and_what_came_before_it_stays() {
     assert!(text(&error["message"]).contains("block-04330.cbor"), "{error}");
     assert_eq!(folder.digest()["height"], 215);
     folder.assert_consistent();
+}
+
+/// The first block tells, Byron's magic tells, and so do the addresses that later blocks pay to.
+#[test]
+fn blocks_of_another_network_are_refused_before_anything_is_written() {
+    let Some(preview) = preview() else { return };
+    let folder = Folder::new();
+    let chunk = preview.files[0].as_path();
+    for network in ["cardano-mainnet", "cardano-preprod"] {
+        let error = folder.import(&["--network", network], &[chunk]).error(1);
+        assert!(text(&error["message"]).contains("no block of"), "{error}");
+        assert!(!folder.data().exists(), "{network}");
+    }
+    folder.import(&[PREVIEW, &["--genesis", &preview.genesis]].concat(), &[chunk]).json();
+    let before = folder.digest();
+    for foreign in ["conway-mainnet-11544518", "byron-mainnet-4490505", "mary-mainnet-5616812"] {
+        let path = data::path(&format!("cardano/eras/{foreign}.cbor")).unwrap();
+        let error = folder.import(&["--allow-holes"], &[&path]).error(1);
+        assert!(text(&error["message"]).contains("no block of"), "{foreign}: {error}");
+        assert_eq!(folder.digest(), before, "{foreign}");
+    }
 }
 
 #[test]

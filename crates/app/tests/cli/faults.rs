@@ -189,3 +189,26 @@ fn help_names_the_exit_codes_and_every_setting_of_an_import() {
     }
     assert!(help.contains("UNSPENT_UTXO_PRUNE_DEPTH"));
 }
+
+/// Sixty kilobytes that unpack to hundreds of megabytes of zeros.
+#[test]
+fn a_packed_file_that_is_larger_than_blocks_can_be_is_refused_and_leaves_nothing() {
+    let folder = Folder::new();
+    let bomb = folder.beside("blk00000.dat.zst");
+    let zeros = std::io::Read::take(std::io::repeat(0), 600 << 20);
+    std::fs::write(&bomb, zstd::encode_all(zeros, 1).unwrap()).unwrap();
+    let error = folder.import(&["--network", "bitcoin-regtest"], &[&bomb]).error(1);
+    assert_eq!(error["code"], "input", "{error}");
+    assert!(!folder.data().exists());
+    let error = folder.import(&["--network", "cardano-preview"], &[&bomb]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("no block"), "{error}");
+    assert!(!folder.data().exists());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_called_wrong_input() {
+    let folder = Folder::new();
+    let absent = folder.beside("blk00000.dat");
+    let error = folder.import(&["--network", "bitcoin-regtest"], &[&absent]).error(1);
+    assert_eq!(error["code"], "input", "{error}");
+}

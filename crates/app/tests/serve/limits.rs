@@ -73,7 +73,7 @@ fn pages_and_numbers_have_bounds() {
     for list in &lists {
         for limit in ["0", "501", "-1", "9223372036854775808", "1e3", "x", ""] {
             let answer = client.get(&format!("{list}?limit={limit}"));
-            assert!([400, 422].contains(&answer.status), "{list} {limit} {}", answer.status);
+            assert_eq!(answer.status, 400, "{list} {limit}");
         }
         let long = "9".repeat(1_001);
         for after in ["x", "-5", "9223372036854775808-1", "%00", &long] {

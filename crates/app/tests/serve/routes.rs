@@ -234,7 +234,7 @@ fn operator(walk: &Walk, daemon: &Daemon) {
     assert!(!walk.get("/history", &[], "").ok()["samples"].as_array().unwrap().is_empty());
     let events = walk.get("/events", &[], "?limit=2").ok();
     assert_eq!(events["events"][0]["id"], 1);
-    walk.get("/events", &[], "?limit=501").refused(422);
+    walk.get("/events", &[], "?limit=501").refused(400);
     // Read in `stream`; here only that it is asked for with the right to.
     walk.path("get", "/events/stream", &[]);
     daemon.nobody().get("/api/v1/events/stream").refused(401);

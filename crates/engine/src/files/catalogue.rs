@@ -3,7 +3,7 @@
 //! A catalogue can be brought up to date while a node writes: only what came since is looked at.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use unspent_networks::{
     RawHeader,
     bitcoin::{
         MAX_BLOCK_BYTES,
-        framing::{Found, FramingError, Scanner, XorKey, magic, xor},
+        framing::{FRAME_BYTES, Found, FramingError, Scanner, XorKey, magic, next_magic, xor},
     },
     bitcoin_header,
 };
@@ -26,7 +26,11 @@ use super::{FileBlock, FilesError, Place, find::InputFile};
 /// Files that are open at the same time while blocks are read in chain order.
 const OPEN_FILES: usize = 64;
 /// A packed file may have this many bytes when it is unpacked; a node's own have 128 MiB.
-const UNPACKED_BYTES: u64 = 64 << 30;
+const UNPACKED_BYTES: u64 = 512 << 20;
+/// Or this many times its size: blocks are hashes and signatures, which don't pack well.
+const UNPACKED_RATIO: u64 = 16;
+/// Bytes unpacked between two looks at whether somebody wants to stop.
+const UNPACKED_PIECE: u64 = 8 << 20;
 
 /// A file that can't be read on for this long isn't being written.
 const WRITING: Duration = Duration::from_secs(2);
@@ -65,13 +69,35 @@ impl Spot {
     }
 }
 
-/// What to do at the end of a file that isn't the end of a block.
+/// What to do where a file holds something else than whole blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ragged {
-    /// It is an error.
-    Refuse,
+    /// Look for the next block behind it, and note what was passed over.
+    PassOver,
     /// Somebody is writing; look again later.
     Wait,
+}
+
+/// Bytes of a file in which no whole block stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassedOver {
+    /// The file, as the user knows it.
+    pub file: PathBuf,
+    /// Where they start.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// A file with more damaged places than this is none of a node's.
+const DAMAGED_PLACES: usize = 1_000;
+
+/// Something that is no block.
+struct Damage {
+    /// Where it starts.
+    start: u64,
+    /// What the scanner said.
+    error: FramingError,
 }
 
 /// Every block of the files.
@@ -83,6 +109,8 @@ pub struct Catalogue {
     /// Their headers.
     pub tree: HeaderTree,
     open: HashMap<usize, File>,
+    /// Bytes without a block, by file and offset.
+    passed_over: BTreeMap<(usize, u64), u64>,
 }
 
 impl Catalogue {
@@ -95,34 +123,37 @@ impl Catalogue {
             spots: HashMap::new(),
             tree: HeaderTree::new(),
             open: HashMap::new(),
+            passed_over: BTreeMap::new(),
         }
     }
 
-    /// Finds the blocks of all files; packed ones are unpacked into `workroom`. `goes_on` is asked
-    /// before each file.
+    /// Finds the blocks of all files; packed ones are unpacked into `workroom`. `next_file` is told
+    /// of each file, `goes_on` is asked now and then.
     ///
     /// # Errors
     ///
-    /// [`FilesError`] at the first file that isn't whole.
+    /// [`FilesError`] at the first file that can't be read, or holds no blocks of the network.
     pub fn build(
         network: Network,
         files: &[InputFile],
         workroom: &Path,
+        next_file: &dyn Fn(),
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Self, FilesError> {
         let mut catalogue = Self::new(network);
         for file in files {
+            next_file();
             if !goes_on() {
                 return Err(FilesError::Interrupted);
             }
-            catalogue.add(file, workroom, Ragged::Refuse)?;
+            catalogue.add(file, workroom, Ragged::PassOver, goes_on)?;
         }
         Ok(catalogue)
     }
 
     /// Looks at new files, and at what was added to known ones. `true` when there are new blocks.
-    /// Somebody may be writing: the last block counts when it is whole, and a file that can't be
-    /// read on is an error only when it stays like that.
+    /// Somebody may be writing: the last block counts when it is whole, and what can't be read is
+    /// passed over only when it stays like that.
     ///
     /// # Errors
     ///
@@ -132,7 +163,7 @@ impl Catalogue {
         for file in files {
             match self.numbers.get(&file.path) {
                 Some(number) => self.look_again(*number)?,
-                None => self.add(file, workroom, Ragged::Wait)?,
+                None => self.add(file, workroom, Ragged::Wait, &|| true)?,
             }
         }
         Ok(self.spots.len() > before)
@@ -148,9 +179,24 @@ impl Catalogue {
         self.spots.keys()
     }
 
-    fn add(&mut self, file: &InputFile, workroom: &Path, ragged: Ragged) -> Result<(), FilesError> {
+    /// What was passed over because no whole block stands there.
+    pub fn passed_over(&self) -> Vec<PassedOver> {
+        let regions = self.passed_over.iter().filter_map(|((number, offset), bytes)| {
+            let file = self.files.get(*number)?.shown.to_path_buf();
+            Some(PassedOver { file, offset: *offset, bytes: *bytes })
+        });
+        regions.collect()
+    }
+
+    fn add(
+        &mut self,
+        file: &InputFile,
+        workroom: &Path,
+        ragged: Ragged,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), FilesError> {
         let number = self.files.len();
-        let data = unpacked(file, workroom, number)?;
+        let data = unpacked(file, workroom, number, goes_on)?;
         let seen = state(&data);
         let unreadable = FilesError::unreadable(&file.path);
         let start = first_bytes(&data).map_err(unreadable)?;
@@ -187,12 +233,22 @@ impl Catalogue {
         }
         file.seen = seen;
         let is_stuck = file.failing.is_some_and(|since| since.elapsed() > WRITING);
-        self.scan(number, if is_stuck { Ragged::Refuse } else { Ragged::Wait })
+        self.scan(number, if is_stuck { Ragged::PassOver } else { Ragged::Wait })
     }
 
-    /// Finds the blocks after those found before.
+    /// Finds the blocks after those found before, also behind what is damaged.
     fn scan(&mut self, number: usize, ragged: Ragged) -> Result<(), FilesError> {
-        let Some(file) = self.files.get(number) else { return Ok(()) };
+        while let Some(damage) = self.scan_whole(number, ragged)? {
+            if ragged == Ragged::Wait || !self.pass_over(number, damage)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds blocks up to the end of the file, or to something that is none.
+    fn scan_whole(&mut self, number: usize, ragged: Ragged) -> Result<Option<Damage>, FilesError> {
+        let Some(file) = self.files.get(number) else { return Ok(None) };
         let (shown, data, key) = (file.shown.clone(), file.data.clone(), file.key);
         let mut scanned_to = file.scanned_to;
         let checks_last = ragged == Ragged::Wait && file.may_grow && is_recent(file.seen);
@@ -200,7 +256,7 @@ impl Catalogue {
             Ok(open) => open,
             // A pruning node removes files; their blocks are missed when they are asked for.
             Err(error) if error.kind() == io::ErrorKind::NotFound && scanned_to > 0 => {
-                return Ok(());
+                return Ok(None);
             }
             Err(error) => return Err(FilesError::unreadable(&shown)(error)),
         };
@@ -209,9 +265,15 @@ impl Catalogue {
         let mut held: Option<Found> = None;
         let failure = loop {
             let next = scanner.next();
-            let is_last = !matches!(next, Some(Ok(_)));
+            // What a damaged place follows may be the damaged block itself: its length was believed
+            // and led into the middle of something.
+            let is_doubtful = match &next {
+                Some(Ok(_)) => false,
+                Some(Err(_)) => checks_last || ragged == Ragged::PassOver,
+                None => checks_last,
+            };
             if let Some(found) = held.take() {
-                if is_last && checks_last && !is_whole(self.network, &data, key, &found) {
+                if is_doubtful && !is_whole(self.network, &data, key, &found) {
                     held = Some(found);
                 } else {
                     scanned_to = found.offset + found.length as u64;
@@ -225,10 +287,34 @@ impl Catalogue {
             }
         };
         self.settle(number, scanned_to, held.is_some(), failure.as_ref());
-        match failure {
-            Some(error) if ragged == Ragged::Refuse => Err(in_file(error)),
-            Some(_) | None => Ok(()),
+        let Some(error) = failure else { return Ok(None) };
+        let Some(offset) = error.damaged_at() else { return Err(in_file(error)) };
+        let start = held.map_or(offset, |torn| torn.offset - FRAME_BYTES);
+        Ok(Some(Damage { start, error }))
+    }
+
+    /// Goes on at the next frame behind a damaged place; `false` when there is none.
+    fn pass_over(&mut self, number: usize, damage: Damage) -> Result<bool, FilesError> {
+        let Some(file) = self.files.get_mut(number) else { return Ok(false) };
+        let shown = file.shown.clone();
+        let in_file = |source| FilesError::Frames { path: (*shown).clone(), source };
+        let places = self.passed_over.range((number, 0)..=(number, u64::MAX)).count();
+        if places >= DAMAGED_PLACES {
+            return Err(in_file(damage.error));
         }
+        let open = File::open(&file.data).map_err(FilesError::unreadable(&shown))?;
+        let size = open.metadata().map_err(FilesError::unreadable(&shown))?.len();
+        let next = next_magic(self.network, open, &file.key, damage.start + 1).map_err(in_file)?;
+        let bytes = next.unwrap_or(size) - damage.start;
+        if self.passed_over.insert((number, damage.start), bytes).is_none() {
+            let (file, offset) = (shown.display(), damage.start);
+            tracing::warn!(%file, offset, bytes, "passed over: {}", damage.error);
+        }
+        // Behind the last block a node may still write; there the file is looked at again when it
+        // changes, from where its blocks end.
+        (file.failing, file.is_unsettled) = (None, false);
+        file.scanned_to = next.unwrap_or(file.scanned_to);
+        Ok(next.is_some())
     }
 
     /// Notes how far a scan came.
@@ -307,27 +393,59 @@ fn is_whole(network: Network, path: &Path, key: XorKey, found: &Found) -> bool {
 }
 
 /// The file itself, or its content unpacked into the workroom.
-fn unpacked(file: &InputFile, workroom: &Path, number: usize) -> Result<PathBuf, FilesError> {
+fn unpacked(
+    file: &InputFile,
+    workroom: &Path,
+    number: usize,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<PathBuf, FilesError> {
     if !file.is_packed {
         return Ok(file.path.clone());
     }
+    let packed = fs::metadata(&file.path).map_err(FilesError::unreadable(&file.path))?.len();
+    let limit = UNPACKED_BYTES.max(packed.saturating_mul(UNPACKED_RATIO));
     let to = workroom.join(format!("{number}.blk"));
-    match unpack(&file.path, &to, UNPACKED_BYTES).map_err(FilesError::packed(&file.path))? {
-        true => Ok(to),
-        false => Err(FilesError::TooLarge { path: file.path.clone(), limit: UNPACKED_BYTES }),
+    let unpacked = unpack(&file.path, &to, limit, goes_on);
+    match unpacked.map_err(FilesError::packed(&file.path))? {
+        Unpacked::Whole => Ok(to),
+        Unpacked::TooLarge => Err(FilesError::TooLarge { path: file.path.clone(), limit }),
+        Unpacked::Interrupted => Err(FilesError::Interrupted),
     }
 }
 
-/// `false` when there is more than `limit`; nothing stays then.
-fn unpack(packed: &Path, to: &Path, limit: u64) -> io::Result<bool> {
-    let unpacking = zstd::Decoder::new(File::open(packed)?)?;
+/// What came of unpacking; nothing stays unless it is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unpacked {
+    Whole,
+    TooLarge,
+    Interrupted,
+}
+
+fn unpack(
+    packed: &Path,
+    to: &Path,
+    limit: u64,
+    goes_on: &dyn Fn() -> bool,
+) -> io::Result<Unpacked> {
+    let mut unpacking = zstd::Decoder::new(File::open(packed)?)?;
     let mut whole = File::create(to)?;
-    let written = io::copy(&mut unpacking.take(limit + 1), &mut whole)?;
-    if written > limit {
-        drop(whole);
-        fs::remove_file(to)?;
-    }
-    Ok(written <= limit)
+    let mut written = 0;
+    let outcome = loop {
+        if !goes_on() {
+            break Unpacked::Interrupted;
+        }
+        let piece = io::copy(&mut unpacking.by_ref().take(UNPACKED_PIECE), &mut whole)?;
+        written += piece;
+        if written > limit {
+            break Unpacked::TooLarge;
+        }
+        if piece == 0 {
+            return Ok(Unpacked::Whole);
+        }
+    };
+    drop(whole);
+    fs::remove_file(to)?;
+    Ok(outcome)
 }
 
 fn first_bytes(path: &Path) -> io::Result<[u8; 4]> {
@@ -394,9 +512,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (packed, to) = (folder.path().join("a.zst"), folder.path().join("a"));
         fs::write(&packed, zstd::encode_all(&[7; 1000][..], 0).unwrap()).unwrap();
-        assert!(unpack(&packed, &to, 1000).unwrap());
+        assert_eq!(unpack(&packed, &to, 1000, &|| true).unwrap(), Unpacked::Whole);
         assert_eq!(fs::read(&to).unwrap(), [7; 1000]);
-        assert!(!unpack(&packed, &to, 999).unwrap());
+        assert_eq!(unpack(&packed, &to, 999, &|| true).unwrap(), Unpacked::TooLarge);
+        assert!(!to.exists());
+        assert_eq!(unpack(&packed, &to, 1000, &|| false).unwrap(), Unpacked::Interrupted);
         assert!(!to.exists());
     }
 }

@@ -20,6 +20,9 @@ const FIRST_PIECE: usize = 64 * 1024;
 /// More than this is never waiting: two blocks of the largest size.
 const MOST_WAITING: usize = 2 * MAX_BLOCK_BYTES;
 
+/// A block of any era is an array of two: the era, and the block itself.
+const BLOCK_START: u8 = 0x82;
+
 /// Opens a file, unpacking it on the way where it is packed.
 ///
 /// # Errors
@@ -40,6 +43,12 @@ pub enum ChunkError {
     /// It holds something else than whole items.
     #[error(transparent)]
     Framing(#[from] FramingError),
+    /// It holds something else than blocks.
+    #[error("the item at byte {offset} is no block")]
+    NoBlock {
+        /// Where in the (unpacked) file.
+        offset: u64,
+    },
     /// The system can't read it.
     #[error("can't read on at byte {offset}: {source}")]
     Io {
@@ -166,14 +175,21 @@ pub struct Contents {
 ///
 /// # Errors
 ///
-/// [`FilesError`] when the file can't be read to its end.
-pub fn survey(file: &InputFile) -> Result<Contents, FilesError> {
+/// [`FilesError`] when the file can't be read to its end, or when it need not go on.
+pub fn survey(file: &InputFile, goes_on: &dyn Fn() -> bool) -> Result<Contents, FilesError> {
     if let Some(contents) = by_secondary(file) {
         return Ok(contents);
     }
     let mut reader = ChunkReader::new(open(file)?);
     let mut contents = Contents { blocks: 0, ends: None };
-    while let Some((_, item)) = reader.next_item().map_err(FilesError::chunk(&file.path))? {
+    while let Some((offset, item)) = reader.next_item().map_err(FilesError::chunk(&file.path))? {
+        // A few bytes that unpack to gigabytes of zeros are as many items, and not one block.
+        if item.first() != Some(&BLOCK_START) {
+            return Err(FilesError::chunk(&file.path)(ChunkError::NoBlock { offset }));
+        }
+        if !goes_on() {
+            return Err(FilesError::Interrupted);
+        }
         contents.blocks += 1;
         match &mut contents.ends {
             Some((_, last)) => *last = item,

@@ -19,6 +19,8 @@ pub type XorKey = [u8; 8];
 const HEADER_BYTES: usize = 80;
 /// Magic and length.
 const PREFIX_BYTES: usize = 8;
+/// The same, as an offset between a frame and its block.
+pub const FRAME_BYTES: u64 = PREFIX_BYTES as u64;
 /// Files are read in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// And in pieces of this size when bodies are stepped over: a header, and small blocks around it.
@@ -67,6 +69,18 @@ pub enum FramingError {
     },
 }
 
+impl FramingError {
+    /// Where the bytes stand that are no block; `None` when the file itself can't be read.
+    pub fn damaged_at(&self) -> Option<u64> {
+        match self {
+            Self::BadMagic { offset, .. }
+            | Self::BadLength { offset, .. }
+            | Self::Torn { offset } => Some(*offset),
+            Self::NoFraming(_) | Self::Io { .. } => None,
+        }
+    }
+}
+
 /// A block in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
@@ -91,6 +105,42 @@ pub fn xor(bytes: &mut [u8], key: &XorKey, file_offset: u64) {
     let phase = usize::try_from(file_offset % 8).unwrap_or_default();
     let stream = key.iter().cycle().skip(phase);
     bytes.iter_mut().zip(stream).for_each(|(byte, k)| *byte ^= k);
+}
+
+/// Where the next frame may start, at `from` or behind it; `None` when the file holds no more.
+///
+/// A node that died while writing leaves half a block or whatever lay on the disk, and writes on
+/// behind it after its restart.
+///
+/// # Errors
+///
+/// When the network isn't a Bitcoin network, or the file can't be read.
+pub fn next_magic<R: Read + Seek>(
+    network: Network,
+    mut file: R,
+    key: &XorKey,
+    from: u64,
+) -> Result<Option<u64>, FramingError> {
+    let magic = magic(network).ok_or(FramingError::NoFraming(network))?;
+    let unreadable = |source| FramingError::Io { offset: from, source };
+    file.seek(SeekFrom::Start(from)).map_err(unreadable)?;
+    let (mut piece, mut start) = (Vec::new(), from);
+    loop {
+        let room = (BUFFER_BYTES - piece.len()) as u64;
+        let read = file.by_ref().take(room).read_to_end(&mut piece).map_err(unreadable)?;
+        let mut clear = piece.clone();
+        xor(&mut clear, key, start);
+        if let Some(at) = clear.windows(magic.len()).position(|bytes| bytes == magic) {
+            return Ok(Some(start + at as u64));
+        }
+        if read == 0 {
+            return Ok(None);
+        }
+        // A magic may stand across two pieces.
+        let passed = piece.len().saturating_sub(magic.len() - 1);
+        piece.drain(..passed);
+        start += passed as u64;
+    }
 }
 
 /// Finds the blocks of a file without keeping it in memory. Ends after the first error.

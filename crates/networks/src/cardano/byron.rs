@@ -28,6 +28,7 @@ use unspent_model::{
 
 use super::{
     cbor::{has_more, skip_rest},
+    check_magic,
     clock::Clock,
     decode::{Place, in_block},
     output,
@@ -47,6 +48,7 @@ pub(super) fn boundary_place(
     network: Network,
     header: &KeepRaw<'_, EbbHead>,
 ) -> Result<Place, DecodeError> {
+    check_magic(network, header.protocol_magic)?;
     Ok(Place {
         height: number(&header.consensus_data.difficulty)?,
         slot: slot(network, header.consensus_data.epoch_id, 0)?,
@@ -66,6 +68,7 @@ pub(super) fn main_place(
     network: Network,
     header: &KeepRaw<'_, BlockHead>,
 ) -> Result<Place, DecodeError> {
+    check_magic(network, header.protocol_magic)?;
     Ok(Place {
         height: number(&header.consensus_data.2)?,
         slot: slot(network, header.consensus_data.0.epoch, header.consensus_data.0.slot)?,

@@ -34,6 +34,7 @@ use super::{
     body::Body,
     byron,
     cbor::{end, has_more},
+    check_address, check_first_block,
     clock::Clock,
 };
 use crate::{DecodeError, address::blake2b, spends::without_repeats};
@@ -89,6 +90,7 @@ impl Place {
         is_boundary: bool,
     ) -> Result<Header, DecodeError> {
         let Self { height, slot, parent, hash } = self;
+        check_first_block(network, height, &hash)?;
         let clock = Clock::of(network);
         let time = clock.and_then(|clock| clock.time(slot));
         let time = time.ok_or_else(|| DecodeError::malformed("slot", "out of range"))?;
@@ -173,13 +175,20 @@ fn later<'b, H: Decode<'b, ()>>(
     if hash != promised {
         return Err(DecodeError::BodyHash);
     }
-    let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(body, invalid.contains(&i)));
+    let txs = (0_u32..).zip(&bodies).map(|(i, body)| to_model(network, body, invalid.contains(&i)));
     let txs = txs.collect::<Result<_, _>>()?;
     Ok(Block { header: place.header(network, era, false)?, txs })
 }
 
-fn to_model(body: &KeepRaw<'_, Body<'_>>, is_invalid: bool) -> Result<Tx<Output>, DecodeError> {
+fn to_model(
+    network: Network,
+    body: &KeepRaw<'_, Body<'_>>,
+    is_invalid: bool,
+) -> Result<Tx<Output>, DecodeError> {
     let (spends, creates) = if is_invalid { body.when_invalid()? } else { body.when_valid()? };
+    for (_, output) in &creates {
+        check_address(network, &output.addr)?;
+    }
     let spends = spends.iter().map(outpoint).collect::<Result<_, _>>()?;
     let spends = without_repeats(spends);
     let id = TxId(blake2b(body.raw_cbor()));

@@ -11,7 +11,7 @@ use pallas_primitives::{
 use unspent_model::{BlockHash, Network, Point};
 
 use super::{
-    MAX_BLOCK_BYTES, byron,
+    MAX_BLOCK_BYTES, byron, check_first_block,
     decode::{Place, alonzo_place, babbage_place, era_tag, in_block},
 };
 use crate::DecodeError;
@@ -57,6 +57,7 @@ pub fn read_header(network: Network, era: u64, header: &[u8]) -> Result<Head, De
         unknown => return Err(DecodeError::UnknownEra(unknown)),
     };
     let Place { height, slot, parent, hash } = place;
+    check_first_block(network, height, &hash)?;
     Ok(Head { point: Point { height, slot, hash }, parent })
 }
 

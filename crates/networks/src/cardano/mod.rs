@@ -1,8 +1,10 @@
 //! Cardano and its test networks, through pallas.
 
-use unspent_model::Network;
+use unspent_model::{BlockHash, Network};
 
 use clock::Clock;
+
+use crate::DecodeError;
 
 pub(crate) mod address;
 mod body;
@@ -25,6 +27,8 @@ struct Parameters {
     magic: u32,
     /// The network's half of an address header (CIP-19): 1 on the main network, else 0.
     address_id: u8,
+    /// The hash of the block with number 0, as hex.
+    first_block: &'static str,
     clock: Clock,
 }
 
@@ -34,6 +38,7 @@ static NETWORKS: [Parameters; 3] = [
         network: Network::CardanoMainnet,
         magic: 764_824_073,
         address_id: 1,
+        first_block: "89d9b5a5b8ddc8d7e5a6795e9774d97faf1efea59b2caf7eaf9f8c5b32059df4",
         clock: Clock {
             start: 1_506_203_091,
             byron_epoch_slots: 21_600,
@@ -45,6 +50,7 @@ static NETWORKS: [Parameters; 3] = [
         network: Network::CardanoPreprod,
         magic: 1,
         address_id: 0,
+        first_block: "9ad7ff320c9cf74e0f5ee78d22a85ce42bb0a487d0506bf60cfb5a91ea4497d2",
         clock: Clock {
             start: 1_654_041_600,
             byron_epoch_slots: 21_600,
@@ -56,6 +62,7 @@ static NETWORKS: [Parameters; 3] = [
         network: Network::CardanoPreview,
         magic: 2,
         address_id: 0,
+        first_block: "268ae601af8f9214804735910a3301881fbe0eec9936db7d1fb9fc39e93d1e37",
         clock: Clock {
             start: 1_666_656_000,
             byron_epoch_slots: 4_320,
@@ -67,6 +74,40 @@ static NETWORKS: [Parameters; 3] = [
 
 fn parameters(network: Network) -> Option<&'static Parameters> {
     NETWORKS.iter().find(|row| row.network == network)
+}
+
+/// The chain's first block is the network's own.
+fn check_first_block(network: Network, height: u64, hash: &BlockHash) -> Result<(), DecodeError> {
+    let first = parameters(network).map_or("", |row| row.first_block);
+    if height > 0 || hex::encode(hash.0) == first {
+        return Ok(());
+    }
+    let reason = format!("its first block is {first}, not {}", hex::encode(hash.0));
+    Err(DecodeError::OtherNetwork { network, reason })
+}
+
+/// Byron's headers name their network.
+fn check_magic(network: Network, found: u32) -> Result<(), DecodeError> {
+    match magic(network) {
+        Some(expected) if expected != found => {
+            let reason = format!("its magic is {found}, not {expected}");
+            Err(DecodeError::OtherNetwork { network, reason })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// From Shelley on the ledger takes no output to an address of another network. Byron's addresses
+/// have another form (CIP-19, type 8) and may not say whose they are.
+fn check_address(network: Network, address: &[u8]) -> Result<(), DecodeError> {
+    const BYRON: u8 = 8;
+    let Some(head) = address.first().filter(|head| *head >> 4 != BYRON) else { return Ok(()) };
+    let (found, expected) = (head & 0x0f, network_id(network));
+    if found == expected {
+        return Ok(());
+    }
+    let reason = format!("it pays to an address of network id {found}, not {expected}");
+    Err(DecodeError::OtherNetwork { network, reason })
 }
 
 /// The number that tells Cardano networks apart; `None` for Bitcoin.

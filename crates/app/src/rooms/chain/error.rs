@@ -5,17 +5,15 @@ use std::error::Error;
 use unspent_chain::{ApplyError, OpenError, OptionsError, QueryError, RollbackError, StoreError};
 use unspent_model::Kind;
 
-use super::NAME;
 use crate::{api::error::ApiError, rooms::Classified};
 
 impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         let text = error.to_string();
         match error {
-            QueryError::Disabled => Self::room_off(NAME),
-            QueryError::IndexDisabled(_) => Self::refused(text),
-            QueryError::NoCredentials(_) | QueryError::Limit { .. } => Self::invalid(text),
-            QueryError::Cursor => Self::malformed(text),
+            QueryError::Disabled | QueryError::IndexDisabled(_) => Self::index_off(text),
+            QueryError::NoCredentials(_) => Self::invalid(text),
+            QueryError::Cursor | QueryError::Limit { .. } => Self::malformed(text),
             QueryError::NoDelta { .. } => Self::not_found(text),
             QueryError::Store(error) => Self::of_store(error.kind(), &error),
         }

@@ -52,7 +52,15 @@ type MaybeCardanoDelta = OnCardano<CardanoDelta>;
 struct CardanoDelta {
     slot: u64,
     block: u64,
+    flags: DeltaFlagsJson,
     tx_flags: Vec<TxFlagsJson>,
+}
+
+/// Of the block as a whole, spelt as Cardano's tools do.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct DeltaFlagsJson {
+    contains_invalid_tx: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -74,7 +82,13 @@ impl CardanoDelta {
                 had_collateral_return: flags.had_collateral_return,
             }
         });
-        Self { slot: delta.point.slot, block: delta.point.height, tx_flags: flags.collect() }
+        let contains_invalid_tx = delta.tx_flags.iter().any(|flags| flags.is_invalid);
+        Self {
+            slot: delta.point.slot,
+            block: delta.point.height,
+            flags: DeltaFlagsJson { contains_invalid_tx },
+            tx_flags: flags.collect(),
+        }
     }
 }
 
