@@ -1,42 +1,68 @@
 //! The reference's shape: a row per transaction with a number of its own, a row per input, a row per
-//! output, and the one-statement deletion of the document. Batched as ours is.
+//! output, a row per block, and the one-statement deletion of the document.
+//!
+//! It does what the reference's store does for a request: a spend reads each output with its
+//! transaction, looks at what could stand against it, writes where nothing was written meanwhile,
+//! and then reads the counts that decide about the date. In two ways it is quicker than the
+//! reference: everything is batched as ours is (the reference creates one transaction at a time and
+//! dates one parent at a time), and numbers and output hashes are given instead of made.
+
+use std::collections::BTreeSet;
 
 use unspent_model::{Outpoint, TxId};
-use unspent_sql::{Arg, Backend, Column, Door, Migration, Options, Schema, Set, SqlError, Url};
+use unspent_sql::{
+    Arg, Backend, Column, Door, Migration, Options, Row, Schema, Set, SqlError, Tx, Url,
+};
 use unspent_txstore::NewTx;
 
 const SQLITE: &str = "
     CREATE TABLE transactions (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE,
-        fee BIGINT, size_in_bytes BIGINT NOT NULL, coinbase BOOLEAN NOT NULL,
+        version BIGINT NOT NULL, lock_time BIGINT NOT NULL, fee BIGINT NOT NULL,
+        size_in_bytes BIGINT NOT NULL, coinbase BOOLEAN NOT NULL, frozen BOOLEAN NOT NULL,
         conflicting BOOLEAN NOT NULL, locked BOOLEAN NOT NULL, delete_at_height BIGINT,
-        unmined_since BIGINT, preserve_until BIGINT);
+        unmined_since BIGINT, preserve_until BIGINT,
+        inserted_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
     CREATE TABLE inputs (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, idx BIGINT NOT NULL, previous_hash BLOB NOT NULL,
-        previous_idx BIGINT NOT NULL, script BLOB NOT NULL, PRIMARY KEY (transaction_id, idx));
+        previous_idx BIGINT NOT NULL, previous_satoshis BIGINT NOT NULL, previous_script BLOB,
+        script BLOB NOT NULL, sequence BIGINT NOT NULL, PRIMARY KEY (transaction_id, idx));
     CREATE TABLE outputs (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, idx BIGINT NOT NULL, script BLOB NOT NULL, satoshis BIGINT NOT NULL,
-        utxo_hash BLOB NOT NULL, spending_data BLOB, PRIMARY KEY (transaction_id, idx));
+        coinbase_spending_height BIGINT NOT NULL, utxo_hash BLOB NOT NULL, spending_data BLOB,
+        frozen BOOLEAN NOT NULL DEFAULT FALSE, spendable_in BIGINT,
+        PRIMARY KEY (transaction_id, idx));
     CREATE TABLE block_ids (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, block_id BIGINT NOT NULL, block_height BIGINT NOT NULL,
-        PRIMARY KEY (transaction_id, block_id));
+        subtree_idx BIGINT NOT NULL, PRIMARY KEY (transaction_id, block_id));
+    CREATE TABLE conflicting_children (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
+        ON DELETE CASCADE, child_transaction_id BIGINT NOT NULL,
+        PRIMARY KEY (transaction_id, child_transaction_id));
     CREATE INDEX by_date ON transactions (delete_at_height) WHERE delete_at_height IS NOT NULL;
     CREATE INDEX by_wait ON transactions (unmined_since) WHERE unmined_since IS NOT NULL;
     CREATE INDEX unspent ON outputs (transaction_id) WHERE spending_data IS NULL;";
 
 const POSTGRES: &str = "
     CREATE TABLE transactions (id BIGINT PRIMARY KEY, hash BYTEA NOT NULL UNIQUE,
-        fee BIGINT, size_in_bytes BIGINT NOT NULL, coinbase BOOLEAN NOT NULL,
+        version BIGINT NOT NULL, lock_time BIGINT NOT NULL, fee BIGINT NOT NULL,
+        size_in_bytes BIGINT NOT NULL, coinbase BOOLEAN NOT NULL, frozen BOOLEAN NOT NULL,
         conflicting BOOLEAN NOT NULL, locked BOOLEAN NOT NULL, delete_at_height BIGINT,
-        unmined_since BIGINT, preserve_until BIGINT);
+        unmined_since BIGINT, preserve_until BIGINT,
+        inserted_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP);
     CREATE TABLE inputs (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, idx BIGINT NOT NULL, previous_hash BYTEA NOT NULL,
-        previous_idx BIGINT NOT NULL, script BYTEA NOT NULL, PRIMARY KEY (transaction_id, idx));
+        previous_idx BIGINT NOT NULL, previous_satoshis BIGINT NOT NULL, previous_script BYTEA,
+        script BYTEA NOT NULL, sequence BIGINT NOT NULL, PRIMARY KEY (transaction_id, idx));
     CREATE TABLE outputs (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, idx BIGINT NOT NULL, script BYTEA NOT NULL, satoshis BIGINT NOT NULL,
-        utxo_hash BYTEA NOT NULL, spending_data BYTEA, PRIMARY KEY (transaction_id, idx));
+        coinbase_spending_height BIGINT NOT NULL, utxo_hash BYTEA NOT NULL, spending_data BYTEA,
+        frozen BOOLEAN NOT NULL DEFAULT FALSE, spendable_in BIGINT,
+        PRIMARY KEY (transaction_id, idx));
     CREATE TABLE block_ids (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
         ON DELETE CASCADE, block_id BIGINT NOT NULL, block_height BIGINT NOT NULL,
-        PRIMARY KEY (transaction_id, block_id));
+        subtree_idx BIGINT NOT NULL, PRIMARY KEY (transaction_id, block_id));
+    CREATE TABLE conflicting_children (transaction_id BIGINT NOT NULL REFERENCES transactions (id)
+        ON DELETE CASCADE, child_transaction_id BIGINT NOT NULL,
+        PRIMARY KEY (transaction_id, child_transaction_id));
     CREATE INDEX by_date ON transactions (delete_at_height) WHERE delete_at_height IS NOT NULL;
     CREATE INDEX by_wait ON transactions (unmined_since) WHERE unmined_since IS NOT NULL;
     CREATE INDEX unspent ON outputs (transaction_id) WHERE spending_data IS NULL;";
@@ -47,41 +73,86 @@ const SCHEMA: Schema = Schema {
 };
 
 const TX: Set = Set {
-    sqlite: "INSERT INTO transactions (id, hash, size_in_bytes, coinbase, conflicting, locked)
-        VALUES ($1, $2, $3, FALSE, FALSE, FALSE)",
-    postgres: "INSERT INTO transactions (id, hash, size_in_bytes, coinbase, conflicting, locked)
-        SELECT k.*, FALSE, FALSE, FALSE FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[]) k",
+    sqlite: "INSERT INTO transactions (id, hash, size_in_bytes, version, lock_time, fee, coinbase,
+            frozen, conflicting, locked)
+        VALUES ($1, $2, $3, 2, 0, 0, FALSE, FALSE, FALSE, FALSE)",
+    postgres:
+        "INSERT INTO transactions (id, hash, size_in_bytes, version, lock_time, fee, coinbase,
+            frozen, conflicting, locked)
+        SELECT k.*, 2, 0, 0, FALSE, FALSE, FALSE, FALSE
+        FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[]) k",
 };
 const INPUT: Set = Set {
-    sqlite: "INSERT INTO inputs VALUES ($1, $2, $3, $4, $5)",
-    postgres: "INSERT INTO inputs SELECT k.* FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[],
-        $4::bigint[], $5::bytea[]) k",
+    sqlite: "INSERT INTO inputs (transaction_id, idx, previous_hash, previous_idx, script,
+            previous_script, previous_satoshis, sequence)
+        VALUES ($1, $2, $3, $4, $5, $6, 1000, 4294967295)",
+    postgres: "INSERT INTO inputs (transaction_id, idx, previous_hash, previous_idx, script,
+            previous_script, previous_satoshis, sequence)
+        SELECT k.*, 1000, 4294967295 FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[],
+            $4::bigint[], $5::bytea[], $6::bytea[]) k",
 };
 const OUTPUT: Set = Set {
-    sqlite: "INSERT INTO outputs VALUES ($1, $2, $3, $4, $5, NULL)",
-    postgres: "INSERT INTO outputs SELECT k.*, NULL FROM UNNEST($1::bigint[], $2::bigint[],
-        $3::bytea[], $4::bigint[], $5::bytea[]) k",
+    sqlite: "INSERT INTO outputs (transaction_id, idx, script, satoshis, utxo_hash,
+            coinbase_spending_height)
+        VALUES ($1, $2, $3, $4, $5, 0)",
+    postgres: "INSERT INTO outputs (transaction_id, idx, script, satoshis, utxo_hash,
+            coinbase_spending_height)
+        SELECT k.*, 0 FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[],
+            $5::bytea[]) k",
 };
 const BLOCK: Set = Set {
-    sqlite: "INSERT INTO block_ids VALUES ($1, $2, $2)",
-    postgres: "INSERT INTO block_ids
-        SELECT k.id, k.height, k.height FROM UNNEST($1::bigint[], $2::bigint[]) k (id, height)",
+    sqlite: "INSERT INTO block_ids VALUES ($1, $2, $2, 0)",
+    postgres: "INSERT INTO block_ids SELECT k.id, k.height, k.height, 0
+        FROM UNNEST($1::bigint[], $2::bigint[]) k (id, height)",
+};
+macro_rules! output_columns {
+    ($rest:literal) => {
+        concat!(
+            "SELECT t.hash, t.id, o.idx, o.coinbase_spending_height, o.utxo_hash, o.spending_data,
+                t.frozen AS is_frozen, o.frozen, t.conflicting, t.locked, o.spendable_in ",
+            $rest
+        )
+    };
+}
+const READ_OUTPUT: Set = Set {
+    sqlite: output_columns!(
+        "FROM transactions t JOIN outputs o ON o.transaction_id = t.id
+        WHERE t.hash = $1 AND o.idx = $2"
+    ),
+    postgres: output_columns!(
+        "FROM UNNEST($1::bytea[], $2::bigint[]) k (hash, idx)
+        JOIN transactions t ON t.hash = k.hash
+        JOIN outputs o ON o.transaction_id = t.id AND o.idx = k.idx"
+    ),
 };
 const SPEND: Set = Set {
-    sqlite: "UPDATE outputs SET spending_data = $3 WHERE transaction_id =
-        (SELECT id FROM transactions WHERE hash = $1) AND idx = $2 AND spending_data IS NULL",
+    sqlite: "UPDATE outputs SET spending_data = $3
+        WHERE transaction_id = $1 AND idx = $2 AND spending_data IS NULL",
     postgres: "UPDATE outputs o SET spending_data = k.data
-        FROM UNNEST($1::bytea[], $2::bigint[], $3::bytea[]) k (hash, idx, data)
-        JOIN transactions t ON t.hash = k.hash
-        WHERE o.transaction_id = t.id AND o.idx = k.idx AND o.spending_data IS NULL",
+        FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[]) k (id, idx, data)
+        WHERE o.transaction_id = k.id AND o.idx = k.idx AND o.spending_data IS NULL",
+};
+macro_rules! parent_columns {
+    ($rest:literal) => {
+        concat!(
+            "SELECT t.id, t.conflicting, t.preserve_until, t.unmined_since, t.delete_at_height,
+                (SELECT COUNT(*) FROM outputs o
+                    WHERE o.transaction_id = t.id AND o.spending_data IS NULL) AS unspent,
+                EXISTS (SELECT 1 FROM block_ids b WHERE b.transaction_id = t.id) AS has_blocks ",
+            $rest
+        )
+    };
+}
+const READ_PARENT: Set = Set {
+    sqlite: parent_columns!("FROM transactions t WHERE t.id = $1"),
+    postgres: parent_columns!(
+        "FROM UNNEST($1::bigint[]) k (id) JOIN transactions t ON t.id = k.id"
+    ),
 };
 const DATE: Set = Set {
-    sqlite: "UPDATE transactions SET delete_at_height = $1 WHERE hash = $2 AND NOT EXISTS
-        (SELECT 1 FROM outputs o WHERE o.transaction_id = transactions.id
-            AND o.spending_data IS NULL)",
-    postgres: "UPDATE transactions t SET delete_at_height = $1 WHERE t.hash = ANY($2::bytea[])
-        AND NOT EXISTS (SELECT 1 FROM outputs o WHERE o.transaction_id = t.id
-            AND o.spending_data IS NULL)",
+    sqlite: "UPDATE transactions SET delete_at_height = $1 WHERE id = $2",
+    postgres: "UPDATE transactions t SET delete_at_height = $1 FROM UNNEST($2::bigint[]) k (id)
+        WHERE t.id = k.id",
 };
 /// The document's statement.
 const DELETE: &str = "DELETE FROM transactions WHERE id IN (
@@ -95,7 +166,8 @@ const DELETE: &str = "DELETE FROM transactions WHERE id IN (
                     AND child.unmined_since IS NULL AND b.block_height <= $1 - 288)))";
 const POSTGRES_BYTES: &str = "SELECT (pg_total_relation_size('transactions')
     + pg_total_relation_size('inputs') + pg_total_relation_size('outputs')
-    + pg_total_relation_size('block_ids')) AS bytes";
+    + pg_total_relation_size('block_ids')
+    + pg_total_relation_size('conflicting_children')) AS bytes";
 const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
     FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
 
@@ -139,6 +211,7 @@ impl Baseline {
                     Column::blobs(inputs().map(|coin| coin.tx.0)),
                     Column::ints(inputs().map(|coin| coin.index.into())),
                     Column::blobs(inputs().map(|_| [7_u8; 107])),
+                    Column::blobs(inputs().map(|_| [7_u8; 22])),
                 ],
             )?;
             tx.execute_set(
@@ -164,25 +237,10 @@ impl Baseline {
             .iter()
             .flat_map(|child| child.inputs.iter().zip(0..).map(|(c, vin)| (*c, child.txid, vin)))
             .collect();
-        let date = height as i64 + 288;
+        let height = height as i64;
         let spent = self.door.write(move |tx| -> Result<(), SqlError> {
-            let data = spends
-                .iter()
-                .map(|(_, child, vin)| [&child.0[..], &vin.to_le_bytes()[..]].concat());
-            tx.execute_set(
-                SPEND,
-                &[],
-                &[
-                    Column::blobs(spends.iter().map(|(coin, ..)| coin.tx.0)),
-                    Column::ints(spends.iter().map(|(coin, ..)| coin.index.into())),
-                    Column::blobs(data),
-                ],
-            )?;
-            let mut parents: Vec<_> = spends.iter().map(|(coin, ..)| coin.tx.0).collect();
-            parents.sort_unstable();
-            parents.dedup();
-            tx.execute_set(DATE, &[Arg::Int(date)], &[Column::blobs(parents)])?;
-            Ok(())
+            let parents = spend_outputs(tx, &spends, height)?;
+            date_parents(tx, &parents, height + 288)
         });
         spent.unwrap();
     }
@@ -206,4 +264,61 @@ fn hash(id: i64, at: usize) -> [u8; 32] {
     hash[..8].copy_from_slice(&id.to_le_bytes());
     hash[8..16].copy_from_slice(&at.to_le_bytes());
     hash
+}
+
+/// Reads the outputs, looks at each, and writes those that nobody has spent.
+fn spend_outputs(
+    tx: &mut Tx<'_>,
+    spends: &[(Outpoint, TxId, u32)],
+    height: i64,
+) -> Result<BTreeSet<i64>, SqlError> {
+    let names = Column::blobs(spends.iter().map(|(coin, ..)| coin.tx.0));
+    let places = Column::ints(spends.iter().map(|(coin, ..)| coin.index.into()));
+    let rows = tx.query_set(READ_OUTPUT, &[], &[names, places])?;
+    let mut found = std::collections::HashMap::with_capacity(rows.len());
+    for row in &rows {
+        found.insert((row.hash("hash")?, row.int("idx")?), may_be_spent(row, height)?);
+    }
+    let mut parents = BTreeSet::new();
+    let (mut ids, mut places, mut data) = (Vec::new(), Vec::new(), Vec::new());
+    for (coin, child, vin) in spends {
+        let id = found[&(coin.tx.0, i64::from(coin.index))].expect("nothing stands against it");
+        parents.insert(id);
+        ids.push(id);
+        places.push(coin.index.into());
+        data.push([&child.0[..], &vin.to_le_bytes()[..]].concat());
+    }
+    let columns = [Column::ints(ids), Column::ints(places), Column::blobs(data)];
+    assert_eq!(tx.execute_set(SPEND, &[], &columns)?, spends.len() as u64);
+    Ok(parents)
+}
+
+/// The number of the output's transaction, unless something stands against its spend.
+fn may_be_spent(row: &Row, height: i64) -> Result<Option<i64>, SqlError> {
+    let (id, at) = (row.int("id")?, row.int("idx")?);
+    let is_held = row.flag("is_frozen")? || row.flag("frozen")?;
+    let is_out = row.flag("conflicting")? || row.flag("locked")?;
+    let waits = row.opt_int("spendable_in")?.is_some_and(|from| from > height);
+    let is_young = row.int("coinbase_spending_height")? > height;
+    let is_spent = row.opt_blob("spending_data")?.is_some();
+    let is_other = row.blob("utxo_hash")? != hash(id, at as usize);
+    let refused = is_held || is_out || waits || is_young || is_spent || is_other;
+    Ok((!refused).then_some(id))
+}
+
+/// Dates the parents that are spent to the last output, mined and not held.
+fn date_parents(tx: &mut Tx<'_>, parents: &BTreeSet<i64>, date: i64) -> Result<(), SqlError> {
+    let rows = tx.query_set(READ_PARENT, &[], &[Column::ints(parents.iter().copied())])?;
+    let mut due = Vec::new();
+    for row in &rows {
+        let is_done = row.int("unspent")? == 0 && row.flag("has_blocks")?;
+        let is_mined = row.opt_int("unmined_since")?.is_none() && !row.flag("conflicting")?;
+        let is_free = row.opt_int("preserve_until")?.is_none();
+        let is_later = row.opt_int("delete_at_height")?.is_none_or(|known| known < date);
+        if is_done && is_mined && is_free && is_later {
+            due.push(row.int("id")?);
+        }
+    }
+    tx.execute_set(DATE, &[Arg::Int(date)], &[Column::ints(due)])?;
+    Ok(())
 }

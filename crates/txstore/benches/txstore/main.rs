@@ -2,10 +2,13 @@
 //! check of children; a pass with few due records; how costs grow. Prints tables.
 //!
 //! Fixed seed, no `ANALYZE` by hand, every commit durable. Sizes come from the environment:
-//! `UNSPENT_BENCH_ONLY` (one table), `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 % due)
-//! and `UNSPENT_BENCH_SIZES` (a list, for growth). `UNSPENT_BENCH_POSTGRES` names an empty database
-//! of a server that is set up as in production; without it the server of the tests is used, which
-//! doesn't wait for the disk, and the tables say so.
+//! `UNSPENT_BENCH_ONLY` (one table), `UNSPENT_BENCH_ON` (`sqlite` or `postgres`),
+//! `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 %
+//! due) and `UNSPENT_BENCH_SIZES` (a list, for growth). `UNSPENT_BENCH_POSTGRES` names an empty
+//! database of a server that is set up as in production; without it the server of the tests is
+//! used, which doesn't wait for the disk, and the tables say so.
+//!
+//! Each call is what a block is: many transactions at a height of its own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -34,6 +37,8 @@ use unspent_txstore::{CleanLimits, CreateTerms, NewTx, Settings, SpendOptions, T
 
 /// Transactions of one call.
 const BATCH: usize = 500;
+/// Transactions that are held in memory at once while a store is filled.
+const FILL: usize = 50_000;
 const RETENTION: u64 = 288;
 
 fn number(name: &str, usual: usize) -> usize {
@@ -132,7 +137,15 @@ fn places() -> Vec<Place> {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| Url::Sqlite(folder.path().join(name));
     let (url, other) = (file("ours.db"), file("baseline.db"));
-    let mut found = vec![Place { name: "SQLite".into(), url, other, _folder: Some(folder) }];
+    let on = std::env::var("UNSPENT_BENCH_ON").ok();
+    let is_wanted = |name: &str| on.as_ref().is_none_or(|on| on == name);
+    let mut found = Vec::new();
+    if is_wanted("sqlite") {
+        found.push(Place { name: "SQLite".into(), url, other, _folder: Some(folder) });
+    }
+    if !is_wanted("postgres") {
+        return found;
+    }
     if let Ok(url) = std::env::var("UNSPENT_BENCH_POSTGRES") {
         let url: Url = url.parse().unwrap();
         let name = "PostgreSQL".into();
@@ -150,14 +163,24 @@ fn open(url: &Url) -> TxStore {
     TxStore::open(url, Network::BitcoinRegtest, settings, options).unwrap()
 }
 
+/// Heights that so many transactions take up.
+fn calls(count: usize) -> u64 {
+    count.div_ceil(BATCH) as u64
+}
+
+/// Calls of [`BATCH`], each with its height.
+fn batches(txs: &[NewTx], first: u64) -> impl Iterator<Item = (&[NewTx], u64)> {
+    txs.chunks(BATCH).zip(first..)
+}
+
 fn create(store: &TxStore, txs: &[NewTx], height: u64) {
-    for batch in txs.chunks(BATCH) {
+    for (batch, height) in batches(txs, height) {
         store.create(batch.to_vec(), CreateTerms::mined(at(height))).unwrap();
     }
 }
 
 fn spend(store: &TxStore, children: &[NewTx], height: u64) {
-    for batch in children.chunks(BATCH) {
+    for (batch, height) in batches(children, height) {
         let spends = batch.iter().map(TxSpends::of).collect();
         let done = store.spend(spends, height, SpendOptions::default()).unwrap();
         assert!(done.iter().all(|outcome| outcome.is_done()));
@@ -178,28 +201,29 @@ fn beside_the_baseline(place: &Place) {
     rate("create", count, &timed(|| create(&store, &parents, 900)));
     let bytes = store.status().unwrap().bytes;
     println!("  {:<42} {:>10} bytes", "bytes per record", bytes / count as u64);
-    create(&store, &children, 1000);
-    rate("spend", 2 * count, &timed(|| spend(&store, &children, 1000)));
-    let taken = timed(|| assert_eq!(clean(&store, 1000 + RETENTION), count));
+    let (mined, done) = (900 + calls(count), 900 + 2 * calls(count) + RETENTION);
+    create(&store, &children, mined);
+    rate("spend", 2 * count, &timed(|| spend(&store, &children, mined)));
+    let taken = timed(|| assert_eq!(clean(&store, done), count));
     rate("delete", count, &taken);
     let mut base = Baseline::open(&place.other);
     rate(
         "baseline: create",
         count,
         &timed(|| {
-            parents.chunks(BATCH).for_each(|batch| base.create(batch, 900));
+            batches(&parents, 900).for_each(|(batch, height)| base.create(batch, height));
         }),
     );
     println!("  {:<42} {:>10} bytes", "baseline: bytes per record", base.bytes() / count as u64);
-    children.chunks(BATCH).for_each(|batch| base.create(batch, 1000));
+    batches(&children, mined).for_each(|(batch, height)| base.create(batch, height));
     rate(
         "baseline: spend",
         2 * count,
         &timed(|| {
-            children.chunks(BATCH).for_each(|batch| base.spend(batch, 1000));
+            batches(&children, mined).for_each(|(batch, height)| base.spend(batch, height));
         }),
     );
-    let taken = timed(|| assert_eq!(base.clean(1000 + RETENTION), count as u64));
+    let taken = timed(|| assert_eq!(base.clean(done), count as u64));
     rate("baseline: delete", count, &taken);
 }
 
@@ -218,9 +242,10 @@ fn child_check(place: &Place) {
         create(&store, &parents, height);
         create(&store, &children, height);
         spend(&store, &children, height);
-        let taken = timed(|| assert_eq!(clean(&store, height + RETENTION), rows));
+        height += calls(children.len()) + RETENTION;
+        let taken = timed(|| assert_eq!(clean(&store, height), rows));
         rate(&format!("{count} children"), rows, &taken);
-        height += 2 * RETENTION;
+        height += RETENTION;
     }
 }
 
@@ -230,12 +255,14 @@ fn few_due(place: &Place) {
     let all = parents(100_000_000, count, 2);
     create(&store, &all, 50_000);
     let due = children(&all[..count / 100]);
-    create(&store, &due, 50_000);
-    spend(&store, &due, 50_000);
+    let mined = 50_000 + calls(count);
+    create(&store, &due, mined);
+    spend(&store, &due, mined);
+    let done = mined + calls(due.len()) + RETENTION;
     println!("\n{}: a pass over {count} records, 1 % of them due", place.name);
-    let taken = timed(|| assert_eq!(clean(&store, 50_000 + RETENTION), count / 100));
+    let taken = timed(|| assert_eq!(clean(&store, done), count / 100));
     rate("delete", count / 100, &taken);
-    let taken = timed(|| assert_eq!(clean(&store, 50_000 + RETENTION), 0));
+    let taken = timed(|| assert_eq!(clean(&store, done), 0));
     println!("  {:<42} {:>10.3} ms", "a pass with nothing due", taken.wall * 1e3);
 }
 
@@ -244,16 +271,19 @@ fn growth(place: &Place) {
     let store = open(&place.url);
     let (mut size, mut height) = (0, 100_000);
     for target in sizes() {
-        create(&store, &parents(200_000_000 + size, target.saturating_sub(size), 2), height);
-        size = target;
+        while size < target {
+            let more = (target - size).min(FILL);
+            create(&store, &parents(200_000_000 + size, more, 2), height);
+            (size, height) = (size + more, height + calls(more));
+        }
         let parents = parents(900_000_000 + target, 2_000, 2);
         let children = children(&parents);
         rate(&format!("create at {target}"), 2_000, &timed(|| create(&store, &parents, height)));
         create(&store, &children, height);
         rate(&format!("spend at {target}"), 4_000, &timed(|| spend(&store, &children, height)));
-        let taken = timed(|| assert_eq!(clean(&store, height + RETENTION), 2_000));
+        height += calls(2_000) + RETENTION;
+        let taken = timed(|| assert_eq!(clean(&store, height), 2_000));
         rate(&format!("delete at {target}"), 2_000, &taken);
-        height += 2 * RETENTION;
     }
 }
 
