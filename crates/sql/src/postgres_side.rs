@@ -245,6 +245,9 @@ impl ToSql for Column {
             Self::Texts(values) => values.to_sql(ty, out),
             Self::Blobs(values) => values.to_sql(ty, out),
             Self::Flags(values) => values.to_sql(ty, out),
+            Self::Hashes(values) => {
+                values.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>().to_sql(ty, out)
+            }
         }
     }
 

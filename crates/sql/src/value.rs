@@ -34,6 +34,8 @@ pub enum Column {
     Blobs(Vec<Option<Vec<u8>>>),
     /// Truth values.
     Flags(Vec<bool>),
+    /// Hashes, none of them null: names, without a piece of memory for each.
+    Hashes(Vec<[u8; 32]>),
 }
 
 impl Column {
@@ -45,6 +47,11 @@ impl Column {
     /// A column of byte strings.
     pub fn blobs<B: AsRef<[u8]>>(values: impl IntoIterator<Item = B>) -> Self {
         Self::Blobs(values.into_iter().map(|value| Some(value.as_ref().to_vec())).collect())
+    }
+
+    /// A column of hashes.
+    pub fn hashes(values: impl IntoIterator<Item = [u8; 32]>) -> Self {
+        Self::Hashes(values.into_iter().collect())
     }
 
     /// A column of text.
@@ -59,6 +66,7 @@ impl Column {
             Self::Texts(values) => values.len(),
             Self::Blobs(values) => values.len(),
             Self::Flags(values) => values.len(),
+            Self::Hashes(values) => values.len(),
         }
     }
 
@@ -73,6 +81,7 @@ impl Column {
             Self::Texts(values) => Arg::OptText(values.get(row).and_then(Option::as_deref)),
             Self::Blobs(values) => Arg::OptBlob(values.get(row).and_then(Option::as_deref)),
             Self::Flags(values) => Arg::Flag(values.get(row).copied().unwrap_or(false)),
+            Self::Hashes(values) => Arg::OptBlob(values.get(row).map(<[u8; 32]>::as_slice)),
         }
     }
 }
@@ -110,7 +119,12 @@ impl Names {
 /// A column: by its name, or by its place where an answer gives none.
 pub trait Place: Copy + fmt::Display + sealed::Sealed {
     #[doc(hidden)]
-    fn find(self, row: &Row) -> Option<&Value>;
+    fn position(self, row: &Row) -> Option<usize>;
+
+    #[doc(hidden)]
+    fn find(self, row: &Row) -> Option<&Value> {
+        row.values.get(self.position(row)?)
+    }
 }
 
 mod sealed {
@@ -120,16 +134,15 @@ mod sealed {
 }
 
 impl Place for usize {
-    fn find(self, row: &Row) -> Option<&Value> {
-        row.values.get(self)
+    fn position(self, _: &Row) -> Option<usize> {
+        Some(self)
     }
 }
 
 impl Place for &str {
-    fn find(self, row: &Row) -> Option<&Value> {
+    fn position(self, row: &Row) -> Option<usize> {
         // A handful of short names: comparing them is quicker than hashing one.
-        let place = row.names.0.iter().position(|name| name.as_deref() == Some(self))?;
-        row.values.get(place)
+        row.names.0.iter().position(|name| name.as_deref() == Some(self))
     }
 }
 
@@ -284,6 +297,21 @@ impl Row {
     /// [`SqlError::Damaged`] when it holds something else.
     pub fn opt_blob(&self, column: impl Place) -> Result<Option<Vec<u8>>, SqlError> {
         Ok(self.bytes(column)?.map(<[u8]>::to_vec))
+    }
+
+    /// The bytes in `column`, which is null afterwards, or nothing. For long ones, which would
+    /// otherwise be copied.
+    ///
+    /// # Errors
+    ///
+    /// [`SqlError::Damaged`] when it holds something else.
+    pub fn take_blob(&mut self, column: impl Place) -> Result<Option<Vec<u8>>, SqlError> {
+        self.bytes(column)?;
+        let place = column.position(self).and_then(|at| self.values.get_mut(at));
+        match place.map(|value| std::mem::replace(value, Value::Null)) {
+            Some(Value::Blob(bytes)) => Ok(Some(bytes)),
+            Some(Value::Null | Value::Int(_) | Value::Text(_) | Value::Flag(_)) | None => Ok(None),
+        }
     }
 
     fn bytes(&self, column: impl Place) -> Result<Option<&[u8]>, SqlError> {

@@ -176,7 +176,7 @@ pub(crate) fn read_children<'r>(
 ) -> Result<BTreeMap<TxId, ChildState>, TxStoreError> {
     let slots = records.flat_map(|record| record.slots.iter());
     let children: BTreeSet<TxId> = slots.filter_map(|(_, slot)| Some(slot.spender()?.tx)).collect();
-    let names = Column::blobs(children.iter().map(|child| child.0));
+    let names = Column::hashes(children.iter().map(|child| child.0));
     child_states(&tx.query_set(CHILDREN, &[], &[names])?)
 }
 
@@ -317,7 +317,7 @@ impl Chunk {
     /// the first look wakes nobody any more.
     fn look_once_more(&mut self, tx: &mut Tx<'_>) -> Result<(), TxStoreError> {
         let names: BTreeSet<TxId> = self.parked.iter().map(|(waiter, _)| waiter.child).collect();
-        let names = Column::blobs(names.iter().map(|child| child.0));
+        let names = Column::hashes(names.iter().map(|child| child.0));
         let children = child_states(&tx.query_set(CHILDREN_HELD, &[], &[names])?)?;
         for (waiter, _) in std::mem::take(&mut self.parked) {
             let child = children.get(&waiter.child);
@@ -338,7 +338,7 @@ impl Chunk {
         self.working.save(tx)?;
         awaited::park(tx, &self.parked)?;
         awaited::forget(tx, self.losers.into_iter())?;
-        let stray = Column::blobs(self.stray.iter().map(|txid| txid.0));
+        let stray = Column::hashes(self.stray.iter().map(|txid| txid.0));
         tx.execute_set(LEAVE_QUEUE, &[Arg::Int(sql_int(self.height)?)], &[stray])?;
         let finished = report.deleted - report.losers;
         add_to_tally(tx, &[(DELETED, finished), (LOSERS_DELETED, report.losers)])

@@ -1,20 +1,26 @@
 //! New transactions, alone or together with what they spend.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use unspent_model::{
-    Outpoint,
+    Outpoint, TxId,
     txstore::{DeletionWindows, MinedIn, Slot, TxRecord},
 };
-use unspent_sql::Tx;
+use unspent_sql::{Backend, Column, Set, Tx};
 
 use crate::{
     awaited,
     error::TxStoreError,
     new_tx::NewTx,
     spend::{InputSpend, SpendOptions, SpendOutcome, TxSpends, spend_inputs},
-    store::{TxStore, writer_key},
+    store::{TxStore, txid, writer_key},
     working::{Access, Working},
+    write_rows::Rows,
+};
+
+const PRESENT: Set = Set {
+    sqlite: "SELECT txid FROM transactions WHERE txid = $1",
+    postgres: "SELECT txid FROM transactions WHERE txid = ANY($1::bytea[]) ORDER BY txid FOR UPDATE",
 };
 
 /// How transactions come into the store.
@@ -43,6 +49,11 @@ impl CreateTerms {
     /// In a block.
     pub fn mined(block: MinedIn) -> Self {
         Self { mined: Some(block), ..Self::unmined(block.height) }
+    }
+
+    /// Whether the best chain holds them.
+    fn are_settled(&self) -> bool {
+        self.mined.is_some_and(|block| block.on_best_chain)
     }
 
     fn record(&self, new: &NewTx, retention: u64) -> TxRecord {
@@ -100,8 +111,10 @@ impl TxStore {
         let (windows, txs) = (self.windows, Arc::new(txs));
         let Some(first) = txs.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.txid), move |tx| {
-            let needs_parents = terms.mined.is_some() || terms.is_conflicting;
-            let mut incoming = Incoming::read(tx, &txs, terms, windows, needs_parents)?;
+            if let Some(created) = create_unnoticed(tx, &txs, terms, windows)? {
+                return Ok(created);
+            }
+            let mut incoming = Incoming::read(tx, &txs, terms, windows)?;
             let created = txs.iter().map(|new| incoming.create(new)).collect();
             incoming.finish(tx)?;
             Ok(created)
@@ -123,12 +136,64 @@ impl TxStore {
         let (windows, txs) = (self.windows, Arc::new(txs));
         let Some(first) = txs.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.txid), move |tx| {
-            let mut incoming = Incoming::read(tx, &txs, terms, windows, true)?;
+            let mut incoming = Incoming::read(tx, &txs, terms, windows)?;
             let accepted = txs.iter().map(|new| incoming.accept(new, options)).collect();
             incoming.finish(tx)?;
             Ok(accepted)
         })
     }
+}
+
+/// Creates transactions that change no other record, and so reads none: only which of them are
+/// there already. `None`, with nothing written, when others have to know of them: parents of which
+/// they are rivals, parents that wait for them.
+fn create_unnoticed(
+    tx: &mut Tx<'_>,
+    txs: &[NewTx],
+    terms: CreateTerms,
+    windows: DeletionWindows,
+) -> Result<Option<Vec<Creation>>, TxStoreError> {
+    if terms.is_conflicting {
+        return Ok(None);
+    }
+    let mut there = present(tx, txs, terms)?;
+    let names = txs.iter().map(|new| new.txid);
+    if terms.are_settled() && !awaited::waiting(tx, names)?.is_empty() {
+        return Ok(None);
+    }
+    let created = txs.iter().map(|new| match there.insert(new.txid) {
+        true => Creation::Created,
+        false => Creation::Exists,
+    });
+    let created: Vec<Creation> = created.collect();
+    let new = txs.iter().zip(&created).filter(|(_, creation)| **creation == Creation::Created);
+    let mut new: Vec<&NewTx> = new.map(|(new, _)| new).collect();
+    // In the order in which everybody takes locks.
+    new.sort_unstable_by_key(|new| new.txid);
+    let mut rows = Rows::default();
+    for new in new {
+        rows.insert(&terms.record(new, windows.retention), &new.body)?;
+    }
+    rows.send(tx)?;
+    Ok(Some(created))
+}
+
+/// Which of them are there. A cleaner notes who waits for whom only while it holds the parents, so
+/// a server locks these too; a writer of SQLite has no other beside it.
+fn present(
+    tx: &mut Tx<'_>,
+    txs: &[NewTx],
+    terms: CreateTerms,
+) -> Result<HashSet<TxId>, TxStoreError> {
+    let locks_parents = terms.are_settled() && tx.backend() == Backend::Postgres;
+    let parents = txs.iter().filter(|_| locks_parents).flat_map(|new| &new.inputs);
+    let parents = parents.map(|coin| coin.tx);
+    let mut names: Vec<TxId> = txs.iter().map(|new| new.txid).chain(parents).collect();
+    names.sort_unstable();
+    names.dedup();
+    let names = Column::hashes(names.into_iter().map(|txid| txid.0));
+    let rows = tx.query_set(PRESENT, &[], &[names])?;
+    Ok(rows.iter().map(txid).collect::<Result<_, _>>()?)
 }
 
 /// Transactions on their way in.
@@ -147,18 +212,14 @@ impl Incoming {
         txs: &[NewTx],
         terms: CreateTerms,
         windows: DeletionWindows,
-        needs_parents: bool,
     ) -> Result<Self, TxStoreError> {
         let names = txs.iter().map(|new| new.txid);
-        let coins = txs.iter().filter(|_| needs_parents).flat_map(|new| new.inputs.iter().copied());
+        let coins = txs.iter().flat_map(|new| new.inputs.iter().copied());
         let coins: Vec<Outpoint> = coins.collect();
         let mut working = Working::new(Access::Change);
         working.load(tx, names.clone().chain(coins.iter().map(|coin| coin.tx)))?;
         working.load_slots(tx, coins)?;
-        let waiters = match terms.mined {
-            Some(block) if block.on_best_chain => awaited::waiting(tx, names)?,
-            Some(_) | None => Vec::new(),
-        };
+        let waiters = if terms.are_settled() { awaited::waiting(tx, names)? } else { Vec::new() };
         working.load(tx, waiters.iter().map(|waiter| waiter.parent))?;
         Ok(Self { working, terms, windows, waiters })
     }

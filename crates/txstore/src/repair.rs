@@ -157,7 +157,7 @@ fn present(
     unknown: &BTreeSet<UnknownSpender>,
 ) -> Result<BTreeSet<TxId>, TxStoreError> {
     let names: BTreeSet<TxId> = unknown.iter().map(|unknown| unknown.by.tx).collect();
-    let names = Column::blobs(names.iter().map(|txid| txid.0));
+    let names = Column::hashes(names.iter().map(|txid| txid.0));
     let rows = tx.query_set(PRESENT, &[], &[names])?;
     Ok(rows.iter().map(txid).collect::<Result<_, _>>()?)
 }

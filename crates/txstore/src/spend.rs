@@ -7,7 +7,9 @@ use std::{
 
 use unspent_model::{
     Outpoint, TxId,
-    txstore::{DeletionWindows, Expected, OutputHash, SlotRefusal, SpendTerms, Spender, TxRecord},
+    txstore::{
+        DeletionWindows, Expected, OutputHash, Slot, SlotRefusal, SpendTerms, Spender, TxRecord,
+    },
 };
 use unspent_sql::Tx;
 
@@ -165,7 +167,7 @@ pub(crate) fn spend_inputs(
     options: SpendOptions,
     windows: DeletionWindows,
 ) -> SpendOutcome {
-    let mut before: BTreeMap<TxId, TxRecord> = BTreeMap::new();
+    let mut before: Vec<Undo> = Vec::with_capacity(child.inputs.len());
     let mut outcome = SpendOutcome::default();
     for input in &child.inputs {
         let Some(parent) = working.get_mut(input.coin.tx) else {
@@ -173,7 +175,7 @@ pub(crate) fn spend_inputs(
             outcome.inputs.push(if options.allow_absent { InputOutcome::Absent } else { refused });
             continue;
         };
-        before.entry(input.coin.tx).or_insert_with(|| parent.clone());
+        before.extend(Undo::of(parent, input.coin));
         let expected = Expected { claimed: input.output, stored: stored(input) };
         let by = Spender { tx: child.child, vin: input.vin };
         let terms = options.terms;
@@ -184,13 +186,32 @@ pub(crate) fn spend_inputs(
         });
     }
     if !outcome.is_done() {
-        for (txid, record) in before {
-            if let Some(parent) = working.get_mut(txid) {
-                *parent = record;
-            }
-        }
+        before.into_iter().rev().for_each(|undo| undo.run(working));
     }
     outcome
+}
+
+/// What a spend changes of a record, as it was before.
+struct Undo {
+    coin: Outpoint,
+    slot: Slot,
+    delete_at: Option<u64>,
+    due_at: Option<u64>,
+}
+
+impl Undo {
+    /// Nothing for an output that isn't there: no spend changes it.
+    fn of(parent: &TxRecord, coin: Outpoint) -> Option<Self> {
+        let slot = parent.slots.get(coin.index)?;
+        Some(Self { coin, slot, delete_at: parent.delete_at, due_at: parent.due_at })
+    }
+
+    fn run(self, working: &mut Working) {
+        if let Some(parent) = working.get_mut(self.coin.tx) {
+            parent.slots.set(self.coin.index, self.slot);
+            (parent.delete_at, parent.due_at) = (self.delete_at, self.due_at);
+        }
+    }
 }
 
 /// What the outputs are of which somebody claims something.

@@ -3,13 +3,14 @@
 //!
 //! Rows are always locked in the order of their names, so that changes which read all their records
 //! at once don't wait for each other in a circle. Every write is guarded by the version that was
-//! read.
+//! read. A record that nobody asked to change is not looked at again; one that was is written if its
+//! bytes are others than those that were read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use unspent_model::{
     Outpoint, TxId,
-    txstore::{MinedIn, Slots, TxRecord},
+    txstore::{Slots, TxRecord},
 };
 use unspent_sql::{Column, Row, Set, SqlError, Tx};
 
@@ -18,7 +19,7 @@ use crate::{
     error::TxStoreError,
     new_tx::{NewTx, stored_inputs},
     store::{sql_int, txid},
-    write_rows::Rows,
+    write_rows::{ReadRow, Rows},
 };
 
 /// Longer bodies lie in `parts`, so that a spend doesn't carry them along.
@@ -26,39 +27,45 @@ pub(crate) const BODY_IN_ROW: usize = 1_000;
 /// The part that is a body; further ones are pages of slots.
 pub(crate) const BODY_PART: i64 = 0;
 
+/// The number of a row leads SQLite to it without a search for its name.
 macro_rules! record_columns {
-    ($rest:literal) => {
-        record_columns!("", $rest)
-    };
-    ($more:literal, $rest:literal) => {
+    ($place:literal, $more:literal, $rest:literal) => {
         concat!(
-            "SELECT t.txid, t.version, t.output_count, t.open_count, t.unmined_since,
-                t.delete_at_height, t.preserve_until, t.due_at, t.is_coinbase, t.is_locked,
-                t.is_conflicting, t.fee, t.size, t.blocks, t.reassigned, t.rivals, t.slots",
+            "SELECT ",
+            $place,
+            " AS place, t.txid, t.version, t.unmined_since, t.due_at, t.is_conflicting, t.state",
             $more,
             " FROM transactions t ",
             $rest
         )
     };
 }
-macro_rules! whole_columns {
-    ($rest:literal) => {
-        record_columns!(", t.body", $rest)
+macro_rules! one_row {
+    ($more:literal) => {
+        record_columns!("t.rowid", $more, "WHERE t.txid = $1")
     };
 }
 
 const READ: Set = Set {
-    sqlite: record_columns!("WHERE t.txid = $1"),
-    postgres: record_columns!("WHERE t.txid = ANY($1::bytea[])"),
+    sqlite: one_row!(""),
+    postgres: record_columns!("0::bigint", "", "WHERE t.txid = ANY($1::bytea[])"),
 };
 const READ_LOCKED: Set = Set {
-    sqlite: record_columns!("WHERE t.txid = $1"),
-    postgres: record_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
+    sqlite: one_row!(""),
+    postgres: record_columns!(
+        "0::bigint",
+        "",
+        "WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"
+    ),
 };
 /// With the bodies that lie in the row: for those who are going to need the inputs of most.
 const READ_WHOLE: Set = Set {
-    sqlite: whole_columns!("WHERE t.txid = $1"),
-    postgres: whole_columns!("WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"),
+    sqlite: one_row!(", t.body"),
+    postgres: record_columns!(
+        "0::bigint",
+        ", t.body",
+        "WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"
+    ),
 };
 const READ_PAGES: Set = Set {
     sqlite: "SELECT txid, part, bytes FROM parts WHERE txid = $1 AND part = $2",
@@ -82,13 +89,15 @@ pub(crate) enum Access {
 
 /// One record of the set.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) record: TxRecord,
-    /// As it was read; `None` for a new one.
-    before: Option<TxRecord>,
+struct Entry {
+    record: TxRecord,
+    /// Its row as it was read; `None` for a new one.
+    read: Option<ReadRow>,
     /// A new one's bytes.
     body: Option<std::sync::Arc<[u8]>>,
-    pub(crate) inputs: Option<Vec<Outpoint>>,
+    inputs: Option<Vec<Outpoint>>,
+    /// Somebody asked to change it.
+    is_touched: bool,
     is_deleted: bool,
 }
 
@@ -96,13 +105,13 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Working {
     access: Access,
-    entries: BTreeMap<TxId, Entry>,
-    absent: BTreeSet<TxId>,
+    entries: HashMap<TxId, Entry>,
+    absent: HashSet<TxId>,
 }
 
 impl Working {
     pub(crate) fn new(access: Access) -> Self {
-        Self { access, entries: BTreeMap::new(), absent: BTreeSet::new() }
+        Self { access, entries: HashMap::new(), absent: HashSet::new() }
     }
 
     /// Reads the records that were not read yet.
@@ -124,9 +133,9 @@ impl Working {
     ) -> Result<(), TxStoreError> {
         debug_assert_eq!(self.access, Access::Change);
         let mut elsewhere = Vec::new();
-        for row in self.load_by(tx, READ_WHOLE, txids)? {
+        for mut row in self.load_by(tx, READ_WHOLE, txids)? {
             let name = txid(&row)?;
-            match row.opt_blob("body")? {
+            match row.take_blob("body")? {
                 Some(body) => self.put_inputs(name, stored_inputs(&body)?),
                 None => elsewhere.push(name),
             }
@@ -143,21 +152,23 @@ impl Working {
         let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let names = Column::blobs(wanted.iter().map(|txid| txid.0));
-        let rows = tx.query_set(set, &[], &[names])?;
-        for row in &rows {
+        let names = Column::hashes(wanted.iter().map(|txid| txid.0));
+        let mut rows = tx.query_set(set, &[], &[names])?;
+        self.entries.reserve(rows.len());
+        for row in &mut rows {
             self.put_row(row)?;
         }
-        self.absent.extend(wanted.into_iter().filter(|txid| !self.entries.contains_key(txid)));
+        if rows.len() < wanted.len() {
+            self.absent.extend(wanted.into_iter().filter(|txid| !self.entries.contains_key(txid)));
+        }
         Ok(rows)
     }
 
-    fn put_row(&mut self, row: &Row) -> Result<(), TxStoreError> {
-        let record = read_record(row)?;
-        let txid = record.txid;
-        let before = Some(record.clone());
-        let entry = Entry { record, before, body: None, inputs: None, is_deleted: false };
-        self.entries.insert(txid, entry);
+    fn put_row(&mut self, row: &mut Row) -> Result<(), TxStoreError> {
+        let (record, read) = read_record(row)?;
+        let (body, inputs, read) = (None, None, Some(read));
+        let entry = Entry { record, read, body, inputs, is_touched: false, is_deleted: false };
+        self.entries.insert(entry.record.txid, entry);
         Ok(())
     }
 
@@ -172,8 +183,9 @@ impl Working {
 
     /// The same, to be changed.
     pub(crate) fn get_mut(&mut self, txid: TxId) -> Option<&mut TxRecord> {
-        let entry = self.entries.get_mut(&txid).filter(|entry| !entry.is_deleted);
-        entry.map(|entry| &mut entry.record)
+        let entry = self.entries.get_mut(&txid).filter(|entry| !entry.is_deleted)?;
+        entry.is_touched = true;
+        Some(&mut entry.record)
     }
 
     /// What a record spends, once [`Working::load_inputs`] has been asked for it.
@@ -193,7 +205,8 @@ impl Working {
     pub(crate) fn add(&mut self, new: &NewTx, record: TxRecord) {
         let (body, inputs) = (Some(new.body.clone()), Some(new.inputs.clone()));
         self.absent.remove(&record.txid);
-        let entry = Entry { record, before: None, body, inputs, is_deleted: false };
+        let (is_touched, is_deleted) = (true, false);
+        let entry = Entry { record, read: None, body, inputs, is_touched, is_deleted };
         self.entries.insert(new.txid, entry);
     }
 
@@ -219,6 +232,9 @@ impl Working {
         let mut wanted = BTreeSet::new();
         for output in outputs {
             let page = Slots::page_of(output.index);
+            if page == 0 {
+                continue;
+            }
             let Some(record) = self.get(output.tx) else { continue };
             if page < record.slots.page_count() && record.slots.page(page).is_none() {
                 wanted.insert((output.tx, page));
@@ -246,16 +262,20 @@ impl Working {
         tx: &mut Tx<'_>,
         wanted: BTreeSet<(TxId, usize)>,
     ) -> Result<(), TxStoreError> {
-        let names = Column::blobs(wanted.iter().map(|(txid, _)| txid.0));
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let names = Column::hashes(wanted.iter().map(|(txid, _)| txid.0));
         let numbers = wanted.iter().map(|(_, page)| sql_int(*page as u64));
         let numbers = Column::ints(numbers.collect::<Result<Vec<_>, _>>()?);
-        for row in tx.query_set(READ_PAGES, &[], &[names, numbers])? {
+        for mut row in tx.query_set(READ_PAGES, &[], &[names, numbers])? {
             let (txid, page) = (txid(&row)?, row.natural("part")?);
             let page = usize::try_from(page).unwrap_or(usize::MAX);
-            let slots = codec::read_slots(&row.blob("bytes")?)?;
+            let bytes = row.take_blob("bytes")?.unwrap_or_default();
             let Some(entry) = self.entries.get_mut(&txid) else { continue };
-            for record in entry.before.iter_mut().chain([&mut entry.record]) {
-                record.slots.put_page(page, slots.clone());
+            entry.record.slots.put_page(page, codec::read_slots(&bytes)?);
+            if let Some(read) = &mut entry.read {
+                read.pages.push((page, bytes));
             }
         }
         let lost = wanted.iter().find(|(txid, page)| {
@@ -291,18 +311,18 @@ impl Working {
     /// Writes what changed.
     pub(crate) fn save(self, tx: &mut Tx<'_>) -> Result<(), TxStoreError> {
         debug_assert_eq!(self.access, Access::Change);
+        let touched = self.entries.into_values();
+        let mut touched: Vec<Entry> =
+            touched.filter(|entry| entry.is_touched || entry.is_deleted).collect();
+        touched.sort_unstable_by_key(|entry| entry.record.txid);
         let mut rows = Rows::default();
-        for (_, entry) in self.entries {
-            let Entry { mut record, before, body, is_deleted, .. } = entry;
-            match before {
+        for entry in touched {
+            let Entry { record, read, body, is_deleted, .. } = entry;
+            match read {
                 None if is_deleted => {}
                 None => rows.insert(&record, body.as_deref().unwrap_or_default())?,
-                Some(before) if is_deleted => rows.delete(&before)?,
-                Some(before) if before == record => {}
-                Some(before) => {
-                    record.version = before.version + 1;
-                    rows.update(&before, &record)?;
-                }
+                Some(read) if is_deleted => rows.delete(&record, &read)?,
+                Some(read) => rows.update(&record, &read)?,
             }
         }
         rows.send(tx)
@@ -316,17 +336,17 @@ pub(crate) fn bodies(
 ) -> Result<BTreeMap<TxId, Vec<u8>>, TxStoreError> {
     let mut found = BTreeMap::new();
     let mut elsewhere = Vec::new();
-    let names = Column::blobs(txids.iter().map(|txid| txid.0));
-    for row in tx.query_set(READ_BODIES, &[], &[names])? {
+    let names = Column::hashes(txids.iter().map(|txid| txid.0));
+    for mut row in tx.query_set(READ_BODIES, &[], &[names])? {
         let txid = txid(&row)?;
-        match row.opt_blob("body")? {
+        match row.take_blob("body")? {
             Some(body) => {
                 found.insert(txid, body);
             }
             None => elsewhere.push(txid),
         }
     }
-    let names = Column::blobs(elsewhere.iter().map(|txid| txid.0));
+    let names = Column::hashes(elsewhere.iter().map(|txid| txid.0));
     let parts = Column::ints(elsewhere.iter().map(|_| BODY_PART));
     for row in tx.query_set(READ_PAGES, &[], &[names, parts])? {
         found.insert(txid(&row)?, row.blob("bytes")?);
@@ -337,39 +357,22 @@ pub(crate) fn bodies(
     }
 }
 
-/// A record from its row; pages beyond the first are read apart.
-pub(crate) fn read_record(row: &Row) -> Result<TxRecord, TxStoreError> {
-    let txid = txid(row)?;
-    let (count, open) = (row.index("output_count")?, row.index("open_count")?);
-    let first = codec::read_slots(&row.blob("slots")?)?;
-    if first.len() != (count as usize).min(unspent_model::txstore::PAGE_SLOTS) {
-        return Err(TxStoreError::Corrupt(format!("slots of {txid:?} are missing")));
-    }
-    let blocks: Vec<MinedIn> = packed(row.opt_blob("blocks")?, codec::read_blocks)?;
-    Ok(TxRecord {
-        txid,
-        version: row.natural("version")?,
-        is_coinbase: row.flag("is_coinbase")?,
-        fee: row.opt_natural("fee")?,
-        size: row.natural("size")?,
-        slots: Slots::stored(count, open, first),
-        reassigned: packed(row.opt_blob("reassigned")?, codec::read_reassigned)?,
-        rivals: packed(row.opt_blob("rivals")?, codec::read_txids)?,
-        blocks,
+/// A record from its row, and what its row was; pages beyond the first are read apart.
+fn read_record(row: &mut Row) -> Result<(TxRecord, ReadRow), TxStoreError> {
+    let read = ReadRow {
+        place: row.int("place")?,
+        state: row.take_blob("state")?.unwrap_or_default(),
         unmined_since: row.opt_natural("unmined_since")?,
-        is_locked: row.flag("is_locked")?,
-        is_conflicting: row.flag("is_conflicting")?,
-        delete_at: row.opt_natural("delete_at_height")?,
-        preserve_until: row.opt_natural("preserve_until")?,
         due_at: row.opt_natural("due_at")?,
-    })
-}
-
-fn packed<T>(
-    bytes: Option<Vec<u8>>,
-    read: impl Fn(&[u8]) -> Result<Vec<T>, TxStoreError>,
-) -> Result<Vec<T>, TxStoreError> {
-    bytes.map_or(Ok(Vec::new()), |bytes| read(&bytes))
+        is_conflicting: row.flag("is_conflicting")?,
+        pages: Vec::new(),
+    };
+    let mut record = TxRecord::new(txid(row)?, Slots::new(&[]), 0);
+    record.version = row.natural("version")?;
+    (record.unmined_since, record.due_at) = (read.unmined_since, read.due_at);
+    record.is_conflicting = read.is_conflicting;
+    codec::read_state(&read.state, &mut record)?;
+    Ok((record, read))
 }
 
 /// What two writers at once make of a row that only one of them knew of: run again.

@@ -81,7 +81,11 @@ impl Rows {
                 (Column::Blobs(values), Cell::Blob(value)) => values.push(value),
                 (Column::Flags(values), Cell::Flag(value)) => values.push(value),
                 (
-                    Column::Ints(_) | Column::Texts(_) | Column::Blobs(_) | Column::Flags(_),
+                    Column::Ints(_)
+                    | Column::Texts(_)
+                    | Column::Blobs(_)
+                    | Column::Flags(_)
+                    | Column::Hashes(_),
                     Cell::Int(_) | Cell::Text(_) | Cell::Blob(_) | Cell::Flag(_),
                 ) => debug_assert!(false, "a cell stands in the wrong column"),
             }

@@ -23,25 +23,15 @@ CREATE TABLE blocks (
     txids BYTEA NOT NULL
 );
 
+-- What a statement looks for has a column; the rest of a record is packed into `state`.
 CREATE TABLE transactions (
     txid BYTEA NOT NULL PRIMARY KEY CHECK (length(txid) = 32),
     version BIGINT NOT NULL,
-    output_count BIGINT NOT NULL,
-    open_count BIGINT NOT NULL,
     mined_height BIGINT,
     unmined_since BIGINT,
-    delete_at_height BIGINT,
-    preserve_until BIGINT,
     due_at BIGINT,
-    is_coinbase BOOLEAN NOT NULL,
-    is_locked BOOLEAN NOT NULL,
     is_conflicting BOOLEAN NOT NULL,
-    fee BIGINT,
-    size BIGINT NOT NULL,
-    blocks BYTEA,
-    reassigned BYTEA,
-    rivals BYTEA,
-    slots BYTEA NOT NULL,
+    state BYTEA NOT NULL,
     body BYTEA
 ) WITH (fillfactor = 80);
 CREATE INDEX idx_transactions_unmined ON transactions (unmined_since, txid)

@@ -82,8 +82,8 @@ fn a_marked_child_that_is_still_there_and_not_deep_keeps_its_parent() {
         d.mined_child(&[out(&child, 0)], 1000, 1000);
         put_back_after_cleaning(&d, &child, 1288);
         // As if the mark had been written and then a reorganisation taken the child away.
-        const UNMINE: &str = "UPDATE transactions SET mined_height = NULL, unmined_since = 1288,
-            delete_at_height = NULL, blocks = NULL WHERE txid = $1";
+        const UNMINE: &str = "UPDATE transactions SET mined_height = NULL, unmined_since = 1288
+            WHERE txid = $1";
         let name = child.txid.0;
         let door = d.own_door();
         door.write(move |tx| tx.execute(UNMINE, &[Arg::Blob(&name)])).unwrap();

@@ -17,13 +17,14 @@ use crate::desk::*;
 const LONG: [&str; 5] = ["transactions", "parts", "due", "awaited", "blocks"];
 
 /// Statements that are meant to see everything: the figures, the search for lost spenders.
-const MEANT_TO_WALK: [&str; 6] = [
+const MEANT_TO_WALK: [&str; 7] = [
     "SELECT COUNT(*) AS rows FROM transactions",
     "COALESCE(SUM(CASE WHEN is_known",
     "SELECT COUNT(*) AS rows, MIN(height) AS oldest FROM due",
     "SELECT COUNT(*) AS rows FROM due",
     // The first row of an index.
     "SELECT height FROM blocks ORDER BY height LIMIT 1",
+    "SELECT txid FROM awaited ORDER BY txid LIMIT 1",
     "pg_total_relation_size",
 ];
 
