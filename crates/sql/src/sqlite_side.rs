@@ -59,9 +59,12 @@ pub(crate) struct SqliteSide {
 /// How long an opener sleeps before it tries again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// The log is carried over into the file when it holds so many pages (32 MB), not already after
+/// 1,000 as SQLite proposes: names are random, so the same pages of their index are written with
+/// every commit, and need to be carried over once.
 const SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-    PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -65536; \
-    PRAGMA temp_store = MEMORY;";
+    PRAGMA wal_autocheckpoint = 8000; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; \
+    PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;";
 
 /// Turning a new file to WAL needs it alone, and SQLite doesn't wait for that by itself. Ours wait
 /// for their turn; this is for other programs.

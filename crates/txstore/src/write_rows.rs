@@ -4,7 +4,7 @@
 //! one, as Citus takes such a statement only when all rows lie in one place.
 
 use unspent_model::txstore::TxRecord;
-use unspent_sql::{Backend, Column, Set, Tx};
+use unspent_sql::{Backend, Column, Set, SqlError, Tx};
 
 use crate::{
     codec,
@@ -13,6 +13,8 @@ use crate::{
     working::{BODY_IN_ROW, BODY_PART, met_another},
 };
 
+/// The callers have looked who is there. On a server another one may have come since: that is a
+/// broken rule there, as asking for it costs a search for each row.
 const INSERT: Set = Set {
     sqlite: "INSERT INTO transactions (txid, version, mined_height, unmined_since, due_at,
             is_conflicting, state, body)
@@ -20,8 +22,7 @@ const INSERT: Set = Set {
     postgres: "INSERT INTO transactions (txid, version, mined_height, unmined_since, due_at,
             is_conflicting, state, body)
         SELECT k.* FROM UNNEST($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[],
-            $5::bigint[], $6::boolean[], $7::bytea[], $8::bytea[]) k
-        ON CONFLICT (txid) DO NOTHING",
+            $5::bigint[], $6::boolean[], $7::bytea[], $8::bytea[]) k",
 };
 /// SQLite is led to the row by its number; a unary plus keeps it from searching for the name.
 const UPDATE: Set = Set {
@@ -276,10 +277,13 @@ fn send_new(tx: &mut Tx<'_>, new: Shared, bodies: Blobs) -> Result<(), TxStoreEr
         Column::Blobs(new.state),
         Column::Blobs(bodies),
     ];
-    if tx.execute_set(INSERT, &[], &columns)? != wanted {
-        return Err(met_another("another writer created the same transaction"));
+    match tx.execute_set(INSERT, &[], &columns) {
+        Ok(inserted) if inserted == wanted => Ok(()),
+        Ok(_) | Err(SqlError::Constraint(_)) => {
+            Err(met_another("another writer created the same transaction"))
+        }
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 fn send_changed(tx: &mut Tx<'_>, changed: Shared, found: Found) -> Result<(), TxStoreError> {

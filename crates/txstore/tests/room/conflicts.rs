@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unspent_model::txstore::Slot;
-use unspent_txstore::{Acceptance, CreateTerms, TxStoreError};
+use unspent_txstore::{Acceptance, CreateTerms, NewTx, TxStoreError};
 
 use crate::desk::*;
 
@@ -133,5 +133,31 @@ fn a_deleted_losers_child_may_still_be_mined() {
         assert_eq!(d.slot(&loser, 0), Slot::Spent(by(&leaf, 0)));
         assert!(!d.record(&loser).is_conflicting);
         assert_eq!(d.accept(&winner, 15), Acceptance::Exists);
+    });
+}
+
+#[test]
+fn unmined_children_of_a_coinbase_whose_block_returns_come_back_when_asked() {
+    on_both(|d| {
+        d.apply(499, 1, &[]);
+        let block = d.block(500, 1, &[]);
+        let reward = block.txs[0].clone();
+        d.store.apply_block(block).unwrap();
+        d.mine_to(600, 1);
+        let child = d.child(&[out(&reward, 0)], 600);
+        let grandchild = d.child(&[out(&child, 0)], 600);
+        d.roll_back_to(499);
+        let lost = |new: &NewTx| d.record(new).is_conflicting;
+        assert!(lost(&reward) && lost(&child) && lost(&grandchild));
+        d.mine_to(600, 1);
+        // Whether anybody still holds the descendants, the chain can't say; a node can.
+        assert!(!lost(&reward) && lost(&child) && lost(&grandchild));
+        assert_eq!(d.slot(&reward, 0), Slot::Unspent);
+        d.store.resolve_conflict(child.txid, 600).unwrap();
+        assert_eq!(d.slot(&reward, 0), Slot::Spent(by(&child, 0)));
+        assert!(!lost(&child) && lost(&grandchild));
+        d.store.resolve_conflict(grandchild.txid, 600).unwrap();
+        assert_eq!(d.slot(&child, 0), Slot::Spent(by(&grandchild, 0)));
+        assert!(!lost(&grandchild));
     });
 }
