@@ -21,7 +21,7 @@ use unspent_model::{
         Again, ChildState, DeletionWindows, KeepReason, Kept, Slot, TxRecord, Verdict, verdict,
     },
 };
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, Backend, Column, Row, Set, Tx};
 
 use crate::{
     awaited::{self, Waiter},
@@ -34,6 +34,9 @@ use crate::{
 
 /// Due records of one step: their children are one batched read.
 pub const CHUNK: usize = 500;
+/// Steps of one transaction on SQLite: names are random, so each step writes most pages of their
+/// index, and together they write them once. A server has no such cost, and others wait for locks.
+const CHUNKS_TOGETHER: usize = 8;
 /// A loser that a live output still names is looked at again after so many blocks.
 const LOOK_AGAIN: u64 = 144;
 
@@ -102,24 +105,50 @@ impl TxStore {
     pub fn clean(&self, limits: CleanLimits) -> Result<CleanReport, TxStoreError> {
         let (started, windows) = (Instant::now(), self.windows);
         let chunk = limits.chunk.clamp(1, CHUNK);
+        let together = if self.backend() == Backend::Sqlite { CHUNKS_TOGETHER } else { 1 };
         let mut report = CleanReport::default();
-        loop {
-            let size = chunk.min(limits.most.saturating_sub(report.looked_at));
-            if size == 0 {
-                report.is_cut = true;
-                break;
-            }
-            let step = self.door.write_for(CLEANERS, move |tx| clean_chunk(tx, size, windows))?;
-            report.height = step.height;
-            report.add(&step);
+        let mut is_over = false;
+        while !is_over && !report.is_cut {
+            let left = limits.most.saturating_sub(report.looked_at);
+            let steps = self.door.write_for(CLEANERS, move |tx| {
+                clean_chunks(tx, ChunkLimits { chunk, together, left }, windows)
+            })?;
+            steps.iter().for_each(|step| report.add(step));
+            report.is_cut = report.looked_at >= limits.most;
             // What was deleted may have let others go.
-            if step.due < size && step.deleted == 0 {
-                break;
-            }
+            is_over = steps.last().is_none_or(|step| step.due < chunk && step.deleted == 0);
         }
         report.took = started.elapsed();
         Ok(report)
     }
+}
+
+/// How far one transaction goes.
+#[derive(Clone, Copy)]
+struct ChunkLimits {
+    chunk: usize,
+    together: usize,
+    left: usize,
+}
+
+/// Some chunks in one transaction: until nothing is due, or the limits are reached.
+fn clean_chunks(
+    tx: &mut Tx<'_>,
+    limits: ChunkLimits,
+    windows: DeletionWindows,
+) -> Result<Vec<ChunkReport>, TxStoreError> {
+    let (mut steps, mut left) = (Vec::new(), limits.left);
+    while steps.len() < limits.together && left > 0 {
+        let size = limits.chunk.min(left);
+        let step = clean_chunk(tx, size, windows)?;
+        left -= step.due;
+        let is_over = step.due < size && step.deleted == 0;
+        steps.push(step);
+        if is_over {
+            break;
+        }
+    }
+    Ok(steps)
 }
 
 /// Cleaners of one process follow each other, beside other writers.
@@ -127,6 +156,7 @@ const CLEANERS: i64 = 1;
 
 impl CleanReport {
     fn add(&mut self, step: &ChunkReport) {
+        self.height = step.height;
         self.chunks += usize::from(step.due > 0);
         self.looked_at += step.due;
         self.deleted += step.deleted;

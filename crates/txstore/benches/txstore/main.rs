@@ -37,6 +37,8 @@ use unspent_txstore::{CleanLimits, CreateTerms, NewTx, Settings, SpendOptions, T
 
 /// Transactions of one call.
 const BATCH: usize = 500;
+/// Transactions that growth is measured with: enough for SQLite to carry its log over some times.
+const MORE: usize = 20_000;
 /// Transactions that are held in memory at once while a store is filled.
 const FILL: usize = 50_000;
 const RETENTION: u64 = 288;
@@ -207,51 +209,87 @@ fn clean(store: &TxStore, height: u64) -> usize {
     store.clean(CleanLimits::default()).unwrap().deleted
 }
 
+/// The same transactions for both: parents, their children, and the heights they come at.
+struct Family {
+    parents: Vec<NewTx>,
+    children: Vec<NewTx>,
+    mined: u64,
+}
+
+impl Family {
+    const FIRST: u64 = 900;
+
+    fn new(count: usize) -> Self {
+        let parents = parents(0, count, 2);
+        let children = children(&parents);
+        Self { parents, children, mined: Self::FIRST + calls(count) }
+    }
+
+    /// Heights at which the first half of the parents fall due.
+    fn due_early(&self) -> impl Iterator<Item = u64> {
+        let half = calls(self.parents.len()) / 2;
+        (self.mined..self.mined + half).map(|height| height + RETENTION)
+    }
+
+    /// The height at which all are due.
+    fn due_last(&self) -> u64 {
+        self.mined + calls(self.parents.len()) + RETENTION
+    }
+}
+
+fn bytes_line(what: &str, bytes: u64, records: usize) {
+    println!("  {what:<42} {:>10} bytes", bytes / records as u64);
+}
+
 fn beside_the_baseline(place: &Place) {
     let count = number("UNSPENT_BENCH_RECORDS", 10_000);
-    let parents = parents(0, count, 2);
-    let children = children(&parents);
+    let family = Family::new(count);
     println!("\n{}: {count} parents and as many children, {BATCH} in a call", place.name);
-    let store = open(&place.url);
-    rate("create", count, &timed(|| create(&store, &parents, 900)));
-    let bytes = store.status().unwrap().bytes;
-    println!("  {:<42} {:>10} bytes", "bytes per record", bytes / count as u64);
-    let mined = 900 + calls(count);
-    let due = || (mined..mined + calls(count)).map(|height| height + RETENTION);
-    create(&store, &children, mined);
-    rate("spend", 2 * count, &timed(|| spend(&store, &children, mined)));
-    let bytes = store.status().unwrap().bytes / (2 * count as u64);
-    println!("  {:<42} {bytes:>10} bytes", "bytes per record afterwards");
-    let mut deleted = 0;
-    let taken = due().map(|height| {
+    ours(&open(&place.url), &family);
+    theirs(Baseline::open(&place.other), &family);
+}
+
+fn ours(store: &TxStore, family: &Family) {
+    let Family { parents, children, mined } = family;
+    let count = parents.len();
+    rate("create", count, &timed(|| create(store, parents, Family::FIRST)));
+    bytes_line("bytes per record", store.status().unwrap().bytes, count);
+    create(store, children, *mined);
+    rate("spend", 2 * count, &timed(|| spend(store, children, *mined)));
+    bytes_line("bytes per record afterwards", store.status().unwrap().bytes, 2 * count);
+    let (mut by_block, mut at_once) = (0, 0);
+    let taken = family.due_early().map(|height| {
         store.set_height(height).unwrap();
-        timed(|| deleted += store.clean(CleanLimits::default()).unwrap().deleted)
+        timed(|| by_block += store.clean(CleanLimits::default()).unwrap().deleted)
     });
-    rate("delete, a pass for each block", count, &taken.sum());
-    assert_eq!(deleted, count);
-    let mut base = Baseline::open(&place.other);
-    rate(
-        "baseline: create",
-        count,
-        &timed(|| {
-            batches(&parents, 900).for_each(|(batch, height)| base.create(batch, height));
-        }),
-    );
-    println!("  {:<42} {:>10} bytes", "baseline: bytes per record", base.bytes() / count as u64);
-    batches(&children, mined).for_each(|(batch, height)| base.create(batch, height));
-    rate(
-        "baseline: spend",
-        2 * count,
-        &timed(|| {
-            batches(&children, mined).for_each(|(batch, height)| base.spend(batch, height));
-        }),
-    );
-    let bytes = base.bytes() / (2 * count as u64);
-    println!("  {:<42} {bytes:>10} bytes", "baseline: bytes per record afterwards");
-    let mut deleted = 0;
-    let taken = timed(|| due().for_each(|height| deleted += base.clean(height)));
-    rate("baseline: delete, a pass for each block", count, &taken);
-    assert_eq!(deleted, count as u64);
+    let taken = taken.sum();
+    rate("delete, a pass for each block", by_block, &taken);
+    let taken = timed(|| at_once = clean(store, family.due_last()));
+    rate("delete, one pass for the rest", at_once, &taken);
+    assert_eq!(by_block + at_once, count);
+}
+
+fn theirs(mut base: Baseline, family: &Family) {
+    let Family { parents, children, mined } = family;
+    let count = parents.len();
+    let fill = |base: &mut Baseline, txs: &[NewTx], first: u64| {
+        batches(txs, first).for_each(|(batch, height)| base.create(batch, height));
+    };
+    let taken = timed(|| fill(&mut base, parents, Family::FIRST));
+    rate("baseline: create", count, &taken);
+    bytes_line("baseline: bytes per record", base.bytes(), count);
+    fill(&mut base, children, *mined);
+    let taken = timed(|| {
+        batches(children, *mined).for_each(|(batch, height)| base.spend(batch, height));
+    });
+    rate("baseline: spend", 2 * count, &taken);
+    bytes_line("baseline: bytes per record afterwards", base.bytes(), 2 * count);
+    let (mut by_block, mut at_once) = (0, 0);
+    let taken = timed(|| family.due_early().for_each(|height| by_block += base.clean(height)));
+    rate("baseline: delete, a pass for each block", by_block as usize, &taken);
+    let taken = timed(|| at_once = base.clean(family.due_last()));
+    rate("baseline: delete, one pass for the rest", at_once as usize, &taken);
+    assert_eq!(by_block + at_once, count as u64);
 }
 
 /// What a deletion costs whose parent has many children.
@@ -294,7 +332,7 @@ fn few_due(place: &Place) {
 }
 
 fn growth(place: &Place) {
-    println!("\n{}: 2,000 more beside so many", place.name);
+    println!("\n{}: {MORE} more beside so many", place.name);
     let store = open(&place.url);
     let (mut size, mut height) = (0, 100_000);
     for target in sizes() {
@@ -303,14 +341,14 @@ fn growth(place: &Place) {
             create(&store, &parents(200_000_000 + size, more, 2), height);
             (size, height) = (size + more, height + calls(more));
         }
-        let parents = parents(900_000_000 + target, 2_000, 2);
+        let parents = parents(900_000_000 + target, MORE, 2);
         let children = children(&parents);
-        rate(&format!("create at {target}"), 2_000, &timed(|| create(&store, &parents, height)));
+        rate(&format!("create at {target}"), MORE, &timed(|| create(&store, &parents, height)));
         create(&store, &children, height);
-        rate(&format!("spend at {target}"), 4_000, &timed(|| spend(&store, &children, height)));
-        height += calls(2_000) + RETENTION;
-        let taken = timed(|| assert_eq!(clean(&store, height), 2_000));
-        rate(&format!("delete at {target}"), 2_000, &taken);
+        rate(&format!("spend at {target}"), 2 * MORE, &timed(|| spend(&store, &children, height)));
+        height += calls(MORE) + RETENTION;
+        let taken = timed(|| assert_eq!(clean(&store, height), MORE));
+        rate(&format!("delete at {target}"), MORE, &taken);
         let taken = timed(|| assert!(store.status().unwrap().records >= target as u64));
         println!("  {:<42} {:>10.3} ms", format!("status at {target}"), taken.wall * 1e3);
     }
