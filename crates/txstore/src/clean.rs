@@ -6,9 +6,10 @@
 //! each only in the version that was judged. The marks come before the deletions, so that each step
 //! is right by itself.
 //!
-//! The tip's row is held from the first read to the commit, so no child that was found deep can
-//! leave the best chain before its parent is gone. Whatever isn't deleted leaves the head of the
-//! queue: for a height at which it can be decided, or until a child is mined ([`crate::awaited`]).
+//! On SQLite some chunks share a commit. The tip's row is held from the first read to the commit,
+//! so no child that was found deep can leave the best chain before its parent is gone. Whatever
+//! isn't deleted leaves the head of the queue: for a height at which it can be decided, or until a
+//! child is mined ([`crate::awaited`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

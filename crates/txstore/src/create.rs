@@ -20,7 +20,8 @@ use crate::{
 
 const PRESENT: Set = Set {
     sqlite: "SELECT txid FROM transactions WHERE txid = $1",
-    postgres: "SELECT txid FROM transactions WHERE txid = ANY($1::bytea[]) ORDER BY txid FOR UPDATE",
+    postgres: "SELECT txid FROM transactions WHERE txid = ANY($1::bytea[])
+        ORDER BY txid FOR UPDATE",
 };
 
 /// How transactions come into the store.

@@ -3,8 +3,8 @@
 //!
 //! Rows are always locked in the order of their names, so that changes which read all their records
 //! at once don't wait for each other in a circle. Every write is guarded by the version that was
-//! read. A record that nobody asked to change is not looked at again; one that was is written if its
-//! bytes are others than those that were read.
+//! read. A record that nobody asked to change is not looked at again; any other is written if its
+//! bytes differ from those that were read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

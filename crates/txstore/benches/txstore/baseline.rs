@@ -1,5 +1,5 @@
-//! The reference's shape: a row per transaction with a number of its own, a row per input, a row per
-//! output, a row per block, and the one-statement deletion of the document.
+//! The reference's shape: a row per transaction with a number of its own, a row per input, output
+//! and block, and the one-statement deletion of the document.
 //!
 //! It does what the reference's store does for a request: a spend reads each output with its
 //! transaction, looks at what could stand against it, writes where nothing was written meanwhile,

@@ -6,7 +6,8 @@
 //! `UNSPENT_BENCH_RECORDS` (of the first table), `UNSPENT_BENCH_PASS` (records of the pass, 1 %
 //! due) and `UNSPENT_BENCH_SIZES` (a list, for growth). `UNSPENT_BENCH_POSTGRES` names an empty
 //! database of a server that is set up as in production; without it the server of the tests is
-//! used, which doesn't wait for the disk, and the tables say so.
+//! used, which doesn't wait for the disk, and the tables say so. Processor time is that of this
+//! process and of the server's.
 //!
 //! Each call is what a block is: many transactions at a height of its own.
 #![allow(
@@ -23,7 +24,7 @@
 
 mod baseline;
 
-use std::time::Instant;
+use std::{path::PathBuf, sync::Mutex, time::Instant};
 
 use baseline::Baseline;
 use bitcoin::{
@@ -52,7 +53,7 @@ fn sizes() -> Vec<usize> {
     asked.split(',').map(|text| text.trim().parse().expect("a list of numbers")).collect()
 }
 
-fn run(path: std::path::PathBuf) -> Option<u64> {
+fn run(path: PathBuf) -> Option<u64> {
     let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
     text.split(' ').next()?.parse().ok()
 }
@@ -63,13 +64,27 @@ fn own_cpu() -> u64 {
     own.filter_map(|task| run(task.path())).sum()
 }
 
-/// Nanoseconds that all PostgreSQL processes of the machine have run.
+/// The folder below which the server runs that is measured; nothing for SQLite.
+static SERVER: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Nanoseconds that the processes of that server have run; others may serve other tests.
 fn server_cpu() -> u64 {
+    let Some(folder) = SERVER.lock().unwrap().clone() else { return 0 };
     let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let servers = all.filter(|path| {
-        std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "postgres")
+        let name = std::fs::read_to_string(path.join("comm"));
+        let is_postgres = name.is_ok_and(|name| name.trim() == "postgres");
+        is_postgres && std::fs::read_link(path.join("cwd")).is_ok_and(|at| at.starts_with(&folder))
     });
     servers.filter_map(run).sum()
+}
+
+/// A server that was started for this run has its socket in its folder; any other is taken to be
+/// the only one.
+fn folder_of(url: &Url) -> Option<PathBuf> {
+    let Url::Postgres(text) = url else { return None };
+    let socket = text.split_once("?host=").map(|(_, host)| host.replace("%2F", "/"));
+    Some(socket.map_or(PathBuf::from("/"), PathBuf::from))
 }
 
 struct Taken {
@@ -90,7 +105,7 @@ fn timed(work: impl FnOnce()) -> Taken {
     let (own, start) = (own_cpu(), Instant::now());
     work();
     let (wall, own) = (start.elapsed().as_secs_f64(), own_cpu() - own);
-    let cpu = (own + server_cpu() - server) as f64 / 1e9;
+    let cpu = (own + server_cpu().saturating_sub(server)) as f64 / 1e9;
     Taken { wall, cpu }
 }
 
@@ -386,6 +401,7 @@ const TABLES: [Table; 5] = [
 fn main() {
     let only = std::env::var("UNSPENT_BENCH_ONLY").ok();
     for place in places() {
+        *SERVER.lock().unwrap() = folder_of(&place.url);
         let wanted = TABLES.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| o == name));
         wanted.for_each(|(_, run)| run(&place));
     }
