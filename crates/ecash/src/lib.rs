@@ -1,0 +1,1 @@
+//! Cashu and Spark payments that survive a crash at any point.
