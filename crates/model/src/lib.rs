@@ -6,6 +6,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`chain`] | what a block does to the set of unspent outputs, and how that is undone |
+//! | [`ecash`] | what may happen to ecash: payments, proofs, transactions |
 //! | [`headers`] | which of several competing branches carries the most work |
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
 //! | [`kind`] | what to do about an error |
@@ -17,6 +18,7 @@
 //! Rooms do not import each other, and neither do their modules here.
 
 pub mod chain;
+pub mod ecash;
 pub mod headers;
 pub mod ids;
 pub mod kind;
