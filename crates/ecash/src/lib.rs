@@ -1,1 +1,3 @@
 //! Cashu and Spark payments that survive a crash at any point.
+
+pub mod flow;
