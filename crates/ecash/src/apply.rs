@@ -1,0 +1,261 @@
+//! The one way in which an entity changes.
+//!
+//! The row is locked, its machine is asked, and every effect is carried out in the same
+//! transaction: entity, proofs, transaction, counters, journal. A repetition changes nothing.
+
+use unspent_model::ecash::{EntityEffect, EntityEvent, step};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    details::Details,
+    entities::{ENTITY_LOCKED, Entity, RAISE_ACCOUNT, load},
+    error::EcashError,
+    event::{Event, SealedEvent, SealedProof},
+    proofs::{self, Shelf},
+    store::EcashStore,
+};
+
+/// What came of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The entity afterwards.
+    pub entity: Entity,
+    /// It had happened before: nothing changed.
+    pub is_repeat: bool,
+}
+
+impl EcashStore {
+    /// Lets an event happen to an entity, at a time in microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::Refused`] when its machine has no line for it, [`EcashError::NotFound`], or
+    /// whatever the database says. Nothing is changed then.
+    pub fn apply(&self, id: &str, event: Event, now: i64) -> Result<Applied, EcashError> {
+        let event = SealedEvent::new(event, &self.sealer)?;
+        let (id, key) = (id.to_owned(), writer_key(id));
+        self.door.write_for(key, move |tx| advance(tx, &id, &event, now))
+    }
+}
+
+/// Spreads writers of different entities over the connections.
+pub(crate) fn writer_key(id: &str) -> i64 {
+    id.bytes().fold(7, |key: i64, byte| key.wrapping_mul(31).wrapping_add(i64::from(byte)))
+}
+
+fn advance(
+    tx: &mut Tx<'_>,
+    id: &str,
+    event: &SealedEvent,
+    now: i64,
+) -> Result<Applied, EcashError> {
+    let mut entity = load(tx, id, ENTITY_LOCKED)?;
+    let facts = entity.facts(tx, &event.plain, now)?;
+    let step = step(entity.kind, entity.state, event.plain.what, &facts)?;
+    if step.is_repeat {
+        return Ok(Applied { entity, is_repeat: true });
+    }
+    let from = entity.state;
+    let mut work = Work { entity: &mut entity, event, now, accounts: Vec::new() };
+    work.remember();
+    for effect in step.effects {
+        work.carry_out(tx, *effect)?;
+    }
+    let accounts = work.accounts;
+    for account in &accounts {
+        tx.execute(RAISE_ACCOUNT, &[Arg::Text(account)])?;
+    }
+    entity.state = step.next;
+    entity.update(tx, now)?;
+    let note = event.plain.reason.as_deref();
+    entity.write_line(tx, event.plain.what.name(), Some(from), note)?;
+    Ok(Applied { entity, is_repeat: false })
+}
+
+/// An entity under its lock, and what happens to it.
+struct Work<'w> {
+    entity: &'w mut Entity,
+    event: &'w SealedEvent,
+    now: i64,
+    /// Accounts whose proofs or counters change.
+    accounts: Vec<String>,
+}
+
+impl Work<'_> {
+    /// What the event tells beyond its effects.
+    fn remember(&mut self) {
+        let event = &self.event.plain;
+        let change: u64 = self.event.proofs.iter().map(|proof| proof.amount).sum();
+        match &mut self.entity.details {
+            Details::SendQuote(quote) if event.what == EntityEvent::Complete => {
+                quote.preimage.clone_from(&event.preimage);
+                quote.spent = Some(quote.reserved.saturating_sub(change));
+            }
+            Details::SendSwap(swap) if event.what == EntityEvent::Commit => {
+                swap.token_hash = Some(token_hash(self.event.to_send.iter().map(|p| p.y)));
+            }
+            Details::SparkSend(send) => {
+                if let Some(ids) = &event.spark {
+                    send.request_id = Some(ids.request_id.clone());
+                    send.transfer_id = Some(ids.transfer_id.clone());
+                    send.fee = Some(ids.fee);
+                }
+                if event.preimage.is_some() {
+                    send.preimage.clone_from(&event.preimage);
+                }
+            }
+            Details::SparkReceive(receive) if event.preimage.is_some() => {
+                receive.preimage.clone_from(&event.preimage);
+                receive.transfer_id = event.spark.as_ref().map(|ids| ids.transfer_id.clone());
+            }
+            Details::SendQuote(_)
+            | Details::SendSwap(_)
+            | Details::ReceiveQuote(_)
+            | Details::ReceiveSwap(_)
+            | Details::SparkReceive(_) => {}
+        }
+    }
+
+    fn touch(&mut self, account: &str) {
+        if !self.accounts.iter().any(|known| known == account) {
+            self.accounts.push(account.to_owned());
+        }
+    }
+
+    fn touch_own(&mut self) {
+        let account = self.entity.account_id.clone();
+        self.touch(&account);
+    }
+
+    fn carry_out(&mut self, tx: &mut Tx<'_>, effect: EntityEffect) -> Result<(), EcashError> {
+        match effect {
+            EntityEffect::Transaction(on) => self.entity.move_transaction(tx, on, self.now),
+            EntityEffect::SpendReserved => {
+                self.touch_own();
+                let spent = proofs::spend_held(tx, &self.entity.id, self.now)?;
+                self.expect_some(spent)
+            }
+            EntityEffect::ReleaseReserved => self.release(tx),
+            EntityEffect::StoreUnspent => self.store(tx, &self.event.proofs, false),
+            EntityEffect::StoreReserved => self.store(tx, &self.event.to_send, true),
+            EntityEffect::SpendProven => self.prove(tx),
+            EntityEffect::TakeRange => self.take_range(tx),
+            EntityEffect::TakeFenceRange => self.take_fence_range(tx),
+            EntityEffect::MarkMelt => {
+                self.entity.melt_initiated = true;
+                Ok(())
+            }
+            EntityEffect::StoreSourceChange => self.store_source_change(tx),
+            EntityEffect::RaiseAlarm => {
+                self.entity.alarm = true;
+                Ok(())
+            }
+            EntityEffect::Partner(on) => self.move_partner(tx, on),
+        }
+    }
+
+    /// An entity that holds nothing where it must hold something is damaged.
+    fn expect_some(&self, changed: u64) -> Result<(), EcashError> {
+        if changed == 0 {
+            return Err(EcashError::Corrupt(format!("entity {} holds no proofs", self.entity.id)));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+        self.touch_own();
+        let (spent, account) = (&self.event.plain.spent, &self.entity.account_id);
+        let proven = proofs::prove_spent(tx, account, spent, self.now)?;
+        let released = proofs::release_held(tx, &self.entity.id)?;
+        self.expect_some(proven + released)
+    }
+
+    fn prove(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+        self.touch_own();
+        let (spent, account) = (&self.event.plain.spent, &self.entity.account_id);
+        proofs::prove_spent(tx, account, spent, self.now)?;
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        tx: &mut Tx<'_>,
+        fresh: &[SealedProof],
+        is_reserved: bool,
+    ) -> Result<(), EcashError> {
+        self.touch_own();
+        let (account, entity) = (&self.entity.account_id, &self.entity.id);
+        proofs::insert(tx, &Shelf { account, entity, is_reserved, now: self.now }, fresh)
+    }
+
+    fn take_range(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+        let missing = || EcashError::argument("the event brings no outputs to reserve");
+        let ask = self.event.plain.range.as_ref().ok_or_else(missing)?;
+        check_sum(&self.entity.details, &ask.amounts, ask.send_count)?;
+        self.touch_own();
+        let range = proofs::take_range(tx, &self.entity.account_id, ask)?;
+        if let Details::SendSwap(swap) = &mut self.entity.details {
+            swap.send_count = ask.send_count;
+        }
+        self.entity.details.set_range(range);
+        Ok(())
+    }
+
+    fn take_fence_range(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+        let missing = || EcashError::argument("the event brings no outputs to reserve");
+        let ask = self.event.plain.range.as_ref().ok_or_else(missing)?;
+        self.touch_own();
+        let range = proofs::take_range(tx, &self.entity.account_id, ask)?;
+        if let Details::SendQuote(quote) = &mut self.entity.details {
+            quote.fence = Some(range);
+        }
+        Ok(())
+    }
+
+    fn store_source_change(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+        let Some(source) = self.entity.details.source_mut() else { return Ok(()) };
+        source.change_stored = true;
+        let Some(account) = source.account_id.clone() else { return Ok(()) };
+        self.touch(&account);
+        let shelf =
+            Shelf { account: &account, entity: &self.entity.id, is_reserved: false, now: self.now };
+        proofs::insert(tx, &shelf, &self.event.proofs)
+    }
+
+    fn move_partner(&mut self, tx: &mut Tx<'_>, on: EntityEvent) -> Result<(), EcashError> {
+        let Some(partner) = self.entity.reverses.clone() else { return Ok(()) };
+        advance(tx, &partner, &SealedEvent::bare(on), self.now)?;
+        Ok(())
+    }
+}
+
+/// Outputs must be worth what the entity is to get.
+fn check_sum(details: &Details, amounts: &[u64], send_count: usize) -> Result<(), EcashError> {
+    let sum = |amounts: &[u64]| amounts.iter().map(|amount| u128::from(*amount)).sum::<u128>();
+    let fits = match details {
+        Details::ReceiveQuote(quote) => sum(amounts) == u128::from(quote.amount),
+        Details::ReceiveSwap(swap) => {
+            sum(amounts) == u128::from(swap.input_amount.saturating_sub(swap.fee))
+        }
+        Details::SendSwap(swap) => {
+            let to_send = amounts.get(..send_count).map(sum);
+            let all = u128::from(swap.input_amount.saturating_sub(swap.send_fee));
+            to_send == Some(u128::from(swap.to_send)) && sum(amounts) == all
+        }
+        Details::SendQuote(_) => sum(amounts) == 0,
+        Details::SparkSend(_) | Details::SparkReceive(_) => false,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(EcashError::argument("the outputs are not worth what the entity is to get"))
+    }
+}
+
+/// What names a token, whatever its encoding: SHA-256 over the sorted names of its proofs.
+pub(crate) fn token_hash(names: impl IntoIterator<Item = [u8; 33]>) -> String {
+    use sha2::{Digest as _, Sha256};
+    let mut names: Vec<[u8; 33]> = names.into_iter().collect();
+    names.sort_unstable();
+    hex::encode(Sha256::digest(names.concat()))
+}

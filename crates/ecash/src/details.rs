@@ -1,0 +1,253 @@
+//! What an entity knows besides its state. Nothing here is secret; secrets are sealed apart.
+
+use serde::{Deserialize, Serialize};
+use unspent_model::ecash::EntityKind;
+
+use crate::error::EcashError;
+
+/// Outputs reserved on a keyset: they derive from the seed, the keyset and the counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputRange {
+    /// The keyset, in hexadecimal.
+    pub keyset_id: String,
+    /// Counter of the first output.
+    pub start: u32,
+    /// Amount of each output; 0 for a blank one.
+    pub amounts: Vec<u64>,
+}
+
+/// Pays an invoice by a melt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendQuote {
+    /// The mint's id of the melt quote.
+    pub quote_id: String,
+    /// The invoice.
+    pub invoice: String,
+    /// What the receiver gets.
+    pub amount: u64,
+    /// What the payment may cost on top.
+    pub fee_reserve: u64,
+    /// What the mint takes for the inputs.
+    pub input_fee: u64,
+    /// Sum of the inputs.
+    pub reserved: u64,
+    /// Blank outputs for change; `None` when nothing can be left over.
+    pub range: Option<OutputRange>,
+    /// Outputs of the fence.
+    pub fence: Option<OutputRange>,
+    /// Proof of the payment, where the mint gave it.
+    pub preimage: Option<String>,
+    /// What left the account in the end.
+    pub spent: Option<u64>,
+}
+
+/// Makes a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendSwap {
+    /// What the receiver gets after paying for its own swap.
+    pub amount: u64,
+    /// What that swap costs.
+    pub receive_fee: u64,
+    /// Value of the token.
+    pub to_send: u64,
+    /// What our swap costs; 0 without one.
+    pub send_fee: u64,
+    /// Sum of the inputs.
+    pub input_amount: u64,
+    /// Outputs: the token's first, then change. `None` where the sum fitted.
+    pub range: Option<OutputRange>,
+    /// How many of the outputs are the token's.
+    pub send_count: usize,
+    /// SHA-256 of the token's proofs, in hexadecimal, once it is made.
+    pub token_hash: Option<String>,
+}
+
+/// A token of another account that pays a receive quote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Mint of the token.
+    pub mint_url: String,
+    /// The melt quote there.
+    pub melt_quote_id: String,
+    /// Value of the token.
+    pub token_amount: u64,
+    /// What the mint takes for the inputs.
+    pub input_fee: u64,
+    /// What the payment may cost on top.
+    pub fee_reserve: u64,
+    /// Our account at that mint, if there is one: change goes there.
+    pub account_id: Option<String>,
+    /// Blank outputs for change.
+    pub range: Option<OutputRange>,
+    /// Change was stored, or there was none.
+    pub change_stored: bool,
+}
+
+/// Is paid by an invoice of a mint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveQuote {
+    /// The mint's id of the mint quote.
+    pub quote_id: String,
+    /// The invoice.
+    pub invoice: String,
+    /// What is issued.
+    pub amount: u64,
+    /// Index of the key that the quote is locked to (NUT-20).
+    pub lock_index: u32,
+    /// Outputs, once it is paid.
+    pub range: Option<OutputRange>,
+    /// The token that pays, if one does.
+    pub source: Option<Source>,
+}
+
+/// Claims a token at its own mint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveSwap {
+    /// SHA-256 of the token's proofs, in hexadecimal.
+    pub token_hash: String,
+    /// Value of the token.
+    pub input_amount: u64,
+    /// What the mint takes for the swap.
+    pub fee: u64,
+    /// Outputs.
+    pub range: OutputRange,
+}
+
+/// Pays an invoice through Spark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SparkSend {
+    /// The invoice.
+    pub invoice: String,
+    /// Its hash, in hexadecimal.
+    pub payment_hash: String,
+    /// What the receiver gets, in satoshis.
+    pub amount: u64,
+    /// The invoice names no amount.
+    pub is_amountless: bool,
+    /// What was confirmed as the most it may cost.
+    pub max_fee: u64,
+    /// What it costs.
+    pub fee: Option<u64>,
+    /// Spark's id of the request.
+    pub request_id: Option<String>,
+    /// Spark's id of the transfer.
+    pub transfer_id: Option<String>,
+    /// Proof of the payment.
+    pub preimage: Option<String>,
+}
+
+/// Is paid through Spark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SparkReceive {
+    /// Spark's id of the request.
+    pub request_id: String,
+    /// The invoice.
+    pub invoice: String,
+    /// Its hash, in hexadecimal.
+    pub payment_hash: String,
+    /// What comes in, in satoshis.
+    pub amount: u64,
+    /// Spark's id of the transfer, once paid.
+    pub transfer_id: Option<String>,
+    /// Preimage of the invoice, once paid.
+    pub preimage: Option<String>,
+    /// The token that pays, if one does.
+    pub source: Option<Source>,
+}
+
+/// What an entity knows, by its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Details {
+    /// See [`SendQuote`].
+    SendQuote(SendQuote),
+    /// See [`SendSwap`].
+    SendSwap(SendSwap),
+    /// See [`ReceiveQuote`].
+    ReceiveQuote(ReceiveQuote),
+    /// See [`ReceiveSwap`].
+    ReceiveSwap(ReceiveSwap),
+    /// See [`SparkSend`].
+    SparkSend(SparkSend),
+    /// See [`SparkReceive`].
+    SparkReceive(SparkReceive),
+}
+
+impl Details {
+    /// Of which kind the entity is.
+    pub fn kind(&self) -> EntityKind {
+        match self {
+            Self::SendQuote(_) => EntityKind::CashuSendQuote,
+            Self::SendSwap(_) => EntityKind::CashuSendSwap,
+            Self::ReceiveQuote(_) => EntityKind::CashuReceiveQuote,
+            Self::ReceiveSwap(_) => EntityKind::CashuReceiveSwap,
+            Self::SparkSend(_) => EntityKind::SparkSendQuote,
+            Self::SparkReceive(_) => EntityKind::SparkReceiveQuote,
+        }
+    }
+
+    pub(crate) fn to_text(&self) -> Result<String, EcashError> {
+        let text = match self {
+            Self::SendQuote(details) => serde_json::to_string(details),
+            Self::SendSwap(details) => serde_json::to_string(details),
+            Self::ReceiveQuote(details) => serde_json::to_string(details),
+            Self::ReceiveSwap(details) => serde_json::to_string(details),
+            Self::SparkSend(details) => serde_json::to_string(details),
+            Self::SparkReceive(details) => serde_json::to_string(details),
+        };
+        text.map_err(|error| EcashError::Bug(format!("details can't be written: {error}")))
+    }
+
+    pub(crate) fn from_text(kind: EntityKind, text: &str) -> Result<Self, EcashError> {
+        let details = match kind {
+            EntityKind::CashuSendQuote => serde_json::from_str(text).map(Self::SendQuote),
+            EntityKind::CashuSendSwap => serde_json::from_str(text).map(Self::SendSwap),
+            EntityKind::CashuReceiveQuote => serde_json::from_str(text).map(Self::ReceiveQuote),
+            EntityKind::CashuReceiveSwap => serde_json::from_str(text).map(Self::ReceiveSwap),
+            EntityKind::SparkSendQuote => serde_json::from_str(text).map(Self::SparkSend),
+            EntityKind::SparkReceiveQuote => serde_json::from_str(text).map(Self::SparkReceive),
+        };
+        details.map_err(|error| EcashError::Corrupt(format!("details of a {kind}: {error}")))
+    }
+
+    /// The outputs reserved for its own account.
+    pub fn range(&self) -> Option<&OutputRange> {
+        match self {
+            Self::SendQuote(details) => details.range.as_ref(),
+            Self::SendSwap(details) => details.range.as_ref(),
+            Self::ReceiveQuote(details) => details.range.as_ref(),
+            Self::ReceiveSwap(details) => Some(&details.range),
+            Self::SparkSend(_) | Self::SparkReceive(_) => None,
+        }
+    }
+
+    pub(crate) fn set_range(&mut self, range: OutputRange) {
+        match self {
+            Self::SendQuote(details) => details.range = Some(range),
+            Self::SendSwap(details) => details.range = Some(range),
+            Self::ReceiveQuote(details) => details.range = Some(range),
+            Self::ReceiveSwap(details) => details.range = range,
+            Self::SparkSend(_) | Self::SparkReceive(_) => {}
+        }
+    }
+
+    /// The token that pays it, if one does.
+    pub fn source(&self) -> Option<&Source> {
+        match self {
+            Self::ReceiveQuote(details) => details.source.as_ref(),
+            Self::SparkReceive(details) => details.source.as_ref(),
+            Self::SendQuote(_) | Self::SendSwap(_) | Self::ReceiveSwap(_) | Self::SparkSend(_) => {
+                None
+            }
+        }
+    }
+
+    pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
+        match self {
+            Self::ReceiveQuote(details) => details.source.as_mut(),
+            Self::SparkReceive(details) => details.source.as_mut(),
+            Self::SendQuote(_) | Self::SendSwap(_) | Self::ReceiveSwap(_) | Self::SparkSend(_) => {
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What can go wrong, and what to do about it.
+
+use unspent_model::ecash::{
+    EntityRefusal, NotEnough, ProofRefusal, TransactionRefusal, UnknownName,
+};
+use unspent_sql::{Failure, OpenError, SqlError};
+
+pub use unspent_model::Kind;
+
+/// Why the store did not do what was asked. Nothing was changed in every case.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EcashError {
+    /// The database said no.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    /// The database could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The machine has no line for it.
+    #[error(transparent)]
+    Refused(#[from] EntityRefusal),
+    /// Too little money at hand.
+    #[error(transparent)]
+    NotEnough(#[from] NotEnough),
+    /// An argument out of its range.
+    #[error("{0}; nothing was changed")]
+    Argument(String),
+    /// Nothing of that name.
+    #[error("there is no {what} `{name}`; nothing was changed")]
+    NotFound {
+        /// What was looked for.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Somebody else took the proofs first.
+    #[error("{taken} of the proofs are not free any more; nothing was changed, choose others")]
+    ProofsTaken {
+        /// How many.
+        taken: usize,
+    },
+    /// A quote, token or payment is used once.
+    #[error("`{claim}` is in use by {entity}, which is {state}; nothing was changed")]
+    InUse {
+        /// The quote, the token's hash or the payment's hash.
+        claim: String,
+        /// Who uses it.
+        entity: String,
+        /// Where that stands.
+        state: String,
+    },
+    /// The same mint under another name.
+    #[error(
+        "keyset {keyset_id} belongs to account {account_id} already: it is the same mint under \
+         another address; nothing was changed"
+    )]
+    KeysetElsewhere {
+        /// The keyset.
+        keyset_id: String,
+        /// Whose it is.
+        account_id: String,
+    },
+    /// The passphrase or key file is another one.
+    #[error("the passphrase or key file doesn't open this database; nothing was changed")]
+    WrongKey,
+    /// The randomness of the system failed.
+    #[error("the system gives no random bytes; nothing was changed")]
+    NoRandomness,
+    /// Stored data isn't what it must be.
+    #[error("stored data is damaged: {0}")]
+    Corrupt(String),
+    /// We broke our own rule.
+    #[error("{0}; nothing was changed, please report it")]
+    Bug(String),
+}
+
+impl EcashError {
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Sql(error) => kind_of(error),
+            Self::Open(OpenError::Connect { source, .. } | OpenError::Migration { source, .. }) => {
+                kind_of(source)
+            }
+            Self::Open(_) | Self::Corrupt(_) => Kind::Corrupt,
+            Self::ProofsTaken { .. } => Kind::Busy,
+            Self::NoRandomness => Kind::Unavailable,
+            Self::Bug(_) => Kind::Bug,
+            Self::Refused(_)
+            | Self::NotEnough(_)
+            | Self::Argument(_)
+            | Self::NotFound { .. }
+            | Self::InUse { .. }
+            | Self::KeysetElsewhere { .. }
+            | Self::WrongKey => Kind::Refused,
+        }
+    }
+
+    pub(crate) fn argument(what: impl Into<String>) -> Self {
+        Self::Argument(what.into())
+    }
+}
+
+fn kind_of(error: &SqlError) -> Kind {
+    match error {
+        SqlError::Busy(_) | SqlError::Conflict(_) => Kind::Busy,
+        SqlError::Unavailable(_) | SqlError::UnclearCommit(_) | SqlError::Closed => {
+            Kind::Unavailable
+        }
+        SqlError::Damaged { .. } => Kind::Corrupt,
+        SqlError::Constraint(_) => Kind::Bug,
+        SqlError::Other(_) | _ => Kind::Unavailable,
+    }
+}
+
+impl Failure for EcashError {
+    fn sql(&self) -> Option<&SqlError> {
+        if let Self::Sql(error) = self { Some(error) } else { None }
+    }
+}
+
+impl From<UnknownName> for EcashError {
+    fn from(error: UnknownName) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
+impl From<TransactionRefusal> for EcashError {
+    fn from(error: TransactionRefusal) -> Self {
+        Self::Bug(format!("an entity and its transaction disagree: {error}"))
+    }
+}
+
+impl From<ProofRefusal> for EcashError {
+    fn from(error: ProofRefusal) -> Self {
+        Self::Bug(error.to_string())
+    }
+}

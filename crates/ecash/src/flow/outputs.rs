@@ -1,0 +1,138 @@
+//! Outputs of a reserved range, and proofs from signatures on them.
+//!
+//! An output derives from the seed, the keyset and its counter (NUT-13), so that a range makes the
+//! same outputs whenever it is asked for. A signature is taken only with a valid DLEQ proof.
+
+use std::collections::BTreeMap;
+
+use cashu::{
+    Amount, BlindSignature, BlindedMessage, Id, Keys, PreMint, Proof, PublicKey, RestoreRequest,
+    RestoreResponse, SecretKey,
+    dhke::{blind_message, construct_proofs},
+    secret::Secret,
+};
+
+use crate::{details::OutputRange, error::EcashError, store::Seed};
+
+/// Public keys of a mint, by keyset: inactive ones too, since old signatures carry them.
+pub type KeyRing = BTreeMap<Id, Keys>;
+
+/// The outputs of one range, with what unblinds their signatures.
+pub(crate) struct Outputs(Vec<PreMint>);
+
+/// What a mint knows of a range.
+#[derive(Debug)]
+pub(crate) enum Recovered {
+    /// Every output was signed.
+    All(Vec<Proof>),
+    /// None was.
+    Nothing,
+    /// Some were, or something doesn't verify: no ground to decide on.
+    Unclear,
+}
+
+impl Outputs {
+    /// The outputs of a range.
+    pub(crate) fn of(range: &OutputRange, seed: &Seed) -> Result<Self, EcashError> {
+        let bad = |_| EcashError::Corrupt(format!("`{}` is no keyset id", range.keyset_id));
+        let id: Id = range.keyset_id.parse().map_err(bad)?;
+        let make = |(counter, amount): (u32, &u64)| {
+            let bug = || EcashError::Bug(format!("output {counter} can't be derived"));
+            let secret = Secret::from_seed(seed, id, counter).map_err(|_| bug())?;
+            let r = SecretKey::from_seed(seed, id, counter).map_err(|_| bug())?;
+            let (blinded, r) = blind_message(secret.as_bytes(), Some(r)).map_err(|_| bug())?;
+            let amount = Amount::from(*amount);
+            let blinded_message = BlindedMessage::new(amount, id, blinded);
+            let derivation_index = Some(counter);
+            Ok(PreMint { blinded_message, secret, r, amount, derivation_index })
+        };
+        (range.start..).zip(&range.amounts).map(make).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What the mint signs.
+    pub(crate) fn messages(&self) -> Vec<BlindedMessage> {
+        self.0.iter().map(|output| output.blinded_message.clone()).collect()
+    }
+
+    pub(crate) fn restore(&self) -> RestoreRequest {
+        RestoreRequest { outputs: self.messages() }
+    }
+
+    /// Proofs from signatures in the order of the outputs; `None` when one is missing, is for
+    /// another amount, or doesn't verify.
+    pub(crate) fn proofs(&self, signed: &[BlindSignature], keys: &KeyRing) -> Option<Vec<Proof>> {
+        if signed.len() != self.0.len() {
+            return None;
+        }
+        let pairs = self.0.iter().zip(signed);
+        pairs
+            .map(|(output, signature)| {
+                let same = output.amount == signature.amount;
+                same.then(|| proof(output, signature, keys)).flatten()
+            })
+            .collect()
+    }
+
+    /// Proofs from signatures on blank outputs, in whatever order they come: the DLEQ proof tells
+    /// which output was signed. `None` when one fits nowhere; zero values are left out.
+    pub(crate) fn change(&self, signed: &[BlindSignature], keys: &KeyRing) -> Option<Vec<Proof>> {
+        let mut free: Vec<&PreMint> = self.0.iter().collect();
+        let worth = signed.iter().filter(|signature| signature.amount > Amount::ZERO);
+        worth
+            .map(|signature| {
+                let place = free.iter().position(|output| proof_fits(output, signature, keys))?;
+                proof(free.swap_remove(place), signature, keys)
+            })
+            .collect()
+    }
+
+    /// What a restore says about a range with amounts.
+    pub(crate) fn recovered(&self, found: &RestoreResponse, keys: &KeyRing) -> Recovered {
+        if found.outputs.is_empty() && found.signatures.is_empty() {
+            return Recovered::Nothing;
+        }
+        let by_output = pairs(found);
+        let all: Option<Vec<Proof>> = self
+            .0
+            .iter()
+            .map(|output| {
+                let signature = by_output.get(&output.blinded_message.blinded_secret)?;
+                let same = output.amount == signature.amount;
+                same.then(|| proof(output, signature, keys)).flatten()
+            })
+            .collect();
+        all.map_or(Recovered::Unclear, Recovered::All)
+    }
+
+    /// What a restore says about blank outputs: those that were signed, whatever for.
+    pub(crate) fn recovered_change(&self, found: &RestoreResponse, keys: &KeyRing) -> Vec<Proof> {
+        let by_output = pairs(found);
+        let made = self.0.iter().filter_map(|output| {
+            let signature = by_output.get(&output.blinded_message.blinded_secret)?;
+            let is_worth = signature.amount > Amount::ZERO;
+            is_worth.then(|| proof(output, signature, keys)).flatten()
+        });
+        made.collect()
+    }
+}
+
+fn pairs(found: &RestoreResponse) -> BTreeMap<PublicKey, &BlindSignature> {
+    let outputs = found.outputs.iter().map(|output| output.blinded_secret);
+    outputs.zip(&found.signatures).collect()
+}
+
+fn proof_fits(output: &PreMint, signature: &BlindSignature, keys: &KeyRing) -> bool {
+    let keys = keys.get(&signature.keyset_id);
+    let Some(key) = keys.and_then(|keys| keys.amount_key(signature.amount)) else { return false };
+    signature.verify_dleq(key, output.blinded_message.blinded_secret).is_ok()
+}
+
+/// The keyset is the signature's: a mint may have rotated since the output was made.
+fn proof(output: &PreMint, signature: &BlindSignature, keys: &KeyRing) -> Option<Proof> {
+    if !proof_fits(output, signature, keys) {
+        return None;
+    }
+    let keys = keys.get(&signature.keyset_id)?;
+    let (rs, secrets) = (vec![output.r.clone()], vec![output.secret.clone()]);
+    construct_proofs(vec![signature.clone()], rs, secrets, keys).ok()?.pop()
+}

@@ -1,0 +1,186 @@
+//! Which proofs a new payment takes. The rules are `model`'s; here they meet the rows.
+
+use std::collections::BTreeMap;
+
+use unspent_model::ecash::{
+    NotEnough, ProofOffer, blank_outputs, input_fee, select_proofs, split_amount, with_receive_fee,
+};
+use unspent_sql::{Arg, Tx};
+
+use crate::{
+    create::OutputKeyset,
+    details::SendSwap,
+    error::EcashError,
+    event::{ProofName, RangeAsk},
+    proofs::{self, Candidate},
+    store::read_keyset,
+};
+
+/// Where the proofs of a payment come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// The store chooses among all free ones.
+    Select,
+    /// Exactly these; all must be free.
+    These(Vec<ProofName>),
+}
+
+/// Free proofs to choose from: a few of each amount first, the largest if these don't do.
+pub(crate) struct Purse {
+    few: Vec<Candidate>,
+    many: Vec<Candidate>,
+    is_given: bool,
+}
+
+const FEES: &str = "SELECT keyset_id, is_active, fee_ppk FROM keysets WHERE account_id = $1";
+
+/// What spending a proof of each of these keysets costs, in thousandths.
+pub(crate) fn fees_of(
+    tx: &mut Tx<'_>,
+    account: &str,
+    keysets: &[String],
+) -> Result<Vec<u64>, EcashError> {
+    let rows = tx.query(FEES, &[Arg::Text(account)])?;
+    let known: BTreeMap<String, u64> = rows
+        .iter()
+        .map(|row| read_keyset(row).map(|keyset| (keyset.keyset_id, keyset.fee_ppk)))
+        .collect::<Result<_, _>>()?;
+    let fee = |id: &String| {
+        let missing = || EcashError::NotFound { what: "keyset", name: id.clone() };
+        known.get(id).copied().ok_or_else(missing)
+    };
+    keysets.iter().map(fee).collect()
+}
+
+impl Purse {
+    pub(crate) fn of(tx: &mut Tx<'_>, account: &str, inputs: &Inputs) -> Result<Self, EcashError> {
+        match inputs {
+            Inputs::Select => {
+                let few = proofs::of_each_amount(tx, account)?;
+                Ok(Self { few, many: proofs::largest(tx, account)?, is_given: false })
+            }
+            Inputs::These(names) if names.is_empty() => {
+                Err(EcashError::argument("no proofs are given"))
+            }
+            Inputs::These(names) => {
+                let few = proofs::named(tx, account, names)?;
+                let taken = names.len().saturating_sub(few.len());
+                if taken > 0 {
+                    return Err(EcashError::ProofsTaken { taken });
+                }
+                Ok(Self { few, many: Vec::new(), is_given: true })
+            }
+        }
+    }
+
+    /// Proofs that pay `amount` and their own fee.
+    fn choose(&self, amount: u64) -> Result<Chosen, NotEnough> {
+        if self.is_given {
+            return Chosen::all(&self.few, amount);
+        }
+        Chosen::some(&self.few, amount).or_else(|_| Chosen::some(&self.many, amount))
+    }
+}
+
+struct Chosen {
+    names: Vec<ProofName>,
+    sum: u64,
+    fee: u64,
+}
+
+impl Chosen {
+    fn some(from: &[Candidate], amount: u64) -> Result<Self, NotEnough> {
+        let offers: Vec<ProofOffer> = from.iter().map(|candidate| candidate.offer).collect();
+        let places = select_proofs(&offers, amount)?;
+        Ok(Self::of(places.iter().filter_map(|at| from.get(*at))))
+    }
+
+    fn all(from: &[Candidate], amount: u64) -> Result<Self, NotEnough> {
+        let chosen = Self::of(from.iter());
+        let (available, needed) = (chosen.sum.into(), u128::from(amount) + u128::from(chosen.fee));
+        if available < needed { Err(NotEnough { available, needed }) } else { Ok(chosen) }
+    }
+
+    fn of<'c>(candidates: impl Iterator<Item = &'c Candidate>) -> Self {
+        let chosen: Vec<&Candidate> = candidates.collect();
+        Self {
+            names: chosen.iter().map(|candidate| candidate.y).collect(),
+            sum: chosen.iter().map(|candidate| candidate.offer.amount).sum(),
+            fee: input_fee(chosen.iter().map(|candidate| candidate.offer.fee_ppk)),
+        }
+    }
+}
+
+/// Proofs of a melt.
+pub(crate) struct MeltChoice {
+    pub(crate) names: Vec<ProofName>,
+    pub(crate) sum: u64,
+    pub(crate) input_fee: u64,
+    /// Blank outputs that take any change.
+    pub(crate) blanks: u32,
+}
+
+pub(crate) fn choose_for_melt(
+    purse: &Purse,
+    amount: u64,
+    fee_reserve: u64,
+    inputs: &Inputs,
+) -> Result<MeltChoice, EcashError> {
+    if amount == 0 {
+        return Err(EcashError::argument("there is nothing to pay"));
+    }
+    let needed = amount.checked_add(fee_reserve);
+    let needed = needed.ok_or_else(|| EcashError::argument("the amount is beyond 2^64"))?;
+    let chosen = purse.choose(needed)?;
+    debug_assert!(inputs == &Inputs::Select || purse.is_given);
+    let left = chosen.sum - amount - chosen.fee;
+    let blanks = blank_outputs(left);
+    Ok(MeltChoice { names: chosen.names, sum: chosen.sum, input_fee: chosen.fee, blanks })
+}
+
+/// Proofs of a token: handed over as they are if the sum fits, else swapped first.
+pub(crate) fn choose_for_token(
+    purse: &Purse,
+    amount: u64,
+    keyset: &OutputKeyset,
+) -> Result<(SendSwap, Option<RangeAsk>, Vec<ProofName>), EcashError> {
+    if amount == 0 {
+        return Err(EcashError::argument("there is nothing to send"));
+    }
+    // The receiver pays for swapping exactly these, so that a sum with their fee fits.
+    let as_they_are = purse.choose(amount)?;
+    if as_they_are.sum == amount + as_they_are.fee {
+        let Chosen { names, sum, fee } = as_they_are;
+        return Ok((plain(amount, fee, sum), None, names));
+    }
+    let bad = || EcashError::argument("the keyset can't make the sum");
+    let to_send = with_receive_fee(amount, keyset.fee_ppk, &keyset.amounts).ok_or_else(bad)?;
+    let chosen = purse.choose(to_send)?;
+    let change = chosen.sum - to_send - chosen.fee;
+    let mut amounts = split_amount(to_send, &keyset.amounts).ok_or_else(bad)?;
+    let send_count = amounts.len();
+    amounts.extend(split_amount(change, &keyset.amounts).ok_or_else(bad)?);
+    let swap = SendSwap {
+        receive_fee: to_send - amount,
+        to_send,
+        send_fee: chosen.fee,
+        input_amount: chosen.sum,
+        send_count,
+        ..plain(amount, 0, 0)
+    };
+    let ask = RangeAsk { keyset_id: keyset.keyset_id.clone(), amounts, send_count };
+    Ok((swap, Some(ask), chosen.names))
+}
+
+fn plain(amount: u64, receive_fee: u64, sum: u64) -> SendSwap {
+    SendSwap {
+        amount,
+        receive_fee,
+        to_send: sum,
+        send_fee: 0,
+        input_amount: sum,
+        range: None,
+        send_count: 0,
+        token_hash: None,
+    }
+}

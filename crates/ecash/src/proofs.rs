@@ -1,0 +1,240 @@
+//! Rows of proofs: candidates, reservation, spending, release, counters.
+
+use unspent_model::ecash::{ProofEvent, ProofOffer, ProofState};
+use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+
+use crate::{
+    details::OutputRange,
+    error::EcashError,
+    event::{ProofName, RangeAsk, SealedProof},
+    store::sql_int,
+};
+
+/// Counters stay below this: version 1 of keyset ids derives by hardened indices.
+const COUNTER_LIMIT: u32 = 1 << 31;
+/// Outputs in one range.
+const MAX_OUTPUTS: usize = 1_000;
+/// Proofs of one amount that are looked at.
+const PER_AMOUNT: i64 = 16;
+/// Proofs looked at when those are too few.
+const MAX_INPUTS: i64 = 1_000;
+/// Amounts of a keyset are powers of two below this bit.
+const AMOUNT_BITS: u32 = 48;
+
+/// Each amount is one short range of the index, so that the cost doesn't grow with the purse.
+const BY_AMOUNT: Set = Set {
+    sqlite: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+        FROM (SELECT y, amount, keyset_id FROM proofs
+            WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) p
+        JOIN keysets k ON k.keyset_id = p.keyset_id",
+    postgres: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+        FROM UNNEST($4::bigint[]) a (amount)
+        CROSS JOIN LATERAL (SELECT y, amount, keyset_id FROM proofs
+            WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) p
+        JOIN keysets k ON k.keyset_id = p.keyset_id",
+};
+const LARGEST: &str = "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+    FROM (SELECT y, amount, keyset_id FROM proofs
+        WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) p
+    JOIN keysets k ON k.keyset_id = p.keyset_id";
+const NAMED: Set = Set {
+    sqlite: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk FROM proofs p
+        JOIN keysets k ON k.keyset_id = p.keyset_id
+        WHERE p.account_id = $1 AND p.y = $3 AND p.state = $2",
+    postgres: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+        FROM UNNEST($3::bytea[]) n (y)
+        JOIN proofs p ON p.account_id = $1 AND p.y = n.y AND p.state = $2
+        JOIN keysets k ON k.keyset_id = p.keyset_id",
+};
+const RESERVE: Set = Set {
+    sqlite: "UPDATE proofs SET state = $3, held_by = $4, reserved_at = $5, version = version + 1
+        WHERE account_id = $1 AND state = $2 AND y = $6",
+    postgres: "UPDATE proofs p SET state = $3, held_by = $4, reserved_at = $5,
+            version = version + 1
+        FROM UNNEST($6::bytea[]) n (y)
+        WHERE p.account_id = $1 AND p.state = $2 AND p.y = n.y",
+};
+const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = version + 1
+    WHERE held_by = $1 AND state = $2";
+const RELEASE: &str = "UPDATE proofs SET state = $3, version = version + 1
+    WHERE held_by = $1 AND state = $2";
+const PROVE: Set = Set {
+    sqlite: "UPDATE proofs SET state = $2, spent_at = $3, version = version + 1
+        WHERE account_id = $1 AND state <> $2 AND y = $4",
+    postgres: "UPDATE proofs p SET state = $2, spent_at = $3, version = version + 1
+        FROM UNNEST($4::bytea[]) n (y) WHERE p.account_id = $1 AND p.state <> $2 AND p.y = n.y",
+};
+const INSERT: Set = Set {
+    sqlite: "INSERT INTO proofs (account_id, added_by, added_at, y, keyset_id, amount, state,
+            version, sealed, held_by, reserved_at, spent_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11)",
+    postgres: "INSERT INTO proofs (account_id, added_by, added_at, y, keyset_id, amount, state,
+            version, sealed, held_by, reserved_at, spent_at)
+        SELECT $1, $2, $3, n.y, n.keyset, n.amount, n.state, 0, n.sealed, n.held, n.reserved,
+            n.spent
+        FROM UNNEST($4::bytea[], $5::text[], $6::bigint[], $7::text[], $8::bytea[], $9::text[],
+            $10::bigint[], $11::bigint[]) n (y, keyset, amount, state, sealed, held, reserved,
+            spent)",
+};
+const TAKE: &str = "UPDATE keysets SET counter = counter + $3
+    WHERE keyset_id = $1 AND account_id = $2 AND counter + $3 <= $4 RETURNING counter";
+
+/// A proof that may be chosen, by name.
+pub(crate) struct Candidate {
+    pub(crate) y: ProofName,
+    pub(crate) offer: ProofOffer,
+}
+
+fn candidate(row: &Row) -> Result<Candidate, EcashError> {
+    let (amount, fee_ppk) = (row.natural("amount")?, row.natural("fee_ppk")?);
+    Ok(Candidate { y: name_of(row)?, offer: ProofOffer { amount, fee_ppk } })
+}
+
+pub(crate) fn name_of(row: &Row) -> Result<ProofName, EcashError> {
+    let bytes = row.blob("y")?;
+    bytes.try_into().map_err(|_| EcashError::Corrupt("a proof's name has a wrong length".into()))
+}
+
+fn candidates(rows: &[Row]) -> Result<Vec<Candidate>, EcashError> {
+    let mut found: Vec<Candidate> = rows.iter().map(candidate).collect::<Result<_, _>>()?;
+    // Rows of a set come in no promised order; a choice should.
+    found.sort_by_key(|found| (found.offer.amount, found.y));
+    Ok(found)
+}
+
+/// Some free proofs of each amount.
+pub(crate) fn of_each_amount(tx: &mut Tx<'_>, account: &str) -> Result<Vec<Candidate>, EcashError> {
+    let free = Arg::Text(ProofState::Unspent.name());
+    let scalars = [Arg::Text(account), free, Arg::Int(PER_AMOUNT)];
+    let amounts = Column::ints((0..AMOUNT_BITS).map(|bit| 1_i64 << bit));
+    candidates(&tx.query_set(BY_AMOUNT, &scalars, &[amounts])?)
+}
+
+/// The largest free proofs.
+pub(crate) fn largest(tx: &mut Tx<'_>, account: &str) -> Result<Vec<Candidate>, EcashError> {
+    let free = Arg::Text(ProofState::Unspent.name());
+    candidates(&tx.query(LARGEST, &[Arg::Text(account), free, Arg::Int(MAX_INPUTS)])?)
+}
+
+/// Those of the named proofs that are free.
+pub(crate) fn named(
+    tx: &mut Tx<'_>,
+    account: &str,
+    names: &[ProofName],
+) -> Result<Vec<Candidate>, EcashError> {
+    let scalars = [Arg::Text(account), Arg::Text(ProofState::Unspent.name())];
+    candidates(&tx.query_set(NAMED, &scalars, &[Column::blobs(names)])?)
+}
+
+/// Reserves all of them or fails.
+pub(crate) fn reserve(
+    tx: &mut Tx<'_>,
+    account: &str,
+    entity: &str,
+    names: &[ProofName],
+    now: i64,
+) -> Result<(), EcashError> {
+    let to = ProofState::Unspent.after(ProofEvent::Reserve)?;
+    let scalars = [
+        Arg::Text(account),
+        Arg::Text(ProofState::Unspent.name()),
+        Arg::Text(to.name()),
+        Arg::Text(entity),
+        Arg::Int(now),
+    ];
+    let done = tx.execute_set(RESERVE, &scalars, &[Column::blobs(names)])?;
+    let taken = names.len().saturating_sub(usize::try_from(done).unwrap_or(0));
+    if taken > 0 { Err(EcashError::ProofsTaken { taken }) } else { Ok(()) }
+}
+
+/// What an entity holds is spent.
+pub(crate) fn spend_held(tx: &mut Tx<'_>, entity: &str, now: i64) -> Result<u64, EcashError> {
+    let (from, on) = (ProofState::Reserved, ProofEvent::Spend);
+    let to = from.after(on)?;
+    let args = [Arg::Text(entity), Arg::Text(from.name()), Arg::Text(to.name()), Arg::Int(now)];
+    Ok(tx.execute(SPEND, &args)?)
+}
+
+/// What an entity holds is free again.
+pub(crate) fn release_held(tx: &mut Tx<'_>, entity: &str) -> Result<u64, EcashError> {
+    let from = ProofState::Reserved;
+    let to = from.after(ProofEvent::Release)?;
+    let args = [Arg::Text(entity), Arg::Text(from.name()), Arg::Text(to.name())];
+    Ok(tx.execute(RELEASE, &args)?)
+}
+
+/// The mint calls these spent.
+pub(crate) fn prove_spent(
+    tx: &mut Tx<'_>,
+    account: &str,
+    names: &[ProofName],
+    now: i64,
+) -> Result<u64, SqlError> {
+    let scalars = [Arg::Text(account), Arg::Text(ProofState::Spent.name()), Arg::Int(now)];
+    tx.execute_set(PROVE, &scalars, &[Column::blobs(names)])
+}
+
+/// Where new proofs go.
+pub(crate) struct Shelf<'s> {
+    pub(crate) account: &'s str,
+    pub(crate) entity: &'s str,
+    /// Held by the entity from the start.
+    pub(crate) is_reserved: bool,
+    pub(crate) now: i64,
+}
+
+/// Stores new proofs. The same proof twice is refused by the primary key.
+pub(crate) fn insert(
+    tx: &mut Tx<'_>,
+    shelf: &Shelf<'_>,
+    proofs: &[SealedProof],
+) -> Result<(), EcashError> {
+    let state = |proof: &SealedProof| match (proof.is_spent, shelf.is_reserved) {
+        (true, _) => ProofState::Spent,
+        (false, true) => ProofState::Reserved,
+        (false, false) => ProofState::Unspent,
+    };
+    let held = shelf.is_reserved.then_some(shelf.entity.to_owned());
+    let amounts = proofs.iter().map(|proof| sql_int(proof.amount));
+    let count = proofs.len();
+    let spent = proofs.iter().map(|proof| proof.is_spent.then_some(shelf.now));
+    let columns = [
+        Column::blobs(proofs.iter().map(|proof| proof.y)),
+        Column::texts(proofs.iter().map(|proof| proof.keyset_id.as_str())),
+        Column::ints(amounts.collect::<Result<Vec<_>, _>>()?),
+        Column::texts(proofs.iter().map(|proof| state(proof).name())),
+        Column::blobs(proofs.iter().map(|proof| &proof.sealed)),
+        Column::Texts(vec![held; count]),
+        Column::Ints(vec![shelf.is_reserved.then_some(shelf.now); count]),
+        Column::Ints(spent.collect()),
+    ];
+    let scalars = [Arg::Text(shelf.account), Arg::Text(shelf.entity), Arg::Int(shelf.now)];
+    tx.execute_set(INSERT, &scalars, &columns)?;
+    Ok(())
+}
+
+/// Takes a range of a keyset's counter: adds and answers in one statement, so that no two ever get
+/// the same outputs.
+pub(crate) fn take_range(
+    tx: &mut Tx<'_>,
+    account: &str,
+    ask: &RangeAsk,
+) -> Result<OutputRange, EcashError> {
+    if ask.amounts.is_empty() || ask.amounts.len() > MAX_OUTPUTS {
+        return Err(EcashError::argument("a range has 1 to 1,000 outputs"));
+    }
+    let count = u32::try_from(ask.amounts.len()).unwrap_or(u32::MAX);
+    let args = [
+        Arg::Text(&ask.keyset_id),
+        Arg::Text(account),
+        Arg::Int(i64::from(count)),
+        Arg::Int(i64::from(COUNTER_LIMIT)),
+    ];
+    let missing = || EcashError::NotFound { what: "keyset", name: ask.keyset_id.clone() };
+    let next = tx.maybe(TAKE, &args)?.ok_or_else(missing)?.index("counter")?;
+    Ok(OutputRange {
+        keyset_id: ask.keyset_id.clone(),
+        start: next - count,
+        amounts: ask.amounts.clone(),
+    })
+}

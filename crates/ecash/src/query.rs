@@ -1,0 +1,338 @@
+//! Reading: balances, lists, one entity with its journal, and what a flow needs.
+
+use std::fmt;
+
+use cashu::Proofs;
+use unspent_model::ecash::{Direction, EntityKind, ProofState, TransactionKind, TransactionState};
+use unspent_sql::{Arg, Row, SqlError, Tx};
+
+use crate::{
+    create::open_token,
+    entities::{BY_KIND, ENTITY, Entity, OPEN, load, read_entity},
+    error::EcashError,
+    event::{ProofName, open_proof},
+    proofs::name_of,
+    seal::Sealer,
+    store::{EcashStore, sql_int},
+};
+
+const BALANCE: &str = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS total FROM proofs
+    WHERE account_id = $1 AND state = $2";
+const HELD: &str = "SELECT y, sealed FROM proofs WHERE held_by = $1 AND state = $2";
+const LET_GO: &str = "SELECT y FROM proofs WHERE held_by = $1 AND state = $2 ORDER BY y";
+const LIST_PROOFS: &str = "SELECT y, keyset_id, amount, state, version, added_by, held_by
+    FROM proofs WHERE account_id = $1 AND state = $2 AND y > $3 ORDER BY y LIMIT $4";
+const SEALED: &str = "SELECT sealed FROM entities WHERE id = $1";
+const JOURNAL_OF: &str = "SELECT number, entity_id, kind, event, from_state, to_state, version,
+    account_id, transaction_state, at, note FROM journal WHERE entity_id = $1 ORDER BY number";
+const JOURNAL: &str = "SELECT number, entity_id, kind, event, from_state, to_state, version,
+    account_id, transaction_state, at, note FROM journal WHERE number > $1
+    ORDER BY number LIMIT $2";
+const TRANSACTIONS: &str = "SELECT id, entity_id, account_id, kind, direction, state, version,
+    amount, created_at FROM transactions WHERE (created_at, id) < ($1, $2)
+    ORDER BY created_at DESC, id DESC LIMIT $3";
+
+/// Money of an account, by what it can be used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcashBalance {
+    /// Free to spend.
+    pub unspent: u64,
+    /// Held by payments under way and tokens not yet claimed.
+    pub reserved: u64,
+}
+
+/// A proof without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProofLine {
+    /// Its public name, in hexadecimal.
+    pub y: String,
+    /// Its keyset.
+    pub keyset_id: String,
+    /// What it is worth.
+    pub amount: u64,
+    /// Where it stands.
+    pub state: ProofState,
+    /// Raised with every change.
+    pub version: u64,
+    /// The entity that brought it.
+    pub added_by: String,
+    /// The entity that reserved it last.
+    pub held_by: Option<String>,
+}
+
+/// One real change of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalLine {
+    /// Of all lines, without gaps.
+    pub number: u64,
+    /// Whose.
+    pub entity_id: String,
+    /// Of what kind.
+    pub kind: EntityKind,
+    /// What happened; `create` for the first line.
+    pub event: String,
+    /// Where it stood; `None` for the first line.
+    pub from: Option<String>,
+    /// Where it stands.
+    pub to: String,
+    /// The entity's version then.
+    pub version: u64,
+    /// Whose money.
+    pub account_id: String,
+    /// Where the transaction stood then.
+    pub transaction_state: TransactionState,
+    /// Microseconds.
+    pub at: i64,
+    /// Why, for people.
+    pub note: Option<String>,
+}
+
+/// A transaction as people see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionLine {
+    /// Its id.
+    pub id: String,
+    /// What moves it.
+    pub entity_id: String,
+    /// Whose money.
+    pub account_id: String,
+    /// What it is about.
+    pub kind: TransactionKind,
+    /// Which way.
+    pub direction: Direction,
+    /// Where it stands.
+    pub state: TransactionState,
+    /// Raised with every change.
+    pub version: u64,
+    /// What the receiver gets.
+    pub amount: u64,
+    /// Microseconds.
+    pub created_at: i64,
+}
+
+/// An entity with the secrets that its flow needs. `Debug` shows none.
+#[derive(Clone)]
+pub struct OpenEntity {
+    /// The entity.
+    pub entity: Entity,
+    /// Proofs that it holds: inputs of a payment, or the token it made.
+    pub held: Proofs,
+    /// Proofs that it held and let go, and that nobody has used since.
+    pub let_go: Vec<ProofName>,
+    /// Proofs of the token it claims or melts.
+    pub token: Proofs,
+}
+
+impl fmt::Debug for OpenEntity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (held, token) = (self.held.len(), self.token.len());
+        write!(f, "OpenEntity({:?}, holds {held}, token of {token})", self.entity)
+    }
+}
+
+pub(crate) fn held_proofs(
+    tx: &mut Tx<'_>,
+    entity: &str,
+    sealer: &Sealer,
+) -> Result<Proofs, EcashError> {
+    let args = [Arg::Text(entity), Arg::Text(ProofState::Reserved.name())];
+    let mut found: Vec<([u8; 33], cashu::Proof)> = tx
+        .query(HELD, &args)?
+        .iter()
+        .map(|row| {
+            let y = name_of(row)?;
+            Ok((y, open_proof(&y, &row.blob("sealed")?, sealer)?))
+        })
+        .collect::<Result<_, EcashError>>()?;
+    // The same order every time, so that a request is the same after a crash.
+    found.sort_by_key(|(y, _)| *y);
+    Ok(found.into_iter().map(|(_, proof)| proof).collect())
+}
+
+fn read_line(row: &Row) -> Result<JournalLine, EcashError> {
+    Ok(JournalLine {
+        number: row.natural("number")?,
+        entity_id: row.text("entity_id")?,
+        kind: row.text("kind")?.parse()?,
+        event: row.text("event")?,
+        from: row.opt_text("from_state")?,
+        to: row.text("to_state")?,
+        version: row.natural("version")?,
+        account_id: row.text("account_id")?,
+        transaction_state: row.text("transaction_state")?.parse()?,
+        at: row.int("at")?,
+        note: row.opt_text("note")?,
+    })
+}
+
+fn read_transaction(row: &Row) -> Result<TransactionLine, EcashError> {
+    Ok(TransactionLine {
+        id: row.text("id")?,
+        entity_id: row.text("entity_id")?,
+        account_id: row.text("account_id")?,
+        kind: row.text("kind")?.parse()?,
+        direction: row.text("direction")?.parse()?,
+        state: row.text("state")?.parse()?,
+        version: row.natural("version")?,
+        amount: row.natural("amount")?,
+        created_at: row.int("created_at")?,
+    })
+}
+
+fn read_proof(row: &Row) -> Result<ProofLine, EcashError> {
+    Ok(ProofLine {
+        y: hex::encode(name_of(row)?),
+        keyset_id: row.text("keyset_id")?,
+        amount: row.natural("amount")?,
+        state: row.text("state")?.parse()?,
+        version: row.natural("version")?,
+        added_by: row.text("added_by")?,
+        held_by: row.opt_text("held_by")?,
+    })
+}
+
+impl EcashStore {
+    /// What an account holds.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn balance(&self, account: &str) -> Result<EcashBalance, EcashError> {
+        let account = account.to_owned();
+        self.door.read(move |tx| {
+            let mut total = |state: ProofState| -> Result<u64, SqlError> {
+                let args = [Arg::Text(&account), Arg::Text(state.name())];
+                tx.one(BALANCE, &args)?.natural("total")
+            };
+            let (unspent, reserved) = (total(ProofState::Unspent)?, total(ProofState::Reserved)?);
+            Ok(EcashBalance { unspent, reserved })
+        })
+    }
+
+    /// Proofs of an account in one state, in the order of their names, after one of them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn proofs(
+        &self,
+        account: &str,
+        state: ProofState,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ProofLine>, EcashError> {
+        let bad = |_| EcashError::argument("a proof's name is hexadecimal");
+        let after = hex::decode(after.unwrap_or_default()).map_err(bad)?;
+        let account = account.to_owned();
+        self.door.read(move |tx| {
+            let (account, state) = (Arg::Text(&account), Arg::Text(state.name()));
+            let args = [account, state, Arg::Blob(&after), Arg::Int(limit.into())];
+            tx.query(LIST_PROOFS, &args)?.iter().map(read_proof).collect()
+        })
+    }
+
+    /// One entity.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::NotFound`].
+    pub fn entity(&self, id: &str) -> Result<Entity, EcashError> {
+        let id = id.to_owned();
+        self.door.read(move |tx| load(tx, &id, ENTITY))
+    }
+
+    /// One entity with the secrets that its flow needs.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::NotFound`], or [`EcashError::Corrupt`] for secrets that don't open.
+    pub fn open_entity(&self, id: &str) -> Result<OpenEntity, EcashError> {
+        let (id, sealer) = (id.to_owned(), std::sync::Arc::clone(&self.sealer));
+        self.door.read(move |tx| {
+            let entity = load(tx, &id, ENTITY)?;
+            let held = held_proofs(tx, &id, &sealer)?;
+            let token = match tx.one(SEALED, &[Arg::Text(&id)])?.opt_blob("sealed")? {
+                Some(sealed) => open_token(&sealer, &id, &sealed)?,
+                None => Proofs::new(),
+            };
+            let args = [Arg::Text(&id), Arg::Text(ProofState::Unspent.name())];
+            let rows = tx.query(LET_GO, &args)?;
+            let let_go = rows.iter().map(name_of).collect::<Result<_, _>>()?;
+            Ok(OpenEntity { entity, held, let_go, token })
+        })
+    }
+
+    /// Entities of which something is still expected, in the order of their ids, after one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn open_entities(&self, after: &str, limit: u32) -> Result<Vec<Entity>, EcashError> {
+        let after = after.to_owned();
+        self.door.read(move |tx| {
+            let args = [Arg::Text(&after), Arg::Int(limit.into())];
+            tx.query(OPEN, &args)?.iter().map(read_entity).collect()
+        })
+    }
+
+    /// Entities of a kind, the newest first, older than one if that is given.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn entities(
+        &self,
+        kind: EntityKind,
+        before: Option<(i64, String)>,
+        limit: u32,
+    ) -> Result<Vec<Entity>, EcashError> {
+        let (at, id) = before.unwrap_or((i64::MAX, String::new()));
+        self.door.read(move |tx| {
+            let (kind, limit) = (Arg::Text(kind.name()), Arg::Int(limit.into()));
+            let args = [kind, Arg::Int(at), Arg::Text(&id), limit];
+            tx.query(BY_KIND, &args)?.iter().map(read_entity).collect()
+        })
+    }
+
+    /// Everything that happened to an entity.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn journal_of(&self, id: &str) -> Result<Vec<JournalLine>, EcashError> {
+        let id = id.to_owned();
+        self.door.read(move |tx| {
+            tx.query(JOURNAL_OF, &[Arg::Text(&id)])?.iter().map(read_line).collect()
+        })
+    }
+
+    /// Everything that happened after a line of the journal: for those who write events of it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn journal(&self, after: u64, limit: u32) -> Result<Vec<JournalLine>, EcashError> {
+        let after = sql_int(after)?;
+        self.door.read(move |tx| {
+            let args = [Arg::Int(after), Arg::Int(limit.into())];
+            tx.query(JOURNAL, &args)?.iter().map(read_line).collect()
+        })
+    }
+
+    /// Transactions, the newest first, older than one if that is given.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn transactions(
+        &self,
+        before: Option<(i64, String)>,
+        limit: u32,
+    ) -> Result<Vec<TransactionLine>, EcashError> {
+        let (at, id) = before.unwrap_or((i64::MAX, String::new()));
+        self.door.read(move |tx| {
+            let args = [Arg::Int(at), Arg::Text(&id), Arg::Int(limit.into())];
+            tx.query(TRANSACTIONS, &args)?.iter().map(read_transaction).collect()
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! The open database: its key, its seed, its accounts and keysets, and the worker's lease.
+
+use std::{fmt, sync::Arc};
+
+use cashu::MintUrl;
+use unspent_sql::{Arg, Backend, Column, Door, Options, Row, Set, SqlError, Tx, Url};
+use zeroize::Zeroizing;
+
+use crate::{
+    error::EcashError,
+    schema::SCHEMA,
+    seal::{KeySource, Sealer, random},
+};
+
+/// Seed of a wallet: 64 bytes, as BIP-39 gives them.
+pub type Seed = Zeroizing<[u8; 64]>;
+
+const SALT: usize = 16;
+const SEED: &str = "seed";
+
+const READ_STORE: &str = "SELECT salt, sealed_seed FROM store WHERE one = 1";
+const WRITE_STORE: &str = "INSERT INTO store (one, salt, sealed_seed, journal_number)
+    VALUES (1, $1, $2, 0) ON CONFLICT (one) DO NOTHING";
+
+/// All ecash of one database. `Debug` shows neither key nor seed.
+pub struct EcashStore {
+    pub(crate) door: Door,
+    pub(crate) sealer: Arc<Sealer>,
+    seed: Seed,
+}
+
+impl fmt::Debug for EcashStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EcashStore({:?})", self.door.backend())
+    }
+}
+
+impl EcashStore {
+    /// Opens the database. One that is new gets `seed`, or a random one; one that is there keeps
+    /// its own.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::Open`], or [`EcashError::WrongKey`]; nothing is changed.
+    pub fn open(
+        url: &Url,
+        key: &KeySource,
+        seed: Option<Seed>,
+        options: Options,
+    ) -> Result<Self, EcashError> {
+        let door = Door::open(url, &SCHEMA, options)?;
+        if let Some(row) = door.read(|tx| tx.maybe(READ_STORE, &[]))? {
+            return Self::unlock(door, key, &row);
+        }
+        let mut salt = [0_u8; SALT];
+        random(&mut salt)?;
+        let mut fresh = seed.unwrap_or_else(|| Zeroizing::new([0; 64]));
+        if fresh.iter().all(|byte| *byte == 0) {
+            random(fresh.as_mut_slice())?;
+        }
+        let sealed = Sealer::new(key, &salt)?.seal(SEED, fresh.as_slice())?;
+        // Two may make it at once: the row that is there counts.
+        let row = door.write(move |tx| -> Result<Row, SqlError> {
+            tx.execute(WRITE_STORE, &[Arg::Blob(&salt), Arg::Blob(&sealed)])?;
+            tx.one(READ_STORE, &[])
+        })?;
+        Self::unlock(door, key, &row)
+    }
+
+    fn unlock(door: Door, key: &KeySource, row: &Row) -> Result<Self, EcashError> {
+        let sealer = Sealer::new(key, &row.blob("salt")?)?;
+        let opened = sealer.open(SEED, &row.blob("sealed_seed")?);
+        let opened = opened.map_err(|_| EcashError::WrongKey)?;
+        let mut seed = Zeroizing::new([0; 64]);
+        if opened.len() != seed.len() {
+            return Err(EcashError::Corrupt("the seed has a wrong length".into()));
+        }
+        seed.copy_from_slice(&opened);
+        Ok(Self { door, sealer: Arc::new(sealer), seed })
+    }
+
+    /// The seed that all outputs derive from.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// Statements sent since the store was opened, for those who count round trips.
+    pub fn statements(&self) -> u64 {
+        self.door.statements()
+    }
+
+    /// Which database this is.
+    pub fn backend(&self) -> Backend {
+        self.door.backend()
+    }
+}
+
+/// Where money is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountKind {
+    /// Proofs of a mint.
+    Cashu,
+    /// A Spark wallet.
+    Spark,
+}
+
+impl AccountKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cashu => "CASHU",
+            Self::Spark => "SPARK",
+        }
+    }
+}
+
+/// An account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// Its id.
+    pub id: String,
+    /// Of what kind.
+    pub kind: AccountKind,
+    /// For people.
+    pub name: String,
+    /// The mint, normalised; `None` for Spark.
+    pub mint_url: Option<MintUrl>,
+    /// `sat`, `usd`, …
+    pub unit: String,
+    /// Raised with every change of its proofs or counters.
+    pub version: u64,
+}
+
+/// A keyset as the mint describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeysetInfo {
+    /// Its id, in hexadecimal.
+    pub keyset_id: String,
+    /// Whether the mint signs with it.
+    pub is_active: bool,
+    /// What spending one of its proofs costs, in thousandths.
+    pub fee_ppk: u64,
+}
+
+const ADD_ACCOUNT: &str = "INSERT INTO accounts (id, kind, name, mint_url, unit, version,
+    created_at) VALUES ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT DO NOTHING";
+macro_rules! account {
+    ($rest:literal) => {
+        concat!("SELECT id, kind, name, mint_url, unit, version FROM accounts ", $rest)
+    };
+}
+const ACCOUNT: &str = account!("WHERE id = $1");
+pub(crate) const ACCOUNT_LOCKED: &str = account!("WHERE id = $1 FOR UPDATE");
+const ACCOUNT_AT: &str = account!("WHERE mint_url = $1 AND unit = $2");
+const ACCOUNTS: &str = account!("ORDER BY id");
+const PUT_KEYSETS: Set = Set {
+    sqlite: "INSERT INTO keysets (account_id, keyset_id, is_active, fee_ppk, counter)
+        VALUES ($1, $2, $3, $4, 0)
+        ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
+            fee_ppk = excluded.fee_ppk WHERE keysets.account_id = excluded.account_id",
+    postgres: "INSERT INTO keysets (account_id, keyset_id, is_active, fee_ppk, counter)
+        SELECT $1, k.id, k.active, k.fee, 0
+        FROM UNNEST($2::text[], $3::boolean[], $4::bigint[]) k (id, active, fee)
+        ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
+            fee_ppk = excluded.fee_ppk WHERE keysets.account_id = excluded.account_id",
+};
+const OWNERS: Set = Set {
+    sqlite: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = $1",
+    postgres: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = ANY($1::text[])",
+};
+const KEYSETS: &str = "SELECT keyset_id, is_active, fee_ppk, counter FROM keysets
+    WHERE account_id = $1 ORDER BY keyset_id";
+
+pub(crate) fn read_account(row: &Row) -> Result<Account, EcashError> {
+    let url = row.opt_text("mint_url")?;
+    let bad = |_| EcashError::Corrupt("an account's mint has no valid address".into());
+    let kind = match row.text("kind")?.as_str() {
+        "SPARK" => AccountKind::Spark,
+        _ => AccountKind::Cashu,
+    };
+    Ok(Account {
+        id: row.text("id")?,
+        kind,
+        name: row.text("name")?,
+        mint_url: url.map(|url| url.parse().map_err(bad)).transpose()?,
+        unit: row.text("unit")?,
+        version: row.natural("version")?,
+    })
+}
+
+impl EcashStore {
+    /// Adds an account. The same mint and unit again, or the same id again, answers with the
+    /// account that is there.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn add_account(&self, account: Account, now: i64) -> Result<Account, EcashError> {
+        self.door.write(move |tx| {
+            let url = account.mint_url.as_ref().map(ToString::to_string);
+            let args = [
+                Arg::Text(&account.id),
+                Arg::Text(account.kind.name()),
+                Arg::Text(&account.name),
+                Arg::OptText(url.as_deref()),
+                Arg::Text(&account.unit),
+                Arg::Int(now),
+            ];
+            tx.execute(ADD_ACCOUNT, &args)?;
+            let found = match &url {
+                Some(url) => tx.maybe(ACCOUNT_AT, &[Arg::Text(url), Arg::Text(&account.unit)])?,
+                None => tx.maybe(ACCOUNT, &[Arg::Text(&account.id)])?,
+            };
+            let taken = || EcashError::Argument(format!("the id {} is taken", account.id));
+            read_account(&found.ok_or_else(taken)?)
+        })
+    }
+
+    /// An account by its id.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::NotFound`].
+    pub fn account(&self, id: &str) -> Result<Account, EcashError> {
+        let id = id.to_owned();
+        self.door.read(move |tx| read_account(&one_account(tx, &id, ACCOUNT)?))
+    }
+
+    /// All accounts.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn accounts(&self) -> Result<Vec<Account>, EcashError> {
+        self.door.read(|tx| tx.query(ACCOUNTS, &[])?.iter().map(read_account).collect())
+    }
+
+    /// Writes down what the mint says of its keysets. Counters are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::KeysetElsewhere`] when another account has one of them.
+    pub fn put_keysets(&self, account: &str, keysets: Vec<KeysetInfo>) -> Result<(), EcashError> {
+        let account = account.to_owned();
+        self.door.write(move |tx| {
+            one_account(tx, &account, ACCOUNT)?;
+            let ids = Column::texts(keysets.iter().map(|keyset| keyset.keyset_id.as_str()));
+            let fees = keysets.iter().map(|keyset| sql_int(keyset.fee_ppk));
+            let columns = [
+                ids.clone(),
+                Column::Flags(keysets.iter().map(|keyset| keyset.is_active).collect()),
+                Column::ints(fees.collect::<Result<Vec<_>, _>>()?),
+            ];
+            tx.execute_set(PUT_KEYSETS, &[Arg::Text(&account)], &columns)?;
+            for row in tx.query_set(OWNERS, &[], &[ids])? {
+                let (keyset_id, owner) = (row.text("keyset_id")?, row.text("account_id")?);
+                if owner != account {
+                    return Err(EcashError::KeysetElsewhere { keyset_id, account_id: owner });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The keysets of an account, each with the counter of its next output.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn keysets(&self, account: &str) -> Result<Vec<(KeysetInfo, u32)>, EcashError> {
+        let account = account.to_owned();
+        self.door.read(move |tx| {
+            let rows = tx.query(KEYSETS, &[Arg::Text(&account)])?;
+            rows.iter()
+                .map(|row| Ok((read_keyset(row)?, row.index("counter")?)))
+                .collect::<Result<_, EcashError>>()
+        })
+    }
+}
+
+pub(crate) fn read_keyset(row: &Row) -> Result<KeysetInfo, SqlError> {
+    Ok(KeysetInfo {
+        keyset_id: row.text("keyset_id")?,
+        is_active: row.flag("is_active")?,
+        fee_ppk: row.natural("fee_ppk")?,
+    })
+}
+
+pub(crate) fn one_account(tx: &mut Tx<'_>, id: &str, how: &'static str) -> Result<Row, EcashError> {
+    let missing = || EcashError::NotFound { what: "account", name: id.to_owned() };
+    tx.maybe(how, &[Arg::Text(id)])?.ok_or_else(missing)
+}
+
+/// A number as SQL holds it.
+pub(crate) fn sql_int(number: u64) -> Result<i64, EcashError> {
+    i64::try_from(number).map_err(|_| EcashError::argument("a number is beyond 2^63"))
+}
+
+const TAKE_LEAD: &str = "INSERT INTO lease (one, holder, expires_at) VALUES (1, $1, $2)
+    ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+    WHERE lease.holder = excluded.holder OR lease.expires_at <= $3";
+
+impl EcashStore {
+    /// Makes `holder` the one that works until `until`, if it is that already or nobody is. All
+    /// times in microseconds.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn take_lead(&self, holder: &str, now: i64, until: i64) -> Result<bool, EcashError> {
+        let holder = holder.to_owned();
+        self.door.write(move |tx| {
+            let args = [Arg::Text(&holder), Arg::Int(until), Arg::Int(now)];
+            Ok(tx.execute(TAKE_LEAD, &args)? == 1)
+        })
+    }
+}
