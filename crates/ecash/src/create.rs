@@ -14,7 +14,7 @@ use crate::{
     entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, Entity, RAISE_ACCOUNT, load, read_entity},
     error::EcashError,
     event::{ProofName, RangeAsk, proof_name},
-    inputs::{Inputs, Purse, choose_for_melt, choose_for_token},
+    inputs::{Inputs, Purse, choose_for_melt, choose_for_token, token_value},
     proofs,
     seal::Sealer,
     store::{ACCOUNT_LOCKED, EcashStore, one_account, sql_int},
@@ -32,6 +32,8 @@ pub struct OutputKeyset {
 }
 
 /// What is to begin.
+// One is made per payment; a box would only be in the way.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum NewEntity {
     /// Pay an invoice by a melt.
@@ -210,9 +212,10 @@ fn begin(
     sealer: &Sealer,
 ) -> Result<Applied, EcashError> {
     // Before the account: whoever moves a send swap takes its row first.
-    let token = match new {
-        NewEntity::Reversal { send_swap, .. } => Some(token_to_take_back(tx, send_swap, sealer)?),
-        _ => None,
+    let token = if let NewEntity::Reversal { send_swap, .. } = new {
+        Some(token_to_take_back(tx, send_swap, sealer)?)
+    } else {
+        None
     };
     one_account(tx, &terms.account_id, ACCOUNT_LOCKED)?;
     if let Some(key) = &terms.idempotency_key
@@ -235,37 +238,8 @@ fn begin(
 
 fn plan(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, EcashError> {
     match new {
-        NewEntity::SendQuote { quote_id, invoice, amount, fee_reserve, inputs, keyset } => {
-            let purse = Purse::of(tx, &terms.account_id, inputs)?;
-            let choice = choose_for_melt(&purse, *amount, *fee_reserve, inputs)?;
-            let range = take_blanks(tx, &terms.account_id, keyset, choice.blanks)?;
-            let (input_fee, reserved) = (choice.input_fee, choice.sum);
-            let details = Details::SendQuote(SendQuote {
-                quote_id: quote_id.clone(),
-                invoice: invoice.clone(),
-                amount: *amount,
-                fee_reserve: *fee_reserve,
-                input_fee,
-                reserved,
-                range,
-                fence: None,
-                preimage: None,
-                spent: None,
-            });
-            Ok(Draft::new(details, Variant::Plain, quote_id, *amount).holding(choice.names))
-        }
-        NewEntity::SendSwap { amount, inputs, keyset } => {
-            let purse = Purse::of(tx, &terms.account_id, inputs)?;
-            let (mut swap, ask, names) = choose_for_token(&purse, *amount, keyset)?;
-            let variant = if ask.is_some() { Variant::NeedsSwap } else { Variant::Exact };
-            if let Some(ask) = ask {
-                swap.range = Some(proofs::take_range(tx, &terms.account_id, &ask)?);
-            } else {
-                swap.token_hash = Some(token_hash(names.iter().copied()));
-            }
-            let draft = Draft::new(Details::SendSwap(swap), variant, &terms.id, *amount);
-            Ok(draft.holding(names))
-        }
+        NewEntity::SendQuote { .. } => melt(tx, new, terms),
+        NewEntity::SendSwap { amount, inputs, keyset } => token(tx, *amount, inputs, keyset, terms),
         NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source } => {
             let details = Details::ReceiveQuote(ReceiveQuote {
                 quote_id: quote_id.clone(),
@@ -291,6 +265,50 @@ fn plan(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, Eca
             Ok(Draft::new(Details::SparkReceive(receive), variant, &id, amount))
         }
     }
+}
+
+fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, EcashError> {
+    let NewEntity::SendQuote { quote_id, invoice, amount, fee_reserve, inputs, keyset } = new
+    else {
+        return Err(EcashError::Bug("only a send quote is planned as one".into()));
+    };
+    let needed = amount.saturating_add(*fee_reserve);
+    let purse = Purse::of(tx, &terms.account_id, inputs, needed)?;
+    let choice = choose_for_melt(&purse, *amount, *fee_reserve)?;
+    let range = take_blanks(tx, &terms.account_id, keyset, choice.blanks)?;
+    let details = Details::SendQuote(SendQuote {
+        quote_id: quote_id.clone(),
+        invoice: invoice.clone(),
+        amount: *amount,
+        fee_reserve: *fee_reserve,
+        input_fee: choice.input_fee,
+        reserved: choice.sum,
+        range,
+        fence: None,
+        preimage: None,
+        spent: None,
+    });
+    Ok(Draft::new(details, Variant::Plain, quote_id, *amount).holding(choice.names))
+}
+
+fn token(
+    tx: &mut Tx<'_>,
+    amount: u64,
+    inputs: &Inputs,
+    keyset: &OutputKeyset,
+    terms: &NewTerms,
+) -> Result<Draft, EcashError> {
+    let (id, account) = (&terms.id, &terms.account_id);
+    let value = token_value(amount, keyset)?;
+    let purse = Purse::of(tx, account, inputs, value)?;
+    let (mut swap, ask, names) = choose_for_token(&purse, amount, keyset)?;
+    let variant = if ask.is_some() { Variant::NeedsSwap } else { Variant::Exact };
+    if let Some(ask) = ask {
+        swap.range = Some(proofs::take_range(tx, account, &ask)?);
+    } else {
+        swap.token_hash = Some(token_hash(names.iter().copied()));
+    }
+    Ok(Draft::new(Details::SendSwap(swap), variant, id, amount).holding(names))
 }
 
 fn by_source(source: Option<&NewSource>) -> Variant {

@@ -119,9 +119,16 @@ pub(crate) fn load(tx: &mut Tx<'_>, id: &str, how: &'static str) -> Result<Entit
 }
 
 impl Entity {
-    /// Whether something is still expected of it.
+    /// Whether something is still expected of it: its end, or change of the token that paid it.
     pub fn is_open(&self) -> bool {
-        !self.kind.is_terminal(self.state)
+        let has_succeeded = matches!(self.state, EntityState::Completed | EntityState::Paid);
+        !self.kind.is_terminal(self.state) || (has_succeeded && self.awaits_change())
+    }
+
+    /// Outputs are reserved for what the melt of a token leaves over, and nothing came yet.
+    pub(crate) fn awaits_change(&self) -> bool {
+        let source = self.details.source();
+        source.is_some_and(|source| source.range.is_some() && !source.change_stored)
     }
 
     /// What its machine asks about.
@@ -138,7 +145,6 @@ impl Entity {
         let known_to_spark =
             matches!(&self.details, Details::SparkSend(send) if send.request_id.is_some());
         let fenced = matches!(&self.details, Details::SendQuote(quote) if quote.fence.is_some());
-        let source = self.details.source();
         Ok(Facts {
             variant: self.variant,
             is_past_expiry: self.expires_at.is_some_and(|expiry| now >= expiry),
@@ -148,8 +154,7 @@ impl Entity {
             has_spark_ids: known_to_spark || event.spark.is_some(),
             fence_taken: fenced,
             alarmed: self.alarm,
-            source_change_open: source
-                .is_some_and(|source| source.range.is_some() && !source.change_stored),
+            source_change_open: self.awaits_change(),
         })
     }
 

@@ -53,11 +53,21 @@ pub(crate) fn fees_of(
 }
 
 impl Purse {
-    pub(crate) fn of(tx: &mut Tx<'_>, account: &str, inputs: &Inputs) -> Result<Self, EcashError> {
+    /// For a payment of `amount`, fees apart.
+    pub(crate) fn of(
+        tx: &mut Tx<'_>,
+        account: &str,
+        inputs: &Inputs,
+        amount: u64,
+    ) -> Result<Self, EcashError> {
         match inputs {
             Inputs::Select => {
                 let few = proofs::of_each_amount(tx, account)?;
-                Ok(Self { few, many: proofs::largest(tx, account)?, is_given: false })
+                let many = match Chosen::some(&few, amount) {
+                    Ok(_) => Vec::new(),
+                    Err(_) => proofs::largest(tx, account)?,
+                };
+                Ok(Self { few, many, is_given: false })
             }
             Inputs::These(names) if names.is_empty() => {
                 Err(EcashError::argument("no proofs are given"))
@@ -78,7 +88,10 @@ impl Purse {
         if self.is_given {
             return Chosen::all(&self.few, amount);
         }
-        Chosen::some(&self.few, amount).or_else(|_| Chosen::some(&self.many, amount))
+        match Chosen::some(&self.few, amount) {
+            Err(_) if !self.many.is_empty() => Chosen::some(&self.many, amount),
+            chosen => chosen,
+        }
     }
 }
 
@@ -124,7 +137,6 @@ pub(crate) fn choose_for_melt(
     purse: &Purse,
     amount: u64,
     fee_reserve: u64,
-    inputs: &Inputs,
 ) -> Result<MeltChoice, EcashError> {
     if amount == 0 {
         return Err(EcashError::argument("there is nothing to pay"));
@@ -132,10 +144,15 @@ pub(crate) fn choose_for_melt(
     let needed = amount.checked_add(fee_reserve);
     let needed = needed.ok_or_else(|| EcashError::argument("the amount is beyond 2^64"))?;
     let chosen = purse.choose(needed)?;
-    debug_assert!(inputs == &Inputs::Select || purse.is_given);
     let left = chosen.sum - amount - chosen.fee;
     let blanks = blank_outputs(left);
     Ok(MeltChoice { names: chosen.names, sum: chosen.sum, input_fee: chosen.fee, blanks })
+}
+
+/// What a token of `amount` is worth when it has to be made by a swap.
+pub(crate) fn token_value(amount: u64, keyset: &OutputKeyset) -> Result<u64, EcashError> {
+    let bad = || EcashError::argument("the keyset can't make the sum");
+    with_receive_fee(amount, keyset.fee_ppk, &keyset.amounts).ok_or_else(bad)
 }
 
 /// Proofs of a token: handed over as they are if the sum fits, else swapped first.
@@ -154,7 +171,7 @@ pub(crate) fn choose_for_token(
         return Ok((plain(amount, fee, sum), None, names));
     }
     let bad = || EcashError::argument("the keyset can't make the sum");
-    let to_send = with_receive_fee(amount, keyset.fee_ppk, &keyset.amounts).ok_or_else(bad)?;
+    let to_send = token_value(amount, keyset)?;
     let chosen = purse.choose(to_send)?;
     let change = chosen.sum - to_send - chosen.fee;
     let mut amounts = split_amount(to_send, &keyset.amounts).ok_or_else(bad)?;

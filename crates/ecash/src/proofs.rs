@@ -23,20 +23,20 @@ const AMOUNT_BITS: u32 = 48;
 
 /// Each amount is one short range of the index, so that the cost doesn't grow with the purse.
 const BY_AMOUNT: Set = Set {
-    sqlite: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+    sqlite: "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
         FROM (SELECT y, amount, keyset_id FROM proofs
-            WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) p
-        JOIN keysets k ON k.keyset_id = p.keyset_id",
-    postgres: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+            WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) found
+        JOIN keysets k ON k.keyset_id = found.keyset_id",
+    postgres: "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
         FROM UNNEST($4::bigint[]) a (amount)
         CROSS JOIN LATERAL (SELECT y, amount, keyset_id FROM proofs
-            WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) p
-        JOIN keysets k ON k.keyset_id = p.keyset_id",
+            WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) found
+        JOIN keysets k ON k.keyset_id = found.keyset_id",
 };
-const LARGEST: &str = "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+const LARGEST: &str = "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
     FROM (SELECT y, amount, keyset_id FROM proofs
-        WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) p
-    JOIN keysets k ON k.keyset_id = p.keyset_id";
+        WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) found
+    JOIN keysets k ON k.keyset_id = found.keyset_id";
 const NAMED: Set = Set {
     sqlite: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk FROM proofs p
         JOIN keysets k ON k.keyset_id = p.keyset_id

@@ -32,6 +32,13 @@ pub struct MeltView {
     pub change: Option<Vec<BlindSignature>>,
 }
 
+impl MeltView {
+    /// The mint has not paid and is not about to.
+    pub fn is_unpaid(&self) -> bool {
+        matches!(self.state, MeltQuoteState::Unpaid | MeltQuoteState::Failed)
+    }
+}
+
 /// What Spark says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SparkAnswer {

@@ -117,11 +117,11 @@ struct Desk {
 
 #[derive(Debug)]
 enum Course {
-    SendQuote(send_quote::Stage),
-    Swap(swap::Stage),
+    SendQuote(send_quote::PayStage),
+    Swap(swap::SwapStage),
     Token,
-    ReceiveQuote(receive_quote::Stage),
-    Spark(spark::Stage),
+    ReceiveQuote(receive_quote::ReceiveStage),
+    Spark(spark::SparkStage),
     Over,
 }
 
@@ -199,7 +199,12 @@ fn token_states(answer: Answer) -> Next {
     match answer {
         Answer::States(states) if all_are(&states, State::Spent) => Next::Apply(complete),
         Answer::Fault(fault) => Next::Wait(Wait::Retry(fault.to_string())),
-        _ => Next::Wait(Wait::ForChange),
+        Answer::Melt(_)
+        | Answer::MintQuote(_)
+        | Answer::Signatures(_)
+        | Answer::Restored(_)
+        | Answer::States(_)
+        | Answer::Spark(_) => Next::Wait(Wait::ForChange),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 
 /// What was asked last.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum ReceiveStage {
     /// The mint quote.
     Look,
     /// Something at the token's mint.
@@ -31,15 +31,15 @@ pub(super) enum Stage {
     Restored(Vec<Proof>),
 }
 
-fn on(stage: Stage, next: Next) -> Turn {
+fn on(stage: ReceiveStage, next: Next) -> Turn {
     Ok((Course::ReceiveQuote(stage), next))
 }
 
 fn quote(desk: &Desk) -> Result<&ReceiveQuote, EcashError> {
-    match &desk.open.entity.details {
-        Details::ReceiveQuote(quote) => Ok(quote),
-        _ => Err(EcashError::Corrupt("a receive quote has other details".into())),
-    }
+    let Details::ReceiveQuote(quote) = &desk.open.entity.details else {
+        return Err(EcashError::Corrupt("a receive quote has other details".into()));
+    };
+    Ok(quote)
 }
 
 fn ask_source(desk: &Desk) -> Turn {
@@ -48,55 +48,56 @@ fn ask_source(desk: &Desk) -> Turn {
 
 fn on_source((stage, next): (Option<SourceStage>, Next)) -> Turn {
     match stage {
-        Some(stage) => on(Stage::Source(stage), next),
+        Some(stage) => on(ReceiveStage::Source(stage), next),
         None => end(next),
     }
 }
 
-fn has_open_change(desk: &Desk) -> bool {
-    let source = desk.open.entity.details.source();
-    source.is_some_and(|source| source.range.is_some() && !source.change_stored)
-}
-
 pub(super) fn start(desk: &Desk) -> Turn {
-    match desk.open.entity.state {
+    let entity = &desk.open.entity;
+    match entity.state {
         EntityState::Paid => ask_mint(desk),
-        EntityState::Completed if has_open_change(desk) => ask_source(desk),
+        EntityState::Completed if entity.awaits_change() => ask_source(desk),
         EntityState::Completed => end(Next::Done),
-        _ => {
+        EntityState::Unpaid | EntityState::Failed | EntityState::Expired => {
             let (mint, quote) = (desk.mint()?.url.clone(), quote(desk)?.quote_id.clone());
-            on(Stage::Look, Next::Ask(Request::MintQuote { mint, quote }))
+            on(ReceiveStage::Look, Next::Ask(Request::MintQuote { mint, quote }))
+        }
+        EntityState::Draft | EntityState::Pending | EntityState::Reversed => {
+            Err(EcashError::Corrupt("a receive quote is in a state that it can't have".into()))
         }
     }
 }
 
-pub(super) fn answer(desk: &Desk, stage: Stage, answer: Answer) -> Turn {
+pub(super) fn answer(desk: &Desk, stage: ReceiveStage, answer: Answer) -> Turn {
     match (stage, answer) {
-        (Stage::Look, Answer::MintQuote(state)) => looked(desk, state),
-        (Stage::Source(stage), answer) => on_source(source::answer(desk, stage, answer)?),
-        (Stage::Mint, Answer::Signatures(signed)) => {
+        (ReceiveStage::Look, Answer::MintQuote(state)) => looked(desk, state),
+        (ReceiveStage::Source(stage), answer) => on_source(source::answer(desk, stage, answer)?),
+        (ReceiveStage::Mint, Answer::Signatures(signed)) => {
             let outputs = outputs(desk)?;
             match outputs.proofs(&signed, &desk.mint()?.keys) {
                 Some(proofs) => complete(proofs.into_iter().map(FreshProof::from).collect()),
                 None => ask_restore(desk, false),
             }
         }
-        (Stage::Mint, Answer::Fault(fault)) => match fault.class() {
-            FaultClass::Transient => retry(fault.to_string()),
-            class => ask_restore(desk, class == FaultClass::RefreshKeysets),
-        },
-        (Stage::Restore(is_keyset), Answer::Restored(found)) => {
+        (ReceiveStage::Mint, Answer::Fault(fault)) if fault.class() == FaultClass::Transient => {
+            retry(fault.to_string())
+        }
+        (ReceiveStage::Mint, Answer::Fault(fault)) => {
+            ask_restore(desk, fault.class() == FaultClass::RefreshKeysets)
+        }
+        (ReceiveStage::Restore(is_keyset), Answer::Restored(found)) => {
             match outputs(desk)?.recovered(&found, &desk.mint()?.keys) {
                 Recovered::All(proofs) => {
                     let next = desk.ask_states(&proofs)?;
-                    on(Stage::Restored(proofs), next)
+                    on(ReceiveStage::Restored(proofs), next)
                 }
                 Recovered::Nothing if is_keyset => take_new_range(desk),
                 Recovered::Nothing => retry("the mint has not issued yet"),
                 Recovered::Unclear => retry("the mint restores only a part of the outputs"),
             }
         }
-        (Stage::Restored(proofs), Answer::States(states)) => {
+        (ReceiveStage::Restored(proofs), Answer::States(states)) => {
             complete(with_states(proofs, &states)?)
         }
         (_, Answer::Fault(fault)) => retry(fault.to_string()),
@@ -146,12 +147,12 @@ fn ask_mint(desk: &Desk) -> Turn {
     tagged.sign(&key).map_err(|_| bug())?;
     request.sign_legacy(key).map_err(|_| bug())?;
     let mint = desk.mint()?.url.clone();
-    on(Stage::Mint, Next::Ask(Request::Mint { mint, request, tagged }))
+    on(ReceiveStage::Mint, Next::Ask(Request::Mint { mint, request, tagged }))
 }
 
 fn ask_restore(desk: &Desk, is_keyset: bool) -> Turn {
     let (mint, request) = (desk.mint()?.url.clone(), outputs(desk)?.restore());
-    on(Stage::Restore(is_keyset), Next::Ask(Request::Restore { mint, request }))
+    on(ReceiveStage::Restore(is_keyset), Next::Ask(Request::Restore { mint, request }))
 }
 
 fn take_new_range(desk: &Desk) -> Turn {

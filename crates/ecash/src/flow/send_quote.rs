@@ -16,7 +16,7 @@ use crate::{
 
 /// What was asked last.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum PayStage {
     /// The quote, to begin with.
     Look,
     /// To pay.
@@ -45,15 +45,15 @@ pub(super) enum Refusal {
     Keyset,
 }
 
-fn on(stage: Stage, next: Next) -> Turn {
+fn on(stage: PayStage, next: Next) -> Turn {
     Ok((Course::SendQuote(stage), next))
 }
 
 fn quote(desk: &Desk) -> Result<&SendQuote, EcashError> {
-    match &desk.open.entity.details {
-        Details::SendQuote(quote) => Ok(quote),
-        _ => Err(EcashError::Corrupt("a send quote has other details".into())),
-    }
+    let Details::SendQuote(quote) = &desk.open.entity.details else {
+        return Err(EcashError::Corrupt("a send quote has other details".into()));
+    };
+    Ok(quote)
 }
 
 fn look(desk: &Desk) -> Result<Next, EcashError> {
@@ -62,20 +62,18 @@ fn look(desk: &Desk) -> Result<Next, EcashError> {
 }
 
 pub(super) fn start(desk: &Desk) -> Turn {
-    on(Stage::Look, look(desk)?)
+    on(PayStage::Look, look(desk)?)
 }
 
-pub(super) fn answer(desk: &Desk, stage: Stage, answer: Answer) -> Turn {
+pub(super) fn answer(desk: &Desk, stage: PayStage, answer: Answer) -> Turn {
     match (stage, answer) {
-        (Stage::Look, Answer::Melt(view)) => looked(desk, view),
-        (Stage::Pay, Answer::Melt(view)) => match view.state {
-            MeltQuoteState::Unpaid | MeltQuoteState::Failed => {
-                let reason = "The mint did not pay.".to_owned();
-                on(Stage::Inputs(reason), desk.ask_states(&desk.open.held)?)
-            }
-            _ => under_way(desk, view),
-        },
-        (Stage::Pay, Answer::Fault(fault)) => {
+        (PayStage::Look, Answer::Melt(view)) => looked(desk, view),
+        (PayStage::Pay, Answer::Melt(view)) if view.is_unpaid() => {
+            let reason = "The mint did not pay.".to_owned();
+            on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?)
+        }
+        (PayStage::Pay, Answer::Melt(view)) => under_way(desk, view),
+        (PayStage::Pay, Answer::Fault(fault)) => {
             let refusal = match fault.class() {
                 FaultClass::Definite => Refusal::Definite(fault.to_string()),
                 FaultClass::RefreshKeysets => Refusal::Keyset,
@@ -84,42 +82,42 @@ pub(super) fn answer(desk: &Desk, stage: Stage, answer: Answer) -> Turn {
                 | FaultClass::Transient
                 | FaultClass::LockFormat => Refusal::Unclear,
             };
-            on(Stage::LookAgain(refusal), look(desk)?)
+            on(PayStage::LookAgain(refusal), look(desk)?)
         }
-        (Stage::LookAgain(refusal), Answer::Melt(view)) => looked_again(desk, refusal, view),
-        (Stage::Inputs(reason), Answer::States(states)) => {
+        (PayStage::LookAgain(refusal), Answer::Melt(view)) => looked_again(desk, refusal, view),
+        (PayStage::Inputs(reason), Answer::States(states)) => {
             if all_are(&states, State::Unspent) {
                 give_up(desk, &reason, Vec::new())
             } else if states.iter().any(|found| found.state == State::Spent) {
-                on(Stage::LookAtLast(reason, spent_of(&states)), look(desk)?)
+                on(PayStage::LookAtLast(reason, spent_of(&states)), look(desk)?)
             } else {
                 watch()
             }
         }
         // Two readings agree that the mint has not paid: somebody else has spent the inputs.
-        (Stage::LookAtLast(reason, spent), Answer::Melt(view)) => match view.state {
-            MeltQuoteState::Unpaid => give_up(desk, &reason, spent),
-            _ => under_way(desk, view),
-        },
-        (Stage::Change(preimage), Answer::Restored(found)) => {
+        (PayStage::LookAtLast(reason, spent), Answer::Melt(view)) if view.is_unpaid() => {
+            give_up(desk, &reason, spent)
+        }
+        (PayStage::LookAtLast(..), Answer::Melt(view)) => under_way(desk, view),
+        (PayStage::Change(preimage), Answer::Restored(found)) => {
             let Some(range) = &quote(desk)?.range else { return complete(preimage, Vec::new()) };
             let outputs = Outputs::of(range, &desk.around.seed)?;
             complete(preimage, outputs.recovered_change(&found, &desk.mint()?.keys))
         }
-        (Stage::Fence, Answer::Signatures(signed)) => fenced(desk, &signed),
-        (Stage::Fence, Answer::Fault(_)) => {
+        (PayStage::Fence, Answer::Signatures(signed)) => fenced(desk, &signed),
+        (PayStage::Fence, Answer::Fault(_)) => {
             let mint = desk.mint()?.url.clone();
             let request = Outputs::of(fence_range(desk)?, &desk.around.seed)?.restore();
-            on(Stage::FenceRestore, Next::Ask(Request::Restore { mint, request }))
+            on(PayStage::FenceRestore, Next::Ask(Request::Restore { mint, request }))
         }
-        (Stage::FenceRestore, Answer::Restored(found)) => {
+        (PayStage::FenceRestore, Answer::Restored(found)) => {
             let outputs = Outputs::of(fence_range(desk)?, &desk.around.seed)?;
             match outputs.recovered(&found, &desk.mint()?.keys) {
                 Recovered::All(proofs) => fence(proofs),
                 Recovered::Nothing | Recovered::Unclear => retry("the fence is not done yet"),
             }
         }
-        (Stage::Proving(view), Answer::States(states)) => prove(desk, &view, spent_of(&states)),
+        (PayStage::Proving(view), Answer::States(states)) => prove(desk, &view, spent_of(&states)),
         (_, Answer::Fault(fault)) => retry(fault.to_string()),
         (_, _) => retry("the mint answered something else than it was asked"),
     }
@@ -135,13 +133,10 @@ fn looked(desk: &Desk, view: MeltView) -> Turn {
         return if desk.open.let_go.is_empty() {
             prove(desk, &view, Vec::new())
         } else {
-            on(Stage::Proving(view), next)
+            on(PayStage::Proving(view), next)
         };
     }
-    match view.state {
-        MeltQuoteState::Unpaid | MeltQuoteState::Failed => unpaid(desk),
-        _ => under_way(desk, view),
-    }
+    if view.is_unpaid() { unpaid(desk) } else { under_way(desk, view) }
 }
 
 /// The mint has not paid, and nothing of ours is under way.
@@ -152,10 +147,10 @@ fn unpaid(desk: &Desk) -> Turn {
     }
     if entity.state == EntityState::Pending {
         let reason = "The payment failed.".to_owned();
-        return on(Stage::Inputs(reason), desk.ask_states(&desk.open.held)?);
+        return on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?);
     }
     if desk.is_expired() {
-        return on(Stage::Inputs(EXPIRED.to_owned()), desk.ask_states(&desk.open.held)?);
+        return on(PayStage::Inputs(EXPIRED.to_owned()), desk.ask_states(&desk.open.held)?);
     }
     if !entity.melt_initiated {
         return apply(Event::new(EntityEvent::MarkMeltInitiated));
@@ -164,7 +159,7 @@ fn unpaid(desk: &Desk) -> Turn {
     let outputs = outputs.transpose()?.map(|outputs| outputs.messages());
     let request = MeltRequest::new(quote.quote_id.clone(), desk.open.held.clone(), outputs);
     let mint = desk.mint()?.url.clone();
-    on(Stage::Pay, Next::Ask(Request::Melt { mint, request }))
+    on(PayStage::Pay, Next::Ask(Request::Melt { mint, request }))
 }
 
 const EXPIRED: &str = "The quote has expired.";
@@ -184,12 +179,14 @@ fn under_way(desk: &Desk, view: MeltView) -> Turn {
 }
 
 fn looked_again(desk: &Desk, refusal: Refusal, view: MeltView) -> Turn {
-    if !matches!(view.state, MeltQuoteState::Unpaid | MeltQuoteState::Failed) {
+    if !view.is_unpaid() {
         return under_way(desk, view);
     }
     match refusal {
         Refusal::Unclear => retry("the melt is unclear; it will be asked for again"),
-        Refusal::Definite(reason) => on(Stage::Inputs(reason), desk.ask_states(&desk.open.held)?),
+        Refusal::Definite(reason) => {
+            on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?)
+        }
         Refusal::Keyset => {
             let quote = quote(desk)?;
             let Some(old) = &quote.range else { return end(Next::Wait(Wait::ForKeysets)) };
@@ -231,7 +228,7 @@ fn paid(desk: &Desk, view: MeltView) -> Turn {
     }
     let mint = desk.mint()?.url.clone();
     let request = outputs.restore();
-    on(Stage::Change(view.preimage), Next::Ask(Request::Restore { mint, request }))
+    on(PayStage::Change(view.preimage), Next::Ask(Request::Restore { mint, request }))
 }
 
 fn complete(preimage: Option<String>, change: Vec<Proof>) -> Turn {
@@ -249,7 +246,7 @@ fn ask_fence(desk: &Desk) -> Turn {
     let outputs = Outputs::of(fence_range(desk)?, &desk.around.seed)?;
     let request = SwapRequest::new(desk.open.held.clone(), outputs.messages());
     let mint = desk.mint()?.url.clone();
-    on(Stage::Fence, Next::Ask(Request::Swap { mint, request }))
+    on(PayStage::Fence, Next::Ask(Request::Swap { mint, request }))
 }
 
 fn fenced(desk: &Desk, signed: &[cashu::BlindSignature]) -> Turn {

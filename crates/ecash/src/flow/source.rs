@@ -1,7 +1,7 @@
 //! The melt of a token that pays a receive quote of another account.
 
 use cashu::{MeltQuoteState, MeltRequest, Proof, State};
-use unspent_model::ecash::EntityEvent;
+use unspent_model::ecash::{EntityEvent, EntityState};
 
 use super::{
     Answer, Desk, FaultClass, MeltView, MintFault, Next, Request, Wait, all_are, check,
@@ -55,29 +55,19 @@ pub(super) fn start(desk: &Desk) -> SourceTurn {
 
 pub(super) fn answer(desk: &Desk, stage: SourceStage, answer: Answer) -> SourceTurn {
     match (stage, answer) {
-        (SourceStage::Look, Answer::Melt(view)) => match view.state {
-            MeltQuoteState::Unpaid | MeltQuoteState::Failed => unpaid(desk),
-            _ => under_way(desk, view),
-        },
-        (SourceStage::Pay, Answer::Melt(view)) => match view.state {
-            MeltQuoteState::Unpaid | MeltQuoteState::Failed => ask_inputs(desk, MELT_FAILED),
-            _ => under_way(desk, view),
-        },
+        (_, Answer::Melt(view)) if !view.is_unpaid() => under_way(desk, view),
+        (SourceStage::Look, Answer::Melt(_)) => unpaid(desk),
+        (SourceStage::Pay, Answer::Melt(_)) => ask_inputs(desk, MELT_FAILED),
         (SourceStage::Pay, Answer::Fault(fault)) => {
             let reason = (fault.class() == FaultClass::Definite
                 || fault == MintFault::AlreadySpent)
                 .then(|| fault.to_string());
             Ok((Some(SourceStage::LookAgain(reason)), look(desk)?))
         }
-        (SourceStage::LookAgain(reason), Answer::Melt(view)) => match (view.state, reason) {
-            (MeltQuoteState::Unpaid | MeltQuoteState::Failed, Some(reason)) => {
-                ask_inputs(desk, &reason)
-            }
-            (MeltQuoteState::Unpaid | MeltQuoteState::Failed, None) => {
-                retry("the melt of the token is unclear; it will be asked for again")
-            }
-            (_, _) => under_way(desk, view),
-        },
+        (SourceStage::LookAgain(Some(reason)), Answer::Melt(_)) => ask_inputs(desk, &reason),
+        (SourceStage::LookAgain(None), Answer::Melt(_)) => {
+            retry("the melt of the token is unclear; it will be asked for again")
+        }
         (SourceStage::Inputs(reason), Answer::States(states)) => {
             // Spent though the quote is unpaid: the token was claimed by somebody else.
             if all_are(&states, State::Unspent) || all_are(&states, State::Spent) {
@@ -133,8 +123,10 @@ fn give_up(desk: &Desk, reason: &str) -> SourceTurn {
 
 /// Paid, pending, or something we don't know. The receiving side learns of the payment by itself.
 fn under_way(desk: &Desk, view: MeltView) -> SourceTurn {
+    let entity = &desk.open.entity;
+    let is_unmarked = entity.state == EntityState::Unpaid && !entity.melt_initiated;
     match view.state {
-        MeltQuoteState::Paid | MeltQuoteState::Pending if !desk.open.entity.melt_initiated => {
+        MeltQuoteState::Paid | MeltQuoteState::Pending if is_unmarked => {
             end(Next::Apply(Event::new(EntityEvent::MarkMeltInitiated)))
         }
         MeltQuoteState::Paid => change(desk, view),

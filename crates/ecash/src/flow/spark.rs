@@ -16,7 +16,7 @@ use crate::{
 
 /// What was asked last.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum SparkStage {
     /// Whether a payment with our key exists.
     Find,
     /// To pay.
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     Source(SourceStage),
 }
 
-fn on(stage: Stage, next: Next) -> Turn {
+fn on(stage: SparkStage, next: Next) -> Turn {
     Ok((Course::Spark(stage), next))
 }
 
@@ -40,17 +40,17 @@ fn ask(request: SparkRequest) -> Next {
 }
 
 fn send(desk: &Desk) -> Result<&SparkSend, EcashError> {
-    match &desk.open.entity.details {
-        Details::SparkSend(send) => Ok(send),
-        _ => Err(EcashError::Corrupt("a Spark send has other details".into())),
-    }
+    let Details::SparkSend(send) = &desk.open.entity.details else {
+        return Err(EcashError::Corrupt("a Spark send has other details".into()));
+    };
+    Ok(send)
 }
 
 fn receive(desk: &Desk) -> Result<&SparkReceive, EcashError> {
-    match &desk.open.entity.details {
-        Details::SparkReceive(receive) => Ok(receive),
-        _ => Err(EcashError::Corrupt("a Spark receive has other details".into())),
-    }
+    let Details::SparkReceive(receive) = &desk.open.entity.details else {
+        return Err(EcashError::Corrupt("a Spark receive has other details".into()));
+    };
+    Ok(receive)
 }
 
 fn find(desk: &Desk) -> Result<Next, EcashError> {
@@ -61,65 +61,69 @@ fn find(desk: &Desk) -> Result<Next, EcashError> {
 pub(super) fn start(desk: &Desk) -> Turn {
     let entity = &desk.open.entity;
     match (entity.kind, entity.state) {
-        (EntityKind::SparkSendQuote, EntityState::Unpaid) => on(Stage::Find, find(desk)?),
+        (EntityKind::SparkSendQuote, EntityState::Unpaid) => on(SparkStage::Find, find(desk)?),
         (EntityKind::SparkSendQuote, EntityState::Pending) => {
             let missing = || EcashError::Corrupt("a payment has no Spark id".into());
             let request_id = send(desk)?.request_id.clone().ok_or_else(missing)?;
-            on(Stage::Sending, ask(SparkRequest::SendStatus { request_id }))
+            on(SparkStage::Sending, ask(SparkRequest::SendStatus { request_id }))
         }
-        (EntityKind::SparkReceiveQuote, EntityState::Paid) if has_open_change(desk) => {
+        (EntityKind::SparkReceiveQuote, EntityState::Paid) if desk.open.entity.awaits_change() => {
             on_source(source::start(desk)?)
         }
         (EntityKind::SparkReceiveQuote, state) if state != EntityState::Paid => {
             let request_id = receive(desk)?.request_id.clone();
-            on(Stage::Receiving, ask(SparkRequest::ReceiveStatus { request_id }))
+            on(SparkStage::Receiving, ask(SparkRequest::ReceiveStatus { request_id }))
         }
         (_, _) => end(Next::Done),
     }
 }
 
-fn has_open_change(desk: &Desk) -> bool {
-    let source = desk.open.entity.details.source();
-    source.is_some_and(|source| source.range.is_some() && !source.change_stored)
-}
-
 fn on_source((stage, next): (Option<SourceStage>, Next)) -> Turn {
     match stage {
-        Some(stage) => on(Stage::Source(stage), next),
+        Some(stage) => on(SparkStage::Source(stage), next),
         None => end(next),
     }
 }
 
-pub(super) fn answer(desk: &Desk, stage: Stage, answer: Answer) -> Turn {
+pub(super) fn answer(desk: &Desk, stage: SparkStage, answer: Answer) -> Turn {
+    let is_over = desk.open.entity.state != EntityState::Unpaid;
     let said = match (stage, answer) {
-        (Stage::Source(stage), answer) => return on_source(source::answer(desk, stage, answer)?),
+        (SparkStage::Source(stage), answer) => {
+            return on_source(source::answer(desk, stage, answer)?);
+        }
         (_, Answer::Fault(fault)) => return retry(fault.to_string()),
         (stage, Answer::Spark(said)) => (stage, said),
         (_, _) => return retry("Spark answered something else than it was asked"),
     };
     match said {
         (_, SparkAnswer::Sent { ids, preimage }) => sent(ids, preimage),
-        (Stage::Find | Stage::Send | Stage::FindAgain(_), SparkAnswer::Sending(ids)) => {
+        (
+            SparkStage::Find | SparkStage::Send | SparkStage::FindAgain(_),
+            SparkAnswer::Sending(ids),
+        ) => {
             let event = Event::new(EntityEvent::MarkPending);
             apply(Event { spark: Some(ids), ..event })
         }
-        (Stage::Find, SparkAnswer::NoSuchSend) => pay(desk),
+        (SparkStage::Find, SparkAnswer::NoSuchSend) => pay(desk),
         // Refused, yet it may be ours from before.
-        (Stage::Send, SparkAnswer::Rejected(reason)) => on(Stage::FindAgain(reason), find(desk)?),
-        (Stage::FindAgain(reason), SparkAnswer::NoSuchSend) => {
+        (SparkStage::Send, SparkAnswer::Rejected(reason)) => {
+            on(SparkStage::FindAgain(reason), find(desk)?)
+        }
+        (SparkStage::FindAgain(reason), SparkAnswer::NoSuchSend) => {
             apply(Event::new(EntityEvent::Fail).because(reason))
         }
-        (Stage::Find | Stage::FindAgain(_) | Stage::Sending, SparkAnswer::Returned) => {
-            apply(Event::new(EntityEvent::Fail).because("Lightning payment failed."))
-        }
-        (Stage::Receiving, SparkAnswer::Received { transfer_id, preimage }) => {
+        (
+            SparkStage::Find | SparkStage::FindAgain(_) | SparkStage::Sending,
+            SparkAnswer::Returned,
+        ) => apply(Event::new(EntityEvent::Fail).because("Lightning payment failed.")),
+        (SparkStage::Receiving, SparkAnswer::Received { transfer_id, preimage }) => {
             received(desk, transfer_id, preimage)
         }
-        (Stage::Receiving, SparkAnswer::ReceiveFailed(reason)) => match desk.open.entity.state {
-            EntityState::Unpaid => apply(Event::new(EntityEvent::Fail).because(reason)),
-            _ => end(Next::Done),
-        },
-        (Stage::Receiving, SparkAnswer::Waiting) => waiting(desk),
+        (SparkStage::Receiving, SparkAnswer::ReceiveFailed(_)) if is_over => end(Next::Done),
+        (SparkStage::Receiving, SparkAnswer::ReceiveFailed(reason)) => {
+            apply(Event::new(EntityEvent::Fail).because(reason))
+        }
+        (SparkStage::Receiving, SparkAnswer::Waiting) => waiting(desk),
         (_, SparkAnswer::Unknown(words)) => retry(words),
         (_, _) => watch(),
     }
@@ -141,7 +145,7 @@ fn pay(desk: &Desk) -> Turn {
         amount: send.is_amountless.then_some(send.amount),
         max_fee: send.max_fee,
     };
-    on(Stage::Send, ask(request))
+    on(SparkStage::Send, ask(request))
 }
 
 fn received(desk: &Desk, transfer_id: String, preimage: String) -> Turn {
@@ -154,13 +158,14 @@ fn received(desk: &Desk, transfer_id: String, preimage: String) -> Turn {
 
 fn waiting(desk: &Desk) -> Turn {
     let entity = &desk.open.entity;
-    match entity.state {
-        EntityState::Unpaid if entity.variant == Variant::CashuToken => {
-            on_source(source::start(desk)?)
-        }
-        EntityState::Unpaid if desk.is_expired() => {
-            apply(Event::new(EntityEvent::Expire).because("Nobody paid in time."))
-        }
-        _ => watch(),
+    if entity.state != EntityState::Unpaid {
+        return watch();
     }
+    if entity.variant == Variant::CashuToken {
+        return on_source(source::start(desk)?);
+    }
+    if desk.is_expired() {
+        return apply(Event::new(EntityEvent::Expire).because("Nobody paid in time."));
+    }
+    watch()
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// What was asked last.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum SwapStage {
     /// To swap.
     Swap,
     /// Which outputs are signed, after the swap was refused or unclear.
@@ -36,7 +36,7 @@ pub(super) enum Trouble {
     Keyset,
 }
 
-fn on(stage: Stage, next: Next) -> Turn {
+fn on(stage: SwapStage, next: Next) -> Turn {
     Ok((Course::Swap(stage), next))
 }
 
@@ -58,34 +58,34 @@ pub(super) fn start(desk: &Desk) -> Turn {
     let outputs = Outputs::of(range(desk)?, &desk.around.seed)?;
     let request = SwapRequest::new(inputs(desk).clone(), outputs.messages());
     let mint = desk.mint()?.url.clone();
-    on(Stage::Swap, Next::Ask(Request::Swap { mint, request }))
+    on(SwapStage::Swap, Next::Ask(Request::Swap { mint, request }))
 }
 
-pub(super) fn answer(desk: &Desk, stage: Stage, answer: Answer) -> Turn {
+pub(super) fn answer(desk: &Desk, stage: SwapStage, answer: Answer) -> Turn {
     match (stage, answer) {
-        (Stage::Swap, Answer::Signatures(signed)) => {
+        (SwapStage::Swap, Answer::Signatures(signed)) => {
             let outputs = Outputs::of(range(desk)?, &desk.around.seed)?;
             match outputs.proofs(&signed, &desk.mint()?.keys) {
                 Some(proofs) => done(desk, proofs.into_iter().map(FreshProof::from).collect()),
                 None => ask_restore(desk, Trouble::Unclear("signatures don't verify".into())),
             }
         }
-        (Stage::Swap, Answer::Fault(fault)) => refused(desk, &fault),
-        (Stage::Restore(trouble), Answer::Restored(found)) => {
+        (SwapStage::Swap, Answer::Fault(fault)) => refused(desk, &fault),
+        (SwapStage::Restore(trouble), Answer::Restored(found)) => {
             let outputs = Outputs::of(range(desk)?, &desk.around.seed)?;
             match outputs.recovered(&found, &desk.mint()?.keys) {
                 Recovered::All(proofs) => {
                     let next = desk.ask_states(&proofs)?;
-                    on(Stage::Restored(proofs), next)
+                    on(SwapStage::Restored(proofs), next)
                 }
                 Recovered::Nothing => unsigned(desk, trouble),
                 Recovered::Unclear => retry("the mint restores only a part of the outputs"),
             }
         }
-        (Stage::Restored(proofs), Answer::States(states)) => {
+        (SwapStage::Restored(proofs), Answer::States(states)) => {
             done(desk, with_states(proofs, &states)?)
         }
-        (Stage::Inputs(reason), Answer::States(states)) => {
+        (SwapStage::Inputs(reason), Answer::States(states)) => {
             if all_are(&states, State::Unspent) {
                 apply(Event::new(EntityEvent::Fail).because(reason))
             } else if all_are(&states, State::Spent) && is_claim(desk) {
@@ -122,7 +122,7 @@ fn refused(desk: &Desk, fault: &MintFault) -> Turn {
 fn ask_restore(desk: &Desk, trouble: Trouble) -> Turn {
     let request = Outputs::of(range(desk)?, &desk.around.seed)?.restore();
     let mint = desk.mint()?.url.clone();
-    on(Stage::Restore(trouble), Next::Ask(Request::Restore { mint, request }))
+    on(SwapStage::Restore(trouble), Next::Ask(Request::Restore { mint, request }))
 }
 
 /// The mint has signed nothing of ours.
@@ -130,8 +130,10 @@ fn unsigned(desk: &Desk, trouble: Trouble) -> Turn {
     match trouble {
         Trouble::Unclear(words) => retry(words),
         Trouble::Spent if is_claim(desk) => claimed(),
-        Trouble::Spent => on(Stage::Inputs(SPENT_ELSEWHERE.into()), desk.ask_states(inputs(desk))?),
-        Trouble::Definite(words) => on(Stage::Inputs(words), desk.ask_states(inputs(desk))?),
+        Trouble::Spent => {
+            on(SwapStage::Inputs(SPENT_ELSEWHERE.into()), desk.ask_states(inputs(desk))?)
+        }
+        Trouble::Definite(words) => on(SwapStage::Inputs(words), desk.ask_states(inputs(desk))?),
         Trouble::Keyset => match new_outputs(desk)? {
             Some(ask) => apply(Event::new(EntityEvent::TakeNewRange).with_range(ask)),
             None => end(Next::Wait(Wait::ForKeysets)),
@@ -159,19 +161,22 @@ fn new_outputs(desk: &Desk) -> Result<Option<RangeAsk>, EcashError> {
             (amounts, send_count)
         }
         Details::ReceiveSwap(swap) => (split(swap.input_amount.saturating_sub(swap.fee))?, 0),
-        _ => return Err(EcashError::Corrupt("a swap has other details".into())),
+        Details::SendQuote(_)
+        | Details::ReceiveQuote(_)
+        | Details::SparkSend(_)
+        | Details::SparkReceive(_) => {
+            return Err(EcashError::Corrupt("a swap has other details".into()));
+        }
     };
     let ask = RangeAsk { keyset_id: active.keyset_id.clone(), amounts, send_count };
     Ok(desk.new_range(&range(desk)?.keyset_id, ask))
 }
 
 fn done(desk: &Desk, mut proofs: Vec<FreshProof>) -> Turn {
-    match &desk.open.entity.details {
-        Details::SendSwap(swap) => {
-            let change = proofs.split_off(swap.send_count.min(proofs.len()));
-            let event = Event::new(EntityEvent::Commit).with_proofs(change);
-            apply(Event { to_send: proofs, ..event })
-        }
-        _ => apply(Event::new(EntityEvent::Complete).with_proofs(proofs)),
-    }
+    let Details::SendSwap(swap) = &desk.open.entity.details else {
+        return apply(Event::new(EntityEvent::Complete).with_proofs(proofs));
+    };
+    let change = proofs.split_off(swap.send_count.min(proofs.len()));
+    let event = Event::new(EntityEvent::Commit).with_proofs(change);
+    apply(Event { to_send: proofs, ..event })
 }

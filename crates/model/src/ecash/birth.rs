@@ -39,10 +39,10 @@ pub struct Birth {
 }
 
 macro_rules! birth {
-    ($kind:ident $variant:ident: $state:ident, $tx:ident, $tx_kind:ident $way:ident, $use:ident) => {
+    ($kind:ident $how:ident: $state:ident, $tx:ident, $tx_kind:ident $way:ident, $use:ident) => {
         Birth {
             kind: EntityKind::$kind,
-            variant: Variant::$variant,
+            variant: Variant::$how,
             state: EntityState::$state,
             transaction: TransactionState::$tx,
             transaction_kind: TransactionKind::$tx_kind,

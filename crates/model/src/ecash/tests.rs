@@ -1,3 +1,5 @@
+//! What the tables promise, and the choice of proofs.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -56,7 +58,7 @@ fn every_pair_of_state_and_event_is_a_step_or_a_refusal() {
                     match step(machine.kind, *state, event, facts) {
                         Ok(step) => {
                             assert!(machine.states.contains(&step.next));
-                            assert_eq!(step.is_repeat && step.next != *state, false);
+                            assert!(!step.is_repeat || step.next == *state);
                             assert!(!step.is_repeat || step.effects.is_empty());
                         }
                         Err(refusal) => {
@@ -102,7 +104,14 @@ fn after_effects(mut facts: Facts, effects: &[EntityEffect]) -> Facts {
             EntityEffect::TakeFenceRange => facts.fence_taken = true,
             EntityEffect::RaiseAlarm => facts.alarmed = true,
             EntityEffect::StoreSourceChange => facts.source_change_open = false,
-            _ => {}
+            EntityEffect::Transaction(_)
+            | EntityEffect::SpendReserved
+            | EntityEffect::ReleaseReserved
+            | EntityEffect::StoreUnspent
+            | EntityEffect::StoreReserved
+            | EntityEffect::SpendProven
+            | EntityEffect::TakeRange
+            | EntityEffect::Partner(_) => {}
         }
     }
     facts
@@ -198,7 +207,7 @@ fn exact_sums_are_hit() {
     assert_eq!(select_proofs(&purse, 77), Ok(vec![0, 2, 3, 5]));
     assert_eq!(select_proofs(&purse, 159), Ok((0..7).collect()));
     assert_eq!(select_proofs(&purse, 160), Err(NotEnough { available: 159, needed: 160 }));
-    assert_eq!(select_proofs(&[], 0).is_err(), true);
+    assert!(select_proofs(&[], 0).is_err());
 }
 
 #[test]

@@ -1,0 +1,346 @@
+//! A store in a fresh database beside mints in memory, with short words for what happens.
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use cashu::{Proofs, State};
+use unspent_ecash::{
+    Account, AccountKind, Applied, EcashError, EcashStore, Entity, Event, Inputs, KeySource,
+    NewEntity, NewTerms,
+    flow::{Answer, Flow, MintFault, Next, Request, Surroundings, Wait},
+    schema::SCHEMA,
+};
+use unspent_model::ecash::{EntityKind, EntityState, ProofState, transaction_at_end};
+use unspent_sql::{Door, Options, Row, SqlError, Url};
+use unspent_testkit::wallet::postgres;
+
+use crate::mint::Mint;
+
+pub const HOUR: i64 = 3_600_000_000;
+pub const WORDS: &str = "orchard velvet thunder";
+
+pub fn key() -> KeySource {
+    KeySource::Passphrase(WORDS.to_owned().into())
+}
+
+pub fn open(url: &Url, options: Options) -> EcashStore {
+    EcashStore::open(url, &key(), Some([9; 64].into()), options).unwrap()
+}
+
+/// What happens to one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Luck {
+    Good,
+    /// The mint never sees it.
+    RequestLost,
+    /// The mint does it, and nobody hears of it.
+    AnswerLost,
+    /// It arrives twice; the second answer comes back.
+    Doubled,
+}
+
+pub struct Desk {
+    pub store: EcashStore,
+    pub url: Url,
+    pub mint: RefCell<Mint>,
+    pub other: RefCell<Mint>,
+    pub now: AtomicU64,
+    pub fence: bool,
+    next_id: AtomicU64,
+    folder: Option<tempfile::TempDir>,
+}
+
+/// Runs a test on SQLite and, where it is there, on PostgreSQL.
+pub fn on_both(test: impl Fn(Desk)) {
+    test(Desk::sqlite());
+    if let Some(desk) = Desk::postgres() {
+        test(desk);
+    }
+}
+
+impl Desk {
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("ecash.db").display());
+        Self::open(url.parse().unwrap(), Some(folder))
+    }
+
+    pub fn postgres() -> Option<Self> {
+        Some(Self::open(postgres::database()?.parse().unwrap(), None))
+    }
+
+    fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
+        let desk = Self {
+            store: open(&url, Options::default()),
+            url,
+            mint: RefCell::new(Mint::new(1, 100, true)),
+            other: RefCell::new(Mint::new(2, 0, false)),
+            now: AtomicU64::new(1_000_000),
+            fence: false,
+            next_id: AtomicU64::new(1),
+            folder,
+        };
+        desk.add("home", &desk.mint.borrow());
+        desk.add("away", &desk.other.borrow());
+        desk
+    }
+
+    pub fn folder(&self) -> Option<&std::path::Path> {
+        self.folder.as_ref().map(tempfile::TempDir::path)
+    }
+
+    fn add(&self, id: &str, mint: &Mint) {
+        let account = Account {
+            id: id.to_owned(),
+            kind: AccountKind::Cashu,
+            name: id.to_owned(),
+            mint_url: Some(mint.url.clone()),
+            unit: "sat".into(),
+            version: 0,
+        };
+        self.store.add_account(account, 1).unwrap();
+        self.store.put_keysets(id, mint.infos()).unwrap();
+    }
+
+    pub fn now(&self) -> i64 {
+        self.now.load(Ordering::Relaxed) as i64
+    }
+
+    pub fn wait_hours(&self, hours: i64) {
+        self.now.fetch_add((hours * HOUR) as u64, Ordering::Relaxed);
+    }
+
+    pub fn terms(&self, account: &str) -> NewTerms {
+        let n = self.next_id.fetch_add(1, Ordering::Relaxed);
+        NewTerms {
+            id: format!("e{n}"),
+            transaction_id: format!("t{n}"),
+            idempotency_key: None,
+            account_id: account.to_owned(),
+            now: self.now(),
+            expires_at: None,
+        }
+    }
+
+    pub fn create(&self, new: NewEntity) -> Entity {
+        self.store.create(new, self.terms("home")).unwrap().entity
+    }
+
+    pub fn apply(&self, id: &str, event: Event) -> Applied {
+        self.store.apply(id, event, self.now()).unwrap()
+    }
+
+    pub fn state(&self, id: &str) -> EntityState {
+        self.store.entity(id).unwrap().state
+    }
+
+    pub fn free(&self, account: &str) -> u64 {
+        self.store.balance(account).unwrap().unspent
+    }
+
+    pub fn held(&self, account: &str) -> u64 {
+        self.store.balance(account).unwrap().reserved
+    }
+
+    /// Money from nowhere: an invoice that somebody pays.
+    pub fn fund(&self, amount: u64) {
+        let id = self.invoice("home", amount, None);
+        self.pay_invoice("home", &id);
+        assert_eq!(self.run(&id), Next::Done);
+    }
+
+    /// A receive quote at a mint.
+    pub fn invoice(&self, account: &str, amount: u64, expires_at: Option<i64>) -> String {
+        let terms = NewTerms { expires_at, ..self.terms(account) };
+        let quote_id = format!("mint-{}", terms.id);
+        let mint = if account == "home" { &self.mint } else { &self.other };
+        let unpaid = cashu::MintQuoteState::Unpaid;
+        mint.borrow_mut().quotes.insert(quote_id.clone(), (amount, unpaid));
+        let new = NewEntity::ReceiveQuote {
+            quote_id,
+            invoice: "lnbc1".into(),
+            amount,
+            lock_index: 3,
+            source: None,
+        };
+        self.store.create(new, terms).unwrap().entity.id
+    }
+
+    pub fn pay_invoice(&self, account: &str, id: &str) {
+        let mint = if account == "home" { &self.mint } else { &self.other };
+        let quote = mint.borrow().quotes[&format!("mint-{id}")];
+        let paid = (quote.0, cashu::MintQuoteState::Paid);
+        mint.borrow_mut().quotes.insert(format!("mint-{id}"), paid);
+    }
+
+    pub fn melt(&self, amount: u64, expires_at: Option<i64>) -> Entity {
+        self.try_melt(amount, expires_at, Inputs::Select).unwrap()
+    }
+
+    pub fn try_melt(
+        &self,
+        amount: u64,
+        expires_at: Option<i64>,
+        inputs: Inputs,
+    ) -> Result<Entity, EcashError> {
+        let terms = NewTerms { expires_at, ..self.terms("home") };
+        let quote_id = format!("melt-{}", terms.id);
+        self.mint.borrow_mut().offer_melt(&quote_id, amount);
+        let new = NewEntity::SendQuote {
+            quote_id,
+            invoice: "lnbc1".into(),
+            amount,
+            fee_reserve: 5,
+            inputs,
+            keyset: self.mint.borrow().output_keyset(),
+        };
+        Ok(self.store.create(new, terms)?.entity)
+    }
+
+    pub fn token(&self, amount: u64) -> Entity {
+        let keyset = self.mint.borrow().output_keyset();
+        self.create(NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset })
+    }
+
+    /// The proofs of a token that was made.
+    pub fn token_of(&self, id: &str) -> Proofs {
+        self.store.open_entity(id).unwrap().held
+    }
+
+    /// Somebody else claims a token.
+    pub fn claim_by_other(&self, token: &Proofs) {
+        let names: Vec<_> = token.iter().map(|proof| proof.y().unwrap()).collect();
+        self.mint.borrow_mut().spent.extend(names);
+    }
+
+    /// A new flow with everything it needs.
+    pub fn flow(&self, id: &str) -> (Flow, Next) {
+        let open = self.store.open_entity(id).unwrap();
+        let keys = |mint: &RefCell<Mint>| Some(Arc::new(mint.borrow().keys()));
+        let is_home = open.entity.account_id != "away";
+        let around = Surroundings {
+            seed: self.store.seed().clone(),
+            mint: if is_home { keys(&self.mint) } else { keys(&self.other) },
+            source: keys(&self.mint),
+            now: self.now(),
+            fence: self.fence,
+        };
+        Flow::start(open, around).unwrap()
+    }
+
+    pub fn ask(&self, request: &Request, luck: Luck) -> Answer {
+        let is_home = request.mint() == Some(&self.mint.borrow().url);
+        let mint = if is_home { &self.mint } else { &self.other };
+        let lost = || Answer::Fault(MintFault::Unknown("no answer".into()));
+        match luck {
+            Luck::Good => mint.borrow_mut().ask(request),
+            Luck::RequestLost => lost(),
+            Luck::AnswerLost => {
+                mint.borrow_mut().ask(request);
+                lost()
+            }
+            Luck::Doubled => {
+                mint.borrow_mut().ask(request);
+                mint.borrow_mut().ask(request)
+            }
+        }
+    }
+
+    /// Runs an entity until it waits or is over.
+    pub fn run(&self, id: &str) -> Next {
+        self.run_with(id, |_| Luck::Good)
+    }
+
+    pub fn run_with(&self, id: &str, mut luck: impl FnMut(&Request) -> Luck) -> Next {
+        for _ in 0..40 {
+            let (mut flow, mut next) = self.flow(id);
+            loop {
+                match next {
+                    Next::Ask(request) => {
+                        let answer = self.ask(&request, luck(&request));
+                        next = flow.answer(answer).unwrap();
+                    }
+                    Next::Apply(event) => {
+                        match self.store.apply(id, event, self.now()) {
+                            Ok(_) => break,
+                            Err(EcashError::Refused(_)) => return Next::Wait(Wait::ForChange),
+                            Err(error) => panic!("{id}: {error}"),
+                        };
+                    }
+                    Next::Wait(_) | Next::Done => return next,
+                }
+            }
+        }
+        panic!("{id} goes round in circles: {:?}", self.store.entity(id));
+    }
+
+    /// Runs with one answer of a kind lost, then without trouble.
+    pub fn run_with_lost(&self, id: &str, what: &str, how: Luck) -> Next {
+        let mut is_lost = false;
+        self.run_with(id, |request| {
+            let hit = !is_lost && request.name() == what;
+            is_lost |= hit;
+            if hit { how } else { Luck::Good }
+        });
+        assert!(is_lost, "no {what} was asked");
+        self.run(id)
+    }
+
+    /// What must hold whenever nothing is under way: our view is the mint's, and each entity that
+    /// is over agrees with its transaction.
+    pub fn check(&self) {
+        for account in ["home", "away"] {
+            let mint = if account == "home" { &self.mint } else { &self.other };
+            let mint = mint.borrow();
+            let of = |state| self.store.proofs(account, state, None, 10_000).unwrap();
+            let view = |y: &str| mint.state(&cashu::PublicKey::from_hex(y).unwrap());
+            for proof in of(ProofState::Unspent) {
+                assert_eq!(view(&proof.y), State::Unspent, "{account}: {proof:?}");
+            }
+            for proof in of(ProofState::Spent) {
+                assert_eq!(view(&proof.y), State::Spent, "{account}: {proof:?}");
+            }
+        }
+        for (kind, _) in unspent_model::ecash::ENTITY_KINDS {
+            for entity in self.store.entities(kind, None, 10_000).unwrap() {
+                self.check_entity(kind, &entity);
+            }
+        }
+    }
+
+    fn check_entity(&self, kind: EntityKind, entity: &Entity) {
+        if kind.is_terminal(entity.state) {
+            let end = transaction_at_end(entity.state);
+            assert_eq!(Some(entity.transaction_state), end, "{entity:?}");
+            assert!(self.token_of(&entity.id).is_empty(), "{} still holds proofs", entity.id);
+        }
+        let journal = self.store.journal_of(&entity.id).unwrap();
+        assert_eq!(journal.len() as u64, entity.version + 1, "{journal:?}");
+        assert_eq!(journal.last().unwrap().to, entity.state.name());
+        for (at, line) in journal.iter().enumerate() {
+            assert_eq!(line.version, at as u64);
+        }
+    }
+
+    pub fn own_door(&self) -> Door {
+        Door::open(&self.url, &SCHEMA, Options::default()).unwrap()
+    }
+
+    pub fn rows(&self, sql: &'static str) -> Vec<Row> {
+        self.own_door().read(move |tx| -> Result<_, SqlError> { tx.query(sql, &[]) }).unwrap()
+    }
+}
+
+impl Desk {
+    /// Runs everything of which something is still expected.
+    pub fn run_open(&self) {
+        for entity in self.store.open_entities("", 10_000).unwrap() {
+            self.run(&entity.id);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The promises of the ecash room, each on SQLite and on PostgreSQL.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stderr,
+    unreachable_pub,
+    missing_docs
+)]
+
+mod claims;
+mod desk;
+mod lightning;
+mod mint;
+mod plans;
+mod races;
+mod random;
+mod reference;
+mod secrets;
+mod spark;
+mod tables;
+mod tokens;

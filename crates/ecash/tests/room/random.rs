@@ -1,0 +1,206 @@
+//! Random histories: messages lost and doubled, crashes between any two steps, payments that hang,
+//! settle or come back, rotations. Both databases and the mint end with the same money.
+
+use std::cell::RefCell;
+
+use unspent_ecash::{
+    EcashError, Inputs, NewEntity,
+    flow::{Next, Wait},
+};
+use unspent_model::ecash::{EntityKind, EntityState};
+use unspent_testkit::crash::Rng;
+
+use crate::{desk::*, mint::Payment};
+
+/// Runs an entity with bad luck: any message may be lost or doubled, and at any point the process
+/// may be gone.
+fn stumble(d: &Desk, rng: &RefCell<Rng>, id: &str) {
+    let (mut flow, mut next) = d.flow(id);
+    for _ in 0..12 {
+        if rng.borrow_mut().below(8) == 0 {
+            return;
+        }
+        let luck = match rng.borrow_mut().below(8) {
+            0 => Luck::RequestLost,
+            1 => Luck::AnswerLost,
+            2 => Luck::Doubled,
+            _ => Luck::Good,
+        };
+        match next {
+            Next::Ask(request) => next = flow.answer(d.ask(&request, luck)).unwrap(),
+            Next::Apply(event) => {
+                let times = 1 + rng.borrow_mut().below(2);
+                for at in 0..times {
+                    match d.store.apply(id, event.clone(), d.now()) {
+                        Ok(done) => assert!(at == 0 || done.is_repeat || is_range(&event)),
+                        Err(EcashError::Refused(_)) => {}
+                        Err(error) => panic!("{id} {event:?}: {error}"),
+                    }
+                }
+                (flow, next) = d.flow(id);
+            }
+            Next::Wait(_) | Next::Done => return,
+        }
+    }
+}
+
+fn is_range(event: &unspent_ecash::Event) -> bool {
+    event.what == unspent_model::ecash::EntityEvent::TakeNewRange
+}
+
+fn begin(d: &Desk, rng: &mut Rng) {
+    let amount = 1 + rng.below(200);
+    let made = match rng.below(5) {
+        0 => Ok(d.invoice("home", amount, Some(d.now() + HOUR))),
+        1 | 2 => {
+            let expires = Some(d.now() + HOUR);
+            d.try_melt(amount, expires, Inputs::Select).map(|quote| quote.id)
+        }
+        _ => {
+            let keyset = d.mint.borrow().output_keyset();
+            let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
+            d.store.create(new, d.terms("home")).map(|done| done.entity.id)
+        }
+    };
+    if let Err(error) = made {
+        assert!(matches!(error, EcashError::NotEnough(_)), "{error}");
+    }
+}
+
+/// Things that happen outside.
+fn outside(d: &Desk, rng: &mut Rng) {
+    let open = d.store.open_entities("", 1_000).unwrap();
+    match rng.below(7) {
+        0 => d.mint.borrow_mut().payment = Payment::Succeeds,
+        1 => d.mint.borrow_mut().payment = Payment::Hangs,
+        2 => d.mint.borrow_mut().payment = Payment::Fails,
+        3 => settle_some(d, rng),
+        4 => {
+            let unpaid: Vec<_> = open
+                .iter()
+                .filter(|entity| entity.kind == EntityKind::CashuReceiveQuote)
+                .filter(|entity| entity.state == EntityState::Unpaid)
+                .collect();
+            if let Some(entity) = unpaid.get(rng.below(8) as usize) {
+                d.pay_invoice("home", &entity.id);
+            }
+        }
+        5 => token_moves(d, rng, &open),
+        _ => {
+            d.now.fetch_add(HOUR as u64 / 4, std::sync::atomic::Ordering::Relaxed);
+            if rng.below(4) == 0 {
+                d.mint.borrow_mut().rotate(rng.below(2) == 0);
+                d.store.put_keysets("home", d.mint.borrow().infos()).unwrap();
+            }
+        }
+    }
+}
+
+fn settle_some(d: &Desk, rng: &mut Rng) {
+    let mut mint = d.mint.borrow_mut();
+    let hanging: Vec<String> = mint
+        .melts
+        .iter()
+        .filter(|(_, melt)| melt.state == cashu::MeltQuoteState::Pending)
+        .map(|(id, _)| id.clone())
+        .collect();
+    for id in hanging {
+        if rng.below(2) == 0 { mint.settle(&id) } else { mint.give_back(&id) }
+    }
+}
+
+/// A token is claimed by its receiver, or we want it back.
+fn token_moves(d: &Desk, rng: &mut Rng, open: &[unspent_ecash::Entity]) {
+    let tokens = open.iter().filter(|entity| {
+        (entity.kind, entity.state) == (EntityKind::CashuSendSwap, EntityState::Pending)
+    });
+    for entity in tokens {
+        match rng.below(3) {
+            0 => d.claim_by_other(&d.token_of(&entity.id)),
+            1 => {
+                let keyset = d.mint.borrow().output_keyset();
+                let new = NewEntity::Reversal { send_swap: entity.id.clone(), keyset };
+                match d.store.create(new, d.terms("home")) {
+                    Ok(_) | Err(EcashError::InUse { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Everything comes to rest: no more trouble, and time passes.
+fn rest(d: &Desk) {
+    d.mint.borrow_mut().payment = Payment::Succeeds;
+    settle_some(d, &mut Rng::new(1));
+    for _ in 0..4 {
+        for entity in d.store.open_entities("", 1_000).unwrap() {
+            d.run(&entity.id);
+        }
+    }
+    for entity in d.store.open_entities("", 1_000).unwrap() {
+        let next = d.run(&entity.id);
+        let is_fair = matches!(
+            (entity.kind, entity.state),
+            // Nobody has paid, or nobody has claimed.
+            (EntityKind::CashuReceiveQuote, EntityState::Unpaid)
+                | (EntityKind::CashuSendSwap, EntityState::Pending)
+        );
+        assert!(is_fair && next == Next::Wait(Wait::ForChange), "{entity:?} {next:?}");
+    }
+}
+
+fn history(d: &Desk, seed: u64, steps: u64) {
+    let rng = RefCell::new(Rng::new(seed));
+    d.fund(2_000);
+    for _ in 0..steps {
+        let what = rng.borrow_mut().below(6);
+        match what {
+            0 => begin(d, &mut rng.borrow_mut()),
+            1 => outside(d, &mut rng.borrow_mut()),
+            _ => {
+                let open = d.store.open_entities("", 1_000).unwrap();
+                let at = rng.borrow_mut().below(open.len().max(1) as u64) as usize;
+                if let Some(entity) = open.get(at) {
+                    stumble(d, &rng, &entity.id);
+                }
+            }
+        }
+    }
+    rest(d);
+    d.check();
+}
+
+/// The last word of each entity, and the money.
+fn summary(d: &Desk) -> Vec<String> {
+    let rows = d.rows("SELECT id, state, version, details FROM entities ORDER BY id");
+    let mut found: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let text = |name: &str| row.text(name).unwrap();
+            format!(
+                "{} {} {} {}",
+                text("id"),
+                text("state"),
+                row.int("version").unwrap(),
+                text("details")
+            )
+        })
+        .collect();
+    found.push(format!("{:?}", d.store.balance("home").unwrap()));
+    found
+}
+
+#[test]
+fn random_histories_end_alike_on_both_databases_and_at_the_mint() {
+    for seed in 0..6 {
+        let sqlite = Desk::sqlite();
+        history(&sqlite, seed, 150);
+        let over = sqlite.store.entities(EntityKind::CashuSendQuote, None, 1_000).unwrap();
+        assert!(over.len() > 2, "seed {seed} tells too little: {}", over.len());
+        let Some(postgres) = Desk::postgres() else { continue };
+        history(&postgres, seed, 150);
+        assert_eq!(summary(&sqlite), summary(&postgres), "seed {seed}");
+    }
+}

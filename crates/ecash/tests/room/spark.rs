@@ -1,0 +1,176 @@
+//! Spark, by a script: no real operator is asked.
+
+use unspent_ecash::{
+    Account, AccountKind, EcashError, Event, NewEntity, NewTerms,
+    details::{SparkReceive, SparkSend},
+    flow::{Answer, Next, Request, SparkAnswer, SparkIds, SparkRequest, Wait},
+};
+use unspent_model::ecash::{EntityEvent, EntityState, TransactionState};
+
+use crate::desk::*;
+
+fn ids() -> SparkIds {
+    SparkIds { request_id: "req-1".into(), transfer_id: "tr-1".into(), fee: 2 }
+}
+
+fn add_account(d: &Desk) {
+    let account = Account {
+        id: "spark".into(),
+        kind: AccountKind::Spark,
+        name: "Spark".into(),
+        mint_url: None,
+        unit: "sat".into(),
+        version: 0,
+    };
+    d.store.add_account(account, 1).unwrap();
+}
+
+fn send(d: &Desk) -> String {
+    let send = SparkSend {
+        invoice: "lnbc1".into(),
+        payment_hash: "ab".repeat(32),
+        amount: 100,
+        is_amountless: false,
+        max_fee: 3,
+        fee: None,
+        request_id: None,
+        transfer_id: None,
+        preimage: None,
+    };
+    d.store.create(NewEntity::SparkSend(send), d.terms("spark")).unwrap().entity.id
+}
+
+fn receive(d: &Desk, expires_at: Option<i64>) -> String {
+    let terms = NewTerms { expires_at, ..d.terms("spark") };
+    let receive = SparkReceive {
+        request_id: format!("req-{}", terms.id),
+        invoice: "lnbc1".into(),
+        payment_hash: "cd".repeat(32),
+        amount: 100,
+        transfer_id: None,
+        preimage: None,
+        source: None,
+    };
+    d.store.create(NewEntity::SparkReceive(receive, None), terms).unwrap().entity.id
+}
+
+/// Plays a script: names of the questions, and what is answered.
+fn play(d: &Desk, id: &str, script: &[(&str, SparkAnswer)]) -> Next {
+    let mut script = script.iter();
+    loop {
+        let (mut flow, mut next) = d.flow(id);
+        loop {
+            match next {
+                Next::Ask(Request::Spark(request)) => {
+                    let Some((expected, answer)) = script.next() else {
+                        return Next::Ask(Request::Spark(request));
+                    };
+                    let name = match &request {
+                        SparkRequest::FindSend { key, .. } => {
+                            assert_eq!(key, id);
+                            "find"
+                        }
+                        SparkRequest::Send { key, max_fee, .. } => {
+                            assert_eq!((key.as_str(), *max_fee), (id, 3));
+                            "send"
+                        }
+                        SparkRequest::SendStatus { .. } => "sending",
+                        SparkRequest::ReceiveStatus { .. } => "receiving",
+                    };
+                    assert_eq!(name, *expected);
+                    next = flow.answer(Answer::Spark(answer.clone())).unwrap();
+                }
+                Next::Apply(event) => {
+                    d.store.apply(id, event, d.now()).unwrap();
+                    break;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_payment_is_looked_for_before_it_is_made() {
+    on_both(|d| {
+        add_account(&d);
+        let id = send(&d);
+        assert_eq!(d.store.entity(&id).unwrap().transaction_state, TransactionState::Draft);
+        let lost = SparkAnswer::Unknown("no answer".into());
+        // The answer to the payment is lost; the next flow finds it by its key.
+        let script = [("find", SparkAnswer::NoSuchSend), ("send", lost)];
+        assert!(matches!(play(&d, &id, &script), Next::Wait(Wait::Retry(_))));
+        assert_eq!(d.state(&id), EntityState::Unpaid);
+        let script = [("find", SparkAnswer::Sending(ids())), ("sending", SparkAnswer::Waiting)];
+        assert_eq!(play(&d, &id, &script), Next::Wait(Wait::ForChange));
+        assert_eq!(d.state(&id), EntityState::Pending);
+        let sent = SparkAnswer::Sent { ids: ids(), preimage: "ee".into() };
+        assert_eq!(play(&d, &id, &[("sending", sent)]), Next::Done);
+        let after = d.store.entity(&id).unwrap();
+        assert_eq!((after.state, after.transaction_state), {
+            (EntityState::Completed, TransactionState::Completed)
+        });
+    });
+}
+
+#[test]
+fn a_payment_fails_only_once_the_money_is_back_or_it_was_never_made() {
+    on_both(|d| {
+        add_account(&d);
+        let id = send(&d);
+        let no = SparkAnswer::Rejected("no funds".into());
+        let script = [
+            ("find", SparkAnswer::NoSuchSend),
+            ("send", no.clone()),
+            ("find", SparkAnswer::NoSuchSend),
+        ];
+        assert_eq!(play(&d, &id, &script), Next::Done);
+        assert_eq!(d.state(&id), EntityState::Failed);
+        // It may be tried again; and what is refused may be ours from before.
+        let id = send(&d);
+        let script = [
+            ("find", SparkAnswer::NoSuchSend),
+            ("send", no),
+            ("find", SparkAnswer::Sending(ids())),
+            ("sending", SparkAnswer::Returned),
+        ];
+        assert_eq!(play(&d, &id, &script), Next::Done);
+        assert_eq!(d.state(&id), EntityState::Failed);
+    });
+}
+
+#[test]
+fn completing_without_ids_is_refused_by_name() {
+    on_both(|d| {
+        add_account(&d);
+        let id = send(&d);
+        let bare = d.store.apply(&id, Event::new(EntityEvent::Complete), d.now());
+        let Err(EcashError::Refused(refusal)) = bare else { panic!("{bare:?}") };
+        assert_eq!(refusal.why, unspent_model::ecash::Why::NoSparkIds);
+        let sent = SparkAnswer::Sent { ids: ids(), preimage: "ee".into() };
+        assert_eq!(play(&d, &id, &[("find", sent)]), Next::Done);
+        assert_eq!(d.state(&id), EntityState::Completed);
+    });
+}
+
+#[test]
+fn an_invoice_of_spark_is_paid_in_time_or_late() {
+    on_both(|d| {
+        add_account(&d);
+        let paid = || SparkAnswer::Received { transfer_id: "tr".into(), preimage: "ff".into() };
+        let id = receive(&d, Some(d.now() + HOUR));
+        let waiting = [("receiving", SparkAnswer::Waiting)];
+        assert_eq!(play(&d, &id, &waiting), Next::Wait(Wait::ForChange));
+        assert_eq!(play(&d, &id, &[("receiving", paid())]), Next::Done);
+        assert_eq!(d.state(&id), EntityState::Paid);
+        let id = receive(&d, Some(d.now() + HOUR));
+        d.wait_hours(1);
+        play(&d, &id, &waiting);
+        assert_eq!(d.state(&id), EntityState::Expired);
+        assert_eq!(play(&d, &id, &[("receiving", paid())]), Next::Done);
+        let after = d.store.entity(&id).unwrap();
+        assert_eq!((after.state, after.transaction_state), {
+            (EntityState::Paid, TransactionState::Completed)
+        });
+    });
+}

@@ -1,0 +1,184 @@
+//! Tokens: made, claimed by others, claimed by us, taken back.
+
+use unspent_ecash::{Details, EcashError, NewEntity, NewTerms, flow::Next};
+use unspent_model::ecash::{EntityState, TransactionState, Variant, input_fee};
+
+use crate::desk::*;
+
+fn waits(next: &Next) -> bool {
+    matches!(next, Next::Wait(_))
+}
+
+fn reversal(d: &Desk, send_swap: &str) -> NewEntity {
+    NewEntity::Reversal { send_swap: send_swap.into(), keyset: d.mint.borrow().output_keyset() }
+}
+
+fn claim(d: &Desk, proofs: cashu::Proofs) -> NewEntity {
+    NewEntity::ReceiveSwap { proofs, keyset: d.mint.borrow().output_keyset() }
+}
+
+#[test]
+fn a_token_that_needs_a_swap_is_made_whatever_is_lost() {
+    on_both(|d| {
+        d.fund(4_096);
+        for (what, how) in [
+            ("swap", Luck::Good),
+            ("swap", Luck::RequestLost),
+            ("swap", Luck::AnswerLost),
+            ("swap", Luck::Doubled),
+        ] {
+            let swap = d.token(100);
+            assert_eq!((swap.state, swap.variant), (EntityState::Draft, Variant::NeedsSwap));
+            let before = d.free("home") + d.held("home");
+            assert!(waits(&d.run_with_lost(&swap.id, what, how)));
+            let after = d.store.entity(&swap.id).unwrap();
+            assert_eq!(after.state, EntityState::Pending, "{how:?}");
+            let Details::SendSwap(details) = &after.details else { panic!() };
+            assert!(details.token_hash.is_some());
+            let token = d.token_of(&swap.id);
+            let value: u64 = token.iter().map(|proof| proof.amount.to_u64()).sum();
+            assert_eq!(value, details.to_send);
+            assert!(value - input_fee(token.iter().map(|_| 100)) >= 100, "the receiver pays a fee");
+            assert_eq!(d.free("home") + d.held("home"), before - details.send_fee);
+            // Somebody claims it.
+            d.claim_by_other(&token);
+            assert_eq!(d.run(&swap.id), Next::Done);
+            assert_eq!(d.state(&swap.id), EntityState::Completed);
+            d.check();
+        }
+    });
+}
+
+#[test]
+fn a_sum_that_fits_is_handed_over_as_it_is() {
+    on_both(|d| {
+        d.fund(64);
+        let counter = d.store.keysets("home").unwrap()[0].1;
+        // One proof costs its receiver 1.
+        let swap = d.token(63);
+        assert_eq!((swap.state, swap.variant), (EntityState::Pending, Variant::Exact));
+        assert_eq!(d.store.keysets("home").unwrap()[0].1, counter);
+        assert_eq!((d.free("home"), d.held("home")), (0, 64));
+        assert!(waits(&d.run(&swap.id)));
+        d.claim_by_other(&d.token_of(&swap.id));
+        d.run(&swap.id);
+        assert_eq!(d.state(&swap.id), EntityState::Completed);
+        d.check();
+    });
+}
+
+#[test]
+fn a_token_is_claimed_once() {
+    on_both(|d| {
+        d.fund(1_000);
+        for how in [Luck::Good, Luck::RequestLost, Luck::AnswerLost, Luck::Doubled] {
+            let swap = d.token(100);
+            d.run(&swap.id);
+            let token = d.token_of(&swap.id);
+            let before = d.free("home");
+            let received = d.create(claim(&d, token.clone()));
+            let again = d.store.create(claim(&d, token.clone()), d.terms("home"));
+            assert!(matches!(again, Err(EcashError::InUse { .. })), "{again:?}");
+            d.run_with_lost(&received.id, "swap", how);
+            assert_eq!(d.state(&received.id), EntityState::Completed, "{how:?}");
+            assert!(d.free("home") >= before + 100);
+            d.run(&swap.id);
+            assert_eq!(d.state(&swap.id), EntityState::Completed);
+            d.check();
+        }
+    });
+}
+
+#[test]
+fn a_token_that_another_has_claimed_fails_and_may_be_tried_again() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let token = d.token_of(&swap.id);
+        d.claim_by_other(&token);
+        let before = d.free("home");
+        let received = d.create(claim(&d, token.clone()));
+        d.run(&received.id);
+        assert_eq!(d.state(&received.id), EntityState::Failed);
+        assert_eq!(d.free("home"), before);
+        let note = d.store.journal_of(&received.id).unwrap().pop().unwrap().note;
+        assert_eq!(note.as_deref(), Some("Token already claimed"));
+        d.create(claim(&d, token));
+    });
+}
+
+#[test]
+fn a_token_is_taken_back_whatever_is_lost() {
+    on_both(|d| {
+        d.fund(1_000);
+        for how in [Luck::Good, Luck::RequestLost, Luck::AnswerLost, Luck::Doubled] {
+            let swap = d.token(100);
+            d.run(&swap.id);
+            let (free, held) = (d.free("home"), d.held("home"));
+            let back = d.create(reversal(&d, &swap.id));
+            // While it is being taken back, nothing else decides.
+            d.run(&swap.id);
+            assert_eq!(d.state(&swap.id), EntityState::Pending);
+            d.run_with_lost(&back.id, "swap", how);
+            assert_eq!(d.state(&back.id), EntityState::Completed, "{how:?}");
+            let after = d.store.entity(&swap.id).unwrap();
+            assert_eq!(after.state, EntityState::Reversed);
+            assert_eq!(after.transaction_state, TransactionState::Reversed);
+            let Details::ReceiveSwap(details) = &back.details else { panic!() };
+            assert_eq!((d.free("home"), d.held("home")), (free + held - details.fee, 0));
+            d.check();
+        }
+    });
+}
+
+#[test]
+fn a_receiver_that_is_quicker_wins_and_no_proof_stays_reserved() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let back = d.create(reversal(&d, &swap.id));
+        let second = d.store.create(reversal(&d, &swap.id), d.terms("home"));
+        assert!(matches!(second, Err(EcashError::InUse { .. })), "{second:?}");
+        d.claim_by_other(&d.token_of(&swap.id));
+        d.run(&back.id);
+        assert_eq!(d.state(&back.id), EntityState::Failed);
+        assert_eq!(d.state(&swap.id), EntityState::Completed);
+        assert_eq!(d.held("home"), 0);
+        let refused = d.store.create(reversal(&d, &swap.id), d.terms("home"));
+        assert!(matches!(refused, Err(EcashError::Refused(_))), "{refused:?}");
+        d.check();
+    });
+}
+
+#[test]
+fn a_swap_survives_a_rotation() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.mint.borrow_mut().rotate(false);
+        d.store.put_keysets("home", d.mint.borrow().infos()).unwrap();
+        assert!(waits(&d.run(&swap.id)));
+        assert_eq!(d.state(&swap.id), EntityState::Pending);
+        d.check();
+    });
+}
+
+#[test]
+fn the_same_key_answers_with_the_same_entity() {
+    on_both(|d| {
+        d.fund(1_000);
+        let keyset = d.mint.borrow().output_keyset();
+        let inputs = unspent_ecash::Inputs::Select;
+        let new = NewEntity::SendSwap { amount: 100, inputs, keyset };
+        let key = Some("shop-17".to_owned());
+        let terms = || NewTerms { idempotency_key: key.clone(), ..d.terms("home") };
+        let first = d.store.create(new.clone(), terms()).unwrap();
+        let held = d.held("home");
+        let again = d.store.create(new, terms()).unwrap();
+        assert!(!first.is_repeat && again.is_repeat);
+        assert_eq!(first.entity, again.entity);
+        assert_eq!(d.held("home"), held);
+    });
+}
