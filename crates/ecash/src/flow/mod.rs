@@ -26,6 +26,8 @@ mod send_quote;
 mod source;
 mod spark;
 mod swap;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, sync::Arc};
 
