@@ -56,6 +56,7 @@ fn advance(
         return Ok(Applied { entity, is_repeat: true });
     }
     let from = entity.state;
+    check_worth(&entity.details, event)?;
     let mut work = Work { entity: &mut entity, event, now, accounts: Vec::new() };
     work.remember();
     for effect in step.effects {
@@ -226,6 +227,33 @@ impl Work<'_> {
         let Some(partner) = self.entity.reverses.clone() else { return Ok(()) };
         advance(tx, &partner, &SealedEvent::bare(on), self.now)?;
         Ok(())
+    }
+}
+
+/// Proofs that an event brings must be worth what the entity is to get, no more and no less; of a
+/// melt's change only the most is known.
+fn check_worth(details: &Details, event: &SealedEvent) -> Result<(), EcashError> {
+    let sum = |proofs: &[SealedProof]| proofs.iter().map(|p| u128::from(p.amount)).sum::<u128>();
+    let (got, sent) = (sum(&event.proofs), sum(&event.to_send));
+    let is = |expected: u64| got == u128::from(expected);
+    let fits = match (details, event.plain.what) {
+        (Details::ReceiveQuote(quote), EntityEvent::Complete) => is(quote.amount),
+        (Details::ReceiveSwap(swap), EntityEvent::Complete) => {
+            is(swap.input_amount.saturating_sub(swap.fee))
+        }
+        (Details::SendSwap(swap), EntityEvent::Commit) => {
+            let change = swap.input_amount.saturating_sub(swap.send_fee + swap.to_send);
+            sent == u128::from(swap.to_send) && is(change)
+        }
+        (Details::SendQuote(quote), EntityEvent::Complete) => {
+            got <= u128::from(quote.reserved.saturating_sub(quote.amount + quote.input_fee))
+        }
+        (_, _) => true,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(EcashError::argument("the proofs are not worth what the entity is to get"))
     }
 }
 

@@ -292,3 +292,24 @@ fn too_little_money_and_no_proofs_are_refused() {
         d.check();
     });
 }
+
+#[test]
+fn proofs_that_are_worth_something_else_are_refused() {
+    on_both(|d| {
+        d.fund(500);
+        let id = d.invoice("home", 77, None);
+        d.pay_invoice("home", &id);
+        d.run_with(&id, |request| match request.name() {
+            "mint_quote" => Luck::Good,
+            _ => Luck::RequestLost,
+        });
+        let before = d.store.entity(&id).unwrap();
+        assert_eq!(before.state, EntityState::Paid);
+        let empty = d.store.apply(&id, Event::new(EntityEvent::Complete), d.now());
+        assert!(matches!(empty, Err(EcashError::Argument(_))), "{empty:?}");
+        assert_eq!(d.store.entity(&id).unwrap(), before);
+        assert_eq!(d.run(&id), Next::Done);
+        assert_eq!(d.free("home"), 577);
+        d.check();
+    });
+}
