@@ -21,30 +21,33 @@ const MAX_INPUTS: i64 = 1_000;
 /// Amounts of a keyset are powers of two below this bit.
 const AMOUNT_BITS: u32 = 48;
 
-/// Each amount is one short range of the index, so that the cost doesn't grow with the purse.
+/// Each amount is one short range of the index, so that the cost doesn't grow with the purse. The
+/// fee is a subquery and not a join: a planner may begin a join with the keysets.
 const BY_AMOUNT: Set = Set {
-    sqlite: "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
+    sqlite: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
+            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
         FROM (SELECT y, amount, keyset_id FROM proofs
-            WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) found
-        JOIN keysets k ON k.keyset_id = found.keyset_id",
-    postgres: "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
+            WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) found",
+    postgres: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
+            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
         FROM UNNEST($4::bigint[]) a (amount)
         CROSS JOIN LATERAL (SELECT y, amount, keyset_id FROM proofs
-            WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) found
-        JOIN keysets k ON k.keyset_id = found.keyset_id",
+            WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) found",
 };
-const LARGEST: &str = "SELECT found.y AS y, found.amount AS amount, k.fee_ppk AS fee_ppk
+const LARGEST: &str =
+    "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
+            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
     FROM (SELECT y, amount, keyset_id FROM proofs
-        WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) found
-    JOIN keysets k ON k.keyset_id = found.keyset_id";
+        WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) found";
+/// `state || ''` has no index, so that the names are looked up and nothing else.
 const NAMED: Set = Set {
-    sqlite: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk FROM proofs p
-        JOIN keysets k ON k.keyset_id = p.keyset_id
+    sqlite: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM keysets k
+            WHERE k.keyset_id = p.keyset_id) AS fee_ppk FROM proofs p
         WHERE p.account_id = $1 AND p.y = $3 AND p.state = $2",
-    postgres: "SELECT p.y AS y, p.amount AS amount, k.fee_ppk AS fee_ppk
+    postgres: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM keysets k
+            WHERE k.keyset_id = p.keyset_id) AS fee_ppk
         FROM UNNEST($3::bytea[]) n (y)
-        JOIN proofs p ON p.account_id = $1 AND p.y = n.y AND p.state = $2
-        JOIN keysets k ON k.keyset_id = p.keyset_id",
+        JOIN proofs p ON p.account_id = $1 AND p.y = n.y AND p.state || '' = $2",
 };
 const RESERVE: Set = Set {
     sqlite: "UPDATE proofs SET state = $3, held_by = $4, reserved_at = $5, version = version + 1
@@ -52,7 +55,7 @@ const RESERVE: Set = Set {
     postgres: "UPDATE proofs p SET state = $3, held_by = $4, reserved_at = $5,
             version = version + 1
         FROM UNNEST($6::bytea[]) n (y)
-        WHERE p.account_id = $1 AND p.state = $2 AND p.y = n.y",
+        WHERE p.account_id = $1 AND p.state || '' = $2 AND p.y = n.y",
 };
 const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = version + 1
     WHERE held_by = $1 AND state = $2";
