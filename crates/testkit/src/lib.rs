@@ -5,11 +5,13 @@
 //! | [`chain`] | the reference model of the chain room, random histories |
 //! | [`crash`] | workers that are killed at a bad moment, repeatable choices |
 //! | [`data`] | real chains and vectors that lie outside the repository |
+//! | [`ecash`] | a Cashu mint, and what can go wrong on the way to it |
 //! | [`peers`] | real nodes, fetched and started for a test |
 //! | [`wallet`] | PostgreSQL for tests, and what the SQL rooms share |
 
 pub mod chain;
 pub mod crash;
 pub mod data;
+pub mod ecash;
 pub mod peers;
 pub mod wallet;

@@ -1,18 +1,14 @@
 //! A signer that shares no code with ours: `embit`, in a Python environment of its own.
-//!
-//! The environment is made once, in the cache folder of the other peers. Invariant: `embit` in it
-//! is whole or absent, since it is marked as whole only after the installation.
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::{
-    env, fs,
-    fs::File,
+    env,
     io::Write as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
-use super::fetch::cache;
+use super::python::environment;
 
 /// The version that the tests were written against.
 const EMBIT: &str = "embit==0.8.0";
@@ -40,8 +36,8 @@ impl Signer {
     ///
     /// When it can't be had though `UNSPENT_REQUIRE_PEERS` is set.
     pub fn find() -> Option<Self> {
-        match find_or_make() {
-            Ok(python) => Some(Self { python }),
+        match environment("embit", &[EMBIT]) {
+            Ok(programs) => Some(Self { python: programs.join("python") }),
             Err(reason) if env::var_os("UNSPENT_REQUIRE_PEERS").is_some() => {
                 panic!("the signer is required and can't be had: {reason}")
             }
@@ -82,38 +78,4 @@ impl Signer {
 #[allow(clippy::print_stderr)]
 fn skipped(reason: &str) {
     eprintln!("SKIPPED: the signer (embit) can't be had: {reason}");
-}
-
-/// One test makes it, the others wait.
-fn find_or_make() -> Result<PathBuf, String> {
-    let cache = cache()?;
-    fs::create_dir_all(&cache).map_err(|error| format!("no cache folder: {error}"))?;
-    let lock =
-        File::create(cache.join("lock-embit")).map_err(|error| format!("no lock: {error}"))?;
-    lock.lock().map_err(|error| format!("the lock can't be taken: {error}"))?;
-    let place = cache.join("embit");
-    let (python, whole) = (place.join("bin/python"), place.join("whole"));
-    if !whole.exists() {
-        // What a killed run left.
-        let _ = fs::remove_dir_all(&place);
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-        run(pip(&python).args(["install", "--quiet", EMBIT]))?;
-        fs::write(&whole, EMBIT).map_err(|error| error.to_string())?;
-    }
-    Ok(python)
-}
-
-fn pip(python: &Path) -> Command {
-    let mut command = Command::new(python);
-    command.args(["-m", "pip", "--disable-pip-version-check"]);
-    command
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let done = command.output().map_err(|error| error.to_string())?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(said.lines().last().unwrap_or("it failed").to_owned())
 }

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A room's crate and the module that holds it in `engine` and `app`.
-const ROOMS: [&str; 3] = ["chain", "wallet", "txstore"];
+const ROOMS: [&str; 4] = ["chain", "wallet", "ecash", "txstore"];
 
 /// Files of `engine` and `app` that may name a room besides the folders of the room itself: the
 /// tables, and what is about several rooms on purpose.
