@@ -14,6 +14,7 @@
 //! | [`jobs`] | what is done from time to time |
 //! | [`scenario`] | a random but seeded course of events, for demonstrations and tests |
 //! | [`error`] | why it didn't start, or a room didn't resume |
+//! | `outgoing` | which addresses may be called when somebody else named them |
 //! | `store` | the engine's own database |
 //!
 //! Invariants: each room has its own source, place and thread, and a room that fails stops alone.
@@ -58,6 +59,7 @@ pub mod events;
 pub mod files;
 pub mod jobs;
 pub mod lock;
+mod outgoing;
 pub mod requests;
 pub mod road;
 pub mod rooms;

@@ -9,11 +9,13 @@
 //! | [`chain`] | every unspent output |
 //! | [`wallet`] | what belongs to whom |
 //! | [`txstore`] | a node's transactions, and when they may be deleted |
+//! | [`ecash`] | Cashu and Spark payments |
 //!
 //! A further room is a module that implements [`Room`] and [`Opened`], and a line in [`TABLE`];
 //! ARCHITECTURE.md walks through one.
 
 pub mod chain;
+pub mod ecash;
 mod handle;
 pub(crate) mod plug;
 pub mod txstore;

@@ -1,0 +1,11 @@
+//! The ecash room in the engine: Cashu and Spark payments that survive a crash at any point.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | [`mint`] | the client of a Cashu mint, and what its answers mean |
+//! | [`spark`] | what the room needs of a Spark wallet |
+//! | [`watch`] | when to look at a payment again: notices of a mint, and pauses between looks |
+
+pub mod mint;
+pub mod spark;
+pub mod watch;
