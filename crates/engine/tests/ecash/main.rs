@@ -12,4 +12,6 @@
 mod answers;
 mod checking;
 mod listening;
+mod paying;
 mod purse;
+mod sparking;

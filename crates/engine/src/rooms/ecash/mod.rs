@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`mint`] | the client of a Cashu mint, and what its answers mean |
 //! | [`spark`] | what the room needs of a Spark wallet |
+//! | [`work`] | payments under way: what moves them, and when |
 //! | [`watch`] | when to look at a payment again: notices of a mint, and pauses between looks |
 
 pub mod mint;
 pub mod spark;
 pub mod watch;
+pub mod work;

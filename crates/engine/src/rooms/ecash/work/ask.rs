@@ -1,0 +1,131 @@
+//! A question of the room, asked of a mint or of Spark, and its answer as a value.
+
+use std::sync::Arc;
+
+use cashu::{MeltQuoteBolt11Response, mint_url::MintUrl};
+use unspent_ecash::flow::{
+    Answer, MeltView, MintFault, Request, SparkAnswer, SparkIds, SparkRequest,
+};
+
+use super::{
+    super::{
+        mint::NoResult,
+        spark::{
+            ReceiveStanding, SendStanding, SparkBackend, SparkFault, SparkPayment, SparkSearch,
+            SparkSend,
+        },
+    },
+    book::MintBook,
+};
+
+/// Whoever can be asked.
+pub struct Counterparts {
+    /// Mints.
+    pub mints: MintBook,
+    /// The Spark wallet, where there is one.
+    pub spark: Option<Arc<dyn SparkBackend>>,
+}
+
+impl Counterparts {
+    /// Asks, and waits for the answer. Whatever goes wrong is an answer too.
+    pub fn ask(&self, request: &Request) -> Answer {
+        let started = std::time::Instant::now();
+        let answer = self.answer(request);
+        let outcome = if matches!(answer, Answer::Fault(_)) { "fault" } else { "answer" };
+        let name = request.name();
+        metrics::histogram!("unspent_ecash_ask_seconds", "request" => name)
+            .record(started.elapsed());
+        metrics::counter!("unspent_ecash_asks_total", "request" => name, "outcome" => outcome)
+            .increment(1);
+        answer
+    }
+
+    fn answer(&self, request: &Request) -> Answer {
+        let at = |mint: &MintUrl| self.mints.client(mint);
+        let result = match request {
+            Request::MeltQuote { mint, quote } => at(mint).read_melt_quote(quote).map(melt),
+            Request::MintQuote { mint, quote } => {
+                at(mint).read_mint_quote(quote).map(|quote| Answer::MintQuote(quote.state))
+            }
+            Request::Melt { mint, request } => at(mint).melt(request).map(melt),
+            Request::Swap { mint, request } => {
+                at(mint).swap(request).map(|signed| Answer::Signatures(signed.signatures))
+            }
+            Request::Mint { mint, request, tagged } => {
+                let client = at(mint);
+                let other = |first: NoResult| {
+                    let is_form = first.fault() == MintFault::LockFormat;
+                    if is_form { client.mint(tagged) } else { Err(first) }
+                };
+                let signed = client.mint(request).or_else(other);
+                signed.map(|signed| Answer::Signatures(signed.signatures))
+            }
+            Request::Restore { mint, request } => at(mint).restore(request).map(Answer::Restored),
+            Request::CheckState { mint, request } => {
+                at(mint).check_states(request).map(|answer| Answer::States(answer.states))
+            }
+            Request::Spark(request) => return Answer::Spark(self.ask_spark(request)),
+        };
+        result.unwrap_or_else(|no_result| Answer::Fault(no_result.fault()))
+    }
+
+    fn ask_spark(&self, request: &SparkRequest) -> SparkAnswer {
+        let Some(spark) = &self.spark else {
+            return SparkAnswer::Unknown("there is no Spark wallet".into());
+        };
+        let answer = match request {
+            // By our key alone: a payment of the same invoice under another key isn't this one.
+            SparkRequest::FindSend { key, .. } => spark
+                .find_send(&SparkSearch::Key(key.clone()))
+                .map(|found| found.map_or(SparkAnswer::NoSuchSend, sending)),
+            SparkRequest::Send { key, invoice, amount, max_fee } => {
+                let (key, invoice) = (key.clone(), invoice.clone());
+                let (amount, max_fee) = (*amount, *max_fee);
+                spark.send(&SparkPayment { key, invoice, amount, max_fee }).map(sending)
+            }
+            SparkRequest::SendStatus { request_id } => spark
+                .send_status(request_id)
+                .map(|found| found.map_or_else(|| unheard(request_id), sending)),
+            SparkRequest::ReceiveStatus { request_id } => {
+                spark.receive_status(request_id).map(|found| match found.map(|f| f.standing()) {
+                    Some(ReceiveStanding::Open) => SparkAnswer::Waiting,
+                    Some(ReceiveStanding::Paid { transfer_id, preimage }) => {
+                        SparkAnswer::Received { transfer_id, preimage }
+                    }
+                    None => unheard(request_id),
+                })
+            }
+        };
+        answer.unwrap_or_else(refused)
+    }
+}
+
+fn melt(quote: MeltQuoteBolt11Response<String>) -> Answer {
+    let (state, change) = (quote.state, quote.change);
+    Answer::Melt(MeltView { state, preimage: quote.payment_preimage, change })
+}
+
+fn sending(send: SparkSend) -> SparkAnswer {
+    let standing = send.standing();
+    let SparkSend { request_id, transfer_id, fee, .. } = send;
+    let ids = SparkIds { request_id, transfer_id, fee };
+    match standing {
+        SendStanding::Open => SparkAnswer::Sending(ids),
+        SendStanding::Paid { preimage } => SparkAnswer::Sent { ids, preimage },
+        SendStanding::Returned => SparkAnswer::Returned,
+    }
+}
+
+fn unheard(request_id: &str) -> SparkAnswer {
+    SparkAnswer::Unknown(format!("the Spark wallet doesn't know {request_id}"))
+}
+
+fn refused(fault: SparkFault) -> SparkAnswer {
+    match fault {
+        SparkFault::InsufficientBalance
+        | SparkFault::AlreadyPaid
+        | SparkFault::FeeTooHigh
+        | SparkFault::Rejected(_) => SparkAnswer::Rejected(fault.to_string()),
+        SparkFault::Unknown(words) => SparkAnswer::Unknown(words),
+    }
+}

@@ -1,0 +1,322 @@
+//! What people ask for. Each stores an intent and returns; the executor carries it out, now or
+//! after the next start.
+
+use cashu::{
+    CurrencyUnit, MeltQuoteBolt11Request, MintQuoteBolt11Request, Token, mint_url::MintUrl,
+    nut20::derive_quote_locking_key,
+};
+use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewSource, NewTerms};
+use unspent_model::ecash::{EntityKind, EntityState, input_fee};
+
+use super::{
+    EcashWorkError,
+    book::KnownMint,
+    executor::{Executor, unit_of},
+};
+use crate::{
+    clock,
+    rooms::ecash::mint::check::{Blocklist, address, check},
+};
+
+/// Rounds of finding an amount whose fees a token can pay.
+const FEE_ROUNDS: usize = 5;
+const MICROS: i64 = 1_000_000;
+
+/// Who asks, so that asking twice does it once.
+#[derive(Clone, Default, Debug)]
+pub struct Asked {
+    /// The caller's key.
+    pub idempotency_key: Option<String>,
+}
+
+impl Executor {
+    /// Adds an account at a mint, once the mint is found fit.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Unfit`] with everything that the mint lacks; no account is kept then.
+    pub fn add_account(
+        &self,
+        mint: &str,
+        unit: &str,
+        name: &str,
+        blocklist: &Blocklist,
+    ) -> Result<Account, EcashWorkError> {
+        let currency = unit_of(unit);
+        let options = self.counterparts.mints.options();
+        let fit = check(mint, &currency, blocklist, options).map_err(EcashWorkError::Unfit)?;
+        let (known, _) = self.at(&fit.url, &currency)?;
+        let account = Account {
+            id: new_id()?,
+            kind: AccountKind::Cashu,
+            name: name.to_owned(),
+            mint_url: Some(fit.url),
+            unit: currency.to_string(),
+            version: 0,
+        };
+        let account = self.store.add_account(account, clock::now())?;
+        self.store.put_keysets(&account.id, known.infos())?;
+        Ok(account)
+    }
+
+    fn mint_of(&self, account: &Account) -> Result<(MintUrl, KnownMint), EcashWorkError> {
+        let none = || EcashWorkError::Wrong(format!("the account {} has no mint", account.name));
+        let url = account.mint_url.clone().ok_or_else(none)?;
+        let known = self.known(&url, account)?;
+        Ok((url, known))
+    }
+
+    pub(super) fn create(
+        &self,
+        new: NewEntity,
+        account: &Account,
+        asked: &Asked,
+        expires_at: Option<i64>,
+    ) -> Result<Entity, EcashWorkError> {
+        let terms = NewTerms {
+            id: new_id()?,
+            transaction_id: new_id()?,
+            idempotency_key: asked.idempotency_key.clone(),
+            account_id: account.id.clone(),
+            now: clock::now(),
+            expires_at,
+        };
+        Ok(self.store.create(new, terms)?.entity)
+    }
+
+    /// Makes a token worth `amount` to whoever claims it.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn send(
+        &self,
+        account: &str,
+        amount: u64,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let account = self.store.account(account)?;
+        let keyset = self.mint_of(&account)?.1.keys.active.clone();
+        let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
+        self.create(new, &account, asked, None)
+    }
+
+    /// The token of a send, once it is made and while nobody has claimed it.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Wrong`] when there is none.
+    pub fn token(&self, id: &str) -> Result<Token, EcashWorkError> {
+        let open = self.store.open_entity(id)?;
+        let is_made = (open.entity.kind, open.entity.state)
+            == (EntityKind::CashuSendSwap, EntityState::Pending);
+        if !is_made || open.held.is_empty() {
+            let state = open.entity.state;
+            return Err(EcashWorkError::Wrong(format!("there is no token: {id} is {state}")));
+        }
+        let account = self.store.account(&open.entity.account_id)?;
+        let (url, _) = self.mint_of(&account)?;
+        Ok(Token::new(url, open.held, None, unit_of(&account.unit)))
+    }
+
+    /// Takes a token back that nobody has claimed yet.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn reverse(&self, send_swap: &str, asked: &Asked) -> Result<Entity, EcashWorkError> {
+        let swap = self.store.entity(send_swap)?;
+        let account = self.store.account(&swap.account_id)?;
+        let keyset = self.mint_of(&account)?.1.keys.active.clone();
+        let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
+        self.create(new, &account, asked, None)
+    }
+
+    /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
+    /// invoice of the account's mint.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn claim(
+        &self,
+        token: &Token,
+        account: &str,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
+        let account = self.store.account(account)?;
+        let url = token.mint_url().map_err(|_| wrong("the token is of several mints"))?;
+        let url =
+            address(&url.to_string()).map_err(|problem| EcashWorkError::Unfit(vec![problem]))?;
+        let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
+        if unit != unit_of(&account.unit) {
+            return Err(wrong("the token is in another unit than the account"));
+        }
+        let (source, _) = self.at(&url, &unit)?;
+        let proofs = token.proofs(&source.keysets);
+        let proofs = proofs.map_err(|_| wrong("the token is of keysets that its mint lacks"))?;
+        if account.mint_url.as_ref() == Some(&url) {
+            let keyset = self.mint_of(&account)?.1.keys.active.clone();
+            let new = NewEntity::ReceiveSwap { proofs, keyset };
+            return self.create(new, &account, asked, None);
+        }
+        self.claim_across(&source, proofs, &account, asked)
+    }
+
+    /// An invoice whose payment the account's mint issues.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn receive(
+        &self,
+        account: &str,
+        amount: u64,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let account = self.store.account(account)?;
+        let (new, expires_at) = self.invoice(&account, amount)?;
+        self.create(new, &account, asked, expires_at)
+    }
+
+    /// A quote for minting, locked to a key of ours, as an entity that isn't stored yet.
+    fn invoice(
+        &self,
+        account: &Account,
+        amount: u64,
+    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+        let (url, _) = self.mint_of(account)?;
+        let lock_index = random_index()?;
+        let key = derive_quote_locking_key(self.store.seed(), lock_index)
+            .map_err(|_| EcashWorkError::Wrong("a key can't be derived".into()))?;
+        let request = MintQuoteBolt11Request {
+            amount: amount.into(),
+            unit: unit_of(&account.unit),
+            description: None,
+            pubkey: Some(key.public_key()),
+        };
+        let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        let quote = self.counterparts.mints.client(&url).mint_quote(&request).map_err(failed)?;
+        if quote.pubkey != Some(key.public_key()) {
+            return Err(EcashWorkError::Wrong("the mint didn't lock the quote to our key".into()));
+        }
+        let expires_at = quote.expiry.filter(|expiry| *expiry > 0).map(micros);
+        let (quote_id, invoice) = (quote.quote, quote.request);
+        let new = NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source: None };
+        Ok((new, expires_at))
+    }
+
+    /// Pays an invoice out of an account.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn pay(
+        &self,
+        account: &str,
+        invoice: &str,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let account = self.store.account(account)?;
+        let (url, known) = self.mint_of(&account)?;
+        let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;
+        let new = NewEntity::SendQuote {
+            quote_id: quote.0,
+            invoice: invoice.to_owned(),
+            amount: quote.1,
+            fee_reserve: quote.2,
+            inputs: Inputs::Select,
+            keyset: known.keys.active.clone(),
+        };
+        self.create(new, &account, asked, quote.3)
+    }
+
+    /// A melt quote: its id, amount, reserve for fees, and end.
+    fn melt_quote(
+        &self,
+        mint: &MintUrl,
+        invoice: &str,
+        unit: &CurrencyUnit,
+    ) -> Result<(String, u64, u64, Option<i64>), EcashWorkError> {
+        let request = invoice.trim().parse();
+        let request = request.map_err(|_| EcashWorkError::Wrong("this is no invoice".into()))?;
+        let request = MeltQuoteBolt11Request { request, unit: unit.clone(), options: None };
+        let failed = |reason| EcashWorkError::Mint { mint: mint.to_string(), reason };
+        let quote = self.counterparts.mints.client(mint).melt_quote(&request).map_err(failed)?;
+        let (amount, reserve) = (u64::from(quote.amount), u64::from(quote.fee_reserve));
+        let expires_at = (quote.expiry > 0).then(|| micros(quote.expiry));
+        Ok((quote.quote, amount, reserve, expires_at))
+    }
+
+    /// Finds the amount whose fees the token can pay, a few rounds long.
+    fn claim_across(
+        &self,
+        source: &KnownMint,
+        proofs: cashu::Proofs,
+        account: &Account,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
+        let unit = unit_of(&account.unit);
+        let fees = proofs.iter().filter_map(|proof| {
+            let keyset = source.keysets.iter().find(|keyset| keyset.id == proof.keyset_id);
+            keyset.map(|keyset| keyset.input_fee_ppk)
+        });
+        let fee = input_fee(fees);
+        let total: u64 = proofs.iter().map(|proof| u64::from(proof.amount)).sum();
+        let target = total.checked_sub(fee).filter(|target| *target > 0);
+        let target = target.ok_or_else(|| wrong("the token doesn't pay its own fee"))?;
+        let mut amount = target;
+        for _ in 0..FEE_ROUNDS {
+            let (new, minted_until) = self.invoice(account, amount)?;
+            let NewEntity::ReceiveQuote { quote_id, invoice, lock_index, .. } = new else { break };
+            let url = source.keys.url.clone();
+            let (melt, melted, reserve, melted_until) = self.melt_quote(&url, &invoice, &unit)?;
+            let needed = melted.saturating_add(reserve);
+            if needed > target {
+                let less = amount.checked_sub(needed - target).filter(|amount| *amount > 0);
+                amount = less.ok_or_else(|| wrong("the token doesn't pay the fees"))?;
+                continue;
+            }
+            let own = self
+                .store
+                .accounts()?
+                .into_iter()
+                .find(|own| own.mint_url.as_ref() == Some(&url) && own.unit == account.unit);
+            let paid_by = NewSource {
+                mint_url: url.to_string(),
+                melt_quote_id: melt,
+                proofs,
+                input_fee: fee,
+                amount: melted,
+                fee_reserve: reserve,
+                account: own.map(|own| (own.id, source.keys.active.clone())),
+            };
+            let source = Some(paid_by);
+            let new = NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source };
+            let ends = [minted_until, melted_until].into_iter().flatten().min();
+            return self.create(new, account, asked, ends);
+        }
+        Err(wrong("no amount was found whose fees the token can pay"))
+    }
+}
+
+fn micros(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(MICROS)
+}
+
+/// A name that nobody can guess.
+pub(super) fn new_id() -> Result<String, EcashWorkError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|_| unspent_ecash::EcashError::NoRandomness)?;
+    Ok(hex::encode(bytes))
+}
+
+/// A key's place in its line, so that mints can't tell that two quotes are of one wallet.
+fn random_index() -> Result<u32, EcashWorkError> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(|_| unspent_ecash::EcashError::NoRandomness)?;
+    // Places from 2^31 on are of another kind.
+    Ok(u32::from_be_bytes(bytes) >> 1)
+}
