@@ -5,7 +5,7 @@ use std::{
     process::Child,
     sync::Arc,
     thread::sleep,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use cashu::{CheckStateRequest, PublicKey, State, Token};
@@ -15,8 +15,11 @@ use unspent_engine::rooms::ecash::{
     spark::SparkBackend,
     watch::ListenerOptions,
     work::{
-        ask::Counterparts, book::MintBook, executor::Executor, payments::Asked,
-        worker::PaymentWorker,
+        ask::Counterparts,
+        book::MintBook,
+        executor::Executor,
+        payments::Asked,
+        worker::{PaymentWorker, WorkerOptions},
     },
 };
 use unspent_model::ecash::{EntityState, ProofState};
@@ -45,7 +48,8 @@ impl Wallet {
         let store = EcashStore::open(&url, &key, None, Options::default()).unwrap();
         let counterparts = Counterparts { mints: MintBook::new(options()), spark };
         let executor = Arc::new(Executor { store: Arc::new(store), counterparts, fence: false });
-        let listening = ListenerOptions { allow_private: true, ..Default::default() };
+        let listener = ListenerOptions { allow_private: true, ..Default::default() };
+        let listening = WorkerOptions { listener, ..Default::default() };
         let worker = PaymentWorker::new(executor.clone(), listening).unwrap();
         Self { executor, worker }
     }
@@ -242,6 +246,26 @@ fn a_token_of_one_mint_becomes_money_at_another() {
     assert!((280..=300).contains(&got), "{got}");
     wallet.agrees_with_mint(&from);
     wallet.agrees_with_mint(&to);
+}
+
+#[test]
+fn money_that_comes_after_the_end_of_a_quote_is_not_lost() {
+    let unpaid = MintSettings { invoices_are_paid: false, ..plain() };
+    let Some(mut mint) = Nutshell::start(unpaid) else { return };
+    let proxy = FaultProxy::start(&mint.url());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    proxy.edit("/v1/mint/quote/bolt11", move |quote| quote["expiry"] = (now + 2).into());
+    let folder = tempfile::tempdir().unwrap();
+    let mut wallet = Wallet::open(folder.path());
+    let account = wallet.account(&proxy.url());
+    let quote = wallet.executor.receive(&account.id, 64, &asked()).unwrap();
+    wallet.work_until(&quote.id, EntityState::Expired);
+    drop(wallet);
+    mint.restart(plain());
+    let mut wallet = Wallet::open(folder.path());
+    wallet.work_until(&quote.id, EntityState::Completed);
+    assert_eq!(wallet.balance(&account), (64, 0));
+    wallet.agrees_with_mint(&account);
 }
 
 const KILLED: &str = "paying::the_wallet_that_is_killed";

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | at once | it is new to this worker: after a start, that is all of them |
 //! | at once | its mint gave notice, or nobody listened for a while |
+//! | every minute, for a grace time | it ended unpaid: money that comes all the same is not lost |
 //! | after a pause | it is still open, or something was unclear ([`pace`](super::super::watch::pace)) |
 //!
 //! One worker at a time, by a lease in the database. Two at once would do no harm, since every
@@ -18,6 +19,7 @@ use std::{
 use cashu::mint_url::MintUrl;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use unspent_ecash::Entity;
+use unspent_model::ecash::{EntityKind, EntityState};
 
 use super::{
     super::watch::{Listener, ListenerOptions, MintWatch, Wake, WatchKind, pace},
@@ -32,6 +34,28 @@ pub const LEASE: Duration = Duration::from_secs(6);
 /// Open payments that are read at a time.
 const PAGE: u32 = 500;
 
+/// Payments that ended unpaid are looked at so often.
+const LATE_EVERY: Duration = Duration::from_secs(60);
+/// Kinds of which an end may prove wrong.
+const LATE_KINDS: [EntityKind; 3] =
+    [EntityKind::CashuReceiveQuote, EntityKind::SparkReceiveQuote, EntityKind::CashuSendQuote];
+
+/// How a worker behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerOptions {
+    /// How it listens to mints.
+    pub listener: ListenerOptions,
+    /// So long after its end a payment that ended unpaid is looked at; the newest 500 of a kind.
+    pub late_payment_grace: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        let late_payment_grace = Duration::from_secs(24 * 3_600);
+        Self { listener: ListenerOptions::default(), late_payment_grace }
+    }
+}
+
 /// What one pass did.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PassReport {
@@ -43,6 +67,8 @@ pub struct PassReport {
     pub moved: usize,
     /// Those that came to their end.
     pub ended: usize,
+    /// Those that had ended unpaid and were looked at again.
+    pub late: usize,
     /// Why others wait, by payment.
     pub unclear: BTreeMap<String, String>,
 }
@@ -61,7 +87,9 @@ pub struct PaymentWorker {
     holder: String,
     slots: BTreeMap<String, Slot>,
     listeners: BTreeMap<String, Listener>,
-    options: ListenerOptions,
+    options: WorkerOptions,
+    /// When payments that ended unpaid are looked at next, in microseconds.
+    late_due: i64,
     sender: Sender<Wake>,
     wakes: Receiver<Wake>,
 }
@@ -72,10 +100,11 @@ impl PaymentWorker {
     /// # Errors
     ///
     /// [`EcashWorkError`] when the system gives no randomness.
-    pub fn new(executor: Arc<Executor>, options: ListenerOptions) -> Result<Self, EcashWorkError> {
+    pub fn new(executor: Arc<Executor>, options: WorkerOptions) -> Result<Self, EcashWorkError> {
         let (sender, wakes) = unbounded();
         let (slots, listeners) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { executor, holder: new_id()?, slots, listeners, options, sender, wakes })
+        let holder = new_id()?;
+        Ok(Self { executor, holder, slots, listeners, options, late_due: 0, sender, wakes })
     }
 
     /// Waits until a mint gives notice or time is over.
@@ -120,8 +149,33 @@ impl PaymentWorker {
                 return Ok(report);
             }
         }
+        self.look_at_late(&mut report)?;
         self.listen()?;
         Ok(report)
+    }
+
+    /// Looks at payments that ended unpaid not long ago.
+    fn look_at_late(&mut self, report: &mut PassReport) -> Result<(), EcashWorkError> {
+        let now = clock::now();
+        if now < self.late_due {
+            return Ok(());
+        }
+        self.late_due = now.saturating_add(micros(LATE_EVERY));
+        let since = now.saturating_sub(micros(self.options.late_payment_grace));
+        for kind in LATE_KINDS {
+            for entity in self.executor.store.entities(kind, None, PAGE)? {
+                let is_late = matches!(entity.state, EntityState::Expired | EntityState::Failed);
+                if !is_late || entity.updated_at < since {
+                    continue;
+                }
+                report.late += 1;
+                if let Err(error) = self.executor.advance(&entity.id) {
+                    tracing::warn!(entity = entity.id, %error, "an end could not be looked at");
+                }
+                self.lead()?;
+            }
+        }
+        Ok(())
     }
 
     fn lead(&self) -> Result<bool, EcashWorkError> {
@@ -188,7 +242,7 @@ impl PaymentWorker {
             if !self.listeners.contains_key(&name) {
                 let kinds = vec![WatchKind::MintQuote, WatchKind::MeltQuote, WatchKind::Proofs];
                 let sender = self.sender.clone();
-                match Listener::start(mint, kinds, self.options, sender) {
+                match Listener::start(mint, kinds, self.options.listener, sender) {
                     Ok(listener) => drop(self.listeners.insert(name.clone(), listener)),
                     // Without it the mint is asked more often.
                     Err(error) => tracing::warn!(mint = name, %error, "no thread to listen"),
@@ -207,7 +261,7 @@ fn still_open(entity: &Entity, is_told: bool) -> Duration {
     if !is_spark(entity) {
         return pace::ask_after(is_told);
     }
-    if entity.kind == unspent_model::ecash::EntityKind::SparkSendQuote {
+    if entity.kind == EntityKind::SparkSendQuote {
         return pace::SPARK_SEND;
     }
     let age = clock::now().saturating_sub(entity.created_at);
