@@ -211,7 +211,7 @@ impl PaymentWorker {
             }
             Ok(Standing::Watching) => {
                 slot.tries = 0;
-                still_open(entity, is_told)
+                still_open(entity, is_told).min(until_end(entity))
             }
             Ok(Standing::Unclear(why)) => {
                 slot.tries += 1;
@@ -254,6 +254,13 @@ impl PaymentWorker {
         }
         Ok(())
     }
+}
+
+/// The pause until a payment's own end, after which it is looked at once more.
+fn until_end(entity: &Entity) -> Duration {
+    let left = entity.expires_at.map(|end| end.saturating_sub(clock::now()));
+    let left = left.and_then(|left| u64::try_from(left).ok()).filter(|left| *left > 0);
+    left.map_or(Duration::MAX, Duration::from_micros)
 }
 
 /// The pause until a payment is looked at that somebody else has to move.
