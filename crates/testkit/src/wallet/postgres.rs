@@ -15,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -34,7 +35,9 @@ pub fn database() -> Option<String> {
     let cluster = Cluster { programs, folder: folder(), port: PORT };
     cluster.start();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("t{}_{number}", std::process::id());
+    // Numbers of processes come again while one server lives.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
+    let name = format!("t{}_{now:x}_{number}", std::process::id());
     cluster.sql(&format!("CREATE DATABASE {name}"));
     Some(cluster.url(&name))
 }

@@ -3,6 +3,7 @@
 //! Everything is a list, every question a scan, every consequence drawn by looking at all of it.
 //! It knows nothing of plans, loading or databases, so that it can disagree with them.
 
+mod undo;
 mod view;
 mod vouched;
 
@@ -541,41 +542,6 @@ impl Model {
         self.bury(txid);
         self.revive();
         Ok(())
-    }
-
-    /// Disconnects every block from a height on. Says whether the spend of a pruned coin went with
-    /// them: then the blocks that are left have to be read again.
-    pub fn disconnect_from(&mut self, from: u64) -> bool {
-        self.pruned.retain(|_, settled| *settled < from);
-        let is_torn = self.last_pruned_spend.is_some_and(|height| height >= from);
-        if is_torn {
-            self.pruned.clear();
-            self.last_pruned_spend = None;
-        }
-        let mut lost = Vec::new();
-        for (at, kept) in self.txs.iter_mut().enumerate() {
-            if let Some(height) = kept.height.filter(|height| *height >= from) {
-                if kept.tx.is_coinbase {
-                    kept.status = Status::Orphaned;
-                }
-                kept.height = None;
-                lost.push((!kept.tx.is_coinbase, std::cmp::Reverse((height, at)), kept.tx.txid));
-            }
-        }
-        lost.sort();
-        for (is_ordinary, _, txid) in lost {
-            let tx = self.kept(txid).map(|kept| kept.tx.clone());
-            let falls = tx.is_some_and(|tx| self.live(txid) && self.has_dead_parent(&tx));
-            if is_ordinary && falls {
-                self.edit(txid, |kept| kept.status = Status::Failed);
-                self.free(txid);
-            }
-            if !is_ordinary || falls {
-                self.bury(txid);
-            }
-            self.revive();
-        }
-        is_torn
     }
 
     /// Leases coins.
