@@ -340,15 +340,16 @@ fn undo(three: &mut Three, rng: &mut StdRng, heights: &mut Vec<u64>, what: &str)
     let kept = heights.len() - count;
     let from = heights[kept];
     heights.truncate(kept);
-    let is_torn = three.model.disconnect_from(from);
+    let first = three.model.disconnect_from(from);
     three.model.tip = heights.last().copied();
     let (keep, now) = (heights.last().copied(), three.now);
-    if is_torn {
+    if let Some(first) = first {
         TORN.fetch_add(1, Ordering::Relaxed);
         let blocks: Vec<PlacedBlock> = three.rooms[0].chain.borrow()[..kept].to_vec();
-        blocks.iter().for_each(|block| read_again(three, block));
+        let left = blocks.iter().filter(|block| block.height >= first);
+        left.for_each(|block| read_again(three, block));
     }
-    three.all(&format!("{what} undo {count} torn {is_torn}"), Ok(()), |l| {
+    three.all(&format!("{what} undo {count}, read again from {first:?}"), Ok(()), |l| {
         l.chain.borrow_mut().truncate(kept);
         l.room.disconnect_above(keep, now)?;
         l.read_again();

@@ -5,11 +5,12 @@ use unspent_model::wallet::Status;
 use super::Model;
 
 impl Model {
-    /// Disconnects every block from a height on. Says whether the spend of a pruned coin went with
-    /// them: then the blocks that are left have to be read again.
-    pub fn disconnect_from(&mut self, from: u64) -> bool {
+    /// Disconnects every block from a height on. Where the spend of a pruned coin goes with them,
+    /// blocks that are left have to be read again, from the height that it says.
+    pub fn disconnect_from(&mut self, from: u64) -> Option<u64> {
         self.pruned.retain(|_, settled| *settled < from);
         let is_torn = self.last_pruned_spend.is_some_and(|height| height >= from);
+        let first = self.pruned.values().copied().min().filter(|_| is_torn);
         if is_torn {
             self.pruned.clear();
             self.last_pruned_spend = None;
@@ -37,6 +38,6 @@ impl Model {
             }
             self.revive();
         }
-        is_torn
+        first
     }
 }
