@@ -79,11 +79,9 @@ impl EcashError {
     /// What to do about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Sql(error) => kind_of(error),
-            Self::Open(OpenError::Connect { source, .. } | OpenError::Migration { source, .. }) => {
-                kind_of(source)
-            }
-            Self::Open(_) | Self::Corrupt(_) => Kind::Corrupt,
+            Self::Sql(error) => error.kind(),
+            Self::Open(error) => error.kind(),
+            Self::Corrupt(_) => Kind::Corrupt,
             Self::ProofsTaken { .. } => Kind::Busy,
             Self::NoRandomness => Kind::Unavailable,
             Self::Bug(_) => Kind::Bug,
@@ -99,18 +97,6 @@ impl EcashError {
 
     pub(crate) fn argument(what: impl Into<String>) -> Self {
         Self::Argument(what.into())
-    }
-}
-
-fn kind_of(error: &SqlError) -> Kind {
-    match error {
-        SqlError::Busy(_) | SqlError::Conflict(_) => Kind::Busy,
-        SqlError::Unavailable(_) | SqlError::UnclearCommit(_) | SqlError::Closed => {
-            Kind::Unavailable
-        }
-        SqlError::Damaged { .. } => Kind::Corrupt,
-        SqlError::Constraint(_) => Kind::Bug,
-        SqlError::Other(_) | _ => Kind::Unavailable,
     }
 }
 

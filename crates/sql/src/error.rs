@@ -1,5 +1,7 @@
 //! What can go wrong, and whether trying again may help.
 
+use unspent_model::Kind;
+
 use crate::url::Url;
 
 /// A statement, a transaction or a connection failed. The transaction it belonged to is undone
@@ -44,6 +46,18 @@ impl SqlError {
                 true
             }
             Self::Constraint(_) | Self::Damaged { .. } | Self::Other(_) | Self::Closed => false,
+        }
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Busy(_) | Self::Conflict(_) => Kind::Busy,
+            Self::Damaged { .. } => Kind::Corrupt,
+            Self::Constraint(_) => Kind::Bug,
+            Self::Unavailable(_) | Self::UnclearCommit(_) | Self::Closed | Self::Other(_) => {
+                Kind::Unavailable
+            }
         }
     }
 
@@ -107,4 +121,14 @@ pub enum OpenError {
         /// What the database said.
         source: SqlError,
     },
+}
+
+impl OpenError {
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Connect { source, .. } | Self::Migration { source, .. } => source.kind(),
+            Self::Newer { .. } | Self::Damaged { .. } => Kind::Corrupt,
+        }
+    }
 }

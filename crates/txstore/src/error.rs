@@ -136,11 +136,9 @@ impl TxStoreError {
     /// What to do about it.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Sql(error) => kind_of(error),
-            Self::Open(OpenError::Connect { source, .. } | OpenError::Migration { source, .. }) => {
-                kind_of(source)
-            }
-            Self::Open(_) | Self::Corrupt(_) => Kind::Corrupt,
+            Self::Sql(error) => error.kind(),
+            Self::Open(error) => error.kind(),
+            Self::Corrupt(_) => Kind::Corrupt,
             Self::WrongNetwork { .. }
             | Self::NotBitcoin(_)
             | Self::Argument(_)
@@ -163,18 +161,6 @@ impl TxStoreError {
             | Self::FollowsBlocks
             | Self::NoTip => Kind::Refused,
         }
-    }
-}
-
-fn kind_of(error: &SqlError) -> Kind {
-    match error {
-        SqlError::Busy(_) | SqlError::Conflict(_) => Kind::Busy,
-        SqlError::Unavailable(_) | SqlError::UnclearCommit(_) | SqlError::Closed => {
-            Kind::Unavailable
-        }
-        SqlError::Damaged { .. } => Kind::Corrupt,
-        SqlError::Constraint(_) => Kind::Bug,
-        SqlError::Other(_) | _ => Kind::Unavailable,
     }
 }
 

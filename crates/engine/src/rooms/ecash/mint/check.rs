@@ -90,7 +90,7 @@ impl Blocklist {
 }
 
 /// A unit by its name; names that nobody reserved are units too.
-fn unit_of(name: &str) -> CurrencyUnit {
+pub(in crate::rooms::ecash) fn unit_of(name: &str) -> CurrencyUnit {
     name.parse().unwrap_or_else(|_| CurrencyUnit::Custom(name.to_lowercase().into()))
 }
 

@@ -18,7 +18,10 @@ use unspent_ecash::{
 use unspent_model::ecash::{EntityKind, EntityState};
 
 use super::{
-    super::watch::{MintWatch, WatchKind},
+    super::{
+        mint::check::unit_of,
+        watch::{MintWatch, WatchKind},
+    },
     EcashWorkError,
     ask::Counterparts,
     book::KnownMint,
@@ -180,11 +183,6 @@ impl Executor {
         }
         Ok(found)
     }
-}
-
-/// A unit by its name; names that nobody reserved are units too.
-pub(super) fn unit_of(name: &str) -> CurrencyUnit {
-    name.parse().unwrap_or_else(|_| CurrencyUnit::Custom(name.to_lowercase().into()))
 }
 
 /// Whether a payment is one of Spark's.

@@ -8,14 +8,10 @@ use cashu::{
 use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewSource, NewTerms};
 use unspent_model::ecash::{EntityKind, EntityState, input_fee};
 
-use super::{
-    EcashWorkError,
-    book::KnownMint,
-    executor::{Executor, unit_of},
-};
+use super::{EcashWorkError, book::KnownMint, executor::Executor};
 use crate::{
     clock,
-    rooms::ecash::mint::check::{Blocklist, address, check},
+    rooms::ecash::mint::check::{Blocklist, address, check, unit_of},
 };
 
 /// Rounds of finding an amount whose fees a token can pay.
