@@ -54,6 +54,7 @@ impl Cli {
             Command::Chain(chain) => rooms::chain::run(self, chain, output),
             Command::Wallet(wallet) => rooms::wallet::run(self, wallet, output),
             Command::Txstore(txstore) => rooms::txstore::run(self, txstore, output),
+            Command::Ecash(ecash) => rooms::ecash::run(self, ecash, output),
             Command::Serve(serve) => serve::run(self, serve, output),
             Command::Config(config) => config::run(config, output),
             Command::Token(token) => auth::run(self, token, output),
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     Wallet(crate::rooms::wallet::WalletArgs),
     /// A node's transactions with their spenders, deleted when nobody can need them
     Txstore(Box<crate::rooms::txstore::TxStoreArgs>),
+    /// Cashu and Spark payments: receive, pay, send and claim tokens, whatever crashes in between
+    Ecash(Box<crate::rooms::ecash::EcashArgs>),
     /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
     Serve(crate::serve::ServeArgs),
     /// The daemon's configuration: write a commented one, check one

@@ -24,6 +24,7 @@
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
 
 mod api;
+mod argument;
 mod auth;
 mod backup;
 mod cli;

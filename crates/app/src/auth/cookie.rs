@@ -15,7 +15,7 @@ pub(super) fn write(file: &Path) -> anyhow::Result<String> {
 
 /// Replaces a file as a whole by one that only its owner can read. A link is replaced, not
 /// followed.
-pub(super) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let shown = file.display();
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -30,6 +30,7 @@ use self::sessions::Sessions;
 pub(crate) use self::{
     attempts::{Attempts, DELAY},
     command::{TokenArgs, run},
+    cookie::private_file,
     scope::Scope,
     sessions::Session,
     tokens::TokenFile,

@@ -7,6 +7,7 @@
 //! A further room is a folder here, a line in [`ROOMS`], and a variant of `cli::Command`.
 
 pub(crate) mod chain;
+pub(crate) mod ecash;
 #[cfg(test)]
 mod example;
 pub(crate) mod txstore;
@@ -36,6 +37,7 @@ pub(crate) static ROOMS: &[&dyn AppRoom] = &[
     &chain::ChainEntry,
     &wallet::WalletEntry,
     &txstore::TxStoreEntry,
+    &ecash::EcashEntry,
     #[cfg(test)]
     &example::CountingEntry,
 ];

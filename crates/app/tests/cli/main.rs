@@ -12,6 +12,7 @@
 mod bitcoin;
 mod cardano;
 mod demo;
+mod ecash;
 mod faults;
 mod node;
 mod run;

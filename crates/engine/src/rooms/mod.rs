@@ -88,7 +88,8 @@ pub struct TableEntry {
 }
 
 /// Every room, in the order in which they are opened and shown.
-pub const TABLE: [TableEntry; 3] = [chain::ENTRY, wallet::ENTRY, txstore::ENTRY];
+pub const TABLE: [TableEntry; 4] =
+    [chain::ENTRY, wallet::ENTRY, txstore::ENTRY, ecash::room::ENTRY];
 
 /// A room before it is opened: its settings.
 pub trait Room: Any + Send + Sync + fmt::Debug {

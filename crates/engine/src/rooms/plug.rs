@@ -55,6 +55,20 @@ impl Plug<'_> {
         Ok(())
     }
 
+    /// Has the room do its own work on a thread of its own; it ends when the engine does.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Thread`].
+    pub fn thread(
+        &mut self,
+        room: RoomName,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), StartError> {
+        self.threads.push(spawn(room.name(), run)?);
+        Ok(())
+    }
+
     /// Has something done from time to time.
     pub fn job(&mut self, job: Job) {
         self.jobs.push(job);

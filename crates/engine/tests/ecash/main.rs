@@ -11,6 +11,7 @@
 
 mod answers;
 mod checking;
+mod daemon;
 mod listening;
 mod paying;
 mod purse;

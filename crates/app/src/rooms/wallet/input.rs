@@ -1,9 +1,8 @@
 //! What people and programs write: values, rates, times, coins. Each has one text form, read by the
 //! same code on the command line and in JSON, where a number may stand for its own text.
 
-use std::{fmt, fs, io::Read as _, marker::PhantomData, str::FromStr};
+use std::{fmt, marker::PhantomData, str::FromStr};
 
-use anyhow::Context as _;
 use bitcoin::{OutPoint, Txid};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -23,10 +22,9 @@ use utoipa::{
     },
 };
 
-use crate::{error::CliError, json::parse_outpoint};
+pub(crate) use crate::argument::text_of;
+use crate::json::parse_outpoint;
 
-/// The largest file or standard input taken in.
-const MAX_INPUT: u64 = 16 << 20;
 /// The longest lease: a year.
 const MAX_SECONDS: u32 = 31_536_000;
 /// The highest fee rate taken, in hundredths of a sat/vB: beyond it there is a mistake.
@@ -317,31 +315,6 @@ pub(crate) fn network(text: &str) -> Result<Network, String> {
         other => other.to_owned(),
     };
     full.parse::<Network>().map_err(|error| error.to_string())
-}
-
-/// Text from an argument, a file (`@PATH`) or standard input (`-`).
-pub(crate) fn text_of(argument: &str) -> anyhow::Result<String> {
-    let bytes = match (argument, argument.strip_prefix('@')) {
-        ("-", _) => {
-            let mut bytes = Vec::new();
-            std::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
-            bytes
-        }
-        (_, Some(path)) => {
-            // A pipe or a device tells no size, so what is read is bounded, not what it says.
-            let file = fs::File::open(path).with_context(|| format!("can't read {path}"))?;
-            let mut bytes = Vec::new();
-            let read = file.take(MAX_INPUT + 1).read_to_end(&mut bytes);
-            read.with_context(|| format!("can't read {path}"))?;
-            bytes
-        }
-        (text, None) => return Ok(text.to_owned()),
-    };
-    if bytes.len() as u64 > MAX_INPUT {
-        return Err(CliError::input("that is more than 16 MiB").into());
-    }
-    // A binary PSBT is shown as hex, which every reader below understands.
-    Ok(String::from_utf8(bytes).unwrap_or_else(|wrong| hex::encode(wrong.into_bytes())))
 }
 
 #[cfg(test)]

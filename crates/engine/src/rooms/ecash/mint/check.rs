@@ -124,6 +124,20 @@ pub struct CheckedMint {
     pub tells_of_mint_quotes: bool,
 }
 
+/// As [`check`], with the unit by its name.
+///
+/// # Errors
+///
+/// As there.
+pub fn check_named(
+    text: &str,
+    unit: &str,
+    blocklist: &Blocklist,
+    options: MintOptions,
+) -> Result<CheckedMint, Vec<MintProblem>> {
+    check(text, &unit_of(unit), blocklist, options)
+}
+
 /// Asks a mint whether it can be used in a unit.
 ///
 /// # Errors

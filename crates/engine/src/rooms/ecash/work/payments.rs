@@ -25,7 +25,73 @@ pub struct Asked {
     pub idempotency_key: Option<String>,
 }
 
+/// Reads a token as people pass it on.
+///
+/// # Errors
+///
+/// [`EcashWorkError::Wrong`]; nothing of the text is repeated, since it may be money.
+pub fn read_token(text: &str) -> Result<Token, EcashWorkError> {
+    let text = text.trim();
+    let text = ["web+cashu://", "cashu://", "cashu:"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme))
+        .unwrap_or(text);
+    text.parse().map_err(|_| EcashWorkError::Wrong("this is no token".into()))
+}
+
 impl Executor {
+    /// An account by its name or id; without one, the only one there is.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Wrong`] when there is none, or more than one.
+    pub fn find_account(&self, name: Option<&str>) -> Result<Account, EcashWorkError> {
+        let mut accounts = self.store.accounts()?;
+        if let Some(name) = name {
+            accounts.retain(|account| account.id == name || account.name == name);
+        }
+        let wrong = |what: String| Err(EcashWorkError::Wrong(what));
+        match (accounts.len(), accounts.pop(), name) {
+            (1, Some(account), _) => Ok(account),
+            (0, _, Some(name)) => wrong(format!("there is no account `{name}`")),
+            (0, _, None) => wrong("there is no account yet; add one at a mint".into()),
+            (_, _, Some(name)) => {
+                wrong(format!("several accounts are called `{name}`; give an id"))
+            }
+            (_, _, None) => wrong("there are several accounts; say which".into()),
+        }
+    }
+
+    /// The account at a token's own mint; one is made where there is none, once the mint is found
+    /// fit.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; a mint that isn't fit leaves no account behind.
+    pub fn account_for(
+        &self,
+        token: &Token,
+        blocklist: &Blocklist,
+    ) -> Result<Account, EcashWorkError> {
+        let several = |_| EcashWorkError::Wrong("the token is of several mints".into());
+        let url = token.mint_url().map_err(several)?.to_string();
+        let url = address(&url).map_err(|problem| EcashWorkError::Unfit(vec![problem]))?;
+        let unit = token.unit().unwrap_or(CurrencyUnit::Sat).to_string();
+        let known = self
+            .store
+            .accounts()?
+            .into_iter()
+            .find(|account| account.mint_url.as_ref() == Some(&url) && account.unit == unit);
+        match known {
+            Some(account) => Ok(account),
+            None => {
+                let url = url.to_string();
+                let host = url.split("//").nth(1).unwrap_or(&url).to_owned();
+                self.add_account(&url, &unit, &host, blocklist)
+            }
+        }
+    }
+
     /// Adds an account at a mint, once the mint is found fit.
     ///
     /// # Errors

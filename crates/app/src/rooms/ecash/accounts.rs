@@ -1,0 +1,165 @@
+//! Accounts, mints and balances.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use unspent_engine::rooms::ecash::{
+    mint::{
+        MintOptions,
+        check::{Blocklist, Problems, check_named},
+    },
+    work::EcashWorkError,
+};
+
+use super::{
+    args::Desk,
+    json::{AccountJson, EcashBalanceJson},
+};
+use crate::{
+    error::Outcome,
+    output::{Output, facts, table},
+    text,
+};
+
+#[derive(Subcommand)]
+pub(crate) enum AccountArgs {
+    /// Add an account at a mint, once the mint is found fit
+    Add(AddArgs),
+    /// All accounts
+    List,
+}
+
+/// Which account.
+#[derive(Args)]
+pub(crate) struct AddArgs {
+    /// The mint's address; leave it out with --spark
+    #[arg(required_unless_present = "spark")]
+    mint: Option<String>,
+    /// sat, usd, …
+    #[arg(long, default_value = "sat")]
+    unit: String,
+    /// For people; the mint's host by default
+    #[arg(long)]
+    name: Option<String>,
+    /// An account for the Spark wallet instead
+    #[arg(long, conflicts_with = "mint")]
+    spark: bool,
+}
+
+pub(super) fn print_account(
+    desk: &Desk,
+    args: &AccountArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    match args {
+        AccountArgs::Add(args) => add(desk, args, output),
+        AccountArgs::List => list(desk, output),
+    }
+}
+
+fn add(desk: &Desk, args: &AddArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let account = match &args.mint {
+        Some(mint) => {
+            let host = mint.split("//").nth(1).unwrap_or(mint).trim_end_matches('/');
+            let name = args.name.as_deref().unwrap_or(host);
+            desk.executor.add_account(mint, &args.unit, name, &desk.blocklist)?
+        }
+        None => desk.executor.add_spark_account(args.name.as_deref().unwrap_or("spark"))?,
+    };
+    let shown = AccountJson::new(&account);
+    output.answer(&shown, || format!("account {} ({})", shown.name, shown.id))?;
+    Ok(Outcome::Done)
+}
+
+fn list(desk: &Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let accounts = desk.executor.store.accounts()?;
+    let shown: Vec<_> = accounts.iter().map(AccountJson::new).collect();
+    output.answer(&json!({ "accounts": shown }), || {
+        let rows = shown.iter().map(|account| {
+            let mint = account.mint.clone().unwrap_or_else(|| "Spark".into());
+            [account.name.clone(), mint, account.unit.clone(), account.id.clone()]
+        });
+        table(["name", "mint", "unit", "id"], rows).to_string()
+    })?;
+    Ok(Outcome::Done)
+}
+
+#[derive(Subcommand)]
+pub(crate) enum MintArgs {
+    /// Whether a mint can be used
+    Check {
+        /// Its address
+        url: String,
+        /// sat, usd, …
+        #[arg(long, default_value = "sat")]
+        unit: String,
+    },
+}
+
+pub(super) fn print_mint(
+    args: &MintArgs,
+    blocklist: &Blocklist,
+    options: MintOptions,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let MintArgs::Check { url, unit } = args;
+    match check_named(url, unit, blocklist, options) {
+        Ok(mint) => {
+            let name = mint.info.name.clone().unwrap_or_default();
+            let told = mint.tells_of_mint_quotes;
+            let shown = json!({
+                "usable": true, "mint": mint.url.to_string(), "name": name, "unit": unit,
+                "tells_of_mint_quotes": told, "problems": [],
+            });
+            output.answer(&shown, || {
+                facts(&[
+                    ("mint", mint.url.to_string()),
+                    ("name", name),
+                    ("usable for", unit.clone()),
+                ])
+            })?;
+            Ok(Outcome::Done)
+        }
+        Err(problems) if output.is_json() => {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            output.document(&json!({ "usable": false, "problems": problems }))?;
+            Ok(Outcome::Differences)
+        }
+        Err(problems) => {
+            output.say(&Problems(&problems).to_string())?;
+            Ok(Outcome::Differences)
+        }
+    }
+}
+
+/// Whose money.
+#[derive(Args)]
+pub(crate) struct BalanceArgs {
+    /// One account, by its name or id
+    #[arg(long)]
+    account: Option<String>,
+}
+
+pub(super) fn print_balance(
+    desk: &Desk,
+    args: &BalanceArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let accounts = match &args.account {
+        Some(name) => vec![desk.executor.find_account(Some(name))?],
+        None => desk.executor.store.accounts()?,
+    };
+    let shown = accounts.iter().map(|account| {
+        let balance = desk.executor.store.balance(&account.id).map_err(EcashWorkError::from)?;
+        Ok(EcashBalanceJson::new(account, &balance))
+    });
+    let shown = shown.collect::<Result<Vec<_>, EcashWorkError>>()?;
+    output.answer(&json!({ "balances": shown }), || {
+        let number = |text: &str| text::grouped(text.parse().unwrap_or_default());
+        let rows = shown.iter().map(|line| {
+            let (free, held) = (number(&line.unspent), number(&line.reserved));
+            [line.name.clone(), format!("{free} {}", line.unit), format!("{held} {}", line.unit)]
+        });
+        table(["account", "free", "held"], rows).to_string()
+    })?;
+    Ok(Outcome::Done)
+}

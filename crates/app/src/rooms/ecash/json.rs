@@ -1,0 +1,211 @@
+//! Answers of the ecash room. Amounts are decimal strings of the account's unit.
+
+use serde::Serialize;
+use unspent_ecash::{
+    Account, AccountKind, Details, EcashBalance, Entity, JournalLine, ProofLine, TransactionLine,
+};
+use unspent_engine::rooms::ecash::room::EcashFigures;
+
+use crate::json::Time;
+
+/// An account.
+#[derive(Serialize)]
+pub(super) struct AccountJson {
+    pub(super) id: String,
+    pub(super) name: String,
+    kind: &'static str,
+    pub(super) mint: Option<String>,
+    pub(super) unit: String,
+}
+
+impl AccountJson {
+    pub(super) fn new(account: &Account) -> Self {
+        Self {
+            id: account.id.clone(),
+            name: account.name.clone(),
+            kind: match account.kind {
+                AccountKind::Cashu => "cashu",
+                AccountKind::Spark => "spark",
+            },
+            mint: account.mint_url.as_ref().map(ToString::to_string),
+            unit: account.unit.clone(),
+        }
+    }
+}
+
+/// An account's money.
+#[derive(Serialize)]
+pub(super) struct EcashBalanceJson {
+    account: String,
+    pub(super) name: String,
+    pub(super) unit: String,
+    /// Free to spend.
+    pub(super) unspent: String,
+    /// Held by payments under way and tokens not yet claimed.
+    pub(super) reserved: String,
+}
+
+impl EcashBalanceJson {
+    pub(super) fn new(account: &Account, balance: &EcashBalance) -> Self {
+        Self {
+            account: account.id.clone(),
+            name: account.name.clone(),
+            unit: account.unit.clone(),
+            unspent: balance.unspent.to_string(),
+            reserved: balance.reserved.to_string(),
+        }
+    }
+}
+
+/// The room in figures.
+#[derive(Serialize)]
+pub(super) struct EcashFiguresJson {
+    balances: Vec<EcashBalanceJson>,
+    open_payments: usize,
+    unclear_payments: usize,
+}
+
+impl EcashFiguresJson {
+    pub(super) fn new(figures: &EcashFigures) -> Self {
+        let balances = figures.accounts.iter();
+        let balances = balances.map(|(account, money)| EcashBalanceJson::new(account, money));
+        Self {
+            balances: balances.collect(),
+            open_payments: figures.last.open,
+            unclear_payments: figures.last.unclear.len(),
+        }
+    }
+}
+
+/// A payment.
+#[derive(Serialize)]
+pub(super) struct PaymentJson {
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    pub(super) state: String,
+    pub(super) transaction_state: String,
+    account: String,
+    /// What the receiver gets.
+    pub(super) amount: String,
+    pub(super) invoice: Option<String>,
+    preimage: Option<String>,
+    /// Something happened that people must know; the journal says what.
+    pub(super) alarm: bool,
+    version: u64,
+    pub(super) created_at: Time,
+    updated_at: Time,
+    expires_at: Option<Time>,
+}
+
+impl PaymentJson {
+    pub(super) fn new(entity: &Entity) -> Self {
+        let (amount, invoice, preimage) = told(&entity.details);
+        Self {
+            id: entity.id.clone(),
+            kind: entity.kind.name(),
+            state: entity.state.to_string(),
+            transaction_state: entity.transaction_state.to_string(),
+            account: entity.account_id.clone(),
+            amount: amount.to_string(),
+            invoice,
+            preimage,
+            alarm: entity.alarm,
+            version: entity.version,
+            created_at: Time(entity.created_at),
+            updated_at: Time(entity.updated_at),
+            expires_at: entity.expires_at.map(Time),
+        }
+    }
+}
+
+type Told = (u64, Option<String>, Option<String>);
+
+/// Amount, invoice and preimage.
+fn told(details: &Details) -> Told {
+    match details {
+        Details::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        Details::SendSwap(d) => (d.amount, None, None),
+        Details::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
+        Details::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
+        Details::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        Details::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+    }
+}
+
+/// One change of a payment.
+#[derive(Serialize)]
+pub(super) struct PaymentChangeJson {
+    number: u64,
+    pub(super) at: Time,
+    pub(super) event: String,
+    pub(super) from: Option<String>,
+    pub(super) to: String,
+    version: u64,
+    transaction_state: String,
+    pub(super) note: Option<String>,
+}
+
+impl PaymentChangeJson {
+    pub(super) fn new(line: &JournalLine) -> Self {
+        Self {
+            number: line.number,
+            at: Time(line.at),
+            event: line.event.clone(),
+            from: line.from.clone(),
+            to: line.to.clone(),
+            version: line.version,
+            transaction_state: line.transaction_state.to_string(),
+            note: line.note.clone(),
+        }
+    }
+}
+
+/// A proof without its secret.
+#[derive(Serialize)]
+pub(super) struct ProofJson {
+    pub(super) y: String,
+    pub(super) keyset: String,
+    pub(super) amount: String,
+    state: String,
+    pub(super) held_by: Option<String>,
+}
+
+impl ProofJson {
+    pub(super) fn new(proof: &ProofLine) -> Self {
+        Self {
+            y: proof.y.clone(),
+            keyset: proof.keyset_id.clone(),
+            amount: proof.amount.to_string(),
+            state: proof.state.to_string(),
+            held_by: proof.held_by.clone(),
+        }
+    }
+}
+
+/// A transaction as people see it.
+#[derive(Serialize)]
+pub(super) struct EcashTxJson {
+    pub(super) id: String,
+    payment: String,
+    account: String,
+    pub(super) kind: String,
+    pub(super) direction: String,
+    pub(super) state: String,
+    pub(super) amount: String,
+    pub(super) created_at: Time,
+}
+
+impl EcashTxJson {
+    pub(super) fn new(line: &TransactionLine) -> Self {
+        Self {
+            id: line.id.clone(),
+            payment: line.entity_id.clone(),
+            account: line.account_id.clone(),
+            kind: line.kind.to_string(),
+            direction: line.direction.to_string(),
+            state: line.state.to_string(),
+            amount: line.amount.to_string(),
+            created_at: Time(line.created_at),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The worker in the foreground: one pass, or passes until somebody stops it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use unspent_engine::rooms::ecash::work::worker::{PassReport, PaymentWorker};
+
+use super::args::Desk;
+use crate::{
+    error::Outcome,
+    interrupt::Interrupt,
+    output::{Output, facts},
+};
+
+/// Between two looks at what is due, when no mint gives notice.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) fn print_recover(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let mut worker = PaymentWorker::new(Arc::new(desk.executor), desk.worker)?;
+    let report = worker.pass()?;
+    let shown = json!({
+        "led_by_another": report.is_led_by_another, "open": report.open, "moved": report.moved,
+        "ended": report.ended, "looked_at_again": report.late, "unclear": report.unclear,
+    });
+    output.answer(&shown, || told(&report))?;
+    Ok(Outcome::Done)
+}
+
+fn told(report: &PassReport) -> String {
+    if report.is_led_by_another {
+        return "another worker is at it (a daemon, or `unspent ecash run`)".into();
+    }
+    let mut rows = vec![
+        ("open", report.open.to_string()),
+        ("moved", report.moved.to_string()),
+        ("came to their end", report.ended.to_string()),
+        ("ended unpaid, looked at again", report.late.to_string()),
+    ];
+    rows.extend(report.unclear.iter().map(|(id, why)| ("waits", format!("{id}: {why}"))));
+    facts(&rows)
+}
+
+pub(super) fn run(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let interrupt = Interrupt::listen();
+    let mut worker = PaymentWorker::new(Arc::new(desk.executor), desk.worker)?;
+    output.say("looking after payments; Ctrl-C stops it")?;
+    while !interrupt.asked() {
+        let report = worker.pass()?;
+        if report.ended > 0 {
+            output.say(&format!("{} payments came to their end", report.ended))?;
+        }
+        worker.rest(PAUSE);
+    }
+    Ok(Outcome::Done)
+}
