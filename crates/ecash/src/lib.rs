@@ -21,6 +21,7 @@
 //! | [`event`] | what may happen, with what comes along |
 //! | [`flow`] | which question comes next, and what its answer means |
 //! | [`query`] | balances, lists, journals |
+//! | [`audit`] | whether everything in a database agrees |
 //! | [`details`], [`entities`] | what an entity knows; its rows |
 //! | [`seal`] | secrets at rest |
 //! | `proofs` | rows of proofs, and counters |
@@ -102,6 +103,7 @@
 //! time.
 
 pub mod apply;
+pub mod audit;
 pub mod create;
 pub mod details;
 pub mod entities;

@@ -158,6 +158,7 @@ impl Engine {
             RoomState::Starting
             | RoomState::CatchingUp
             | RoomState::Following
+            | RoomState::Working
             | RoomState::Waiting { .. } => Err(ResumeError::Running(room)),
         }
     }

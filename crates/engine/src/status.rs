@@ -66,7 +66,7 @@ pub struct RoomStatus {
     pub state: RoomState,
     /// Where it stands, on disk.
     pub tip: Option<TipView>,
-    /// Blocks it is behind the source, where both are known.
+    /// Blocks it is behind the source, where both are known and it follows.
     pub lag: Option<u64>,
     /// How fast blocks went in lately.
     pub blocks_per_second: f64,
@@ -86,6 +86,8 @@ pub enum RoomState {
     CatchingUp,
     /// At the tip, or a few blocks from it.
     Following,
+    /// It follows no chain, and does its own work.
+    Working,
     /// The source or the room's database is away; it is tried again.
     Waiting {
         /// What was said.
@@ -109,6 +111,7 @@ impl RoomState {
             Self::Starting => "starting",
             Self::CatchingUp => "catching_up",
             Self::Following => "following",
+            Self::Working => "working",
             Self::Waiting { .. } => "waiting",
             Self::Stopped { .. } => "stopped",
             Self::Off => "off",

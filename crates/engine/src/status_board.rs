@@ -23,6 +23,8 @@ const RATE_WINDOW: Duration = Duration::from_secs(2);
 struct RoomEntry {
     room: RoomName,
     state: RoomState,
+    /// It follows the chain.
+    follows: bool,
     tip: Option<Point>,
     rate: Rate,
     last_reorg: Option<ReorgView>,
@@ -87,6 +89,7 @@ impl StatusBoard {
         lock(&self.inner).rooms.push(RoomEntry {
             room,
             state,
+            follows: false,
             tip: None,
             rate: Rate::new(),
             last_reorg: None,
@@ -105,7 +108,7 @@ impl StatusBoard {
             room: entry.room,
             state: entry.state.clone(),
             tip: entry.tip.map(view),
-            lag: lag(inner.source_tip, entry.tip),
+            lag: lag(inner.source_tip, entry.tip).filter(|_| entry.follows),
             blocks_per_second: entry.rate.now(),
             last_reorg: entry.last_reorg.clone(),
             reorgs: entry.reorgs,
@@ -130,6 +133,11 @@ impl StatusBoard {
 
     pub(crate) fn state(&self, room: RoomName) -> RoomState {
         self.room(room, |entry| entry.state.clone()).unwrap_or(RoomState::Off)
+    }
+
+    /// The room follows the chain, so it can be behind.
+    pub(crate) fn set_following(&self, room: RoomName) {
+        self.room(room, |entry| entry.follows = true);
     }
 
     /// Sets the state and returns the one before.

@@ -28,10 +28,12 @@ async fn healthz() -> Json<Value> {
     Json(json!({ "healthy": true }))
 }
 
-/// Every room that is on follows the chain.
+/// Every room that is on follows the chain, or does its own work.
 async fn readyz(State(app): State<App>) -> (StatusCode, Json<Value>) {
     let status = app.engine.status();
-    let is_fine = |state: &RoomState| matches!(state, RoomState::Following | RoomState::Off);
+    let is_fine = |state: &RoomState| {
+        matches!(state, RoomState::Following | RoomState::Working | RoomState::Off)
+    };
     let ready = status.rooms.iter().all(|room| is_fine(&room.state));
     let rooms: Vec<Value> = status
         .rooms

@@ -12,6 +12,7 @@ use cashu::{Proofs, State};
 use unspent_ecash::{
     Account, AccountKind, Applied, EcashError, EcashStore, Entity, Event, Inputs, KeySource,
     NewEntity, NewTerms,
+    audit::audit,
     flow::{Answer, Flow, MintFault, Next, Request, Surroundings, Wait},
     schema::SCHEMA,
 };
@@ -311,6 +312,7 @@ impl Desk {
                 self.check_entity(kind, &entity);
             }
         }
+        assert_eq!(audit(&self.url, Options::default()).unwrap(), Vec::<String>::new());
     }
 
     fn check_entity(&self, kind: EntityKind, entity: &Entity) {

@@ -11,6 +11,7 @@
     missing_docs
 )]
 
+mod audits;
 mod claims;
 mod desk;
 mod lightning;

@@ -49,6 +49,7 @@ impl Plug<'_> {
     /// [`StartError::Thread`].
     pub fn follow<F: Follower + 'static>(&mut self, follower: F) -> Result<(), StartError> {
         let (room, resume) = (follower.room(), Arc::new(AtomicBool::new(false)));
+        self.context.board.set_following(room);
         self.resumes.push((room, resume.clone()));
         let worker = Worker::new(follower, self.context.clone(), self.follow, resume);
         self.threads.push(spawn(room.name(), move || worker.run())?);

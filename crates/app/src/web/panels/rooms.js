@@ -7,12 +7,14 @@ import { state } from "../parts/state.js";
 
 // How far a room is on its way, from 0 to 1.
 function progress(room) {
+  if (room.state === "working") return 1;
   if (room.tip === null || room.lag === null) return 0;
   return room.tip.height / Math.max(1, room.tip.height + room.lag);
 }
 
 function place(room) {
   if (room.state === "off") return "Off";
+  if (room.state === "working") return "Follows no chain";
   if (room.lag === null) return room.tip ? `At ${count(room.tip.height)}` : "No block yet";
   return room.lag === 0 ? "In step" : `${plural(room.lag, "block")} behind`;
 }
