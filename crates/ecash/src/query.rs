@@ -3,12 +3,14 @@
 use std::fmt;
 
 use cashu::Proofs;
-use unspent_model::ecash::{Direction, EntityKind, ProofState, TransactionKind, TransactionState};
-use unspent_sql::{Arg, Row, SqlError, Tx};
+use unspent_model::ecash::{
+    Direction, EntityKind, EntityState, ProofState, TransactionKind, TransactionState,
+};
+use unspent_sql::{Arg, Backend, Row, SqlError, Tx};
 
 use crate::{
     create::open_token,
-    entities::{BY_KIND, ENTITY, Entity, OPEN, load, read_entity},
+    entities::{BY_KEY, BY_KIND, ENTITY, Entity, OPEN, load, read_entity},
     error::EcashError,
     event::{ProofName, open_proof},
     proofs::name_of,
@@ -23,6 +25,13 @@ const LET_GO: &str = "SELECT y FROM proofs WHERE held_by = $1 AND state = $2 ORD
 const LIST_PROOFS: &str = "SELECT y, keyset_id, amount, state, version, added_by, held_by
     FROM proofs WHERE account_id = $1 AND state = $2 AND y > $3 ORDER BY y LIMIT $4";
 const SEALED: &str = "SELECT sealed FROM entities WHERE id = $1";
+const BY_STATE: &str = "SELECT kind, state, COUNT(*) AS many FROM entities
+    GROUP BY kind, state ORDER BY kind, state";
+const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
+    FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
+const POSTGRES_BYTES: &str = "SELECT CAST(pg_total_relation_size('proofs')
+    + pg_total_relation_size('entities') + pg_total_relation_size('transactions')
+    + pg_total_relation_size('journal') AS BIGINT) AS bytes";
 const JOURNAL_OF: &str = "SELECT number, entity_id, kind, event, from_state, to_state, version,
     account_id, transaction_state, at, note FROM journal WHERE entity_id = $1 ORDER BY number";
 const JOURNAL: &str = "SELECT number, entity_id, kind, event, from_state, to_state, version,
@@ -292,6 +301,49 @@ impl EcashStore {
             let args = [kind, Arg::Int(at), Arg::Text(&id), limit];
             tx.query(BY_KIND, &args)?.iter().map(read_entity).collect()
         })
+    }
+
+    /// What a request with this key has begun.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn entity_by_key(&self, key: &str) -> Result<Option<Entity>, EcashError> {
+        let key = key.to_owned();
+        self.door.read(move |tx| {
+            let row = tx.maybe(BY_KEY, &[Arg::Text(&key)])?;
+            row.as_ref().map(read_entity).transpose()
+        })
+    }
+
+    /// How many entities of each kind are in each state. Reads every row of an index.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn entities_by_state(&self) -> Result<Vec<(EntityKind, EntityState, u64)>, EcashError> {
+        self.door.read(|tx| {
+            let rows = tx.query(BY_STATE, &[])?;
+            rows.iter()
+                .map(|row| {
+                    let (kind, state) = (row.text("kind")?.parse()?, row.text("state")?.parse()?);
+                    Ok((kind, state, row.natural("many")?))
+                })
+                .collect()
+        })
+    }
+
+    /// Bytes on disk that are in use.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn bytes(&self) -> Result<u64, EcashError> {
+        let statement = match self.backend() {
+            Backend::Sqlite => SQLITE_BYTES,
+            Backend::Postgres => POSTGRES_BYTES,
+        };
+        self.door.read(move |tx| Ok(tx.one(statement, &[])?.natural("bytes")?))
     }
 
     /// Everything that happened to an entity.

@@ -198,7 +198,7 @@ impl From<BytesRejection> for ApiError {
 }
 
 /// Every way in which a route may fail, for the description of the interface.
-const FAILURES: [(&str, &str); 13] = [
+const FAILURES: [(&str, &str); 14] = [
     ("400", "A parameter, header or body can't be read (`malformed`)"),
     ("401", "No credentials, or wrong ones (`unauthorized`)"),
     ("403", "The scope isn't enough, or the request comes from elsewhere (`forbidden`)"),
@@ -214,6 +214,7 @@ const FAILURES: [(&str, &str); 13] = [
     ("422", "Understood, but can't be met (`invalid`, `key_reused`)"),
     ("429", "Too many wrong credentials (`too_many`)"),
     ("500", "A fault of ours (`corrupt`, `bug`)"),
+    ("502", "A mint or another counterpart gave no answer (`no_answer`)"),
     ("503", "Try again later (`busy`, `unavailable`)"),
 ];
 

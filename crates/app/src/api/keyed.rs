@@ -17,6 +17,7 @@ use utoipa::IntoParams;
 use super::{
     error::ApiError,
     extract::{json_bytes, parse_json},
+    pool::BlockingPool,
     state::App,
 };
 
@@ -84,9 +85,21 @@ impl<T: Send + 'static> Keyed<T> {
         open: impl FnOnce(&Engine) -> Result<C, ApiError> + Send + 'static,
         work: impl FnOnce(&C, T, &str) -> Result<A, ApiError> + Send + 'static,
     ) -> Result<Response, ApiError> {
+        self.run_in(&app.pool, app, status, open, work).await
+    }
+
+    /// The same, in a pool of its own.
+    pub(crate) async fn run_in<C: KeyedTarget, A: Serialize + 'static>(
+        self,
+        pool: &BlockingPool,
+        app: &App,
+        status: StatusCode,
+        open: impl FnOnce(&Engine) -> Result<C, ApiError> + Send + 'static,
+        work: impl FnOnce(&C, T, &str) -> Result<A, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
         let engine = app.engine.clone();
         let Self { key, digest, body } = self;
-        let done = app.pool.run(move || {
+        let done = pool.run(move || {
             let target = open(&engine)?;
             let requests = engine.requests();
             let begun = requests.begin(&key, digest, clock::now());

@@ -18,7 +18,10 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) config: Config,
     pub(crate) auth: Auth,
+    /// Work on our own files and databases.
     pub(crate) pool: BlockingPool,
+    /// Work that waits for others, such as mints: they may take as long as they like.
+    pub(crate) outward: BlockingPool,
     pub(crate) history: History,
     pub(crate) figures: Figures,
     pub(crate) backups: Backups,

@@ -55,6 +55,8 @@ use crate::{
 
 /// How long requests under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
+/// Requests that wait for others at the same time, such as mints.
+const OUTWARD: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
@@ -211,6 +213,7 @@ impl Served {
             config: self.config.clone(),
             auth: Auth::start(cookie, tokens, session, auth.failures_per_minute)?,
             pool: BlockingPool::new(http.concurrency, http.queue),
+            outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
             history: History::new(),
             figures: Figures::default(),
             backups: Backups::default(),

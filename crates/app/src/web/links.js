@@ -8,5 +8,6 @@ export const to = {
   tx: (txid) => `#/tx/${piece(txid)}`,
   block: (name) => `#/block/${piece(name)}`,
   wallet: (name, list = null) => `#/wallets/${piece(name)}${list ? `/${piece(list)}` : ""}`,
+  payment: (id) => `#/ecash/${piece(id)}`,
   lookup: (query) => `#/lookup/${piece(query)}`,
 };

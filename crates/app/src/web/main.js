@@ -3,7 +3,7 @@
 import { h, setText, show } from "./dom.js";
 import { useFamily, words } from "./format.js";
 import * as http from "./http.js";
-import { live, startLive, subscribe } from "./live.js";
+import { isOn, live, startLive, subscribe } from "./live.js";
 import { PAGES, pageFor } from "./pages.js";
 import { routeOfQuery } from "./pages/lookup.js";
 import { problem, signIn } from "./parts/notes.js";
@@ -55,7 +55,8 @@ function markTab(page) {
 
 function buildTabs() {
   const links = PAGES.filter((page) => page.inTabs).map((page) =>
-    h("a", { href: `#${page.path}`, "data-tab": page.tab }, page.title));
+    h("a", { href: `#${page.path}`, "data-tab": page.tab, "data-room": page.room,
+      hidden: Boolean(page.room) }, page.title));
   show(document.getElementById("tabs"), links);
 }
 
@@ -106,6 +107,13 @@ subscribe("link", () => {
   const state = document.getElementById("link-state");
   state.dataset.state = live.link;
   setText(state, LINK_STATES[live.link]);
+});
+
+// The page of a room that is off unless switched on is offered when it is on.
+subscribe("status", () => {
+  for (const link of document.querySelectorAll("#tabs a[data-room]")) {
+    link.hidden = !isOn(link.dataset.room);
+  }
 });
 
 subscribe("status", () => {

@@ -3,8 +3,10 @@
 import { showAddress } from "./pages/address.js";
 import { showBlock } from "./pages/block.js";
 import { showCoin } from "./pages/coin.js";
+import { showEcash } from "./pages/ecash.js";
 import { showLookup } from "./pages/lookup.js";
 import { showOverview } from "./pages/overview.js";
+import { showPayment } from "./pages/payment.js";
 import { showRooms } from "./pages/rooms.js";
 import { showTransaction } from "./pages/transaction.js";
 import { showWallet } from "./pages/wallet.js";
@@ -14,12 +16,14 @@ export const PAGES = [
   { path: "/", tab: "overview", title: "Overview", inTabs: true, show: showOverview },
   { path: "/lookup", tab: "lookup", title: "Lookup", inTabs: true, show: showLookup },
   { path: "/wallets", tab: "wallets", title: "Wallets", inTabs: true, show: showWallets },
+  { path: "/ecash", tab: "ecash", title: "Ecash", inTabs: true, room: "ecash", show: showEcash },
   { path: "/rooms", tab: "rooms", title: "Rooms", inTabs: true, show: showRooms },
   { path: "/lookup/:query", tab: "lookup", title: "Lookup", show: showLookup },
   { path: "/address/:address", tab: "lookup", title: "Address", show: showAddress },
   { path: "/coin/:outpoint", tab: "lookup", title: "Coin", show: showCoin },
   { path: "/tx/:txid", tab: "lookup", title: "Transaction", show: showTransaction },
   { path: "/block/:name", tab: "lookup", title: "Block", show: showBlock },
+  { path: "/ecash/:id", tab: "ecash", title: "Payment", show: showPayment },
   { path: "/wallets/:wallet", tab: "wallets", title: "Wallet", show: showWallet },
   { path: "/wallets/:wallet/:list", tab: "wallets", title: "Wallet", show: showWallet },
 ];

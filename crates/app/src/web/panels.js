@@ -5,6 +5,7 @@
 // make(body, context) }. A room's module exports a list of them.
 
 import { chain } from "./panels/chain.js";
+import { ecash } from "./panels/ecash.js";
 import { events } from "./panels/events.js";
 import { roomStates } from "./panels/rooms.js";
 import { storage } from "./panels/storage.js";
@@ -12,4 +13,5 @@ import { tip } from "./panels/tip.js";
 import { transactions } from "./panels/transactions.js";
 import { wallet } from "./panels/wallet.js";
 
-export const PANELS = [tip, roomStates, ...chain, storage, ...transactions, events, ...wallet];
+export const PANELS = [tip, roomStates, ...chain, storage, ...transactions, events, ...wallet,
+  ...ecash];

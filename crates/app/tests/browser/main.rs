@@ -15,6 +15,7 @@
 
 mod chromium;
 mod daemon;
+mod ecash;
 mod page;
 mod pages;
 mod reorganisation;

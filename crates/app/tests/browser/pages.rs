@@ -86,7 +86,7 @@ fn every_page_is_reached_by_clicks_and_nothing_complains() {
     page.expect_text("main", "Created");
     page.picture("block");
     page.click(&tab("rooms"));
-    page.wait("rooms", "document.querySelectorAll('.room-panel').length === 3");
+    page.wait("rooms", "document.querySelectorAll('.room-panel').length === 4");
     page.expect_text("main", "Prune chain");
     page.picture("rooms");
     page.click(".brand");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::daemon::{Daemon, Folder, ended, unspent};
 
-fn token(folder: &Folder, name: &str, scope: &str) -> String {
+pub(crate) fn token(folder: &Folder, name: &str, scope: &str) -> String {
     let mut command = unspent(&folder.data());
     command.args(["--json", "token", "add", name, "--scope", scope]);
     let (code, out, err) = ended(command);

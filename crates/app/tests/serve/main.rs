@@ -15,6 +15,7 @@ mod commands;
 mod crash;
 mod daemon;
 mod described;
+mod ecash;
 mod keyed;
 mod limits;
 mod load;

@@ -59,12 +59,13 @@ fn documented(client: &Client) -> BTreeSet<(String, String)> {
 #[test]
 fn every_documented_route_answers() {
     let folder = funded();
-    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true"]);
+    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true", "ecash.enabled=true"]);
     world::make_wallet(&daemon, "alice");
     let (client, seen, keys) = (daemon.admin(), RefCell::default(), RefCell::default());
     let walk = Walk { client, seen, keys };
     chain(&walk);
     transactions(&walk, &daemon);
+    ecash(&walk);
     operator(&walk, &daemon);
     wallets(&walk);
     reading(&walk);
@@ -208,10 +209,40 @@ fn transactions(walk: &Walk, daemon: &Daemon) {
     );
 }
 
+/// Without a mint; what one is needed for is in `ecash`.
+fn ecash(walk: &Walk) {
+    let status = walk.get("/ecash", &[], "").ok();
+    assert_eq!((&status["balances"], &status["open_payments"]), (&json!([]), &json!(0)));
+    assert!(status["sizes"][0]["bytes"].as_u64().unwrap() > 1_000, "{status}");
+    assert_eq!(walk.get("/ecash/accounts", &[], "").ok(), json!({ "accounts": [] }));
+    let nowhere = json!({ "mint": "http://127.0.0.1:9" });
+    let answer = walk.post("/ecash/accounts", &[], &nowhere);
+    assert!(answer.text.contains("allow_private"), "{}", answer.text);
+    assert_eq!(answer.refused(422), "invalid");
+    walk.post("/ecash/accounts", &[], &json!({})).refused(422);
+    let checked = walk.post("/ecash/mints/check", &[], &json!({ "url": "http://127.0.0.1:9" }));
+    assert_eq!(checked.ok()["usable"], false);
+    walk.get("/ecash/accounts/{account}/proofs", &["purse"], "?state=spent").refused(422);
+    let page = walk.get("/ecash/payments", &[], "?group=swaps&limit=5").ok();
+    assert_eq!(page, json!({ "payments": [], "next": null }));
+    walk.get("/ecash/payments", &[], "?after=nonsense").refused(400);
+    walk.get("/ecash/payments/{id}", &["none"], "").refused(404);
+    walk.get("/ecash/payments/{id}/token", &["none"], "").refused(404);
+    let page = walk.get("/ecash/transactions", &[], "").ok();
+    assert_eq!(page, json!({ "transactions": [], "next": null }));
+    walk.post("/ecash/receive", &[], &json!({ "amount": "5" })).refused(422);
+    walk.post("/ecash/pay", &[], &json!({ "invoice": "lnbc1" })).refused(422);
+    walk.post("/ecash/send", &[], &json!({ "amount": 0 })).refused(422);
+    let refused = walk.post("/ecash/claim", &[], &json!({ "token": "cashuAgarbage" }));
+    assert!(!refused.text.contains("garbage"), "a token is money: {}", refused.text);
+    refused.refused(422);
+    walk.post("/ecash/reverse", &[], &json!({ "id": "none" })).refused(404);
+}
+
 fn operator(walk: &Walk, daemon: &Daemon) {
     let status = walk.get("/status", &[], "").ok();
     assert_eq!(status["network"], "bitcoin-regtest");
-    assert_eq!(status["rooms"].as_array().unwrap().len(), 3);
+    assert_eq!(status["rooms"].as_array().unwrap().len(), 4);
     // Figures that take time may be a little old.
     daemon.wait_for("the store's figures", |client| {
         client.get("/api/v1/status").ok()["txstore"]["records"].as_u64() > Some(110)

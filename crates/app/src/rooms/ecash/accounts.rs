@@ -13,6 +13,7 @@ use unspent_engine::rooms::ecash::{
 use super::{
     args::Desk,
     json::{AccountJson, EcashBalanceJson},
+    requests::{AddAccount, Counter},
 };
 use crate::{
     error::Outcome,
@@ -23,26 +24,9 @@ use crate::{
 #[derive(Subcommand)]
 pub(crate) enum AccountArgs {
     /// Add an account at a mint, once the mint is found fit
-    Add(AddArgs),
+    Add(AddAccount),
     /// All accounts
     List,
-}
-
-/// Which account.
-#[derive(Args)]
-pub(crate) struct AddArgs {
-    /// The mint's address; leave it out with --spark
-    #[arg(required_unless_present = "spark")]
-    mint: Option<String>,
-    /// sat, usd, …
-    #[arg(long, default_value = "sat")]
-    unit: String,
-    /// For people; the mint's host by default
-    #[arg(long)]
-    name: Option<String>,
-    /// An account for the Spark wallet instead
-    #[arg(long, conflicts_with = "mint")]
-    spark: bool,
 }
 
 pub(super) fn print_account(
@@ -56,16 +40,9 @@ pub(super) fn print_account(
     }
 }
 
-fn add(desk: &Desk, args: &AddArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let account = match &args.mint {
-        Some(mint) => {
-            let host = mint.split("//").nth(1).unwrap_or(mint).trim_end_matches('/');
-            let name = args.name.as_deref().unwrap_or(host);
-            desk.executor.add_account(mint, &args.unit, name, &desk.blocklist)?
-        }
-        None => desk.executor.add_spark_account(args.name.as_deref().unwrap_or("spark"))?,
-    };
-    let shown = AccountJson::new(&account);
+fn add(desk: &Desk, request: &AddAccount, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let at = Counter { executor: &desk.executor, blocklist: &desk.blocklist };
+    let shown = AccountJson::new(&request.run(at)?);
     output.answer(&shown, || format!("account {} ({})", shown.name, shown.id))?;
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! The arguments of `unspent ecash`, and which command each leads to.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use unspent_engine::rooms::ecash::{
@@ -14,11 +14,14 @@ use unspent_sql::Url;
 use super::{
     accounts::{self, AccountArgs, BalanceArgs, MintArgs},
     key::key,
-    lists::{self, ListArgs, ProofsArgs, ShowArgs},
-    payments::{self, ClaimArgs, PayInvoiceArgs, ReceiveArgs, ReverseArgs, SendArgs},
+    lists::ShowArgs,
+    payments::{self, Begin, BeginAndShow},
+    requests::{ClaimToken, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
+    shown::{self, ProofsArgs},
     work,
 };
 use crate::{
+    api::extract::PageQuery,
     cli::Cli,
     error::{CliError, Outcome},
     output::Output,
@@ -78,23 +81,23 @@ enum EcashCommand {
     /// Money by account: free, and held by payments under way
     Balance(BalanceArgs),
     /// An invoice whose payment comes into an account
-    Receive(ReceiveArgs),
+    Receive(BeginAndShow<ReceiveAmount>),
     /// Pay a Lightning invoice
-    Pay(PayInvoiceArgs),
+    Pay(Begin<PayInvoice>),
     /// Make a token; whoever claims it gets the amount
-    Send(SendArgs),
+    Send(BeginAndShow<SendAmount>),
     /// Claim a token, at its own mint or into an account elsewhere
-    Claim(ClaimArgs),
+    Claim(Begin<ClaimToken>),
     /// Take back a token that nobody has claimed
-    Reverse(ReverseArgs),
+    Reverse(Begin<ReverseSend>),
     /// Invoices paid and to be paid, newest first
-    Quotes(ListArgs),
+    Quotes(PageQuery),
     /// Tokens sent and claimed, newest first
-    Swaps(ListArgs),
+    Swaps(PageQuery),
     /// Proofs of an account, without their secrets
     Proofs(ProofsArgs),
     /// Transactions, newest first
-    Txs(ListArgs),
+    Txs(PageQuery),
     /// One payment with everything that happened to it
     Show(ShowArgs),
     /// Give every open payment a turn, and say what came of it
@@ -105,7 +108,7 @@ enum EcashCommand {
 
 /// What the commands work with.
 pub(super) struct Desk {
-    pub(super) executor: Executor,
+    pub(super) executor: Arc<Executor>,
     pub(super) blocklist: Blocklist,
     pub(super) worker: WorkerOptions,
 }
@@ -121,7 +124,7 @@ pub(crate) fn run(cli: &Cli, args: &EcashArgs, output: &mut Output<'_>) -> anyho
     let allow_private = args.allow_private;
     let listener = ListenerOptions { allow_private, ..ListenerOptions::default() };
     let worker = WorkerOptions { listener, ..WorkerOptions::default() };
-    let desk = Desk { executor: args.open(cli)?, blocklist, worker };
+    let desk = Desk { executor: Arc::new(args.open(cli)?), blocklist, worker };
     match &args.command {
         C::Account(args) => accounts::print_account(&desk, args, output),
         // It needs no database.
@@ -132,11 +135,11 @@ pub(crate) fn run(cli: &Cli, args: &EcashArgs, output: &mut Output<'_>) -> anyho
         C::Send(args) => payments::print_send(&desk, args, output),
         C::Claim(args) => payments::print_claim(&desk, args, output),
         C::Reverse(args) => payments::print_reverse(&desk, args, output),
-        C::Quotes(args) => lists::print_quotes(&desk, args, output),
-        C::Swaps(args) => lists::print_swaps(&desk, args, output),
-        C::Proofs(args) => lists::print_proofs(&desk, args, output),
-        C::Txs(args) => lists::print_txs(&desk, args, output),
-        C::Show(args) => lists::print_show(&desk, args, output),
+        C::Quotes(page) => shown::print_quotes(&desk, page, output),
+        C::Swaps(page) => shown::print_swaps(&desk, page, output),
+        C::Proofs(args) => shown::print_proofs(&desk, args, output),
+        C::Txs(page) => shown::print_txs(&desk, page, output),
+        C::Show(args) => shown::print_show(&desk, args, output),
         C::Recover => work::print_recover(desk, output),
         C::Run => work::run(desk, output),
     }

@@ -5,12 +5,13 @@ use unspent_ecash::{
     Account, AccountKind, Details, EcashBalance, Entity, JournalLine, ProofLine, TransactionLine,
 };
 use unspent_engine::rooms::ecash::room::EcashFigures;
+use utoipa::ToSchema;
 
 use crate::json::Time;
 
 /// An account.
-#[derive(Serialize)]
-pub(super) struct AccountJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountJson {
     pub(super) id: String,
     pub(super) name: String,
     kind: &'static str,
@@ -34,8 +35,8 @@ impl AccountJson {
 }
 
 /// An account's money.
-#[derive(Serialize)]
-pub(super) struct EcashBalanceJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashBalanceJson {
     account: String,
     pub(super) name: String,
     pub(super) unit: String,
@@ -58,28 +59,53 @@ impl EcashBalanceJson {
 }
 
 /// The room in figures.
-#[derive(Serialize)]
-pub(super) struct EcashFiguresJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashFiguresJson {
     balances: Vec<EcashBalanceJson>,
+    payments: Vec<PaymentCountJson>,
+    /// Something is still expected of so many
     open_payments: usize,
+    /// Of so many it isn't clear what became of them; they are asked about again
     unclear_payments: usize,
+    sizes: Vec<EcashSizeJson>,
+}
+
+/// How many payments of a kind are in a state.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentCountJson {
+    kind: &'static str,
+    state: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashSizeJson {
+    name: &'static str,
+    bytes: u64,
 }
 
 impl EcashFiguresJson {
     pub(super) fn new(figures: &EcashFigures) -> Self {
         let balances = figures.accounts.iter();
         let balances = balances.map(|(account, money)| EcashBalanceJson::new(account, money));
+        let payments = figures.payments.iter().map(|(kind, state, count)| PaymentCountJson {
+            kind: kind.name(),
+            state: state.name(),
+            count: *count,
+        });
         Self {
             balances: balances.collect(),
+            payments: payments.collect(),
             open_payments: figures.last.open,
             unclear_payments: figures.last.unclear.len(),
+            sizes: vec![EcashSizeJson { name: "database", bytes: figures.bytes }],
         }
     }
 }
 
 /// A payment.
-#[derive(Serialize)]
-pub(super) struct PaymentJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentJson {
     pub(super) id: String,
     pub(super) kind: &'static str,
     pub(super) state: String,
@@ -133,8 +159,8 @@ fn told(details: &Details) -> Told {
 }
 
 /// One change of a payment.
-#[derive(Serialize)]
-pub(super) struct PaymentChangeJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentChangeJson {
     number: u64,
     pub(super) at: Time,
     pub(super) event: String,
@@ -161,8 +187,8 @@ impl PaymentChangeJson {
 }
 
 /// A proof without its secret.
-#[derive(Serialize)]
-pub(super) struct ProofJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ProofJson {
     pub(super) y: String,
     pub(super) keyset: String,
     pub(super) amount: String,
@@ -183,8 +209,8 @@ impl ProofJson {
 }
 
 /// A transaction as people see it.
-#[derive(Serialize)]
-pub(super) struct EcashTxJson {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashTxJson {
     pub(super) id: String,
     payment: String,
     account: String,

@@ -1,11 +1,14 @@
-//! The ecash room: `unspent ecash`.
+//! The ecash room: `unspent ecash` and `/ecash`.
 //!
 //! | module | what |
 //! |---|---|
-//! | `accounts` | accounts, mints, balances |
-//! | `payments` | receive, pay, send, claim, reverse |
-//! | `lists` | quotes, swaps, proofs, transactions, one payment with its journal |
+//! | `requests` | what can be asked for: an account, receive, pay, send, claim, reverse |
+//! | `lists` | what is read: payments, proofs, transactions, one payment with its journal |
+//! | `routes` | both over REST |
+//! | `accounts`, `payments`, `shown` | the same on the command line |
 //! | `work` | recover and run: the worker in the foreground |
+//! | `qr` | invoices and tokens as pictures |
+//! | `whole` | its database as a whole, for `unspent db` |
 //! | `args` | the subcommands, and how the room is opened for them |
 //! | `key` | the key that secrets are sealed with |
 //! | `section` | `[ecash]` of the configuration |
@@ -21,7 +24,12 @@ mod json;
 mod key;
 mod lists;
 mod payments;
+mod qr;
+mod requests;
+mod routes;
 mod section;
+mod shown;
+mod whole;
 mod work;
 
 use std::{error::Error, sync::Arc};
@@ -35,14 +43,15 @@ use unspent_engine::{
         ecash::room::{EcashRoom, figures},
     },
 };
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use self::args::{EcashArgs, run};
 use self::{json::EcashFiguresJson, section::EcashSection};
-use super::{AppRoom, Classified};
+use super::{AppRoom, Classified, RoomTables};
 use crate::{
     api::{
         error::ApiError,
+        figures::{sum_of_bytes, value_at},
         search::{Matches, SearchText},
         state::App,
         timeline::Timeline,
@@ -100,12 +109,36 @@ impl AppRoom for EcashEntry {
         serde_json::to_value(EcashFiguresJson::new(&figures(engine)?)).ok()
     }
 
-    fn plotted(&self, _: &Value) -> Vec<(&'static str, Value)> {
-        Vec::new()
+    fn has_slow_figures(&self) -> bool {
+        true // Payments are counted.
+    }
+
+    fn plotted(&self, figures: &Value) -> Vec<(&'static str, Value)> {
+        vec![
+            ("ecash_bytes", sum_of_bytes(figures, "/sizes")),
+            ("ecash_open_payments", value_at(figures, "/open_payments")),
+        ]
+    }
+
+    fn tables(&self) -> Option<RoomTables> {
+        Some(whole::TABLES)
     }
 
     fn routes(&self) -> OpenApiRouter<App> {
         OpenApiRouter::new()
+            .routes(routes!(routes::status))
+            .routes(routes!(routes::accounts, routes::add_account))
+            .routes(routes!(routes::proofs))
+            .routes(routes!(routes::check_mint))
+            .routes(routes!(routes::payments))
+            .routes(routes!(routes::payment))
+            .routes(routes!(routes::token))
+            .routes(routes!(routes::transactions))
+            .routes(routes!(routes::receive))
+            .routes(routes!(routes::pay))
+            .routes(routes!(routes::send))
+            .routes(routes!(routes::claim))
+            .routes(routes!(routes::reverse))
     }
 
     /// Names of payments are no names of a chain.

@@ -1,4 +1,4 @@
-//! Receive, pay, send, claim, reverse. Each writes down what is wanted and then helps it along for
+//! Receive, pay, send, claim, reverse on the command line: each is begun, and then helped along for
 //! a while; what isn't at its end by then goes on with `recover`, `run` or the daemon.
 
 use std::{
@@ -7,21 +7,19 @@ use std::{
 };
 
 use clap::Args;
-use qrcode::{QrCode, render::unicode::Dense1x2};
 use serde::Serialize;
-use unspent_ecash::{AccountKind, Entity};
-use unspent_engine::rooms::ecash::work::{
-    executor::Standing,
-    payments::{Asked, read_token},
-};
+use unspent_ecash::Entity;
+use unspent_engine::rooms::ecash::work::{EcashWorkError, executor::Standing, payments::Asked};
 
 use super::{
     args::{Desk, Patience},
     json::PaymentJson,
+    qr,
+    requests::{ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
 };
 use crate::{
     argument::text_of,
-    error::{CliError, Outcome},
+    error::Outcome,
     interrupt::Interrupt,
     output::{Output, facts},
 };
@@ -42,12 +40,11 @@ struct PaidJson {
     token: Option<String>,
 }
 
-/// The account and the key of a request.
+/// A request, its key, and how long the command waits.
 #[derive(Args)]
-struct PayerArgs {
-    /// The account, by its name or id; not needed when there is only one
-    #[arg(long)]
-    account: Option<String>,
+pub(crate) struct Begin<R: Args> {
+    #[command(flatten)]
+    request: R,
     /// A key of your own: asking twice with the same one does it once
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -55,150 +52,97 @@ struct PayerArgs {
     patience: Patience,
 }
 
-impl PayerArgs {
-    fn asked(&self) -> Asked {
-        Asked { idempotency_key: self.idempotency_key.clone() }
-    }
-}
-
-/// How much is to come in.
+/// A request whose outcome can be shown as a picture.
 #[derive(Args)]
-pub(crate) struct ReceiveArgs {
-    /// In the account's unit
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    amount: u64,
+pub(crate) struct BeginAndShow<R: Args> {
     #[command(flatten)]
-    from: PayerArgs,
-    /// Show the invoice as a QR code
+    begin: Begin<R>,
+    /// Show the invoice or token as a QR code
     #[arg(long)]
     qr: bool,
+}
+
+type Run<R> = fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>;
+
+impl<R: Args> Begin<R> {
+    fn begun(&self, request: &R, desk: &Desk, run: Run<R>) -> Result<Entity, EcashWorkError> {
+        let asked = Asked { idempotency_key: self.idempotency_key.clone() };
+        let at = Counter { executor: &desk.executor, blocklist: &desk.blocklist };
+        run(request, at, &asked)
+    }
 }
 
 pub(super) fn print_receive(
     desk: &Desk,
-    args: &ReceiveArgs,
+    args: &BeginAndShow<ReceiveAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let account = desk.executor.find_account(args.from.account.as_deref())?;
-    let asked = args.from.asked();
-    let entity = match account.kind {
-        AccountKind::Cashu => desk.executor.receive(&account.id, args.amount, &asked)?,
-        AccountKind::Spark => desk.executor.receive_by_spark(&account.id, args.amount, &asked)?,
-    };
-    let shown = PaymentJson::new(&entity);
-    if let Some(invoice) = &shown.invoice {
+    let entity = args.begin.begun(&args.begin.request, desk, ReceiveAmount::run)?;
+    if let Some(invoice) = &PaymentJson::new(&entity).invoice {
         output.say(invoice)?;
         if args.qr {
-            output.say(&qr(&invoice.to_uppercase())?)?;
+            output.say(&qr::drawn(&invoice.to_uppercase())?)?;
         }
     }
-    let (entity, waiting) = follow(desk, &entity, args.from.patience.or(0), false)?;
+    let (entity, waiting) = follow(desk, &entity, args.begin.patience.or(0), false)?;
     print(&entity, waiting, None, output)
-}
-
-/// What to pay.
-#[derive(Args)]
-pub(crate) struct PayInvoiceArgs {
-    /// The Lightning invoice; `-` reads it from standard input, `@FILE` from a file
-    invoice: String,
-    #[command(flatten)]
-    from: PayerArgs,
 }
 
 pub(super) fn print_pay(
     desk: &Desk,
-    args: &PayInvoiceArgs,
+    args: &Begin<PayInvoice>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let invoice = text_of(&args.invoice)?;
-    let invoice = invoice.trim();
-    let account = desk.executor.find_account(args.from.account.as_deref())?;
-    let asked = args.from.asked();
-    let entity = match account.kind {
-        AccountKind::Cashu => desk.executor.pay(&account.id, invoice, &asked)?,
-        AccountKind::Spark => desk.executor.pay_by_spark(&account.id, invoice, &asked)?,
-    };
-    let (entity, waiting) = follow(desk, &entity, args.from.patience.or(STANDARD_WAIT), false)?;
-    print(&entity, waiting, None, output)
-}
-
-/// How much goes into the token.
-#[derive(Args)]
-pub(crate) struct SendArgs {
-    /// What whoever claims it gets, in the account's unit
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    amount: u64,
-    #[command(flatten)]
-    from: PayerArgs,
-    /// Show the token as a QR code
-    #[arg(long)]
-    qr: bool,
+    let PayInvoice { invoice, account } = &args.request;
+    let request = PayInvoice { invoice: text_of(invoice)?, account: account.clone() };
+    print_end(desk, args, &request, PayInvoice::run, output)
 }
 
 pub(super) fn print_send(
     desk: &Desk,
-    args: &SendArgs,
+    args: &BeginAndShow<SendAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let account = desk.executor.find_account(args.from.account.as_deref())?;
-    let entity = desk.executor.send(&account.id, args.amount, &args.from.asked())?;
-    let (entity, waiting) = follow(desk, &entity, args.from.patience.or(STANDARD_WAIT), true)?;
+    let entity = args.begin.begun(&args.begin.request, desk, SendAmount::run)?;
+    let patience = args.begin.patience.or(STANDARD_WAIT);
+    let (entity, waiting) = follow(desk, &entity, patience, true)?;
     let token = desk.executor.token(&entity.id).ok().map(|token| token.to_string());
     if let Some(token) = &token {
         output.say(token)?;
         if args.qr {
-            output.say(&qr(token)?)?;
+            output.say(&qr::drawn(token)?)?;
         }
     }
     print(&entity, waiting, token, output)
 }
 
-/// What to claim.
-#[derive(Args)]
-pub(crate) struct ClaimArgs {
-    /// The token; `-` reads it from standard input, `@FILE` from a file
-    token: String,
-    /// Into this account; by default into the one at the token's mint, which is made if need be
-    #[arg(long, value_name = "ACCOUNT")]
-    to: Option<String>,
-    /// A key of your own: asking twice with the same one does it once
-    #[arg(long, value_name = "KEY")]
-    idempotency_key: Option<String>,
-    #[command(flatten)]
-    patience: Patience,
-}
-
 pub(super) fn print_claim(
     desk: &Desk,
-    args: &ClaimArgs,
+    args: &Begin<ClaimToken>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let token = read_token(&text_of(&args.token)?)?;
-    let account = match &args.to {
-        Some(name) => desk.executor.find_account(Some(name))?,
-        None => desk.executor.account_for(&token, &desk.blocklist)?,
-    };
-    let asked = Asked { idempotency_key: args.idempotency_key.clone() };
-    let entity = desk.executor.claim(&token, &account.id, &asked)?;
-    let (entity, waiting) = follow(desk, &entity, args.patience.or(STANDARD_WAIT), false)?;
-    print(&entity, waiting, None, output)
-}
-
-/// Which token.
-#[derive(Args)]
-pub(crate) struct ReverseArgs {
-    /// Id of the send
-    id: String,
-    #[command(flatten)]
-    patience: Patience,
+    let ClaimToken { token, to } = &args.request;
+    let request = ClaimToken { token: text_of(token)?, to: to.clone() };
+    print_end(desk, args, &request, ClaimToken::run, output)
 }
 
 pub(super) fn print_reverse(
     desk: &Desk,
-    args: &ReverseArgs,
+    args: &Begin<ReverseSend>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = desk.executor.reverse(&args.id, &Asked::default())?;
+    print_end(desk, args, &args.request, ReverseSend::run, output)
+}
+
+/// Begins a payment and waits for its end.
+fn print_end<R: Args>(
+    desk: &Desk,
+    args: &Begin<R>,
+    request: &R,
+    run: Run<R>,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let entity = args.begun(request, desk, run)?;
     let (entity, waiting) = follow(desk, &entity, args.patience.or(STANDARD_WAIT), false)?;
     print(&entity, waiting, None, output)
 }
@@ -248,10 +192,4 @@ fn print(
         facts(&rows)
     })?;
     Ok(Outcome::Done)
-}
-
-fn qr(text: &str) -> anyhow::Result<String> {
-    let code = QrCode::new(text.as_bytes());
-    let code = code.map_err(|_| CliError::input("it is too long for a QR code"))?;
-    Ok(code.render::<Dense1x2>().quiet_zone(true).build())
 }

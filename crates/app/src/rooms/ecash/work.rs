@@ -1,6 +1,6 @@
 //! The worker in the foreground: one pass, or passes until somebody stops it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::json;
 use unspent_engine::rooms::ecash::work::worker::{PassReport, PaymentWorker};
@@ -16,7 +16,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) fn print_recover(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let mut worker = PaymentWorker::new(Arc::new(desk.executor), desk.worker)?;
+    let mut worker = PaymentWorker::new(desk.executor, desk.worker)?;
     let report = worker.pass()?;
     let shown = json!({
         "led_by_another": report.is_led_by_another, "open": report.open, "moved": report.moved,
@@ -42,7 +42,7 @@ fn told(report: &PassReport) -> String {
 
 pub(super) fn run(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen();
-    let mut worker = PaymentWorker::new(Arc::new(desk.executor), desk.worker)?;
+    let mut worker = PaymentWorker::new(desk.executor, desk.worker)?;
     output.say("looking after payments; Ctrl-C stops it")?;
     while !interrupt.asked() {
         let report = worker.pass()?;

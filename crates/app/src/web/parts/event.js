@@ -7,6 +7,8 @@ import { to } from "../links.js";
 const nameOf = (event) => event.body.txid ?? event.subject;
 const txLink = (event) => hash(nameOf(event), { href: to.tx(nameOf(event)), keep: 6 });
 const blockLink = (event) => hash(event.subject, { href: to.block(event.subject), keep: 6 });
+const paymentLink = (event) => hash(event.subject,
+  { href: to.payment(event.subject), keep: 6 });
 const walletLink = (event) => event.wallet
   && [" in ", h("a", { href: to.wallet(event.wallet) }, event.wallet)];
 
@@ -57,6 +59,11 @@ const TELLERS = {
     `${plural(event.body.unmined, "transaction")} of block ${count(event.body.height)} unmined`],
   transactions_deleted: (event) => [
     `${plural(event.body.count, "transaction")} deleted that nobody can need`],
+  ecash_created: (event) => [`${capital(words(event.body.kind.toLowerCase()))} begun `,
+    paymentLink(event)],
+  ecash_moved: (event) => [
+    `${capital(words(event.body.kind.toLowerCase()))} is ${event.body.to.toLowerCase()} `,
+    paymentLink(event), event.body.note && `: ${event.body.note}`],
   losers_deleted: (event) => [`${plural(event.body.count, "transaction")} that lost deleted`],
   transactions_kept: (event) => ["Due, but kept: ",
     Object.entries(event.body.kept).map(([why, many]) => `${words(why)} ${many}`).join(", ")],

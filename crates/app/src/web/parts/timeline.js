@@ -52,6 +52,14 @@ function tell({ kind, isOwn }) {
   return (isOwn ? null : TELL_OF_SPEND[kind]) ?? TELL[kind] ?? capital(words(kind));
 }
 
+// What a coin's timeline is made of; another thing brings its own levels and words.
+const COIN = {
+  levels: LEVELS,
+  nameOf: (level) => LEVEL_NAMES[level] ?? capital(level),
+  tell,
+  ends: ["forgotten", "dead"],
+};
+
 function nodes(steps, levels, step) {
   return steps.map((one, at) => ({
     x: LEFT + 24 + at * step,
@@ -75,38 +83,38 @@ function stair(from, target) {
 }
 
 // The drawing. Steps: [{ kind, state, at, height, … }] in the order they happened.
-export function timelineDrawing(steps) {
-  const present = LEVELS.filter((level) => steps.some((step) => step.state === level));
+export function timelineDrawing(steps, of = COIN) {
+  const present = of.levels.filter((level) => steps.some((step) => step.state === level));
   const height = TOP * 2 + (present.length - 1) * ROW;
   const svg = s("svg", { class: "timeline", height, role: "img",
-    "aria-label": steps.map(tell).join(", then ") });
+    "aria-label": steps.map(of.tell).join(", then ") });
   const observer = new ResizeObserver(([entry]) => {
     const width = Math.round(entry.contentRect.width);
     const room = (width - LEFT - 60) / Math.max(1, steps.length - 1);
     const step = Math.max(LEAST_STEP / 2, Math.min(MOST_STEP, room));
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.replaceChildren(...draw(steps, present, step, width));
+    svg.replaceChildren(...draw(of, steps, present, step, width));
   });
   observer.observe(svg);
   return { element: svg, end: () => observer.disconnect() };
 }
 
-function draw(steps, levels, step, width) {
+function draw(of, steps, levels, step, width) {
   const points = nodes(steps, levels, step);
   const last = points.at(-1);
   const rows = levels.map((level, at) => s("g", { class: "timeline-row" },
     s("text", { class: "timeline-name", x: 0, y: TOP + at * ROW + 4 },
-      LEVEL_NAMES[level] ?? capital(level)),
+      of.nameOf(level)),
     s("line", { x1: LEFT, x2: width, y1: TOP + at * ROW, y2: TOP + at * ROW })));
   const tail = Math.min(width - 4, last.x + MOST_STEP);
-  const ended = last.step.state === "forgotten" || last.step.state === "dead";
+  const ended = of.ends.includes(last.step.state);
   return [
     ...rows,
     ...points.slice(1).flatMap((target, at) => stair(points[at], target)),
     ended ? null : s("path", { class: "timeline-tail", d: `M${last.x} ${last.y}H${tail}` }),
     ...points.map(({ x, y, step: one }) => s("g", { class: "timeline-node", "data-kind": one.kind,
       "data-state": one.state },
-      s("title", {}, `${tell(one)}${one.height === null ? "" : `, block ${one.height}`}`),
+      s("title", {}, `${of.tell(one)}${one.height === null ? "" : `, block ${one.height}`}`),
       s("circle", { cx: x, cy: y, r: NODE }))),
   ].filter(Boolean);
 }

@@ -9,6 +9,7 @@ use std::{
 
 use metrics::gauge;
 use unspent_ecash::{Account, EcashBalance, EcashError, EcashStore, KeySource};
+use unspent_model::ecash::{EntityKind, EntityState};
 use unspent_sql::Url;
 
 use super::{
@@ -23,7 +24,7 @@ use super::{
     },
 };
 use crate::{
-    Engine,
+    Engine, RoomState,
     context::Context,
     error::StartError,
     events::{EventLog, LogError},
@@ -125,8 +126,13 @@ fn work(mut worker: PaymentWorker, room: &OpenEcash, context: &Context) {
                     context.changed();
                 }
                 *lock(&room.last) = report;
+                context.board.set_state(NAME, RoomState::Working);
             }
-            Err(error) => tracing::warn!(%error, "payments could not be looked at"),
+            Err(error) => {
+                tracing::warn!(%error, "payments could not be looked at");
+                let reason = error.to_string();
+                context.board.set_state(NAME, RoomState::Waiting { reason });
+            }
         }
         worker.rest(PAUSE);
     }
@@ -170,6 +176,10 @@ pub fn executor(engine: &Engine) -> Option<Arc<Executor>> {
 pub struct EcashFigures {
     /// Every account with its money.
     pub accounts: Vec<(Account, EcashBalance)>,
+    /// How many payments of each kind are in each state.
+    pub payments: Vec<(EntityKind, EntityState, u64)>,
+    /// Bytes of the database that are in use.
+    pub bytes: u64,
     /// What the last pass of the worker found.
     pub last: PassReport,
 }
@@ -184,5 +194,7 @@ pub fn figures(engine: &Engine) -> Option<EcashFigures> {
         Ok::<_, EcashError>((account, balance))
     });
     let accounts = accounts.collect::<Result<_, _>>().ok()?;
-    Some(EcashFigures { accounts, last: lock(&room.last).clone() })
+    let payments = executor.store.entities_by_state().ok()?;
+    let bytes = executor.store.bytes().ok()?;
+    Some(EcashFigures { accounts, payments, bytes, last: lock(&room.last).clone() })
 }

@@ -128,6 +128,14 @@ impl Executor {
         Ok((url, known))
     }
 
+    /// What the same request has begun before: then nobody has to be asked again.
+    pub(super) fn begun(&self, asked: &Asked) -> Result<Option<Entity>, EcashWorkError> {
+        match &asked.idempotency_key {
+            Some(key) => Ok(self.store.entity_by_key(key)?),
+            None => Ok(None),
+        }
+    }
+
     pub(super) fn create(
         &self,
         new: NewEntity,
@@ -157,6 +165,9 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let account = self.store.account(account)?;
         let keyset = self.mint_of(&account)?.1.keys.active.clone();
         let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
@@ -187,6 +198,9 @@ impl Executor {
     ///
     /// [`EcashWorkError`].
     pub fn reverse(&self, send_swap: &str, asked: &Asked) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let swap = self.store.entity(send_swap)?;
         let account = self.store.account(&swap.account_id)?;
         let keyset = self.mint_of(&account)?.1.keys.active.clone();
@@ -206,6 +220,9 @@ impl Executor {
         account: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
         let account = self.store.account(account)?;
         let url = token.mint_url().map_err(|_| wrong("the token is of several mints"))?;
@@ -237,6 +254,9 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let account = self.store.account(account)?;
         let (new, expires_at) = self.invoice(&account, amount)?;
         self.create(new, &account, asked, expires_at)
@@ -280,6 +300,9 @@ impl Executor {
         invoice: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let account = self.store.account(account)?;
         let (url, known) = self.mint_of(&account)?;
         let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;

@@ -53,6 +53,9 @@ impl Executor {
         invoice: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
         let account = self.store.account(account)?;
         let parsed: Bolt11Invoice =
@@ -92,6 +95,9 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
         let account = self.store.account(account)?;
         let invoice = self.spark()?.create_invoice(amount, None, None)?;
         let ends = i64::try_from(invoice.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);

@@ -1,0 +1,394 @@
+//! The room under `/api/v1/ecash`.
+//!
+//! Reading asks the database. What is begun asks a mint first, which may take its time: that has a
+//! pool of its own, so that a mint which never answers holds up nobody but those who ask for it.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, header::CACHE_CONTROL},
+    response::{IntoResponse as _, Response},
+};
+use serde::{Deserialize, Serialize};
+use unspent_ecash::Entity;
+use unspent_engine::{
+    Engine,
+    rooms::ecash::{
+        mint::check::{Blocklist, check_named},
+        room::{executor, figures},
+        work::{EcashWorkError, executor::Executor, payments::Asked},
+    },
+};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{
+    NAME,
+    json::{AccountJson, EcashFiguresJson, PaymentJson},
+    lists::{
+        self, EcashTxsJson, PaymentGroup, PaymentsJson, ProofStateName, ProofsJson,
+        ShownPaymentJson,
+    },
+    qr::{self, QrJson},
+    requests::{
+        AddAccount, ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount,
+    },
+    section::EcashSection,
+};
+use crate::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        keyed::{KeyHeader, Keyed, KeyedTarget},
+        state::App,
+    },
+    request::{page_limit, short},
+};
+
+/// The room as a request finds it.
+struct OpenRoom {
+    executor: Arc<Executor>,
+    blocklist: Blocklist,
+}
+
+impl OpenRoom {
+    fn of(engine: &Engine, blocklist: Blocklist) -> Result<Self, ApiError> {
+        let executor = executor(engine).ok_or_else(|| ApiError::room_off(NAME))?;
+        Ok(Self { executor, blocklist })
+    }
+
+    fn counter(&self) -> Counter<'_> {
+        Counter { executor: &self.executor, blocklist: &self.blocklist }
+    }
+}
+
+impl KeyedTarget for OpenRoom {
+    /// The store knows the key: a payment that was begun is found again, nothing is begun twice.
+    fn give_back(&self, _: &str) -> Result<(), ApiError> {
+        Ok(())
+    }
+}
+
+impl App {
+    fn ecash_section(&self) -> Result<&EcashSection, ApiError> {
+        self.config.room::<EcashSection>().map_err(|error| ApiError::bug(&error))
+    }
+
+    fn blocklist(&self) -> Result<Blocklist, ApiError> {
+        let entries = &self.ecash_section()?.mint_blocklist;
+        Blocklist::parse(entries).map_err(|error| ApiError::bug(&error))
+    }
+
+    /// Reads, on a thread that may block.
+    async fn ecash<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Executor) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let engine = self.engine.clone();
+        let work = move || match executor(&engine) {
+            Some(executor) => ask(&executor),
+            None => Err(ApiError::room_off(NAME)),
+        };
+        self.pool.run(work).await
+    }
+}
+
+// ---- reading
+
+/// Money by account, payments by state
+#[utoipa::path(get, path = "/ecash", tag = "ecash",
+    responses((status = 200, body = EcashFiguresJson), Failures))]
+pub(super) async fn status(
+    _: May<Read>,
+    State(app): State<App>,
+) -> Result<Json<EcashFiguresJson>, ApiError> {
+    let engine = app.engine.clone();
+    let work = move || figures(&engine).ok_or_else(|| ApiError::room_off(NAME));
+    Ok(Json(EcashFiguresJson::new(&app.pool.run(work).await?)))
+}
+
+/// All accounts.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountsJson {
+    accounts: Vec<AccountJson>,
+}
+
+/// All accounts
+#[utoipa::path(get, path = "/ecash/accounts", tag = "ecash",
+    responses((status = 200, body = AccountsJson), Failures))]
+pub(super) async fn accounts(
+    _: May<Read>,
+    State(app): State<App>,
+) -> Result<Json<AccountsJson>, ApiError> {
+    let found = app.ecash(|executor| Ok(executor.store.accounts()?)).await?;
+    Ok(Json(AccountsJson { accounts: found.iter().map(AccountJson::new).collect() }))
+}
+
+/// An account named in a path.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code)]
+pub(crate) struct EcashAccountPath {
+    /// The account, by its name or id
+    account: String,
+}
+
+/// Which proofs.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ProofsQuery {
+    /// `unspent` unless asked otherwise
+    #[serde(default)]
+    #[param(inline, default = "unspent")]
+    state: ProofStateName,
+    /// Rows on the page, 1 to 500
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<u32>,
+    /// Go on after the `next` of the page before
+    #[param(max_length = 1000)]
+    after: Option<String>,
+}
+
+/// Proofs of an account, without their secrets
+#[utoipa::path(get, path = "/ecash/accounts/{account}/proofs", tag = "ecash",
+    params(EcashAccountPath, ProofsQuery),
+    responses((status = 200, body = ProofsJson), Failures))]
+pub(super) async fn proofs(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(account): ApiPath<String>,
+    ApiQuery(query): ApiQuery<ProofsQuery>,
+) -> Result<Json<ProofsJson>, ApiError> {
+    let limit = page_limit(query.limit)?;
+    short(query.after.as_deref())?;
+    let found = app.ecash(move |executor| {
+        let account = executor.find_account(Some(&account))?;
+        let after = query.after.as_deref();
+        Ok(lists::proofs(&executor.store, &account.id, query.state, after, limit)?)
+    });
+    Ok(Json(found.await?))
+}
+
+/// Which payments.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PaymentsQuery {
+    /// `quotes` (invoices) or `swaps` (tokens); all unless asked otherwise
+    #[param(inline)]
+    group: Option<PaymentGroup>,
+    /// Rows on the page, 1 to 500
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<u32>,
+    /// Go on after the `next` of the page before
+    #[param(max_length = 1000)]
+    after: Option<String>,
+}
+
+/// Payments, the newest first
+#[utoipa::path(get, path = "/ecash/payments", tag = "ecash", params(PaymentsQuery),
+    responses((status = 200, body = PaymentsJson), Failures))]
+pub(super) async fn payments(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiQuery(query): ApiQuery<PaymentsQuery>,
+) -> Result<Json<PaymentsJson>, ApiError> {
+    let limit = page_limit(query.limit)?;
+    let before = lists::before(short(query.after.as_deref())?)?;
+    let found = app
+        .ecash(move |executor| Ok(lists::payments(&executor.store, query.group, &before, limit)?));
+    Ok(Json(found.await?))
+}
+
+/// A payment named in a path.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code)]
+pub(crate) struct PaymentPath {
+    /// Its id
+    id: String,
+}
+
+/// One payment with everything that happened to it
+#[utoipa::path(get, path = "/ecash/payments/{id}", tag = "ecash", params(PaymentPath),
+    responses((status = 200, body = ShownPaymentJson), Failures))]
+pub(super) async fn payment(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiPath(id): ApiPath<String>,
+) -> Result<Json<ShownPaymentJson>, ApiError> {
+    let found = app.ecash(move |executor| Ok(lists::shown(&executor.store, &id)?));
+    Ok(Json(found.await?))
+}
+
+/// Transactions, the newest first
+#[utoipa::path(get, path = "/ecash/transactions", tag = "ecash", params(PageQuery),
+    responses((status = 200, body = EcashTxsJson), Failures))]
+pub(super) async fn transactions(
+    _: May<Read>,
+    State(app): State<App>,
+    ApiQuery(page): ApiQuery<PageQuery>,
+) -> Result<Json<EcashTxsJson>, ApiError> {
+    let (before, limit) = (lists::before(page.after()?)?, page.limit()?);
+    let found = app.ecash(move |executor| Ok(lists::transactions(&executor.store, before, limit)?));
+    Ok(Json(found.await?))
+}
+
+/// A token: whoever has it has the money.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TokenJson {
+    token: String,
+    /// Null where it is too long for one
+    qr: Option<QrJson>,
+}
+
+/// The token of a send that nobody has claimed yet; needs `wallet`, as it is money
+#[utoipa::path(get, path = "/ecash/payments/{id}/token", tag = "ecash", params(PaymentPath),
+    responses((status = 200, body = TokenJson), Failures))]
+pub(super) async fn token(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(id): ApiPath<String>,
+) -> Result<Response, ApiError> {
+    // The mint may have to be asked for its keysets.
+    let room = (app.engine.clone(), app.blocklist()?);
+    let found = app.outward.run(move || {
+        let room = OpenRoom::of(&room.0, room.1)?;
+        Ok(room.executor.token(&id)?.to_string())
+    });
+    let token = found.await?;
+    let qr = qr::path(&token);
+    Ok(([(CACHE_CONTROL, "no-store")], Json(TokenJson { token, qr })).into_response())
+}
+
+// ---- accounts and mints
+
+/// Open an account, once its mint is found fit
+#[utoipa::path(post, path = "/ecash/accounts", tag = "ecash", request_body = AddAccount,
+    responses((status = 201, body = AccountJson), Failures))]
+pub(super) async fn add_account(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiJson(request): ApiJson<AddAccount>,
+) -> Result<(StatusCode, Json<AccountJson>), ApiError> {
+    let room = (app.engine.clone(), app.blocklist()?);
+    let work = move || Ok(request.run(OpenRoom::of(&room.0, room.1)?.counter())?);
+    let account = app.outward.run(work).await?;
+    Ok((StatusCode::CREATED, Json(AccountJson::new(&account))))
+}
+
+/// A mint to be looked at.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckMint {
+    /// Its address
+    #[schema(max_length = 400)]
+    url: String,
+    /// `sat` unless asked otherwise
+    #[schema(default = "sat", max_length = 20)]
+    unit: Option<String>,
+}
+
+/// Whether a mint can be used.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CheckedMintJson {
+    usable: bool,
+    /// Everything that it lacks
+    problems: Vec<String>,
+}
+
+/// Whether a mint can be used, and what it lacks
+#[utoipa::path(post, path = "/ecash/mints/check", tag = "ecash", request_body = CheckMint,
+    responses((status = 200, body = CheckedMintJson), Failures))]
+pub(super) async fn check_mint(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiJson(request): ApiJson<CheckMint>,
+) -> Result<Json<CheckedMintJson>, ApiError> {
+    let (engine, blocklist) = (app.engine.clone(), app.blocklist()?);
+    let options = app.ecash_section()?.mints();
+    let work = move || {
+        let room = OpenRoom::of(&engine, blocklist)?;
+        let unit = request.unit.as_deref().unwrap_or("sat");
+        let problems = check_named(&request.url, unit, &room.blocklist, options).err();
+        Ok(problems.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let problems = app.outward.run(work).await?;
+    Ok(Json(CheckedMintJson { usable: problems.is_empty(), problems }))
+}
+
+// ---- payments
+
+impl<R: Send + 'static> Keyed<R> {
+    /// Begins a payment, once for its key.
+    async fn begin(
+        self,
+        app: &App,
+        run: fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>,
+    ) -> Result<Response, ApiError> {
+        let blocklist = app.blocklist()?;
+        let open = move |engine: &Engine| OpenRoom::of(engine, blocklist);
+        let work = move |room: &OpenRoom, request: R, key: &str| {
+            let asked = Asked { idempotency_key: Some(key.to_owned()) };
+            Ok(PaymentJson::new(&run(&request, room.counter(), &asked)?))
+        };
+        self.run_in(&app.outward, app, StatusCode::CREATED, open, work).await
+    }
+}
+
+/// Get an invoice whose payment comes into an account
+#[utoipa::path(post, path = "/ecash/receive", tag = "ecash", params(KeyHeader),
+    request_body = ReceiveAmount, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn receive(
+    _: May<Wallet>,
+    State(app): State<App>,
+    request: Keyed<ReceiveAmount>,
+) -> Result<Response, ApiError> {
+    request.begin(&app, ReceiveAmount::run).await
+}
+
+/// Pay a Lightning invoice
+#[utoipa::path(post, path = "/ecash/pay", tag = "ecash", params(KeyHeader),
+    request_body = PayInvoice, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn pay(
+    _: May<Wallet>,
+    State(app): State<App>,
+    request: Keyed<PayInvoice>,
+) -> Result<Response, ApiError> {
+    request.begin(&app, PayInvoice::run).await
+}
+
+/// Make a token; it can be read once the payment is PENDING
+#[utoipa::path(post, path = "/ecash/send", tag = "ecash", params(KeyHeader),
+    request_body = SendAmount, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn send(
+    _: May<Wallet>,
+    State(app): State<App>,
+    request: Keyed<SendAmount>,
+) -> Result<Response, ApiError> {
+    request.begin(&app, SendAmount::run).await
+}
+
+/// Claim a token, at its own mint or into an account elsewhere
+#[utoipa::path(post, path = "/ecash/claim", tag = "ecash", params(KeyHeader),
+    request_body = ClaimToken, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn claim(
+    _: May<Wallet>,
+    State(app): State<App>,
+    request: Keyed<ClaimToken>,
+) -> Result<Response, ApiError> {
+    request.begin(&app, ClaimToken::run).await
+}
+
+/// Take back a token that nobody has claimed
+#[utoipa::path(post, path = "/ecash/reverse", tag = "ecash", params(KeyHeader),
+    request_body = ReverseSend, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn reverse(
+    _: May<Wallet>,
+    State(app): State<App>,
+    request: Keyed<ReverseSend>,
+) -> Result<Response, ApiError> {
+    request.begin(&app, ReverseSend::run).await
+}

@@ -1,0 +1,141 @@
+//! The lists on the command line.
+
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    args::Desk,
+    lists::{self, PaymentGroup, ProofStateName, ShowArgs},
+};
+use crate::{
+    api::extract::PageQuery,
+    error::Outcome,
+    output::{Output, facts, table},
+};
+
+pub(super) fn print_quotes(
+    desk: &Desk,
+    page: &PageQuery,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_payments(desk, PaymentGroup::Quotes, "quotes", page, output)
+}
+
+pub(super) fn print_swaps(
+    desk: &Desk,
+    page: &PageQuery,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_payments(desk, PaymentGroup::Swaps, "swaps", page, output)
+}
+
+fn print_payments(
+    desk: &Desk,
+    group: PaymentGroup,
+    name: &str,
+    page: &PageQuery,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let before = lists::before(page.after()?)?;
+    let found = lists::payments(&desk.executor.store, Some(group), &before, page.limit()?)?;
+    output.answer(&json!({ name: found.payments, "next": found.next }), || {
+        let rows = found.payments.iter().map(|payment| {
+            let alarm = if payment.alarm { " !" } else { "" };
+            [
+                payment.created_at.text(),
+                payment.kind.to_owned(),
+                format!("{}{alarm}", payment.state),
+                payment.amount.clone(),
+                payment.id.clone(),
+            ]
+        });
+        let listed = table(["created", "kind", "state", "amount", "id"], rows);
+        format!("{listed}{}", next_page(found.next.as_ref()))
+    })?;
+    Ok(Outcome::Done)
+}
+
+fn next_page(next: Option<&String>) -> String {
+    next.map(|next| format!("\nnext page: --after {next}")).unwrap_or_default()
+}
+
+/// Which proofs.
+#[derive(Args)]
+pub(crate) struct ProofsArgs {
+    /// The account, by its name or id; not needed when there is only one
+    #[arg(long)]
+    account: Option<String>,
+    /// In this state
+    #[arg(long, value_enum, default_value_t = ProofStateName::Unspent)]
+    state: ProofStateName,
+    #[command(flatten)]
+    page: PageQuery,
+}
+
+pub(super) fn print_proofs(
+    desk: &Desk,
+    args: &ProofsArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let account = desk.executor.find_account(args.account.as_deref())?;
+    let (after, limit) = (args.page.after()?, args.page.limit()?);
+    let found = lists::proofs(&desk.executor.store, &account.id, args.state, after, limit)?;
+    output.answer(&found, || {
+        let rows = found.proofs.iter().map(|proof| {
+            let held = proof.held_by.clone().unwrap_or_default();
+            [proof.amount.clone(), proof.keyset.clone(), proof.y.clone(), held]
+        });
+        let listed = table(["amount", "keyset", "y", "held by"], rows);
+        format!("{listed}{}", next_page(found.next.as_ref()))
+    })?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn print_txs(
+    desk: &Desk,
+    page: &PageQuery,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let before = lists::before(page.after()?)?;
+    let found = lists::transactions(&desk.executor.store, before, page.limit()?)?;
+    output.answer(&found, || {
+        let rows = found.transactions.iter().map(|tx| {
+            [
+                tx.created_at.text(),
+                tx.direction.clone(),
+                tx.kind.clone(),
+                tx.state.clone(),
+                tx.amount.clone(),
+                tx.id.clone(),
+            ]
+        });
+        let listed = table(["created", "direction", "kind", "state", "amount", "id"], rows);
+        format!("{listed}{}", next_page(found.next.as_ref()))
+    })?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn print_show(
+    desk: &Desk,
+    args: &ShowArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let shown = lists::shown(&desk.executor.store, &args.id)?;
+    output.answer(&shown, || {
+        let payment = &shown.payment;
+        let head = facts(&[
+            ("payment", payment.id.clone()),
+            ("kind", payment.kind.to_owned()),
+            ("state", payment.state.clone()),
+            ("transaction", payment.transaction_state.clone()),
+            ("amount", payment.amount.clone()),
+        ]);
+        let rows = shown.journal.iter().map(|line| {
+            let from = line.from.clone().unwrap_or_default();
+            let note = line.note.clone().unwrap_or_default();
+            [line.at.text(), line.event.clone(), from, line.to.clone(), note]
+        });
+        format!("{head}\n{}", table(["when", "what", "from", "to", "why"], rows))
+    })?;
+    Ok(Outcome::Done)
+}
