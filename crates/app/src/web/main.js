@@ -55,7 +55,7 @@ function markTab(page) {
 
 function buildTabs() {
   const links = PAGES.filter((page) => page.inTabs).map((page) =>
-    h("a", { href: `#${page.path}`, "data-tab": page.tab, "data-room": page.room,
+    h("a", { href: `#${page.path}`, "data-tab": page.tab, "data-needs": page.room,
       hidden: Boolean(page.room) }, page.title));
   show(document.getElementById("tabs"), links);
 }
@@ -111,8 +111,8 @@ subscribe("link", () => {
 
 // The page of a room that is off unless switched on is offered when it is on.
 subscribe("status", () => {
-  for (const link of document.querySelectorAll("#tabs a[data-room]")) {
-    link.hidden = !isOn(link.dataset.room);
+  for (const link of document.querySelectorAll("#tabs a[data-needs]")) {
+    link.hidden = !isOn(link.dataset.needs);
   }
 });
 

@@ -42,7 +42,7 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     assert_eq!(shown["state"], "REVERSED", "{shown}");
     assert!(shown["journal"].as_array().unwrap().len() >= 3, "{shown}");
 
-    let (_, invoice) = mint.invoice(30);
+    let (invoice, _) = mint.invoice(30);
     let paid = ecash(&alice, &["pay", &invoice, "--wait", "90"]).json();
     assert_eq!(paid["state"], "PAID", "{paid}");
     let recovered = ecash(&alice, &["recover"]).json();

@@ -76,7 +76,7 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     wait_for(&daemon, &sent["id"], "PENDING");
     begin(&client, "reverse", "five", &json!({ "id": sent["id"] }));
     wait_for(&daemon, &sent["id"], "REVERSED");
-    let (_, invoice) = mint.invoice(30);
+    let (invoice, _) = mint.invoice(30);
     let paid = begin(&client, "pay", "six", &json!({ "invoice": invoice }));
     wait_for(&daemon, &paid["id"], "PAID");
 

@@ -5,8 +5,8 @@ import { capital, words } from "../format.js";
 
 // Which tone a word of the API has. What isn't listed is neutral.
 const TONES = {
-  following: "good", working: "good", confirmed: "good", unspent: "good", live: "good", published: "good",
-  completed: "good", paid: "good", draft: "calm", unpaid: "calm",
+  following: "good", working: "good", confirmed: "good", unspent: "good", live: "good",
+  published: "good", completed: "good", paid: "good", draft: "calm", unpaid: "calm",
   starting: "calm", catching_up: "calm", unconfirmed: "calm", immature: "calm", pending: "calm",
   waiting: "warm", leased: "warm", evicted: "warm", away: "warm", orphaned: "warm",
   "dead-recoverable": "warm",
