@@ -47,12 +47,12 @@ use crate::{
 };
 
 /// The room as a request finds it.
-struct OpenRoom {
+struct EcashAtHand {
     executor: Arc<Executor>,
     blocklist: Blocklist,
 }
 
-impl OpenRoom {
+impl EcashAtHand {
     fn of(engine: &Engine, blocklist: Blocklist) -> Result<Self, ApiError> {
         let executor = executor(engine).ok_or_else(|| ApiError::room_off(NAME))?;
         Ok(Self { executor, blocklist })
@@ -63,7 +63,7 @@ impl OpenRoom {
     }
 }
 
-impl KeyedTarget for OpenRoom {
+impl KeyedTarget for EcashAtHand {
     /// The store knows the key: a payment that was begun is found again, nothing is begun twice.
     fn give_back(&self, _: &str) -> Result<(), ApiError> {
         Ok(())
@@ -255,7 +255,7 @@ pub(super) async fn token(
     // The mint may have to be asked for its keysets.
     let room = (app.engine.clone(), app.blocklist()?);
     let found = app.outward.run(move || {
-        let room = OpenRoom::of(&room.0, room.1)?;
+        let room = EcashAtHand::of(&room.0, room.1)?;
         Ok(room.executor.token(&id)?.to_string())
     });
     let token = found.await?;
@@ -274,7 +274,7 @@ pub(super) async fn add_account(
     ApiJson(request): ApiJson<AddAccount>,
 ) -> Result<(StatusCode, Json<AccountJson>), ApiError> {
     let room = (app.engine.clone(), app.blocklist()?);
-    let work = move || Ok(request.run(OpenRoom::of(&room.0, room.1)?.counter())?);
+    let work = move || Ok(request.run(EcashAtHand::of(&room.0, room.1)?.counter())?);
     let account = app.outward.run(work).await?;
     Ok((StatusCode::CREATED, Json(AccountJson::new(&account))))
 }
@@ -310,7 +310,7 @@ pub(super) async fn check_mint(
     let (engine, blocklist) = (app.engine.clone(), app.blocklist()?);
     let options = app.ecash_section()?.mints();
     let work = move || {
-        let room = OpenRoom::of(&engine, blocklist)?;
+        let room = EcashAtHand::of(&engine, blocklist)?;
         let unit = request.unit.as_deref().unwrap_or("sat");
         let problems = check_named(&request.url, unit, &room.blocklist, options).err();
         Ok(problems.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -329,8 +329,8 @@ impl<R: Send + 'static> Keyed<R> {
         run: fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>,
     ) -> Result<Response, ApiError> {
         let blocklist = app.blocklist()?;
-        let open = move |engine: &Engine| OpenRoom::of(engine, blocklist);
-        let work = move |room: &OpenRoom, request: R, key: &str| {
+        let open = move |engine: &Engine| EcashAtHand::of(engine, blocklist);
+        let work = move |room: &EcashAtHand, request: R, key: &str| {
             let asked = Asked { idempotency_key: Some(key.to_owned()) };
             Ok(PaymentJson::new(&run(&request, room.counter(), &asked)?))
         };
