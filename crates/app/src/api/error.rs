@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use axum::{
     Json,
     extract::rejection::{BytesRejection, PathRejection, QueryRejection},
-    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    http::{
+        HeaderValue, StatusCode,
+        header::{RETRY_AFTER, WWW_AUTHENTICATE},
+    },
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -153,6 +156,10 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, Json(self.body())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let how = HeaderValue::from_static("Bearer realm=\"unspent\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, how);
         }
         response
     }

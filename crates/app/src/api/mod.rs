@@ -31,7 +31,13 @@ pub(crate) mod state;
 mod status;
 pub(crate) mod timeline;
 
-use axum::{Json, Router, extract::DefaultBodyLimit, http::StatusCode, middleware};
+use axum::{
+    Json, Router,
+    extract::DefaultBodyLimit,
+    http::{HeaderValue, StatusCode, header::CACHE_CONTROL},
+    middleware,
+    response::Response,
+};
 use utoipa::{
     Modify, OpenApi,
     openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -105,6 +111,7 @@ pub(crate) fn router(app: &App, more: Router<App>) -> Router {
     let open = axum::routing::get(move || async move { document.clone() });
     router
         .route(&format!("{BASE}/openapi.json"), open)
+        .layer(middleware::map_response(not_kept))
         .merge(more)
         .fallback(|| async { ApiError::not_found("there is nothing here") })
         .method_not_allowed_fallback(|| async {
@@ -115,4 +122,10 @@ pub(crate) fn router(app: &App, more: Router<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), guard::identify))
         .layer(middleware::from_fn_with_state(app.clone(), guard::watch))
         .with_state(app.clone())
+}
+
+/// Answers are about balances and coins: no browser or proxy keeps a copy.
+async fn not_kept(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -26,7 +26,11 @@ fn each_scope_may_do_what_it_says() {
     let run =
         |client: &crate::daemon::Client| client.post("/api/v1/jobs/measure/run", &json!({})).status;
     let (nobody, reader) = (daemon.nobody(), daemon.with(&read));
-    assert_eq!(nobody.get("/api/v1/status").refused(401), "unauthorized");
+    let answer = nobody.get("/api/v1/status");
+    assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"unspent\""));
+    assert_eq!(answer.refused(401), "unauthorized");
+    assert_eq!(reader.get("/api/v1/status").header("cache-control"), Some("no-store"));
+    assert_eq!(reader.get("/").header("cache-control"), Some("no-cache"));
     assert_eq!(daemon.with("wrong").get("/api/v1/status").refused(401), "unauthorized");
     let basic = [("authorization", "Basic YTpi")];
     nobody.send("GET", "/api/v1/status", &basic, None).refused(401);

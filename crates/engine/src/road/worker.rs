@@ -18,8 +18,9 @@ use crate::{
     status::RoomState,
 };
 
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause between two attempts: a node that is back is found again soon, and asking one
+/// that is away costs next to nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Attempts without progress after which a source that gives nonsense, or a room that refuses its
 /// blocks, is left to a person.
 const ATTEMPTS: u32 = 5;
@@ -193,8 +194,13 @@ impl<F: Follower> Worker<F> {
     }
 
     fn wait(&self, reason: String) {
-        tracing::warn!(room = self.name(), reason, "waiting");
-        self.progress.set_state(RoomState::Waiting { reason });
+        let waiting = RoomState::Waiting { reason: reason.clone() };
+        // Said once, not at every attempt of a long absence.
+        if self.progress.set_state(waiting.clone()) == waiting {
+            tracing::debug!(room = self.name(), reason, "still waiting");
+        } else {
+            tracing::warn!(room = self.name(), reason, "waiting");
+        }
         let doublings = self.progress.failures().min(10).saturating_sub(1);
         let doubled = self.follow.retry.saturating_mul(1 << doublings);
         // Somebody who has mended things may wake us.

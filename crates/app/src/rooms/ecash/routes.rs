@@ -5,12 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{StatusCode, header::CACHE_CONTROL},
-    response::{IntoResponse as _, Response},
-};
+use axum::{Json, extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
 use unspent_ecash::Entity;
 use unspent_engine::{
@@ -251,7 +246,7 @@ pub(super) async fn token(
     _: May<Wallet>,
     State(app): State<App>,
     ApiPath(id): ApiPath<String>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<TokenJson>, ApiError> {
     // The mint may have to be asked for its keysets.
     let room = (app.engine.clone(), app.blocklist()?);
     let found = app.outward.run(move || {
@@ -260,7 +255,7 @@ pub(super) async fn token(
     });
     let token = found.await?;
     let qr = qr::path(&token);
-    Ok(([(CACHE_CONTROL, "no-store")], Json(TokenJson { token, qr })).into_response())
+    Ok(Json(TokenJson { token, qr }))
 }
 
 // ---- accounts and mints
