@@ -138,39 +138,11 @@ fn proof(output: &PreMint, signature: &BlindSignature, keys: &KeyRing) -> Option
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
-    use unspent_testkit::data;
-
     use super::*;
-
-    /// What BIP-39 makes of the mnemonic of the vectors.
-    const SEED: &str = concat!(
-        "dd44ee516b0647e80b488e8dcc56d736a148f15276bef588b37057476d4b2b25",
-        "780d3688a32b37353d6995997842c0fd8b412475c891c16310471fbc86dcbda8"
-    );
-
-    /// NUT-13, for both versions of keyset ids.
-    #[test]
-    fn outputs_are_those_of_the_vectors() {
-        let Some(bytes) = data::bytes("cashu/nut13.json") else { return };
-        let all: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        let seed = Seed::new(hex::decode(SEED).unwrap().try_into().unwrap());
-        for version in ["v1", "v2"] {
-            let vectors = &all[version];
-            let text = |list: &str, at: usize| vectors[list][at].as_str().unwrap().to_owned();
-            let keyset_id = vectors["keyset_id"].as_str().unwrap().to_owned();
-            for start in [0, 2] {
-                let amounts = vec![1; 5 - start as usize];
-                let range = OutputRange { keyset_id: keyset_id.clone(), start, amounts };
-                let outputs = Outputs::of(&range, &seed).unwrap();
-                for (at, output) in outputs.0.iter().enumerate() {
-                    let place = at + start as usize;
-                    assert_eq!(output.secret.to_string(), text("secrets", place), "{version}");
-                    assert_eq!(output.r.to_secret_hex(), text("r", place), "{version}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn a_range_on_no_keyset_is_damage() {
