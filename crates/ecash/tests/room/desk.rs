@@ -1,7 +1,7 @@
 //! A store in a fresh database beside mints in memory, with short words for what happens.
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,13 +16,17 @@ use unspent_ecash::{
     flow::{Answer, Flow, MintFault, Next, Request, Surroundings, Wait},
     schema::SCHEMA,
 };
-use unspent_model::ecash::{EntityKind, EntityState, ProofState, transaction_at_end};
+use unspent_model::ecash::{EntityEvent, EntityKind, EntityState, ProofState, transaction_at_end};
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 
-use crate::mint::Mint;
+use crate::{
+    ledger::{Ledger, Outcome},
+    mint::Mint,
+};
 
 pub const HOUR: i64 = 3_600_000_000;
+pub const INVOICE: &str = "lnbc500n1pexample";
 pub const WORDS: &str = "orchard velvet thunder";
 
 pub fn key() -> KeySource {
@@ -52,7 +56,11 @@ pub struct Desk {
     pub other: RefCell<Mint>,
     pub now: AtomicU64,
     pub fence: bool,
+    /// A second opinion on everything that happens, where one is wanted.
+    pub ledger: Option<RefCell<Ledger>>,
     next_id: AtomicU64,
+    /// Looks at the rows.
+    door: OnceCell<Door>,
     folder: Option<tempfile::TempDir>,
 }
 
@@ -83,7 +91,9 @@ impl Desk {
             other: RefCell::new(Mint::new(2, 0, false)),
             now: AtomicU64::new(1_000_000),
             fence: false,
+            ledger: None,
             next_id: AtomicU64::new(1),
+            door: OnceCell::new(),
             folder,
         };
         desk.add("home", &desk.mint.borrow());
@@ -119,8 +129,8 @@ impl Desk {
     pub fn terms(&self, account: &str) -> NewTerms {
         let n = self.next_id.fetch_add(1, Ordering::Relaxed);
         NewTerms {
-            id: format!("e{n}"),
-            transaction_id: format!("t{n}"),
+            id: format!("e{n:04}"),
+            transaction_id: format!("t{n:04}"),
             idempotency_key: None,
             account_id: account.to_owned(),
             now: self.now(),
@@ -129,11 +139,11 @@ impl Desk {
     }
 
     pub fn create(&self, new: NewEntity) -> Entity {
-        self.store.create(new, self.terms("home")).unwrap().entity
+        self.begin(new, self.terms("home")).unwrap().entity
     }
 
     pub fn apply(&self, id: &str, event: Event) -> Applied {
-        self.store.apply(id, event, self.now()).unwrap()
+        self.tell(id, event).unwrap()
     }
 
     pub fn state(&self, id: &str) -> EntityState {
@@ -164,12 +174,12 @@ impl Desk {
         mint.borrow_mut().quotes.insert(quote_id.clone(), (amount, unpaid));
         let new = NewEntity::ReceiveQuote {
             quote_id,
-            invoice: "lnbc1".into(),
+            invoice: INVOICE.into(),
             amount,
             lock_index: 3,
             source: None,
         };
-        self.store.create(new, terms).unwrap().entity.id
+        self.begin(new, terms).unwrap().entity.id
     }
 
     pub fn pay_invoice(&self, account: &str, id: &str) {
@@ -194,13 +204,13 @@ impl Desk {
         self.mint.borrow_mut().offer_melt(&quote_id, amount);
         let new = NewEntity::SendQuote {
             quote_id,
-            invoice: "lnbc1".into(),
+            invoice: INVOICE.into(),
             amount,
             fee_reserve: 5,
             inputs,
             keyset: self.mint.borrow().output_keyset(),
         };
-        Ok(self.store.create(new, terms)?.entity)
+        Ok(self.begin(new, terms)?.entity)
     }
 
     pub fn token(&self, amount: u64) -> Entity {
@@ -267,7 +277,7 @@ impl Desk {
                         next = flow.answer(answer).unwrap();
                     }
                     Next::Apply(event) => {
-                        match self.store.apply(id, event, self.now()) {
+                        match self.tell(id, event) {
                             Ok(_) => break,
                             Err(EcashError::Refused(_)) => return Next::Wait(Wait::ForChange),
                             Err(error) => panic!("{id}: {error}"),
@@ -343,6 +353,140 @@ impl Desk {
     pub fn run_open(&self) {
         for entity in self.store.open_entities("", 10_000).unwrap() {
             self.run(&entity.id);
+        }
+    }
+}
+
+/// Everything that a [`Ledger`] knows too.
+const SNAPSHOT: [&str; 5] = [
+    "SELECT e.id AS id, e.state AS state, e.version AS version, e.is_open AS is_open,
+        e.melt_initiated AS melt, e.alarm AS alarm, t.state AS tx, t.version AS tx_version
+    FROM entities e JOIN transactions t ON t.id = e.transaction_id",
+    "SELECT account_id, y, amount, keyset_id, state, version, held_by FROM proofs",
+    "SELECT id, version FROM accounts",
+    "SELECT account_id, keyset_id, counter FROM keysets",
+    "SELECT COUNT(*) AS lines, MAX(number) AS last FROM journal",
+];
+
+impl Desk {
+    /// Lets a ledger watch from now on; nothing has happened yet.
+    pub fn watch(&mut self) {
+        self.ledger = Some(RefCell::default());
+        self.put_keysets();
+    }
+
+    /// Tells the store what the mints' keysets are.
+    pub fn put_keysets(&self) {
+        for (account, mint) in [("home", &self.mint), ("away", &self.other)] {
+            let infos = mint.borrow().infos();
+            if let Some(ledger) = &self.ledger {
+                for info in &infos {
+                    ledger.borrow_mut().add_keyset(account, &info.keyset_id, info.fee_ppk);
+                }
+            }
+            self.store.put_keysets(account, infos).unwrap();
+        }
+    }
+
+    /// As after a crash: nothing is left but what is on the disk.
+    pub fn reopen(&mut self) {
+        self.store = open(&self.url, Options::default());
+    }
+
+    pub fn begin(&self, new: NewEntity, terms: NewTerms) -> Result<Applied, EcashError> {
+        let Some(ledger) = &self.ledger else { return self.store.create(new, terms) };
+        let token = match &new {
+            NewEntity::Reversal { send_swap, .. } => self.token_of(send_swap),
+            _ => Proofs::new(),
+        };
+        let done = self.store.create(new.clone(), terms.clone());
+        let held = match &done {
+            Ok(done) if !done.is_repeat => self.token_of(&done.entity.id),
+            _ => Proofs::new(),
+        };
+        let held: Vec<_> = held.iter().map(|p| unspent_ecash::proof_name(p).unwrap()).collect();
+        ledger.borrow_mut().born((&new, &terms), &token, &done, &held);
+        done
+    }
+
+    pub fn tell(&self, id: &str, event: Event) -> Result<Applied, EcashError> {
+        let now = self.now();
+        let Some(ledger) = &self.ledger else { return self.store.apply(id, event, now) };
+        let mut ledger = ledger.borrow_mut();
+        let expected = ledger.judge(id, &event, now);
+        let done = self.store.apply(id, event.clone(), now);
+        let seen = match &done {
+            Ok(done) if done.is_repeat => Outcome::Repeat,
+            Ok(_) => Outcome::Change,
+            Err(EcashError::Refused(_)) => Outcome::Refused,
+            Err(EcashError::Argument(_) | EcashError::Sql(SqlError::Constraint(_))) => Outcome::Bad,
+            Err(error) => panic!("{id} {event:?}: {error}"),
+        };
+        assert_eq!(seen, expected, "{event:?} on {:?}", ledger.things[id]);
+        if seen == Outcome::Change {
+            let next = event.range.as_ref().map(|range| ledger.keysets[&range.keyset_id].next);
+            ledger.change(id, &event);
+            let entity = &done.as_ref().unwrap().entity;
+            let is_fence = event.what == EntityEvent::TakeFenceRange;
+            if let (Some(next), Some(range), false) = (next, entity.details.range(), is_fence) {
+                assert_eq!(range.start, next, "{entity:?} takes outputs that are not the next");
+            }
+        }
+        done
+    }
+
+    /// Everything that is stored, in the words of [`Ledger::snapshot`].
+    pub fn snapshot(&self) -> Vec<String> {
+        let door = self.door.get_or_init(|| self.own_door());
+        let [entities, proofs, accounts, keysets, journal] = SNAPSHOT
+            .map(|sql| door.read(move |tx| -> Result<_, SqlError> { tx.query(sql, &[]) }).unwrap());
+        let text = |row: &Row, name: &str| row.text(name).unwrap();
+        let number = |row: &Row, name: &str| row.int(name).unwrap();
+        let flag = |row: &Row, name: &str| row.flag(name).unwrap();
+        let mut all: Vec<String> = Vec::new();
+        all.extend(entities.iter().map(|row| {
+            let (id, state, tx) = (text(row, "id"), text(row, "state"), text(row, "tx"));
+            let (version, tx_version) = (number(row, "version"), number(row, "tx_version"));
+            let [open, melt, alarm] = ["is_open", "melt", "alarm"].map(|name| flag(row, name));
+            format!("entity {id} {state} {version} {open} {melt} {alarm} {tx} {tx_version}")
+        }));
+        all.extend(proofs.iter().map(|row| {
+            let [account, keyset, state] =
+                ["account_id", "keyset_id", "state"].map(|name| text(row, name));
+            let (name, amount) = (hex::encode(row.blob("y").unwrap()), number(row, "amount"));
+            let holder = row.opt_text("held_by").unwrap().unwrap_or_else(|| "nobody".into());
+            let version = number(row, "version");
+            format!("proof {account} {name} {amount} {keyset} {state} {version} {holder}")
+        }));
+        all.extend(
+            accounts
+                .iter()
+                .map(|row| format!("account {} {}", text(row, "id"), number(row, "version"))),
+        );
+        all.extend(keysets.iter().map(|row| {
+            let (account, id) = (text(row, "account_id"), text(row, "keyset_id"));
+            format!("counter {account} {id} {}", number(row, "counter"))
+        }));
+        let last = journal[0].opt_int("last").unwrap().unwrap_or(0);
+        assert_eq!(number(&journal[0], "lines"), last, "the journal has gaps");
+        all.push(format!("journal {last}"));
+        all.sort();
+        all
+    }
+
+    /// The store holds what the second opinion says, to the last row.
+    pub fn compare(&self) {
+        let ledger = self.ledger.as_ref().unwrap().borrow();
+        let (ours, theirs) = (self.snapshot(), ledger.snapshot());
+        let only = |a: &[String], b: &[String]| -> Vec<String> {
+            a.iter().filter(|line| !b.contains(line)).cloned().collect()
+        };
+        let (ours_only, theirs_only) = (only(&ours, &theirs), only(&theirs, &ours));
+        let backend = self.url.backend();
+        assert_eq!(ours_only, theirs_only, "{backend:?}: stored, and what should be");
+        assert_eq!(ours.len(), theirs.len());
+        for account in ledger.accounts.keys() {
+            ledger.check_sums(account, self.store.balance(account).unwrap());
         }
     }
 }

@@ -12,8 +12,10 @@
 )]
 
 mod audits;
+mod births;
 mod claims;
 mod desk;
+mod ledger;
 mod lightning;
 mod mint;
 mod plans;
@@ -22,5 +24,6 @@ mod random;
 mod reference;
 mod secrets;
 mod spark;
+mod storm;
 mod tables;
 mod tokens;
