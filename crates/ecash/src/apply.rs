@@ -12,6 +12,7 @@ use crate::{
     error::EcashError,
     event::{Event, SealedEvent, SealedProof},
     proofs::{self, Shelf},
+    seal::Sealer,
     store::EcashStore,
 };
 
@@ -34,7 +35,8 @@ impl EcashStore {
     pub fn apply(&self, id: &str, event: Event, now: i64) -> Result<Applied, EcashError> {
         let event = SealedEvent::new(event, &self.sealer)?;
         let (id, key) = (id.to_owned(), writer_key(id));
-        self.door.write_for(key, move |tx| advance(tx, &id, &event, now))
+        let sealer = std::sync::Arc::clone(&self.sealer);
+        self.door.write_for(key, move |tx| advance(tx, &id, &event, &sealer, now))
     }
 }
 
@@ -47,9 +49,10 @@ fn advance(
     tx: &mut Tx<'_>,
     id: &str,
     event: &SealedEvent,
+    sealer: &Sealer,
     now: i64,
 ) -> Result<Applied, EcashError> {
-    let mut entity = load(tx, id, ENTITY_LOCKED)?;
+    let mut entity = load(tx, id, ENTITY_LOCKED, sealer)?;
     let facts = entity.facts(tx, &event.plain, now)?;
     let step = step(entity.kind, entity.state, event.plain.what, &facts)?;
     if step.is_repeat {
@@ -57,7 +60,7 @@ fn advance(
     }
     let from = entity.state;
     check_worth(&entity.details, event)?;
-    let mut work = Work { entity: &mut entity, event, now, accounts: Vec::new() };
+    let mut work = Work { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
     work.remember();
     for effect in step.effects {
         work.carry_out(tx, *effect)?;
@@ -67,7 +70,7 @@ fn advance(
         tx.execute(RAISE_ACCOUNT, &[Arg::Text(account)])?;
     }
     entity.state = step.next;
-    entity.update(tx, now)?;
+    entity.update(tx, sealer, now)?;
     let note = event.plain.reason.as_deref();
     entity.write_line(tx, event.plain.what.name(), Some(from), note)?;
     Ok(Applied { entity, is_repeat: false })
@@ -77,6 +80,7 @@ fn advance(
 struct Work<'w> {
     entity: &'w mut Entity,
     event: &'w SealedEvent,
+    sealer: &'w Sealer,
     now: i64,
     /// Accounts whose proofs or counters change.
     accounts: Vec<String>,
@@ -225,7 +229,7 @@ impl Work<'_> {
 
     fn move_partner(&mut self, tx: &mut Tx<'_>, on: EntityEvent) -> Result<(), EcashError> {
         let Some(partner) = self.entity.reverses.clone() else { return Ok(()) };
-        advance(tx, &partner, &SealedEvent::bare(on), self.now)?;
+        advance(tx, &partner, &SealedEvent::bare(on), self.sealer, self.now)?;
         Ok(())
     }
 }

@@ -13,12 +13,7 @@ use std::collections::BTreeMap;
 use unspent_model::ecash::{EntityKind, EntityState, transaction_at_end};
 use unspent_sql::{Arg, Door, Options, Row, Tx, Url};
 
-use crate::{
-    details::{Details, OutputRange},
-    error::EcashError,
-    schema::SCHEMA,
-    store::sql_int,
-};
+use crate::{details::OutputRange, error::EcashError, schema::SCHEMA, store::sql_int};
 
 /// Entities looked at together.
 const PAGE: i64 = 1_000;
@@ -30,7 +25,7 @@ const WITHOUT_ORIGIN: &str =
     "SELECT p.y AS y FROM proofs p LEFT JOIN entities e ON e.id = p.added_by
     WHERE e.id IS NULL ORDER BY p.y";
 const ENTITIES: &str = "SELECT e.id AS id, e.kind AS kind, e.state AS state, e.version AS version,
-        e.is_open AS is_open, e.details AS details, t.state AS tx_state, j.to_state AS told_state,
+        e.is_open AS is_open, e.outputs AS outputs, t.state AS tx_state, j.to_state AS told_state,
         j.version AS told_version
     FROM entities e LEFT JOIN transactions t ON t.id = e.transaction_id
     LEFT JOIN journal j ON j.number = (SELECT MAX(number) FROM journal WHERE entity_id = e.id)
@@ -111,7 +106,7 @@ fn entity(row: &Row, ranges: &mut Ranges, found: &mut Vec<String>) -> Result<(),
     if told != Some((state.to_string(), sql_int(row.natural("version")?)?)) {
         differs("the journal's last word on it is another".into());
     }
-    for range in ranges_of(&Details::from_text(kind, &row.text("details")?)?) {
+    for range in ranges_of(&row.text("outputs")?)? {
         let (first, count) = (u64::from(range.start), range.amounts.len() as u64);
         let of_keyset = ranges.entry(range.keyset_id.clone()).or_default();
         of_keyset.push((first, first + count, id.clone()));
@@ -119,13 +114,9 @@ fn entity(row: &Row, ranges: &mut Ranges, found: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-fn ranges_of(details: &Details) -> impl Iterator<Item = &OutputRange> {
-    let fence = match details {
-        Details::SendQuote(quote) => quote.fence.as_ref(),
-        _ => None,
-    };
-    let change = details.source().and_then(|source| source.range.as_ref());
-    [details.range(), fence, change].into_iter().flatten()
+fn ranges_of(outputs: &str) -> Result<Vec<OutputRange>, EcashError> {
+    serde_json::from_str(outputs)
+        .map_err(|error| EcashError::Corrupt(format!("outputs of an entity: {error}")))
 }
 
 /// A counter used twice would make the same secret twice.

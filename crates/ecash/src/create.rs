@@ -139,10 +139,13 @@ struct Draft {
     reserve: Vec<ProofName>,
 }
 
+/// Purpose of the keyed hash by which what may be used once is found.
+const CLAIM: &str = "claim";
 const INSERT: &str = "INSERT INTO entities (id, kind, variant, state, version, account_id,
     transaction_id, claim, idempotency_key, is_open, melt_initiated, alarm, reverses, created_at,
-    updated_at, expires_at, details, sealed)
-    VALUES ($1, $2, $3, $4, 0, $5, $6, $7, $8, $9, $10, $10, $11, $12, $12, $13, $14, $15)";
+    updated_at, expires_at, outputs, sealed_details, sealed)
+    VALUES ($1, $2, $3, $4, 0, $5, $6, $7, $8, $9, $10, $10, $11, $12, $12, $13, $14, $15,
+        $16)";
 const INSERT_TX: &str = "INSERT INTO transactions (id, entity_id, account_id, kind, direction,
     state, version, amount, created_at, pending_at)
     VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)";
@@ -221,7 +224,7 @@ fn begin(
     if let Some(key) = &terms.idempotency_key
         && let Some(row) = tx.maybe(BY_KEY, &[Arg::Text(key)])?
     {
-        return Ok(Applied { entity: read_entity(&row)?, is_repeat: true });
+        return Ok(Applied { entity: read_entity(&row, sealer)?, is_repeat: true });
     }
     let (draft, resealed) = match (&token, new) {
         (Some((swap, proofs)), NewEntity::Reversal { keyset, .. }) => {
@@ -230,9 +233,9 @@ fn begin(
         }
         _ => (plan(tx, new, terms)?, None),
     };
-    refuse_second(tx, &draft, &terms.account_id)?;
+    refuse_second(tx, &draft, &terms.account_id, sealer)?;
     proofs::reserve(tx, &terms.account_id, &terms.id, &draft.reserve, terms.now)?;
-    let entity = insert(tx, &draft, terms, resealed.as_deref().or(sealed))?;
+    let entity = insert(tx, &draft, terms, resealed.as_deref().or(sealed), sealer)?;
     Ok(Applied { entity, is_repeat: false })
 }
 
@@ -396,7 +399,7 @@ fn token_to_take_back(
     send_swap: &str,
     sealer: &Sealer,
 ) -> Result<(Entity, Proofs), EcashError> {
-    let swap = load(tx, send_swap, ENTITY_LOCKED)?;
+    let swap = load(tx, send_swap, ENTITY_LOCKED, sealer)?;
     if swap.kind != EntityKind::CashuSendSwap || swap.state != EntityState::Pending {
         let (kind, from) = (swap.kind, swap.state);
         let why = unspent_model::ecash::Why::WrongState;
@@ -420,15 +423,31 @@ fn reversal(
     Ok(Draft { reverses: Some(swap.id.clone()), ..claim(tx, token, keyset, terms)? })
 }
 
+/// What an entity of a kind uses and no other may, in an error.
+fn used_once(kind: EntityKind) -> &'static str {
+    match kind {
+        EntityKind::CashuSendQuote => "melt quote",
+        EntityKind::CashuSendSwap => "send",
+        EntityKind::CashuReceiveQuote => "mint quote",
+        EntityKind::CashuReceiveSwap => "token",
+        EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote => "invoice",
+    }
+}
+
 /// A quote, token or payment is used once, but for attempts that failed.
-fn refuse_second(tx: &mut Tx<'_>, draft: &Draft, account: &str) -> Result<(), EcashError> {
-    let kind = draft.details.kind();
-    let args = [Arg::Text(kind.name()), Arg::Text(account), Arg::Text(&draft.claim)];
+fn refuse_second(
+    tx: &mut Tx<'_>,
+    draft: &Draft,
+    account: &str,
+    sealer: &Sealer,
+) -> Result<(), EcashError> {
+    let (kind, claim) = (draft.details.kind(), sealer.name(CLAIM, &draft.claim)?);
+    let args = [Arg::Text(kind.name()), Arg::Text(account), Arg::Text(&claim)];
     for row in tx.query(BY_CLAIM, &args)? {
-        let other = read_entity(&row)?;
+        let other = read_entity(&row, sealer)?;
         if kind.blocks_another(other.state) {
-            let (claim, state) = (draft.claim.clone(), other.state.to_string());
-            return Err(EcashError::InUse { claim, entity: other.id, state });
+            let state = other.state.to_string();
+            return Err(EcashError::InUse { what: used_once(kind), entity: other.id, state });
         }
     }
     Ok(())
@@ -439,11 +458,13 @@ fn insert(
     draft: &Draft,
     terms: &NewTerms,
     sealed: Option<&[u8]>,
+    sealer: &Sealer,
 ) -> Result<Entity, EcashError> {
     let kind = draft.details.kind();
     let birth = Birth::of(kind, draft.variant)
         .ok_or_else(|| EcashError::Bug(format!("no {kind} begins as {}", draft.variant)))?;
-    let details = draft.details.to_text()?;
+    let (outputs, details) = (draft.details.outputs()?, draft.details.seal(&terms.id, sealer)?);
+    let claim = sealer.name(CLAIM, &draft.claim)?;
     let args = [
         Arg::Text(&terms.id),
         Arg::Text(kind.name()),
@@ -451,14 +472,15 @@ fn insert(
         Arg::Text(birth.state.name()),
         Arg::Text(&terms.account_id),
         Arg::Text(&terms.transaction_id),
-        Arg::Text(&draft.claim),
+        Arg::Text(&claim),
         Arg::OptText(terms.idempotency_key.as_deref()),
         Arg::Flag(!kind.is_terminal(birth.state)),
         Arg::Flag(false),
         Arg::OptText(draft.reverses.as_deref()),
         Arg::Int(terms.now),
         Arg::OptInt(terms.expires_at),
-        Arg::Text(&details),
+        Arg::Text(&outputs),
+        Arg::Blob(&details),
         Arg::OptBlob(sealed),
     ];
     tx.execute(INSERT, &args)?;
@@ -466,7 +488,7 @@ fn insert(
     if !draft.reserve.is_empty() || draft.details.range().is_some() {
         tx.execute(RAISE_ACCOUNT, &[Arg::Text(&terms.account_id)])?;
     }
-    let entity = load(tx, &terms.id, ENTITY_LOCKED)?;
+    let entity = load(tx, &terms.id, ENTITY_LOCKED, sealer)?;
     entity.write_line(tx, "create", None, None)?;
     Ok(entity)
 }

@@ -1,9 +1,11 @@
-//! What an entity knows besides its state. Nothing here is secret; secrets are sealed apart.
+//! What an entity knows besides its state. It is stored sealed: see [`crate::seal`] for why.
 
 use serde::{Deserialize, Serialize};
 use unspent_model::ecash::EntityKind;
 
-use crate::error::EcashError;
+use zeroize::Zeroizing;
+
+use crate::{error::EcashError, seal::Sealer};
 
 /// Outputs reserved on a keyset: they derive from the seed, the keyset and the counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +157,10 @@ pub struct SparkReceive {
     pub source: Option<Source>,
 }
 
+fn purpose(entity: &str) -> String {
+    format!("details:{entity}")
+}
+
 /// What an entity knows, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Details {
@@ -185,28 +191,51 @@ impl Details {
         }
     }
 
-    pub(crate) fn to_text(&self) -> Result<String, EcashError> {
-        let text = match self {
-            Self::SendQuote(details) => serde_json::to_string(details),
-            Self::SendSwap(details) => serde_json::to_string(details),
-            Self::ReceiveQuote(details) => serde_json::to_string(details),
-            Self::ReceiveSwap(details) => serde_json::to_string(details),
-            Self::SparkSend(details) => serde_json::to_string(details),
-            Self::SparkReceive(details) => serde_json::to_string(details),
+    /// As it is stored for an entity.
+    pub(crate) fn seal(&self, entity: &str, sealer: &Sealer) -> Result<Vec<u8>, EcashError> {
+        let plain = match self {
+            Self::SendQuote(details) => serde_json::to_vec(details),
+            Self::SendSwap(details) => serde_json::to_vec(details),
+            Self::ReceiveQuote(details) => serde_json::to_vec(details),
+            Self::ReceiveSwap(details) => serde_json::to_vec(details),
+            Self::SparkSend(details) => serde_json::to_vec(details),
+            Self::SparkReceive(details) => serde_json::to_vec(details),
         };
-        text.map_err(|error| EcashError::Bug(format!("details can't be written: {error}")))
+        let bug = |error| EcashError::Bug(format!("details can't be written: {error}"));
+        let plain = Zeroizing::new(plain.map_err(bug)?);
+        sealer.seal(&purpose(entity), &plain)
     }
 
-    pub(crate) fn from_text(kind: EntityKind, text: &str) -> Result<Self, EcashError> {
+    /// What was stored for an entity of that kind.
+    pub(crate) fn open(
+        kind: EntityKind,
+        entity: &str,
+        sealed: &[u8],
+        sealer: &Sealer,
+    ) -> Result<Self, EcashError> {
+        let plain = sealer.open(&purpose(entity), sealed)?;
         let details = match kind {
-            EntityKind::CashuSendQuote => serde_json::from_str(text).map(Self::SendQuote),
-            EntityKind::CashuSendSwap => serde_json::from_str(text).map(Self::SendSwap),
-            EntityKind::CashuReceiveQuote => serde_json::from_str(text).map(Self::ReceiveQuote),
-            EntityKind::CashuReceiveSwap => serde_json::from_str(text).map(Self::ReceiveSwap),
-            EntityKind::SparkSendQuote => serde_json::from_str(text).map(Self::SparkSend),
-            EntityKind::SparkReceiveQuote => serde_json::from_str(text).map(Self::SparkReceive),
+            EntityKind::CashuSendQuote => serde_json::from_slice(&plain).map(Self::SendQuote),
+            EntityKind::CashuSendSwap => serde_json::from_slice(&plain).map(Self::SendSwap),
+            EntityKind::CashuReceiveQuote => serde_json::from_slice(&plain).map(Self::ReceiveQuote),
+            EntityKind::CashuReceiveSwap => serde_json::from_slice(&plain).map(Self::ReceiveSwap),
+            EntityKind::SparkSendQuote => serde_json::from_slice(&plain).map(Self::SparkSend),
+            EntityKind::SparkReceiveQuote => serde_json::from_slice(&plain).map(Self::SparkReceive),
         };
         details.map_err(|error| EcashError::Corrupt(format!("details of a {kind}: {error}")))
+    }
+
+    /// All outputs reserved, whatever for.
+    pub(crate) fn ranges(&self) -> Vec<&OutputRange> {
+        let fence = if let Self::SendQuote(quote) = self { quote.fence.as_ref() } else { None };
+        let change = self.source().and_then(|source| source.range.as_ref());
+        [self.range(), fence, change].into_iter().flatten().collect()
+    }
+
+    /// These as they are stored beside the sealed details.
+    pub(crate) fn outputs(&self) -> Result<String, EcashError> {
+        let bug = |error| EcashError::Bug(format!("outputs can't be written: {error}"));
+        serde_json::to_string(&self.ranges()).map_err(bug)
     }
 
     /// The outputs reserved for its own account.

@@ -6,7 +6,7 @@ use unspent_model::ecash::{
 };
 use unspent_sql::{Arg, Row, Tx};
 
-use crate::{details::Details, error::EcashError, event::Event, store::sql_int};
+use crate::{details::Details, error::EcashError, event::Event, seal::Sealer, store::sql_int};
 
 /// An entity as it is stored, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,6 @@ pub struct Entity {
     pub transaction_id: String,
     /// Where that stands.
     pub transaction_state: TransactionState,
-    /// The quote, token or payment that it alone may use.
-    pub claim: String,
     /// A melt was asked for or seen.
     pub melt_initiated: bool,
     /// Something happened that people must know.
@@ -52,10 +50,10 @@ macro_rules! entity {
         concat!(
             "SELECT e.id AS id, e.kind AS kind, e.variant AS variant, e.state AS state,
                 e.version AS version, e.account_id AS account_id,
-                e.transaction_id AS transaction_id, e.claim AS claim,
+                e.transaction_id AS transaction_id,
                 e.melt_initiated AS melt_initiated, e.alarm AS alarm, e.reverses AS reverses,
                 e.created_at AS created_at, e.updated_at AS updated_at,
-                e.expires_at AS expires_at, e.details AS details, t.state AS tx_state,
+                e.expires_at AS expires_at, e.sealed_details AS sealed_details, t.state AS tx_state,
                 t.kind AS tx_kind, t.direction AS tx_direction
             FROM entities e CROSS JOIN transactions t ",
             $rest
@@ -77,7 +75,7 @@ pub(crate) const BY_KIND: &str = entity!(
 );
 const OPEN_REVERSAL: &str = "SELECT id FROM entities WHERE reverses = $1 AND is_open LIMIT 1";
 const UPDATE: &str = "UPDATE entities SET state = $3, version = version + 1, is_open = $4,
-    melt_initiated = $5, alarm = $6, updated_at = $7, details = $8
+    melt_initiated = $5, alarm = $6, updated_at = $7, outputs = $8, sealed_details = $9
     WHERE id = $1 AND version = $2";
 const UPDATE_TX: &str = "UPDATE transactions SET state = $2, version = version + 1,
     pending_at = COALESCE($3, pending_at), completed_at = COALESCE($4, completed_at),
@@ -89,10 +87,12 @@ const WRITE_LINE: &str = "INSERT INTO journal (number, entity_id, kind, event, f
     to_state, version, account_id, transaction_state, at, note)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
-pub(crate) fn read_entity(row: &Row) -> Result<Entity, EcashError> {
+pub(crate) fn read_entity(row: &Row, sealer: &Sealer) -> Result<Entity, EcashError> {
     let kind: EntityKind = row.text("kind")?.parse()?;
+    let id = row.text("id")?;
+    let details = Details::open(kind, &id, &row.blob("sealed_details")?, sealer)?;
     Ok(Entity {
-        id: row.text("id")?,
+        id,
         kind,
         variant: row.text("variant")?.parse()?,
         state: row.text("state")?.parse()?,
@@ -100,22 +100,26 @@ pub(crate) fn read_entity(row: &Row) -> Result<Entity, EcashError> {
         account_id: row.text("account_id")?,
         transaction_id: row.text("transaction_id")?,
         transaction_state: row.text("tx_state")?.parse()?,
-        claim: row.text("claim")?,
         melt_initiated: row.flag("melt_initiated")?,
         alarm: row.flag("alarm")?,
         reverses: row.opt_text("reverses")?,
         created_at: row.int("created_at")?,
         updated_at: row.int("updated_at")?,
         expires_at: row.opt_int("expires_at")?,
-        details: Details::from_text(kind, &row.text("details")?)?,
+        details,
         transaction_kind: row.text("tx_kind")?.parse()?,
         direction: row.text("tx_direction")?.parse()?,
     })
 }
 
-pub(crate) fn load(tx: &mut Tx<'_>, id: &str, how: &'static str) -> Result<Entity, EcashError> {
+pub(crate) fn load(
+    tx: &mut Tx<'_>,
+    id: &str,
+    how: &'static str,
+    sealer: &Sealer,
+) -> Result<Entity, EcashError> {
     let missing = || EcashError::NotFound { what: "entity", name: id.to_owned() };
-    read_entity(&tx.maybe(how, &[Arg::Text(id)])?.ok_or_else(missing)?)
+    read_entity(&tx.maybe(how, &[Arg::Text(id)])?.ok_or_else(missing)?, sealer)
 }
 
 impl Entity {
@@ -181,8 +185,13 @@ impl Entity {
     }
 
     /// Writes the row anew, one version higher.
-    pub(crate) fn update(&mut self, tx: &mut Tx<'_>, now: i64) -> Result<(), EcashError> {
-        let details = self.details.to_text()?;
+    pub(crate) fn update(
+        &mut self,
+        tx: &mut Tx<'_>,
+        sealer: &Sealer,
+        now: i64,
+    ) -> Result<(), EcashError> {
+        let (outputs, details) = (self.details.outputs()?, self.details.seal(&self.id, sealer)?);
         let args = [
             Arg::Text(&self.id),
             Arg::Int(sql_int(self.version)?),
@@ -191,7 +200,8 @@ impl Entity {
             Arg::Flag(self.melt_initiated),
             Arg::Flag(self.alarm),
             Arg::Int(now),
-            Arg::Text(&details),
+            Arg::Text(&outputs),
+            Arg::Blob(&details),
         ];
         if tx.execute(UPDATE, &args)? != 1 {
             return Err(EcashError::Bug(format!("entity {} changed under its lock", self.id)));

@@ -41,10 +41,10 @@ pub enum EcashError {
         taken: usize,
     },
     /// A quote, token or payment is used once.
-    #[error("`{claim}` is in use by {entity}, which is {state}; nothing was changed")]
+    #[error("the {what} is in use by {entity}, which is {state}; nothing was changed")]
     InUse {
-        /// The quote, the token's hash or the payment's hash.
-        claim: String,
+        /// A quote, a token or an invoice. Which one is not said: an error may be shown to anybody.
+        what: &'static str,
         /// Who uses it.
         entity: String,
         /// Where that stands.

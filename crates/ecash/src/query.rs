@@ -247,7 +247,8 @@ impl EcashStore {
     /// [`EcashError::NotFound`].
     pub fn entity(&self, id: &str) -> Result<Entity, EcashError> {
         let id = id.to_owned();
-        self.door.read(move |tx| load(tx, &id, ENTITY))
+        let sealer = std::sync::Arc::clone(&self.sealer);
+        self.door.read(move |tx| load(tx, &id, ENTITY, &sealer))
     }
 
     /// One entity with the secrets that its flow needs.
@@ -258,7 +259,7 @@ impl EcashStore {
     pub fn open_entity(&self, id: &str) -> Result<OpenEntity, EcashError> {
         let (id, sealer) = (id.to_owned(), std::sync::Arc::clone(&self.sealer));
         self.door.read(move |tx| {
-            let entity = load(tx, &id, ENTITY)?;
+            let entity = load(tx, &id, ENTITY, &sealer)?;
             let held = held_proofs(tx, &id, &sealer)?;
             let token = match tx.one(SEALED, &[Arg::Text(&id)])?.opt_blob("sealed")? {
                 Some(sealed) => open_token(&sealer, &id, &sealed)?,
@@ -277,10 +278,11 @@ impl EcashStore {
     ///
     /// Whatever the database says.
     pub fn open_entities(&self, after: &str, limit: u32) -> Result<Vec<Entity>, EcashError> {
-        let after = after.to_owned();
+        let (after, sealer) = (after.to_owned(), std::sync::Arc::clone(&self.sealer));
         self.door.read(move |tx| {
             let args = [Arg::Text(&after), Arg::Int(limit.into())];
-            tx.query(OPEN, &args)?.iter().map(read_entity).collect()
+            let rows = tx.query(OPEN, &args)?;
+            rows.iter().map(|row| read_entity(row, &sealer)).collect()
         })
     }
 
@@ -296,10 +298,12 @@ impl EcashStore {
         limit: u32,
     ) -> Result<Vec<Entity>, EcashError> {
         let (at, id) = before.unwrap_or((i64::MAX, String::new()));
+        let sealer = std::sync::Arc::clone(&self.sealer);
         self.door.read(move |tx| {
             let (kind, limit) = (Arg::Text(kind.name()), Arg::Int(limit.into()));
             let args = [kind, Arg::Int(at), Arg::Text(&id), limit];
-            tx.query(BY_KIND, &args)?.iter().map(read_entity).collect()
+            let rows = tx.query(BY_KIND, &args)?;
+            rows.iter().map(|row| read_entity(row, &sealer)).collect()
         })
     }
 
@@ -309,10 +313,10 @@ impl EcashStore {
     ///
     /// Whatever the database says.
     pub fn entity_by_key(&self, key: &str) -> Result<Option<Entity>, EcashError> {
-        let key = key.to_owned();
+        let (key, sealer) = (key.to_owned(), std::sync::Arc::clone(&self.sealer));
         self.door.read(move |tx| {
             let row = tx.maybe(BY_KEY, &[Arg::Text(&key)])?;
-            row.as_ref().map(read_entity).transpose()
+            row.as_ref().map(|row| read_entity(row, &sealer)).transpose()
         })
     }
 

@@ -2,6 +2,18 @@
 //!
 //! XSalsa20-Poly1305 with a random nonce. The purpose of a value (`proof:<y>`, `seed`, …) is part
 //! of what is sealed and compared on opening, so that no sealed value serves in another's place.
+//!
+//! | stored | how | because whoever reads it could otherwise |
+//! |---|---|---|
+//! | the seed, proofs, tokens in flight | sealed | spend |
+//! | details of an entity: quote ids, invoices, preimages | sealed, as a whole | issue a paid quote that carries no lock, show a preimage as proof of having paid, see who was paid |
+//! | what may be used once (`claim`): a quote id, a hash | keyed hash ([`Sealer::name`]) | guess and confirm it; equality is all that an index needs |
+//! | ranges of counters | plain | count outputs; an audit compares them and has no key |
+//! | a proof's public name (Y), its amount, states, times, ids of our own | plain | learn sums and times: selection, balances and lists read them by index |
+//! | notes of the journal: a mint's words, cut at 200 characters | plain | learn why something failed |
+//!
+//! An invoice and a quote id are not money by themselves. They are sealed because nothing looks for
+//! them, so that plain text would buy nothing.
 
 use std::fmt;
 
@@ -9,6 +21,8 @@ use crypto_secretbox::{
     Nonce, XSalsa20Poly1305,
     aead::{Aead as _, KeyInit as _},
 };
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::error::EcashError;
@@ -41,6 +55,8 @@ impl fmt::Debug for KeySource {
 /// Seals and opens. `Debug` shows nothing of the key.
 pub struct Sealer {
     cipher: XSalsa20Poly1305,
+    /// For names; another key than the cipher's.
+    names: Zeroizing<[u8; 32]>,
 }
 
 impl fmt::Debug for Sealer {
@@ -70,10 +86,29 @@ impl Sealer {
         };
         let bug = |_| EcashError::Bug("the parameters of scrypt are wrong".into());
         let params = scrypt::Params::new(log_n, 8, 1, 32).map_err(bug)?;
-        let mut key = Zeroizing::new([0_u8; 32]);
+        let mut keys = Zeroizing::new([0_u8; 64]);
         let bug = |_| EcashError::Bug("the length of a key is wrong".into());
-        scrypt::scrypt(bytes, salt, &params, key.as_mut_slice()).map_err(bug)?;
-        Ok(Self { cipher: XSalsa20Poly1305::new((&*key).into()) })
+        scrypt::scrypt(bytes, salt, &params, keys.as_mut_slice()).map_err(bug)?;
+        let (key, rest) = keys.split_at(32);
+        let mut names = Zeroizing::new([0_u8; 32]);
+        names.copy_from_slice(rest);
+        let cipher = XSalsa20Poly1305::new(crypto_secretbox::Key::from_slice(key));
+        Ok(Self { cipher, names })
+    }
+
+    /// A name for a value that must be found again and not be read: HMAC-SHA-256, in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::Bug`] if the key has a wrong length, which it can't have.
+    pub fn name(&self, purpose: &str, value: &str) -> Result<String, EcashError> {
+        let bug = |_| EcashError::Bug("the length of a key is wrong".into());
+        let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(self.names.as_slice()).map_err(bug)?;
+        // A purpose holds no zero byte, so that the two can't run into each other.
+        mac.update(purpose.as_bytes());
+        mac.update(&[0]);
+        mac.update(value.as_bytes());
+        Ok(hex::encode(mac.finalize().into_bytes()))
     }
 
     /// Seals a value for one purpose.
@@ -152,6 +187,17 @@ mod tests {
         }
         assert!(!sealed.windows(6).any(|part| part == b"secret"));
         assert_ne!(sealed, ours.seal("proof:1", b"secret").unwrap(), "a nonce is used once");
+    }
+
+    #[test]
+    fn names_hang_on_key_and_purpose() {
+        let ours = sealer("correct horse");
+        let name = ours.name("claim", "quote-1").unwrap();
+        assert_eq!(name, ours.name("claim", "quote-1").unwrap());
+        assert_ne!(name, ours.name("claim", "quote-2").unwrap());
+        assert_ne!(name, ours.name("other", "quote-1").unwrap());
+        assert_ne!(name, sealer("battery staple").name("claim", "quote-1").unwrap());
+        assert_eq!(name.len(), 64);
     }
 
     #[test]

@@ -158,7 +158,6 @@ impl World {
             account_id: "a".into(),
             transaction_id: "t".into(),
             transaction_state: self.transaction,
-            claim: "q".into(),
             melt_initiated: self.melt_initiated,
             alarm: self.alarm,
             reverses: None,

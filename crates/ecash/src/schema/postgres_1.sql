@@ -57,7 +57,7 @@ CREATE TABLE entities (
     version BIGINT NOT NULL,
     account_id TEXT NOT NULL,
     transaction_id TEXT NOT NULL,
-    -- What may be used once: a quote, a token, a payment.
+    -- What may be used once (a quote, a token, a payment), as a keyed hash.
     claim TEXT NOT NULL,
     idempotency_key TEXT,
     is_open BOOLEAN NOT NULL,
@@ -68,7 +68,10 @@ CREATE TABLE entities (
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     expires_at BIGINT,
-    details TEXT NOT NULL,
+    -- Ranges of counters, so that an audit needs no key.
+    outputs TEXT NOT NULL,
+    -- Quotes, invoices, preimages, amounts, outputs.
+    sealed_details BYTEA NOT NULL,
     -- Proofs of a token in flight.
     sealed BYTEA
 );

@@ -263,7 +263,7 @@ fn repeats_change_nothing_and_a_quote_is_used_once() {
         assert_eq!(d.store.entity(&quote.id).unwrap(), before);
         // The same melt quote again.
         let again = unspent_ecash::NewEntity::SendQuote {
-            quote_id: before.claim.clone(),
+            quote_id: format!("melt-{}", before.id),
             invoice: "lnbc1".into(),
             amount: 10,
             fee_reserve: 1,
