@@ -138,7 +138,7 @@ impl Work<'_> {
             EntityEffect::SpendReserved => {
                 self.touch_own();
                 let spent = proofs::spend_held(tx, &self.entity.id, self.now)?;
-                self.expect_some(spent)
+                self.expect_some(tx, spent)
             }
             EntityEffect::ReleaseReserved => self.release(tx),
             EntityEffect::StoreUnspent => self.store(tx, &self.event.proofs, false),
@@ -159,12 +159,13 @@ impl Work<'_> {
         }
     }
 
-    /// An entity that holds nothing where it must hold something is damaged.
-    fn expect_some(&self, changed: u64) -> Result<(), EcashError> {
-        if changed == 0 {
-            return Err(EcashError::Corrupt(format!("entity {} holds no proofs", self.entity.id)));
+    /// An entity that never held anything where it must hold something is damaged. One whose
+    /// proofs were all proven spent meanwhile, for a payment that had them before, is not.
+    fn expect_some(&self, tx: &mut Tx<'_>, changed: u64) -> Result<(), EcashError> {
+        if changed > 0 || proofs::were_held(tx, &self.entity.id)? {
+            return Ok(());
         }
-        Ok(())
+        Err(EcashError::Corrupt(format!("entity {} holds no proofs", self.entity.id)))
     }
 
     fn release(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
@@ -172,7 +173,7 @@ impl Work<'_> {
         let (spent, account) = (&self.event.plain.spent, &self.entity.account_id);
         let proven = proofs::prove_spent(tx, account, spent, self.now)?;
         let released = proofs::release_held(tx, &self.entity.id)?;
-        self.expect_some(proven + released)
+        self.expect_some(tx, proven + released)
     }
 
     fn prove(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {

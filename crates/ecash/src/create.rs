@@ -215,8 +215,8 @@ fn begin(
     sealer: &Sealer,
 ) -> Result<Applied, EcashError> {
     // Before the account: whoever moves a send swap takes its row first.
-    let token = if let NewEntity::Reversal { send_swap, .. } = new {
-        Some(token_to_take_back(tx, send_swap, sealer)?)
+    let swap = if let NewEntity::Reversal { send_swap, .. } = new {
+        Some(load(tx, send_swap, ENTITY_LOCKED, sealer)?)
     } else {
         None
     };
@@ -226,10 +226,11 @@ fn begin(
     {
         return Ok(Applied { entity: read_entity(&row, sealer)?, is_repeat: true });
     }
-    let (draft, resealed) = match (&token, new) {
-        (Some((swap, proofs)), NewEntity::Reversal { keyset, .. }) => {
-            let draft = reversal(tx, swap, proofs, keyset, terms)?;
-            (draft, Some(seal_token(sealer, &terms.id, proofs)?))
+    let (draft, resealed) = match (&swap, new) {
+        (Some(swap), NewEntity::Reversal { keyset, .. }) => {
+            let proofs = token_to_take_back(tx, swap, sealer)?;
+            let draft = reversal(tx, swap, &proofs, keyset, terms)?;
+            (draft, Some(seal_token(sealer, &terms.id, &proofs)?))
         }
         _ => (plan(tx, new, terms)?, None),
     };
@@ -396,18 +397,16 @@ fn claim(
 /// The token of a send swap, under the swap's lock.
 fn token_to_take_back(
     tx: &mut Tx<'_>,
-    send_swap: &str,
+    swap: &Entity,
     sealer: &Sealer,
-) -> Result<(Entity, Proofs), EcashError> {
-    let swap = load(tx, send_swap, ENTITY_LOCKED, sealer)?;
+) -> Result<Proofs, EcashError> {
     if swap.kind != EntityKind::CashuSendSwap || swap.state != EntityState::Pending {
         let (kind, from) = (swap.kind, swap.state);
         let why = unspent_model::ecash::Why::WrongState;
         let on = EntityEvent::ReversalWon;
         return Err(unspent_model::ecash::EntityRefusal { kind, from, on, why }.into());
     }
-    let held = crate::query::held_proofs(tx, send_swap, sealer)?;
-    Ok((swap, held))
+    crate::query::held_proofs(tx, &swap.id, sealer)
 }
 
 fn reversal(

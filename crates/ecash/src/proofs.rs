@@ -61,6 +61,7 @@ const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = vers
     WHERE held_by = $1 AND state = $2";
 const RELEASE: &str = "UPDATE proofs SET state = $3, version = version + 1
     WHERE held_by = $1 AND state = $2";
+const WERE_HELD: &str = "SELECT y FROM proofs WHERE held_by = $1 LIMIT 1";
 const PROVE: Set = Set {
     sqlite: "UPDATE proofs SET state = $2, spent_at = $3, version = version + 1
         WHERE account_id = $1 AND state <> $2 AND y = $4",
@@ -164,6 +165,11 @@ pub(crate) fn release_held(tx: &mut Tx<'_>, entity: &str) -> Result<u64, EcashEr
     let to = from.after(ProofEvent::Release)?;
     let args = [Arg::Text(entity), Arg::Text(from.name()), Arg::Text(to.name())];
     Ok(tx.execute(RELEASE, &args)?)
+}
+
+/// Whether an entity was the last to hold some proof, however that stands now.
+pub(crate) fn were_held(tx: &mut Tx<'_>, entity: &str) -> Result<bool, SqlError> {
+    Ok(tx.maybe(WERE_HELD, &[Arg::Text(entity)])?.is_some())
 }
 
 /// The mint calls these spent.

@@ -280,6 +280,40 @@ fn repeats_change_nothing_and_a_quote_is_used_once() {
     });
 }
 
+/// A payment was given up and its proofs went into others. Then the mint proves that it paid: they
+/// are gone, whoever holds them, and those others must still be able to end.
+#[test]
+fn proofs_that_another_payment_holds_may_turn_out_to_be_spent() {
+    on_both(|d| {
+        d.fund(64);
+        let given_up = d.melt(40, None);
+        let held = d.token_of(&given_up.id);
+        d.apply(&given_up.id, Event::new(EntityEvent::Fail));
+        let spent: Vec<_> = held.iter().map(|p| unspent_ecash::proof_name(p).unwrap()).collect();
+        let second = d.try_melt(40, None, Inputs::These(spent.clone())).unwrap();
+        let proven = Event { spent: spent.clone(), ..Event::new(EntityEvent::ProvePaid) };
+        assert!(d.apply(&given_up.id, proven).entity.alarm);
+        assert_eq!((d.free("home"), d.held("home")), (0, 0));
+        let failed = Event { spent, ..Event::new(EntityEvent::Fail) };
+        assert_eq!(d.apply(&second.id, failed).entity.state, EntityState::Failed);
+        assert_eq!((d.free("home"), d.held("home")), (0, 0), "what is spent stays spent");
+
+        // The same with a token that was made of such proofs.
+        d.fund(64);
+        let given_up = d.melt(40, None);
+        let held = d.token_of(&given_up.id);
+        d.apply(&given_up.id, Event::new(EntityEvent::Fail));
+        let spent: Vec<_> = held.iter().map(|p| unspent_ecash::proof_name(p).unwrap()).collect();
+        let keyset = d.mint.borrow().output_keyset();
+        let inputs = Inputs::These(spent.clone());
+        let token = d.create(unspent_ecash::NewEntity::SendSwap { amount: 63, inputs, keyset });
+        assert_eq!(token.state, EntityState::Pending, "it fits as it is");
+        d.apply(&given_up.id, Event { spent, ..Event::new(EntityEvent::ProvePaid) });
+        let over = d.apply(&token.id, Event::new(EntityEvent::Complete)).entity;
+        assert_eq!(over.state, EntityState::Completed);
+    });
+}
+
 #[test]
 fn too_little_money_and_no_proofs_are_refused() {
     on_both(|d| {

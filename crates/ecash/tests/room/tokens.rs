@@ -182,3 +182,23 @@ fn the_same_key_answers_with_the_same_entity() {
         assert_eq!(d.held("home"), held);
     });
 }
+
+/// Whoever asks twice to take a token back, because the first answer was lost, hears what came of
+/// it, even when it is over.
+#[test]
+fn the_same_key_answers_for_a_reversal_that_is_over() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let key = Some("back-1".to_owned());
+        let terms = || NewTerms { idempotency_key: key.clone(), ..d.terms("home") };
+        let first = d.store.create(reversal(&d, &swap.id), terms()).unwrap();
+        d.run(&first.entity.id);
+        assert_eq!(d.state(&swap.id), EntityState::Reversed);
+        let again = d.store.create(reversal(&d, &swap.id), terms()).unwrap();
+        assert!(again.is_repeat);
+        assert_eq!(again.entity.id, first.entity.id);
+        assert_eq!(again.entity.state, EntityState::Completed);
+    });
+}
