@@ -26,6 +26,7 @@ SOAK_FULL_POINTS ?= 1000000
 SOAK_WALLET_HISTORIES ?= 10000
 SOAK_WALLET_KILLS ?= 5000
 SOAK_RACE_ROUNDS ?= 20000
+SOAK_ECASH_HISTORIES ?= 500
 
 .PHONY: help
 help: ## Show this list
@@ -69,6 +70,9 @@ bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS an
 	$(RUN) cargo bench -p unspent-wallet --bench wallet
 	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml
 	$(RUN) cargo bench -p unspent-txstore --bench txstore
+	$(RUN) cargo bench -p unspent-ecash --bench ecash
+	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml --bin cdk -- \
+		cargo bench --quiet -p unspent-ecash --bench ecash -- beside
 	$(RUN) cargo bench -p unspent-engine --bench engine
 	$(RUN) cargo bench -p unspent --bench serve
 
@@ -80,7 +84,9 @@ soak: ## The long runs of the property, crash, race and damage tests (hours)
 	UNSPENT_FLIPS=$(SOAK_FLIPS) UNSPENT_FULL_POINTS=$(SOAK_FULL_POINTS) \
 	UNSPENT_WALLET_HISTORIES=$(SOAK_WALLET_HISTORIES) UNSPENT_WALLET_KILLS=$(SOAK_WALLET_KILLS) \
 	UNSPENT_WALLET_RACE_ROUNDS=$(SOAK_RACE_ROUNDS) \
-	$(RUN) cargo nextest run --profile soak --release -p unspent-chain -p unspent-wallet $(ARGS)
+	UNSPENT_ECASH_HISTORIES=$(SOAK_ECASH_HISTORIES) \
+	$(RUN) cargo nextest run --profile soak --release -p unspent-chain -p unspent-wallet \
+		-p unspent-ecash $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZ_SECONDS (60) each
