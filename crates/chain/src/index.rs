@@ -1,11 +1,6 @@
 //! The writer: opens a folder, applies, rolls back and prunes. One per folder.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use unspent_model::{Network, Point, chain::GenesisCoin};
 
@@ -335,24 +330,6 @@ impl ChainIndex {
         open::step_back_detached(&self.db, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;
         Ok(())
-    }
-}
-
-/// How often a broken database is asked whether somebody still uses it.
-const CLOSING_INTERVAL: Duration = Duration::from_millis(20);
-
-impl Drop for ChainIndex {
-    /// After a failed write RocksDB may wait for space inside its own close. Closing then happens
-    /// on a thread of its own, so that the caller can report the failure and end.
-    fn drop(&mut self) {
-        if self.broken {
-            let db = self.db.clone();
-            thread::spawn(move || {
-                while Arc::strong_count(&db) > 1 {
-                    thread::sleep(CLOSING_INTERVAL);
-                }
-            });
-        }
     }
 }
 
