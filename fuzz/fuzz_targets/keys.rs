@@ -2,10 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use unspent_chain::schema::{AddressKey, OutpointKey, decode_ordinal};
+use unspent_chain::schema::{AddressKey, OutpointKey, SpentKey, decode_ordinal};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(key) = OutpointKey::decode(bytes) {
+        assert_eq!(key.encode(), bytes);
+    }
+    if let Ok(key) = SpentKey::decode(bytes) {
         assert_eq!(key.encode(), bytes);
     }
     if let Ok(key) = AddressKey::decode(bytes) {

@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 
 use unspent_model::{
-    Outpoint,
+    Family as ChainFamily, Network, Outpoint,
     chain::{self, Admission, AdmitError, BlockDelta, Era, Header, Tip, Work},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     open,
     options::Options,
     pending::{Pending, State},
-    schema::{Family, OutpointKey, decode_ordinal},
+    schema::{Family, OutpointKey, SpentKey, decode_ordinal},
 };
 
 /// What became of a block.
@@ -82,6 +82,7 @@ impl Undo {
 /// Blocks on their way to the disk, over the database.
 pub(crate) struct Stage<'a> {
     pub(crate) db: &'a Db,
+    pub(crate) network: Network,
     pub(crate) options: &'a Options,
     pub(crate) pending: &'a mut Pending,
     /// The batch before this one, which may still be being written.
@@ -173,7 +174,7 @@ impl Stage<'_> {
         if undo.spends {
             for spent in &delta.spent {
                 let value = encode_spent(spent.by, header, spent.coin.body());
-                self.pending.record_spend(spent.outpoint, value);
+                self.pending.record_spend(SpentKey { outpoint: spent.outpoint, ordinal }, value);
             }
         } else {
             self.state.horizon.spends_floor = ordinal;
@@ -216,7 +217,7 @@ impl Stage<'_> {
                 None => on_disk.push(*outpoint),
             }
         }
-        read_coins(self.db, &on_disk, |outpoint, coin| {
+        read_coins(self.db, self.network.family(), &on_disk, |outpoint, coin| {
             found.insert(outpoint, coin);
         })?;
         Ok(found)
@@ -247,6 +248,7 @@ type Found = HashMap<Outpoint, SharedCoin, foldhash::fast::RandomState>;
 /// Reads coins that are on disk, by sorted outpoints; absent ones are passed over.
 pub(crate) fn read_coins(
     db: &Db,
+    chain: ChainFamily,
     sorted: &[Outpoint],
     mut take: impl FnMut(Outpoint, SharedCoin),
 ) -> Result<(), StoreError> {
@@ -254,8 +256,8 @@ pub(crate) fn read_coins(
     let values = db.multi_get(Family::Unspent, &keys)?;
     for ((outpoint, key), value) in sorted.iter().zip(&keys).zip(values) {
         let Some(value) = value else { continue };
-        let coin =
-            Coin::from_stored(&value).map_err(StoreError::value(Family::Unspent.name(), key))?;
+        let coin = Coin::from_stored(chain, &value);
+        let coin = coin.map_err(StoreError::value(Family::Unspent.name(), key))?;
         take(*outpoint, coin.into());
     }
     Ok(())

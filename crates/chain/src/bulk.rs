@@ -30,7 +30,7 @@ use crate::{
     error::{ApplyError, StoreError},
     index::ChainIndex,
     pending::{Pending, State},
-    telemetry,
+    query, telemetry,
 };
 
 /// A full batch on its way to the disk, with the state that holds once it is there.
@@ -77,6 +77,7 @@ impl<'a> Bulk<'a> {
         self.index.usable()?;
         let mut stage = Stage {
             db: &self.index.db,
+            network: self.index.network,
             options: &self.index.options,
             pending: &mut self.pending,
             frozen: self.frozen.as_deref(),
@@ -164,7 +165,8 @@ impl Flusher {
             for FlushJob { pending, state, counts } in inbox {
                 let started = Instant::now();
                 let written = pending.commit(&db, &state, indexes, Durability::Flushed);
-                let outcome = written.map(|()| {
+                let outcome = written.map(|sampled| {
+                    query::measure(&db, sampled);
                     telemetry::flushed(&state.cursor, pending.blocks, &counts, started.elapsed());
                     state
                 });

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use unspent_model::{
-    Outpoint,
-    chain::{Block, Born, Output, Record},
+    Family as ChainFamily, Outpoint,
+    chain::{Block, Born, Era, Output, Record},
 };
 
 use crate::{
@@ -35,22 +35,31 @@ pub struct Coin {
 
 impl Coin {
     /// Encodes a record and works out its index keys.
-    pub fn new(record: &Record) -> Self {
-        Self::encode(record, &mut Vec::new())
+    pub fn new(chain: ChainFamily, record: &Record) -> Self {
+        Self::encode(chain, record, &mut Vec::new())
     }
 
     /// The same through a buffer that is used again: one exact allocation per coin.
-    fn encode(record: &Record, buffer: &mut Vec<u8>) -> Self {
+    fn encode(chain: ChainFamily, record: &Record, buffer: &mut Vec<u8>) -> Self {
         buffer.clear();
         buffer.push(VALUE_VERSION);
         append_record(record, buffer);
-        Self::with_stored(buffer.as_slice().into(), record)
+        Self::with_stored(chain, buffer.as_slice().into(), record)
     }
 
     /// Takes over what `utxo_unspent` stores.
-    pub(crate) fn from_stored(stored: &[u8]) -> Result<Self, CodecError> {
+    pub(crate) fn from_stored(chain: ChainFamily, stored: &[u8]) -> Result<Self, CodecError> {
+        Ok(Self::with_record(chain, stored)?.1)
+    }
+
+    /// The same together with the record.
+    pub(crate) fn with_record(
+        chain: ChainFamily,
+        stored: &[u8],
+    ) -> Result<(Record, Self), CodecError> {
         let record = Self::decode(stored)?;
-        Ok(Self::with_stored(stored.into(), &record))
+        let coin = Self::with_stored(chain, stored.into(), &record);
+        Ok((record, coin))
     }
 
     /// The record inside what `utxo_unspent` stores.
@@ -61,10 +70,10 @@ impl Coin {
         }
     }
 
-    fn with_stored(stored: Box<[u8]>, record: &Record) -> Self {
+    fn with_stored(chain: ChainFamily, stored: Box<[u8]>, record: &Record) -> Self {
         Self {
             stored,
-            address: Owner::address(&record.output.addr),
+            address: Owner::address(chain, &record.output.addr),
             credential: record.output.payment_credential.map(Owner::Credential),
             slot: record.born.slot,
             tx_position: record.born.tx_position,
@@ -110,8 +119,18 @@ impl Coin {
 /// Makes a decoded block ready to be applied. Pure: call it on any thread.
 pub fn prepare(block: Block<Output>) -> PreparedBlock {
     let mut buffer = Vec::new();
+    let chain = match block.header.era {
+        Era::Bitcoin => ChainFamily::Bitcoin,
+        Era::Byron
+        | Era::Shelley
+        | Era::Allegra
+        | Era::Mary
+        | Era::Alonzo
+        | Era::Babbage
+        | Era::Conway => ChainFamily::Cardano,
+    };
     block.map(|header, position, _, _, output| {
         let record = Record { output, born: Born::in_block(header, position) };
-        Arc::new(Coin::encode(&record, &mut buffer))
+        Arc::new(Coin::encode(chain, &record, &mut buffer))
     })
 }

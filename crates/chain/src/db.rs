@@ -13,9 +13,11 @@ use rocksdb::{
     Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
+use unspent_model::Outpoint;
+
 use crate::{
     error::StoreError,
-    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, Owner},
+    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner, SpentKey},
 };
 
 /// Bloom filters: about 1 % false positives.
@@ -182,6 +184,12 @@ impl Db {
         Ok(size.map_err(StoreError::engine("reading a size"))?.unwrap_or_default())
     }
 
+    /// About how many entries a family has: deletions not yet compacted away blur it.
+    pub(crate) fn entries_estimated(&self, family: Family) -> Result<u64, StoreError> {
+        let count = self.inner.property_int_value_cf(self.handle(family)?, ESTIMATED_KEYS);
+        Ok(count.map_err(StoreError::engine("reading a count"))?.unwrap_or_default())
+    }
+
     /// The families that are open.
     pub(crate) fn families(&self) -> &[Family] {
         &self.families
@@ -239,6 +247,7 @@ fn last_of(mut cursor: DBRawIterator<'_>) -> Result<Option<Entry>, StoreError> {
 }
 
 const SST_SIZE: &str = "rocksdb.total-sst-files-size";
+const ESTIMATED_KEYS: &str = "rocksdb.estimate-num-keys";
 
 /// A batch under construction: all of it happens or none.
 pub(crate) struct Batch<'db> {
@@ -306,14 +315,14 @@ pub(crate) struct Range<'a> {
     pub(crate) low: &'a [u8],
     pub(crate) high: &'a [u8],
     pub(crate) direction: Direction,
-    /// The whole range lies under one address prefix, so that prefix filters may be used.
-    pub(crate) within_owner: bool,
+    /// The whole range lies under one prefix of the family, so that prefix filters may be used.
+    pub(crate) within_prefix: bool,
 }
 
 impl<'a> Range<'a> {
     /// In key order, over prefixes.
     pub(crate) fn up(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
-        Self { family, low, high, direction: Direction::Up, within_owner: false }
+        Self { family, low, high, direction: Direction::Up, within_prefix: false }
     }
 }
 
@@ -335,12 +344,12 @@ impl View<'_> {
         range: &Range<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let Range { family, low, high, direction, within_owner } = *range;
+        let Range { family, low, high, direction, within_prefix } = *range;
         let mut options = ReadOptions::default();
         options.set_iterate_lower_bound(low);
         options.set_iterate_upper_bound(high);
-        options.set_total_order_seek(!within_owner);
-        options.set_prefix_same_as_start(within_owner);
+        options.set_total_order_seek(!within_prefix);
+        options.set_prefix_same_as_start(within_prefix);
         let mut cursor = self.snapshot.raw_iterator_cf_opt(self.db.handle(family)?, options);
         match direction {
             Direction::Up => cursor.seek(low),
@@ -356,6 +365,24 @@ impl View<'_> {
             }
         }
         cursor.status().map_err(StoreError::engine("scanning"))
+    }
+
+    /// As for the database: about how many entries a family has.
+    pub(crate) fn entries_estimated(&self, family: Family) -> Result<u64, StoreError> {
+        self.db.entries_estimated(family)
+    }
+
+    /// Visits the spends of a coin, the latest first, until `visit` returns false.
+    pub(crate) fn scan_spends(
+        &self,
+        outpoint: &Outpoint,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let low = OutpointKey(*outpoint).encode();
+        // Longer than any key of this coin, and greater.
+        let high = [&low[..], &[0xff; SpentKey::LEN - OutpointKey::LEN + 1]].concat();
+        let (family, direction) = (Family::Spent, Direction::Down);
+        self.scan(&Range { family, low: &low, high: &high, direction, within_prefix: true }, visit)
     }
 
     /// Visits every entry of a family in key order.
@@ -414,6 +441,7 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
         }
         Some(Family::Spent) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(OutpointKey::LEN));
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
         Some(Family::Address) => {

@@ -123,8 +123,13 @@ pub enum OpenError {
     #[error("there is no chain data in {0}; run `unspent chain import` first")]
     NotFound(String),
     /// It was written by another version.
-    #[error("the folder has format {found}, this program reads {wanted}; import again")]
+    #[error(
+        "{folder} has disk format {found}, this program reads format {wanted}; import again into \
+         a new folder"
+    )]
     OtherSchema {
+        /// The folder, as the caller named it.
+        folder: String,
         /// Format found.
         found: u64,
         /// Format of this program.

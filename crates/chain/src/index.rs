@@ -16,7 +16,7 @@ use crate::{
     pending::{Pending, State},
     prune,
     prune::Pruned,
-    query::Reader,
+    query::{self, Reader},
     rollback::{self, Target},
     schema::{Family, INDEX_FAMILIES},
     telemetry,
@@ -82,7 +82,7 @@ impl ChainIndex {
             Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
         let db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
         let recovered = db.sequence();
-        let state = open::prepare(&db, network, &options, genesis)?;
+        let state = open::prepare(&db, folder, network, &options, genesis)?;
         let (acknowledged, said) = Acknowledged::open(folder);
         let mut index = Self {
             db: Arc::new(db),
@@ -146,6 +146,7 @@ impl ChainIndex {
         let (mut pending, mut state) = (Pending::default(), self.state.clone());
         let mut stage = Stage {
             db: &self.db,
+            network: self.network,
             options: &self.options,
             pending: &mut pending,
             frozen: None,
@@ -231,7 +232,8 @@ impl ChainIndex {
             let (mut pending, mut state) = (Pending::default(), self.state.clone());
             while state.cursor.ordinal > target && pending.changes() < ROLLBACK_CHANGES {
                 if self.options.enabled {
-                    reversals += rollback::undo_block(&self.db, &mut pending, &mut state)?;
+                    reversals +=
+                        rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
                 }
                 rollback::step_back(&self.db, &mut pending, &mut state)?;
             }
@@ -269,8 +271,9 @@ impl ChainIndex {
         durability: Durability,
     ) -> Result<(), StoreError> {
         let written = pending.commit(&self.db, &state, self.kept_indexes(), durability);
-        written.inspect_err(|_| self.broken = true)?;
+        let sampled = written.inspect_err(|_| self.broken = true)?;
         self.acknowledge(state);
+        query::measure(&self.db, sampled);
         Ok(())
     }
 
@@ -326,7 +329,7 @@ impl ChainIndex {
             return Err(OpenError::Reconcile(Box::new(refusal)));
         }
         let (mut pending, mut state) = (Pending::default(), self.state.clone());
-        rollback::undo_block(&self.db, &mut pending, &mut state)?;
+        rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
         open::step_back_detached(&self.db, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;
         Ok(())

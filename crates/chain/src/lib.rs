@@ -66,6 +66,7 @@ mod pending;
 mod points;
 mod prune;
 mod query;
+mod ranges;
 mod rollback;
 pub mod schema;
 mod telemetry;

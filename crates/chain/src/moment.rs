@@ -4,7 +4,7 @@
 use unspent_model::{BlockHash, Network, Outpoint};
 
 use crate::{
-    codec::{StoredDelta, StoredPoint, decode_delta, decode_spent},
+    codec::{SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent},
     coin::Coin,
     db::{Get as _, View},
     error::{QueryError, StoreError},
@@ -101,14 +101,18 @@ impl Moment<'_> {
             let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
             return Ok(CoinState::Unspent(record));
         }
-        match self.view.get(Family::Spent, &key)? {
-            Some(value) => {
-                let spent = decode_spent(&value);
-                let spent = spent.map_err(StoreError::value(Family::Spent.name(), &key))?;
-                Ok(CoinState::Spent(spent))
-            }
-            None => Ok(CoinState::Unknown),
-        }
+        Ok(self.last_spend(outpoint)?.map_or(CoinState::Unknown, CoinState::Spent))
+    }
+
+    /// The latest spend of a coin: there are several when it was created again in between.
+    fn last_spend(&self, outpoint: &Outpoint) -> Result<Option<SpentRecord>, StoreError> {
+        let mut last = None;
+        self.view.scan_spends(outpoint, |key, value| {
+            let spent = decode_spent(value);
+            last = Some(spent.map_err(StoreError::value(Family::Spent.name(), key))?);
+            Ok(false)
+        })?;
+        Ok(last)
     }
 
     /// The undo data of the block at `height` (of the boundary block too, if one shares the

@@ -55,14 +55,15 @@ pub(crate) fn existing_database(folder: &Path) -> Result<PathBuf, OpenError> {
 /// Checks or writes what the folder is for, and reads where it stands.
 pub(crate) fn prepare(
     db: &Db,
+    folder: &Path,
     network: Network,
     options: &Options,
     genesis: &[GenesisCoin],
 ) -> Result<State, OpenError> {
     let mut batch = db.batch();
-    identify(db, network, &mut batch)?;
+    identify(db, folder, network, &mut batch)?;
     if options.enabled {
-        layout(db, options.indexes, genesis, &mut batch)?;
+        layout(db, network, options.indexes, genesis, &mut batch)?;
         batch.put(Family::UtxoMeta, names::CHOICES, &choices(options).encode())?;
     }
     batch.commit(Durability::Synced)?;
@@ -74,9 +75,14 @@ pub(crate) fn identity(db: &impl Get) -> Result<Option<Identity>, StoreError> {
     read(db, Family::ChainMeta, names::IDENTITY, Identity::decode)
 }
 
-fn identify(db: &Db, wanted: Network, batch: &mut Batch<'_>) -> Result<(), OpenError> {
+fn identify(
+    db: &Db,
+    folder: &Path,
+    wanted: Network,
+    batch: &mut Batch<'_>,
+) -> Result<(), OpenError> {
     match identity(db)? {
-        Some(found) => check_identity(&found, wanted),
+        Some(found) => check_identity(folder, &found, wanted),
         None if points::last(db)?.is_some() => {
             Err(StoreError::absent(Family::ChainMeta.name(), names::IDENTITY).into())
         }
@@ -87,9 +93,14 @@ fn identify(db: &Db, wanted: Network, batch: &mut Batch<'_>) -> Result<(), OpenE
     }
 }
 
-pub(crate) fn check_identity(found: &Identity, wanted: Network) -> Result<(), OpenError> {
+pub(crate) fn check_identity(
+    folder: &Path,
+    found: &Identity,
+    wanted: Network,
+) -> Result<(), OpenError> {
     if found.schema != SCHEMA_VERSION {
-        return Err(OpenError::OtherSchema { found: found.schema, wanted: SCHEMA_VERSION });
+        let folder = folder.display().to_string();
+        return Err(OpenError::OtherSchema { folder, found: found.schema, wanted: SCHEMA_VERSION });
     }
     if found.network != wanted {
         return Err(OpenError::OtherNetwork { found: found.network, wanted });
@@ -117,6 +128,7 @@ pub(crate) fn stored_layout(db: &impl Get) -> Result<Option<Layout>, StoreError>
 
 fn layout(
     db: &Db,
+    network: Network,
     wanted: Indexes,
     genesis: &[GenesisCoin],
     batch: &mut Batch<'_>,
@@ -126,7 +138,7 @@ fn layout(
         if db.get(Family::UtxoMeta, names::CURSOR)?.is_some() {
             return Err(StoreError::absent(Family::UtxoMeta.name(), names::LAYOUT).into());
         }
-        return create(wanted, genesis, digest, batch);
+        return create(network, wanted, genesis, digest, batch);
     };
     if wanted != found.indexes() {
         let Layout { address_hash, payment_credential, .. } = found;
@@ -137,7 +149,7 @@ fn layout(
         Some(given) if found.genesis == Some(given) => Ok(()),
         // A folder opened before its genesis was at hand may still get it, as long as it is empty.
         Some(_) if found.genesis.is_none() && at_origin(db)? => {
-            create(wanted, genesis, digest, batch)
+            create(network, wanted, genesis, digest, batch)
         }
         Some(_) => Err(OpenError::OtherGenesis),
     }
@@ -149,6 +161,7 @@ fn at_origin(db: &Db) -> Result<bool, StoreError> {
 }
 
 fn create(
+    network: Network,
     indexes: Indexes,
     genesis: &[GenesisCoin],
     digest: Option<[u8; 32]>,
@@ -158,7 +171,7 @@ fn create(
     let layout = Layout { address_hash, payment_credential, genesis: digest };
     let mut cursor = Cursor::ORIGIN;
     for GenesisCoin { outpoint, record, .. } in genesis {
-        let coin = Coin::new(record);
+        let coin = Coin::new(network.family(), record);
         cursor.coins += 1;
         cursor.value += u128::from(coin.value());
         batch.put(Family::Unspent, &OutpointKey(*outpoint).encode(), coin.stored())?;

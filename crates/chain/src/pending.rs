@@ -25,7 +25,7 @@ use crate::{
     db::{Batch, Db, Durability},
     error::StoreError,
     options::Indexes,
-    schema::{AddressKey, Family, OutpointKey, names},
+    schema::{AddressKey, Family, OutpointKey, Owner, SpentKey, names},
 };
 
 /// Where the store stands, on disk or ahead of it.
@@ -52,7 +52,7 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Pending {
     slots: HashMap<Outpoint, Slot, foldhash::fast::RandomState>,
-    spends: Vec<(Outpoint, Option<Vec<u8>>)>,
+    spends: Vec<(SpentKey, Option<Vec<u8>>)>,
     deltas: Vec<(u64, Option<Vec<u8>>)>,
     points: Vec<(u64, BlockHash, Option<StoredPoint>)>,
     pub(crate) blocks: usize,
@@ -80,7 +80,7 @@ impl Pending {
         cursor.missing_inputs += delta.missing.len() as u64;
     }
 
-    /// Takes a block's coins back.
+    /// Takes the coins of the block at the cursor back.
     pub(crate) fn undo(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
         delta.backward().for_each(|effect| self.apply_effect(effect, cursor));
         cursor.missing_inputs = cursor.missing_inputs.saturating_sub(delta.missing.len() as u64);
@@ -100,7 +100,10 @@ impl Pending {
             }
             // Spends are written by the caller, who knows whether they are kept at all.
             Effect::RecordSpend(_) => {}
-            Effect::EraseSpend(outpoint) => self.spends.push((*outpoint, None)),
+            Effect::EraseSpend(outpoint) => {
+                let key = SpentKey { outpoint: *outpoint, ordinal: cursor.ordinal };
+                self.spends.push((key, None));
+            }
         }
     }
 
@@ -121,8 +124,8 @@ impl Pending {
         }
     }
 
-    pub(crate) fn record_spend(&mut self, outpoint: Outpoint, value: Vec<u8>) {
-        self.spends.push((outpoint, Some(value)));
+    pub(crate) fn record_spend(&mut self, key: SpentKey, value: Vec<u8>) {
+        self.spends.push((key, Some(value)));
     }
 
     pub(crate) fn set_delta(&mut self, ordinal: u64, value: Option<Vec<u8>>) {
@@ -137,7 +140,9 @@ impl Pending {
         self.points.push((ordinal, hash, None));
     }
 
-    /// Writes everything, and the state that holds afterwards, in one atomic batch.
+    /// Writes everything, and the state that holds afterwards, in one atomic batch. Returns one of
+    /// the owners who got a coin: the first in key order, and keys are hashes, so it is as good as
+    /// drawn by lot.
     ///
     /// Keys are sorted first: RocksDB takes a sorted batch at less than half the cost.
     pub(crate) fn commit(
@@ -146,17 +151,19 @@ impl Pending {
         state: &State,
         indexes: Option<Indexes>,
         durability: Durability,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Owner>, StoreError> {
         let mut batch = db.batch();
+        let mut sampled = None;
         self.write_points(&mut batch, state)?;
         if let Some(indexes) = indexes {
             self.write_coins(&mut batch)?;
-            self.write_lists(&mut batch, indexes)?;
+            sampled = self.write_lists(&mut batch, indexes)?;
             self.write_undo(&mut batch)?;
             batch.put(Family::UtxoMeta, names::CURSOR, &state.cursor.encode())?;
             batch.put(Family::UtxoMeta, names::HORIZON, &state.horizon.encode())?;
         }
-        batch.commit(durability)
+        batch.commit(durability)?;
+        Ok(sampled)
     }
 
     fn write_points(&self, batch: &mut Batch<'_>, state: &State) -> Result<(), StoreError> {
@@ -183,7 +190,11 @@ impl Pending {
         Ok(())
     }
 
-    fn write_lists(&self, batch: &mut Batch<'_>, indexes: Indexes) -> Result<(), StoreError> {
+    fn write_lists(
+        &self,
+        batch: &mut Batch<'_>,
+        indexes: Indexes,
+    ) -> Result<Option<Owner>, StoreError> {
         let mut entries: Vec<([u8; AddressKey::LEN], bool)> =
             Vec::with_capacity(self.slots.len() * 2);
         for (outpoint, slot) in &self.slots {
@@ -198,18 +209,22 @@ impl Pending {
         }
         // Deletions sort before insertions of the same key, so that a coin replaced by its equal
         // stays.
+        let mut sampled = None;
         for (key, stays) in by_key(&entries, |(key, _)| key, Ord::cmp) {
             batch.set(Family::Address, key, stays.then_some(&[]))?;
+            if *stays && sampled.is_none() {
+                sampled = AddressKey::decode(key).ok().map(|key| key.owner);
+            }
         }
-        Ok(())
+        Ok(sampled)
     }
 
     fn write_undo(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         let mut spends: Vec<_> = self.spends.iter().collect();
         // Stable: of two writes to one key the later must come last.
-        spends.sort_by_key(|(outpoint, _)| *outpoint);
-        for (outpoint, value) in spends {
-            batch.set(Family::Spent, &OutpointKey(*outpoint).encode(), value.as_deref())?;
+        spends.sort_by_key(|(key, _)| *key);
+        for (key, value) in spends {
+            batch.set(Family::Spent, &key.encode(), value.as_deref())?;
         }
         for (ordinal, value) in &self.deltas {
             batch.set(Family::Delta, &ordinal.to_be_bytes(), value.as_deref())?;

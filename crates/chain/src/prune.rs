@@ -2,9 +2,9 @@
 //!
 //! Undo data is as large as the history it undoes; kept for ever, it outgrows the set of coins many
 //! times over. What lies deeper than the windows goes. The difficulty is which spent records those
-//! are: they are keyed by outpoint, because people ask for coins, so a block's spends lie all over
-//! the family and no range of keys covers them (RocksDB's `DeleteRange` is of no use). But each
-//! block's delta lists what it spent. So blocks are pruned in order, by their delta's own list.
+//! are: their keys start with the outpoint, because people ask for coins, so a block's spends lie
+//! all over the family and no range of keys covers them (RocksDB's `DeleteRange` is of no use). But
+//! each block's delta lists what it spent. So blocks are pruned in order, by their delta's own list.
 //!
 //! Deleting much at once would make one block slow, and tombstones make scans slow until RocksDB
 //! compacts them away. Each pass therefore takes a bounded number of entries; after a large
@@ -20,7 +20,7 @@ use crate::{
     db::{Batch, Db, Durability, Range},
     error::StoreError,
     options::Options,
-    schema::{Family, OutpointKey, decode_ordinal, names},
+    schema::{Family, SpentKey, decode_ordinal, names},
 };
 
 /// What a pass did.
@@ -139,7 +139,8 @@ impl Pass<'_> {
         };
         if spends_remain {
             for spent in &delta.spent {
-                self.batch.delete(Family::Spent, &OutpointKey(spent.outpoint).encode())?;
+                let key = SpentKey { outpoint: spent.outpoint, ordinal };
+                self.batch.delete(Family::Spent, &key.encode())?;
             }
             entries += delta.spent.len();
             self.pruned.spends += delta.spent.len();

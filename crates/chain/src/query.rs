@@ -123,7 +123,7 @@ impl Reader {
         let is_made = CHAIN_FAMILIES.iter().all(|family| db.families().contains(family));
         let identity = if is_made { open::identity(&db)? } else { None };
         let identity = identity.ok_or_else(not_found)?;
-        open::check_identity(&identity, identity.network)?;
+        open::check_identity(folder, &identity, identity.network)?;
         let has_index = INDEX_FAMILIES.iter().all(|family| db.families().contains(family));
         let enabled = has_index && db.get(Family::UtxoMeta, names::CURSOR)?.is_some();
         Ok(Self { db: Arc::new(db), network: identity.network, enabled })
@@ -250,6 +250,23 @@ impl Reader {
     }
 }
 
+/// Coins of one owner that are counted where coins are written: the count costs as much as a page.
+const SAMPLE_LIMIT: u64 = 1_000;
+
+/// Tells the operator's recorder how many coins an owner has who just got one, counted up to
+/// [`SAMPLE_LIMIT`]. What was written is written: a count that fails is left out.
+pub(crate) fn measure(db: &Db, sampled: Option<Owner>) {
+    let Some(owner) = sampled else { return };
+    let mut coins = 0;
+    let counted = scan_owner(&db.view(), owner, Order::Ascending, None, |_| {
+        coins += 1;
+        Ok(coins < SAMPLE_LIMIT)
+    });
+    if counted.is_ok() {
+        telemetry::coins_of_owner(coins);
+    }
+}
+
 /// The index's tip at the moment of `view`.
 pub(crate) fn tip(view: &View<'_>) -> Result<Option<Point>, StoreError> {
     let absent = || StoreError::absent(Family::UtxoMeta.name(), names::CURSOR);
@@ -285,8 +302,8 @@ fn scan_owner(
             Direction::Down
         }
     };
-    let (family, within_owner) = (Family::Address, true);
-    let range = Range { family, low: &low, high: &high, direction, within_owner };
+    let (family, within_prefix) = (Family::Address, true);
+    let range = Range { family, low: &low, high: &high, direction, within_prefix };
     view.scan(&range, |key, _| {
         let key = AddressKey::decode(key);
         visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)

@@ -15,11 +15,11 @@
 //!
 //! [`validation.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/validation.cpp
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unspent_model::{
-    BlockHash, Outpoint,
-    chain::{BlockDelta, Created, Spent},
+    BlockHash, Family as ChainFamily, Network, Outpoint,
+    chain::{BlockDelta, Created, Record, Spent},
 };
 
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
     error::{RollbackError, StoreError},
     pending::{Pending, State},
     points,
-    schema::{Family, OutpointKey},
+    schema::{Family, OutpointKey, SpentKey},
 };
 
 /// Where to roll back to.
@@ -93,6 +93,7 @@ fn allowed(db: &Db, state: &State, ordinal: u64) -> Result<(), RollbackError> {
 /// reversed.
 pub(crate) fn undo_block(
     db: &Db,
+    network: Network,
     pending: &mut Pending,
     state: &mut State,
 ) -> Result<usize, StoreError> {
@@ -106,7 +107,8 @@ pub(crate) fn undo_block(
         return Err(StoreError::Corrupt { place: format!("{family}[{ordinal}]"), what });
     }
     // Bodies may be on their way: a younger block undone in the same batch gave its coins back.
-    let delta = with_bodies(db, pending, stored)?;
+    let bodies = BodyFinder { db, chain: network.family(), pending, ordinal };
+    let delta = bodies.complete(stored)?;
     pending.undo(&delta, &mut state.cursor);
     pending.set_delta(ordinal, None);
     Ok(delta.created.len() + delta.spent.len())
@@ -134,98 +136,103 @@ pub(crate) fn step_back(
     Ok(())
 }
 
-/// Gives a stored delta its bodies: its own, the overlay's, or those on disk.
-fn with_bodies(
-    db: &Db,
-    pending: &Pending,
-    stored: StoredDelta,
-) -> Result<BlockDelta<SharedCoin>, StoreError> {
-    let spent_bodies = spent_bodies(db, &stored)?;
-    let created_bodies = created_bodies(db, pending, &stored, &spent_bodies)?;
-    let StoredDelta { point, created, spent, tx_flags, overwritten, missing } = stored;
-    let born: std::collections::HashSet<Outpoint> =
-        created.iter().map(|created| created.outpoint).collect();
-    let created = created.into_iter().map(|entry| {
-        let spent_here = spent_bodies.contains_key(&entry.outpoint);
-        let coin = match (entry.record, spent_bodies.get(&entry.outpoint)) {
-            (Some(record), _) => Coin::new(&record).into(),
-            (None, Some(coin)) => coin.clone(),
-            (None, None) => body(&created_bodies, &entry.outpoint, Family::Unspent)?,
-        };
-        Ok(Created { outpoint: entry.outpoint, coin, spent_here })
-    });
-    let created = created.collect::<Result<_, StoreError>>()?;
-    let spent = spent.into_iter().map(|entry| {
-        let coin = body(&spent_bodies, &entry.outpoint, Family::Spent)?;
-        let born_here = born.contains(&entry.outpoint);
-        Ok(Spent { outpoint: entry.outpoint, coin, by: entry.by, born_here })
-    });
-    let spent = spent.collect::<Result<_, StoreError>>()?;
-    let overwritten = overwritten.into_iter();
-    let overwritten = overwritten.map(|(lost, record)| (lost, Coin::new(&record).into()));
-    let overwritten = overwritten.collect();
-    Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
+type Bodies = HashMap<Outpoint, SharedCoin>;
+
+/// Finds what a stored delta leaves out: in the delta itself, in the overlay, or on disk.
+struct BodyFinder<'a> {
+    db: &'a Db,
+    chain: ChainFamily,
+    pending: &'a Pending,
+    /// The block of the delta.
+    ordinal: u64,
 }
 
-type Bodies = HashMap<Outpoint, SharedCoin>;
+impl BodyFinder<'_> {
+    /// The delta with all its bodies.
+    fn complete(&self, stored: StoredDelta) -> Result<BlockDelta<SharedCoin>, StoreError> {
+        let spent_bodies = self.spent(&stored)?;
+        let created_bodies = self.created(&stored, &spent_bodies)?;
+        let StoredDelta { point, created, spent, tx_flags, overwritten, missing } = stored;
+        let born: HashSet<Outpoint> = created.iter().map(|created| created.outpoint).collect();
+        let created = created.into_iter().map(|entry| {
+            let spent_here = spent_bodies.contains_key(&entry.outpoint);
+            let coin = match (entry.record, spent_bodies.get(&entry.outpoint)) {
+                (Some(record), _) => self.coin(&record),
+                (None, Some(coin)) => coin.clone(),
+                (None, None) => body(&created_bodies, &entry.outpoint, Family::Unspent)?,
+            };
+            Ok(Created { outpoint: entry.outpoint, coin, spent_here })
+        });
+        let created = created.collect::<Result<_, StoreError>>()?;
+        let spent = spent.into_iter().map(|entry| {
+            let coin = body(&spent_bodies, &entry.outpoint, Family::Spent)?;
+            let born_here = born.contains(&entry.outpoint);
+            Ok(Spent { outpoint: entry.outpoint, coin, by: entry.by, born_here })
+        });
+        let spent = spent.collect::<Result<_, StoreError>>()?;
+        let overwritten = overwritten.into_iter();
+        let overwritten = overwritten.map(|(lost, record)| (lost, self.coin(&record))).collect();
+        Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
+    }
+
+    fn coin(&self, record: &Record) -> SharedCoin {
+        Coin::new(self.chain, record).into()
+    }
+
+    /// Bodies of the coins the block spent, from the delta or from `utxo_spent`.
+    fn spent(&self, stored: &StoredDelta) -> Result<Bodies, StoreError> {
+        let mut bodies = Bodies::with_capacity(stored.spent.len());
+        let mut on_disk = Vec::new();
+        for entry in &stored.spent {
+            match &entry.record {
+                Some(record) => {
+                    bodies.insert(entry.outpoint, self.coin(record));
+                }
+                None => on_disk.push(entry.outpoint),
+            }
+        }
+        on_disk.sort_unstable();
+        let key =
+            |outpoint: &Outpoint| SpentKey { outpoint: *outpoint, ordinal: self.ordinal }.encode();
+        let keys: Vec<_> = on_disk.iter().map(key).collect();
+        let family = Family::Spent.name();
+        let values = self.db.multi_get(Family::Spent, &keys)?;
+        for ((outpoint, key), value) in on_disk.iter().zip(&keys).zip(values) {
+            let value = value.ok_or_else(|| StoreError::absent(family, key))?;
+            let spent = decode_spent(&value).map_err(StoreError::value(family, key))?;
+            if spent.at != stored.point {
+                let what = format!("names {:?} as its block, not {:?}", spent.at, stored.point);
+                return Err(StoreError::Corrupt { place: format!("{family}[{outpoint:?}]"), what });
+            }
+            bodies.insert(*outpoint, self.coin(&spent.record));
+        }
+        Ok(bodies)
+    }
+
+    /// Bodies of the coins the block created and left unspent: the overlay's or those on disk.
+    fn created(&self, stored: &StoredDelta, spent: &Bodies) -> Result<Bodies, StoreError> {
+        let mut bodies = Bodies::new();
+        let mut on_disk = Vec::new();
+        for entry in &stored.created {
+            if entry.record.is_some() || spent.contains_key(&entry.outpoint) {
+                continue;
+            }
+            match self.pending.find(&entry.outpoint).flatten() {
+                Some(coin) => {
+                    bodies.insert(entry.outpoint, coin.clone());
+                }
+                None => on_disk.push(entry.outpoint),
+            }
+        }
+        on_disk.sort_unstable();
+        read_coins(self.db, self.chain, &on_disk, |outpoint, coin| {
+            bodies.insert(outpoint, coin);
+        })?;
+        Ok(bodies)
+    }
+}
 
 fn body(bodies: &Bodies, outpoint: &Outpoint, family: Family) -> Result<SharedCoin, StoreError> {
     let found = bodies.get(outpoint).cloned();
     found.ok_or_else(|| StoreError::absent(family.name(), &OutpointKey(*outpoint).encode()))
-}
-
-/// Bodies of the coins the block spent, from the delta or from `utxo_spent`.
-fn spent_bodies(db: &Db, stored: &StoredDelta) -> Result<Bodies, StoreError> {
-    let mut bodies = Bodies::with_capacity(stored.spent.len());
-    let mut on_disk = Vec::new();
-    for entry in &stored.spent {
-        match &entry.record {
-            Some(record) => {
-                bodies.insert(entry.outpoint, Coin::new(record).into());
-            }
-            None => on_disk.push(entry.outpoint),
-        }
-    }
-    on_disk.sort_unstable();
-    let keys: Vec<_> = on_disk.iter().map(|outpoint| OutpointKey(*outpoint).encode()).collect();
-    let family = Family::Spent.name();
-    for ((outpoint, key), value) in
-        on_disk.iter().zip(&keys).zip(db.multi_get(Family::Spent, &keys)?)
-    {
-        let value = value.ok_or_else(|| StoreError::absent(family, key))?;
-        let spent = decode_spent(&value).map_err(StoreError::value(family, key))?;
-        if spent.at != stored.point {
-            let what = format!("names {:?} as its block, not {:?}", spent.at, stored.point);
-            return Err(StoreError::Corrupt { place: format!("{family}[{outpoint:?}]"), what });
-        }
-        bodies.insert(*outpoint, Coin::new(&spent.record).into());
-    }
-    Ok(bodies)
-}
-
-/// Bodies of the coins the block created and left unspent: the overlay's or those on disk.
-fn created_bodies(
-    db: &Db,
-    pending: &Pending,
-    stored: &StoredDelta,
-    spent: &Bodies,
-) -> Result<Bodies, StoreError> {
-    let mut bodies = Bodies::new();
-    let mut on_disk = Vec::new();
-    for entry in &stored.created {
-        if entry.record.is_some() || spent.contains_key(&entry.outpoint) {
-            continue;
-        }
-        match pending.find(&entry.outpoint).flatten() {
-            Some(coin) => {
-                bodies.insert(entry.outpoint, coin.clone());
-            }
-            None => on_disk.push(entry.outpoint),
-        }
-    }
-    on_disk.sort_unstable();
-    read_coins(db, &on_disk, |outpoint, coin| {
-        bodies.insert(outpoint, coin);
-    })?;
-    Ok(bodies)
 }

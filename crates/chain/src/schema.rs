@@ -6,16 +6,20 @@
 //! | `chain_hashes` | block hash (32) | ordinal u64 |
 //! | `chain_meta` | name | identity, holes |
 //! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record |
-//! | `utxo_spent` | [`OutpointKey`] | spent record |
+//! | `utxo_spent` | [`SpentKey`]: outpoint, ordinal u64 of the block that spent it | spent record |
 //! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot, tx position u32, outpoint | empty |
 //! | `utxo_block_delta` | ordinal u64 | delta |
 //! | `utxo_meta` | name | cursor, horizon, layout, choices, redeem coins |
 //! | `utxo_mmr_nodes` | reserved for the verifiable variant; not created by this one | |
 //!
+//! Owners are hashes of 28 bytes: on Bitcoin the first 28 of the script's SHA-256, which is what
+//! Electrum and Esplora clients ask by; on Cardano the Blake2b-224 of the address.
+//!
 //! Numbers in keys are big-endian, so byte order is chain order. Ordinals count applied blocks:
 //! heights may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
 
-use unspent_model::{Outpoint, TxId};
+use sha2::{Digest as _, Sha256};
+use unspent_model::{Family as ChainFamily, Outpoint, TxId};
 
 /// A column family's name. This list is the only place where the names stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -80,7 +84,7 @@ pub struct KeyError {
     pub length: usize,
 }
 
-/// Key of `utxo_unspent` and `utxo_spent`.
+/// Key of `utxo_unspent`, and what all keys of a coin in `utxo_spent` start with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutpointKey(pub Outpoint);
 
@@ -110,10 +114,47 @@ impl OutpointKey {
     }
 }
 
+/// Key of `utxo_spent`. A coin may be created again after its spend (a repeated coinbase, and what
+/// descends from it; BIP 30 allows it), so the outpoint alone doesn't name a spend. Its block does:
+/// no block spends an outpoint twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct SpentKey {
+    /// The coin.
+    pub outpoint: Outpoint,
+    /// Ordinal of the block that spent it.
+    pub ordinal: u64,
+}
+
+impl SpentKey {
+    /// Bytes of an encoded key.
+    pub const LEN: usize = OutpointKey::LEN + 8;
+
+    /// The key's bytes.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut key = [0; Self::LEN];
+        let (outpoint, ordinal) = key.split_at_mut(OutpointKey::LEN);
+        outpoint.copy_from_slice(&OutpointKey(self.outpoint).encode());
+        ordinal.copy_from_slice(&self.ordinal.to_be_bytes());
+        key
+    }
+
+    /// Reads a key back.
+    ///
+    /// # Errors
+    ///
+    /// When the length is wrong.
+    pub fn decode(key: &[u8]) -> Result<Self, KeyError> {
+        let wrong = KeyError { length: key.len() };
+        let (outpoint, ordinal) = key.split_first_chunk::<{ OutpointKey::LEN }>().ok_or(wrong)?;
+        let ordinal = ordinal.try_into().map(u64::from_be_bytes).map_err(|_| wrong)?;
+        Ok(Self { outpoint: OutpointKey::decode(outpoint)?.0, ordinal })
+    }
+}
+
 /// Whose coins a list holds. The tag keeps a credential from answering for an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// Blake2b-224 of a raw address.
+    /// An address; on Bitcoin, a script. See [`Self::address`].
     Address([u8; 28]),
     /// A payment credential.
     Credential([u8; 28]),
@@ -126,11 +167,20 @@ impl Owner {
     const CREDENTIAL_TAG: u8 = b'c';
 
     /// The owner that is this raw address (on Bitcoin: this script).
-    pub fn address(raw: &[u8]) -> Self {
-        let hash = blake2b_simd::Params::new().hash_length(28).hash(raw);
-        let mut key = [0; 28];
-        key.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
-        Self::Address(key)
+    pub fn address(chain: ChainFamily, raw: &[u8]) -> Self {
+        match chain {
+            ChainFamily::Bitcoin => Self::script_hash(&Sha256::digest(raw).into()),
+            ChainFamily::Cardano => {
+                let hash = blake2b_simd::Params::new().hash_length(28).hash(raw);
+                Self::Address(first_bytes(hash.as_bytes()))
+            }
+        }
+    }
+
+    /// Bitcoin's owner whose script has this SHA-256, in the order in which SHA-256 is written.
+    /// Electrum's protocol writes it reversed, Esplora's interface doesn't.
+    pub fn script_hash(sha256: &[u8; 32]) -> Self {
+        Self::Address(first_bytes(sha256))
     }
 
     /// The prefix shared by all keys of this owner.
@@ -202,6 +252,11 @@ impl AddressKey {
             outpoint: OutpointKey::decode(outpoint)?.0,
         })
     }
+}
+
+/// The first 28 bytes; there are never fewer.
+fn first_bytes(hash: &[u8]) -> [u8; 28] {
+    hash.first_chunk().copied().unwrap_or_default()
 }
 
 /// Reads an ordinal back from a key or from `chain_hashes`.

@@ -74,7 +74,8 @@ pub(crate) fn pruned(pruned: &Pruned, took: Duration) {
     tracing::debug!(deltas, spends, behind, "pruned");
 }
 
-/// How many coins an address turned out to have, when somebody asked for all of them.
+/// How many coins an address turned out to have: one of those that each batch pays to, and whenever
+/// all of an address's coins are read.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn coins_of_owner(coins: u64) {
     histogram!("unspent_chain_coins_per_address").record(coins as f64);

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Instant};
 
 use unspent_chain::{ChainIndex, Options, Order, Owner, Target};
-use unspent_model::chain::Block;
+use unspent_model::{Family, chain::Block};
 
 use crate::{
     floor::Floor,
@@ -134,7 +134,7 @@ fn pages(figures: Figures, index: &ChainIndex) -> Figures {
         7,
         unspent_sim::shape::Shape { start_coins: 1, transactions: 1 },
     );
-    let owner = Owner::address(script.hot_script(0).as_bytes());
+    let owner = Owner::address(Family::Bitcoin, script.hot_script(0).as_bytes());
     let reader = index.reader();
     let (mut after, mut times, mut coins) = (None, Vec::new(), 0);
     loop {

@@ -4,7 +4,7 @@ use std::{thread, time::Instant};
 
 use crossbeam_channel::bounded;
 use unspent_chain::{ChainIndex, Options, Order, Owner, PreparedBlock, prepare};
-use unspent_model::{Network, chain::GenesisCoin};
+use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::{
     cardano::{framing::split_cbor_items, genesis::genesis_coins},
     decode_block,
@@ -97,7 +97,7 @@ pub fn index() -> Figures {
 /// Pages of 100 over the address with 25,140 coins.
 fn pages(figures: Figures, index: &ChainIndex) -> Figures {
     let raw = "6033c378cee41b2e15ac848f7f6f1d2f78155ab12d93b713de898d855f";
-    let owner = Owner::address(&hex::decode(raw).expect("hex"));
+    let owner = Owner::address(Family::Cardano, &hex::decode(raw).expect("hex"));
     let reader = index.reader();
     let mut lines = figures;
     for order in [Order::Ascending, Order::Descending] {

@@ -6,17 +6,18 @@
 //! | 1 | slot | 6 | tx flags `[{0: tx, 1: is invalid, 2: had collateral return}]` |
 //! | 2 | block hash | 7 | reserved for the MMR |
 //! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten, as 3 with bodies (ours) |
-//! | 4 | spent `[{0: outpoint, 1: record, 2: spender}]` | 9 | missing inputs (ours) |
+//! | 4 | spent `[{0: outpoint, 1: record, 2: spender, 3, 4}]` | 9 | missing inputs (ours) |
 //!
+//! 3 and 4 of a spent coin are the spender's position in the block and the input's in the spender.
 //! Compact deltas leave out the records and spenders of 3 and 4: they lie in `utxo_unspent` and
 //! `utxo_spent`. An outpoint is `[hash, index]`.
 
 use unspent_model::{
     BlockHash, Outpoint, Point, TxId,
-    chain::{BlockDelta, Record, TxFlags},
+    chain::{BlockDelta, Record, Spender, TxFlags},
 };
 
-use super::{CodecError, StrictDecoder, Writer, Written, record, value, whole};
+use super::{CodecError, StrictDecoder, Writer, Written, record, spent::spender, value, whole};
 use crate::coin::{Coin, SharedCoin};
 
 /// A coin created, as the delta stores it.
@@ -36,7 +37,7 @@ pub struct StoredSpent {
     /// Its body before the spend; `None` in a compact delta.
     pub record: Option<Record>,
     /// The spender; `None` in a compact delta, or when a new era withdrew the coin.
-    pub by: Option<TxId>,
+    pub by: Option<Spender>,
 }
 
 /// A delta as it lies on disk.
@@ -107,15 +108,20 @@ fn write(delta: &BlockDelta<SharedCoin>, bodies: bool, to: &mut Writer<'_>) -> W
     Ok(())
 }
 
-fn entry(to: &mut Writer<'_>, name: &Outpoint, coin: Option<&Coin>, by: Option<TxId>) -> Written {
-    to.map(1 + u64::from(coin.is_some()) + u64::from(by.is_some()))?.u8(0)?;
+fn entry(
+    to: &mut Writer<'_>,
+    name: &Outpoint,
+    coin: Option<&Coin>,
+    by: Option<Spender>,
+) -> Written {
+    to.map(1 + u64::from(coin.is_some()) + 3 * u64::from(by.is_some()))?.u8(0)?;
     outpoint(to, name)?;
     if let Some(coin) = coin {
         to.u8(1)?;
         to.writer_mut().extend_from_slice(coin.body());
     }
     if let Some(by) = by {
-        to.u8(2)?.bytes(&by.0)?;
+        to.u8(2)?.bytes(&by.tx.0)?.u8(3)?.u32(by.position)?.u8(4)?.u32(by.input)?;
     }
     Ok(())
 }
@@ -188,17 +194,22 @@ fn read_outpoint(from: &mut StrictDecoder<'_>) -> Result<Outpoint, CodecError> {
 }
 
 fn read_entry(from: &mut StrictDecoder<'_>) -> Result<StoredSpent, CodecError> {
-    let (mut outpoint, mut body, mut by) = (None, None, None);
+    let (mut outpoint, mut body) = (None, None);
+    let (mut tx, mut position, mut input) = (None, None, None);
     from.fields(|from, key| {
         match key {
             0 => outpoint = Some(read_outpoint(from)?),
             1 => body = Some(record::read(from)?),
-            2 => by = Some(TxId(from.array_of()?)),
+            2 => tx = Some(TxId(from.array_of()?)),
+            3 => position = Some(from.u32()?),
+            4 => input = Some(from.u32()?),
             _ => return Err(from.error("unknown field of a delta entry")),
         }
         Ok(())
     })?;
     let outpoint = outpoint.ok_or_else(|| from.error("delta entry lacks its outpoint"))?;
+    let by = spender(tx, position, input);
+    let by = by.ok_or_else(|| from.error("delta entry names half a spender"))?;
     Ok(StoredSpent { outpoint, record: body, by })
 }
 

@@ -9,7 +9,7 @@ use super::{CodecError, StrictDecoder, value, whole};
 use crate::options::Indexes;
 
 /// Format of the whole data folder; another one is refused on open.
-pub const SCHEMA_VERSION: u64 = 1;
+pub const SCHEMA_VERSION: u64 = 2;
 
 const ERAS: [(Era, u64); 8] = [
     (Era::Bitcoin, 0),

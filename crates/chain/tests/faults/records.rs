@@ -9,7 +9,7 @@ use std::path::Path;
 use rocksdb::{DB, IteratorMode, Options};
 use unspent_chain::{
     ChainIndex, Kind, Order, Owner, Reader,
-    schema::{AddressKey, Family, OutpointKey},
+    schema::{AddressKey, Family, OutpointKey, SpentKey},
 };
 
 use crate::{corruption::Store, driver::data, history::NETWORK};
@@ -99,6 +99,9 @@ impl Case {
     }
 
     fn outpoint(&self) -> unspent_model::Outpoint {
+        if self.family == Family::Spent.name() {
+            return SpentKey::decode(&self.key).unwrap().outpoint;
+        }
         OutpointKey::decode(&self.key).unwrap().0
     }
 
@@ -213,7 +216,7 @@ fn a_missing_coin_is_named_by_verify_and_by_pages() {
     let unspent_chain::CoinState::Unspent(record) = whole.coin(&case.outpoint()).unwrap() else {
         panic!("the coin was unspent")
     };
-    let owner = Owner::address(&record.output.addr);
+    let owner = Owner::address(NETWORK.family(), &record.output.addr);
     let error = case.reader().page(owner, Order::Ascending, 500, None).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     let named = format!("utxo_addr[{:?}]", case.outpoint());

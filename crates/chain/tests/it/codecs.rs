@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use unspent_chain::{
     codec::{CodecError, decode_delta, decode_record, decode_spent, encode_record, encode_spent},
-    schema::{AddressKey, OutpointKey, Owner},
+    schema::{AddressKey, OutpointKey, Owner, SpentKey},
 };
 use unspent_model::{
-    BlockHash, Network, Outpoint, Point, TxId,
-    chain::{Asset, Born, Era, Header, Output, Record, Work},
+    BlockHash, Family, Network, Outpoint, Point, TxId,
+    chain::{Asset, Born, Era, Header, Output, Record, Spender, Work},
 };
 use unspent_testkit::chain::{coin_of, payment};
 
@@ -102,11 +102,11 @@ fn a_bare_record_leaves_out_what_is_absent() {
 #[test]
 fn a_spend_has_these_bytes() {
     let body = encode_record(&full_record());
-    let by = Some(TxId([0xab; 32]));
+    let by = Some(Spender { tx: TxId([0xab; 32]), position: 25, input: 3 });
     let value = encode_spent(by, &header(), &body);
     let expected = concat!(
         "01", // version
-        "a7",
+        "a9",
         "005820abababababababababababababababababababababababababababababababab",
         "011a00011184",
         "0219012d",
@@ -115,9 +115,17 @@ fn a_spend_has_these_bytes() {
         "0509",
         "06",
     );
-    assert_eq!(hex::encode(&value), format!("{expected}{}", hex::encode(body)));
+    let place = "0718190803";
+    assert_eq!(hex::encode(&value), format!("{expected}{}{place}", hex::encode(&body)));
     let spent = decode_spent(&value).unwrap();
     assert_eq!((spent.by, spent.at, spent.record), (by, header().point, full_record()));
+    // Without a spender there is no place of one; half a spender is none.
+    let withdrawn = encode_spent(None, &header(), &body);
+    assert_eq!(decode_spent(&withdrawn).unwrap().by, None);
+    let mut half = withdrawn.clone();
+    half[1] += 1;
+    half.extend([0x07, 0x00]);
+    assert!(decode_spent(&half).is_err());
 }
 
 #[test]
@@ -126,6 +134,10 @@ fn keys_have_these_bytes() {
     let key = OutpointKey(outpoint).encode();
     assert_eq!(hex::encode(key), format!("{}01020304", "01".repeat(32)));
     assert_eq!(OutpointKey::decode(&key).unwrap().0, outpoint);
+    let key = SpentKey { outpoint, ordinal: 0x0506 };
+    let expected = format!("{}010203040000000000000506", "01".repeat(32));
+    assert_eq!(hex::encode(key.encode()), expected);
+    assert_eq!(SpentKey::decode(&key.encode()).unwrap(), key);
     let owner = Owner::Credential([0xcc; 28]);
     let key = AddressKey { owner, slot: 5, tx_position: 6, outpoint };
     let expected =
@@ -135,9 +147,19 @@ fn keys_have_these_bytes() {
     // Blake2b-224 of the raw address, checked against an independent implementation.
     let raw = hex::decode("6033c378cee41b2e15ac848f7f6f1d2f78155ab12d93b713de898d855f").unwrap();
     let hash = "e139e9a9966f21b8d3e48282a55f4e0c8d195099e854aa86670539ec";
-    assert_eq!(hex::encode(Owner::address(&raw).encode()), format!("61{hash}"));
+    let owner = Owner::address(Family::Cardano, &raw);
+    assert_eq!(hex::encode(owner.encode()), format!("61{hash}"));
+    // The first 28 bytes of SHA-256 of the script; the example of Electrum's protocol, which shows
+    // the hash reversed: 8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161.
+    let script = hex::decode("76a91462e907b15cbf27d5425399ebf6f0fb50ebb88f1888ac").unwrap();
+    let owner = Owner::address(Family::Bitcoin, &script);
+    let hash = "6191c3b590bfcfa0475e877c302da1e323497acf3b42c08d8fa28e36";
+    assert_eq!(hex::encode(owner.encode()), format!("61{hash}"));
+    let whole = hex::decode(format!("{hash}4edf018b")).unwrap().try_into().unwrap();
+    assert_eq!(Owner::script_hash(&whole), owner);
     for length in [0, 35, 37, 76, 78] {
         assert!(OutpointKey::decode(&vec![0; length]).is_err());
+        assert!(SpentKey::decode(&vec![0; length]).is_err());
         assert!(AddressKey::decode(&vec![0x61; length]).is_err());
     }
     assert!(AddressKey::decode(&[0x62; AddressKey::LEN]).is_err(), "unknown tag");
@@ -243,12 +265,16 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn records_and_spends_survive_the_round_trip(record in records(), by: Option<[u8; 32]>) {
+    fn records_and_spends_survive_the_round_trip(
+        record in records(),
+        by: Option<([u8; 32], u32, u32)>,
+    ) {
         let body = encode_record(&record);
         prop_assert_eq!(decode_record(&body), Ok(record.clone()));
-        let spent = decode_spent(&encode_spent(by.map(TxId), &header(), &body)).unwrap();
+        let by = by.map(|(tx, position, input)| Spender { tx: TxId(tx), position, input });
+        let spent = decode_spent(&encode_spent(by, &header(), &body)).unwrap();
         prop_assert_eq!(spent.record, record);
-        prop_assert_eq!(spent.by, by.map(TxId));
+        prop_assert_eq!(spent.by, by);
     }
 
     #[test]
@@ -271,6 +297,7 @@ proptest! {
         let _ = decode_spent(&bytes);
         let _ = decode_delta(&bytes);
         let _ = OutpointKey::decode(&bytes);
+        let _ = SpentKey::decode(&bytes);
         let _ = AddressKey::decode(&bytes);
     }
 }

@@ -8,7 +8,7 @@ use unspent_chain::{
     RollbackError, Target,
     codec::{decode_record, decode_spent},
     prepare,
-    schema::{self, AddressKey, Family, OutpointKey},
+    schema::{self, AddressKey, Family, OutpointKey, SpentKey},
 };
 use unspent_model::{
     Network, Outpoint, Point,
@@ -134,7 +134,7 @@ impl Store {
         let unspent = reference.unspent().iter().map(|(o, record)| (*o, record.clone()));
         assert_eq!(stored.unspent, unspent.collect::<Vec<_>>());
         assert_eq!(stored.spent, reference.spent());
-        assert_eq!(stored.lists, lists(reference));
+        assert_eq!(stored.lists, lists(self.network, reference));
     }
 
     /// The same through the questions that users ask, and `verify` on top.
@@ -143,7 +143,7 @@ impl Store {
         for outpoint in world.seen() {
             assert_eq!(known(reader.coin(outpoint).unwrap()), world.reference.coin(outpoint));
         }
-        for (owner, expected) in lists(&world.reference) {
+        for (owner, expected) in lists(self.network, &world.reference) {
             assert_eq!(all_pages(&reader, owner, Order::Ascending, 3), expected);
             let mut reversed = all_pages(&reader, owner, Order::Descending, 4);
             reversed.reverse();
@@ -157,7 +157,7 @@ impl Store {
 /// What lies on disk, decoded.
 struct Stored {
     unspent: Vec<(Outpoint, Record)>,
-    spent: Vec<(Outpoint, Remembered)>,
+    spent: Vec<((Outpoint, u64), Remembered)>,
     lists: BTreeMap<Owner, Vec<Outpoint>>,
 }
 
@@ -172,7 +172,8 @@ fn stored(reader: &Reader) -> Stored {
     });
     entries(Family::Spent, &mut |key, value| {
         let spent = decode_spent(value).unwrap();
-        found.spent.push((outpoint(key), (spent.by, spent.at, spent.record)));
+        let SpentKey { outpoint, ordinal } = SpentKey::decode(key).unwrap();
+        found.spent.push(((outpoint, ordinal), (spent.by, spent.at, spent.record)));
     });
     entries(Family::Address, &mut |key, _| {
         let key = AddressKey::decode(key).unwrap();
@@ -212,10 +213,10 @@ fn known(state: CoinState) -> Known {
 }
 
 /// Every owner's coins in chain order, as the reference has them.
-pub fn lists(reference: &Reference) -> BTreeMap<Owner, Vec<Outpoint>> {
+pub fn lists(network: Network, reference: &Reference) -> BTreeMap<Owner, Vec<Outpoint>> {
     let mut lists: BTreeMap<Owner, Vec<(u64, u32, Outpoint)>> = BTreeMap::new();
     for (outpoint, Record { output, born }) in reference.unspent() {
-        let address = Owner::address(&output.addr);
+        let address = Owner::address(network.family(), &output.addr);
         let credential = output.payment_credential.map(Owner::Credential);
         for owner in [Some(address), credential].into_iter().flatten() {
             lists.entry(owner).or_default().push((born.slot, born.tx_position, *outpoint));

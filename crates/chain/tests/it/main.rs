@@ -10,6 +10,7 @@
     clippy::cast_possible_truncation
 )]
 
+mod again;
 mod beside;
 mod cases;
 mod codecs;

@@ -122,7 +122,7 @@ fn check_tip(store: &Store, expected: &Value) {
     assert_eq!(reader.digest().unwrap().at.unwrap().height, 59_314);
     for address in expected["addresses_at_tip"].as_array().unwrap() {
         let raw = hex::decode(address["address_hex"].as_str().unwrap()).unwrap();
-        let owner = Owner::address(&raw);
+        let owner = Owner::address(store.network.family(), &raw);
         let balance = reader.balance(owner).unwrap();
         assert_eq!(balance.coins, address["utxo_count"].as_u64().unwrap());
         assert_eq!(balance.value, u128::from(address["lovelace"].as_u64().unwrap()));

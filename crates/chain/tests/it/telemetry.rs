@@ -2,6 +2,7 @@
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use unspent_chain::{Order, Owner, Target};
+use unspent_model::Family;
 use unspent_testkit::chain::{Event, World, coin_of};
 
 use crate::driver::{Store, small_windows};
@@ -18,8 +19,10 @@ fn counters_gauges_and_timers_follow_what_happens() {
             assert_eq!(store.feed(&step), world.feed(&step));
         }
         let reader = store.reader();
-        reader.balance(Owner::address(&coin_of(0, 0).addr)).unwrap();
-        reader.page(Owner::address(&coin_of(0, 0).addr), Order::Ascending, 5, None).unwrap();
+        reader.balance(Owner::address(Family::Cardano, &coin_of(0, 0).addr)).unwrap();
+        reader
+            .page(Owner::address(Family::Cardano, &coin_of(0, 0).addr), Order::Ascending, 5, None)
+            .unwrap();
         let height = store.index().tip().unwrap().height;
         store.index().rollback(Target::Height(height - 2)).unwrap();
     });
@@ -41,7 +44,8 @@ fn counters_gauges_and_timers_follow_what_happens() {
     assert_eq!(others["unspent_chain_apply_seconds"], 12.0);
     assert_eq!(others["unspent_chain_rollback_seconds"], 1.0);
     assert!(others["unspent_chain_prune_seconds"] >= 8.0);
-    assert_eq!(others["unspent_chain_coins_per_address"], 1.0);
+    // One for the balance that was asked for; the others where blocks paid to somebody.
+    assert!(others["unspent_chain_coins_per_address"] > 6.0, "{others:?}");
     assert!(others["unspent_chain_unspent_coins"] > 0.0);
     assert!(others["unspent_chain_tip_height"] > 0.0);
 }

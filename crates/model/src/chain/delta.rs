@@ -28,6 +28,17 @@ pub struct Created<C> {
     pub spent_here: bool,
 }
 
+/// The input that spends a coin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spender {
+    /// The spending transaction.
+    pub tx: TxId,
+    /// Position of that transaction in its block, from 0.
+    pub position: u32,
+    /// Position of the input among those of the transaction, from 0, as the block lists them.
+    pub input: u32,
+}
+
 /// A coin that a block spends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spent<C> {
@@ -36,7 +47,7 @@ pub struct Spent<C> {
     /// What it held.
     pub coin: C,
     /// Who spent it; `None` when the rules of a new era withdrew it.
-    pub by: Option<TxId>,
+    pub by: Option<Spender>,
     /// The same block created it: undoing the block does not bring it back.
     pub born_here: bool,
 }

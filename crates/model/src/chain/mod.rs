@@ -20,5 +20,5 @@ mod plan;
 
 pub use admit::{Admission, AdmitError, Tip, admit};
 pub use block::{Asset, Block, Born, Era, GenesisCoin, Header, Output, Record, Tx, Work};
-pub use delta::{BlockDelta, Created, Effect, Spent, TxFlags};
+pub use delta::{BlockDelta, Created, Effect, Spender, Spent, TxFlags};
 pub use plan::{lookups, plan, retires_redeem_coins};

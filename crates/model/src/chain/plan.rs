@@ -23,7 +23,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Block, BlockDelta, Created, Era, Spent, Tx, TxFlags};
+use super::{Block, BlockDelta, Created, Era, Spender, Spent, Tx, TxFlags};
 use crate::{Outpoint, TxId};
 
 /// Whether entering `next` from `before` withdraws the unclaimed redeem coins of genesis.
@@ -63,8 +63,8 @@ pub fn plan<C: Clone>(
     for (outpoint, coin) in retired {
         planner.take(Spent { outpoint, coin, by: None, born_here: false });
     }
-    for tx in block.txs {
-        planner.transaction(tx);
+    for (position, tx) in (0..).zip(block.txs) {
+        planner.transaction(position, tx);
     }
     planner.delta
 }
@@ -96,9 +96,9 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
         Self { delta, born: HashMap::with_capacity(txs), gone: HashSet::new(), find }
     }
 
-    fn transaction(&mut self, tx: Tx<C>) {
-        for outpoint in tx.spends {
-            self.spend(outpoint, tx.id);
+    fn transaction(&mut self, position: u32, tx: Tx<C>) {
+        for (input, outpoint) in (0..).zip(tx.spends) {
+            self.spend(outpoint, Spender { tx: tx.id, position, input });
         }
         if tx.is_invalid {
             let had_collateral_return = !tx.creates.is_empty();
@@ -108,7 +108,7 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
         self.create(tx.id, tx.creates, tx.is_coinbase);
     }
 
-    fn spend(&mut self, outpoint: Outpoint, by: TxId) {
+    fn spend(&mut self, outpoint: Outpoint, by: Spender) {
         if let Some(created) = self.born_here(&outpoint) {
             // A second spend of one coin: a node would have refused the block. We note it.
             if created.spent_here {

@@ -16,7 +16,8 @@ pub struct Recipe {
     pub parent: Option<(Point, Era)>,
     /// Coins that may be spent.
     pub coins: Vec<Outpoint>,
-    /// Unspent coinbase outputs, which a new coinbase may overwrite.
+    /// Coinbase outputs that a new coinbase may repeat: unspent ones are overwritten, spent ones
+    /// come again.
     pub coinbases: Vec<Outpoint>,
 }
 
@@ -87,7 +88,7 @@ pub fn make_block(recipe: &Recipe) -> Block<Output> {
 }
 
 fn coinbase(recipe: &Recipe, rng: &mut ChaCha8Rng) -> Tx<Output> {
-    let repeat = recipe.coinbases.choose(rng).filter(|_| rng.random_ratio(1, 15));
+    let repeat = recipe.coinbases.choose(rng).filter(|_| rng.random_ratio(1, 10));
     let id = repeat.map_or_else(|| TxId(rng.random()), |outpoint| outpoint.tx);
     let mut coin = output(rng);
     coin.is_coinbase = true;

@@ -225,10 +225,11 @@ impl World {
 fn next_block(reference: &Reference, seed: u64) -> Block<Output> {
     let coins = reference.unspent();
     let coinbases = coins.iter().filter(|(_, record)| record.output.is_coinbase);
+    let coinbases = coinbases.map(|(outpoint, _)| *outpoint);
     make_block(&Recipe {
         seed,
         parent: reference.tip(),
-        coinbases: coinbases.map(|(outpoint, _)| *outpoint).collect(),
+        coinbases: coinbases.chain(reference.spent_coinbases()).collect(),
         coins: coins.keys().copied().collect(),
     })
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use unspent_model::{
-    Outpoint, Point, TxId,
-    chain::{Block, Born, Era, GenesisCoin, Output, Record},
+    Outpoint, Point,
+    chain::{Block, Born, Era, GenesisCoin, Output, Record, Spender},
 };
 
 /// Windows of the store under test, in blocks.
@@ -22,13 +22,13 @@ pub enum Known {
     /// In the set.
     Unspent(Record),
     /// Spent, by whom, where.
-    Spent(Option<TxId>, Point, Record),
+    Spent(Option<Spender>, Point, Record),
     /// Never seen, or pruned.
     Unknown,
 }
 
 /// A spend that is remembered: by whom, where, and what the coin was.
-pub type Remembered = (Option<TxId>, Point, Record);
+pub type Remembered = (Option<Spender>, Point, Record);
 
 /// Why a call is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +62,8 @@ pub enum Answer {
 
 #[derive(Clone)]
 struct Spend {
-    by: Option<TxId>,
+    by: Option<Spender>,
     at: Point,
-    ordinal: u64,
     record: Record,
     kept: bool,
 }
@@ -74,7 +73,8 @@ struct Spend {
 struct Moment {
     tip: Option<(Point, Era)>,
     unspent: BTreeMap<Outpoint, Record>,
-    spent: BTreeMap<Outpoint, Spend>,
+    /// By coin and ordinal of the spending block: a coin may come again and be spent again.
+    spent: BTreeMap<(Outpoint, u64), Spend>,
     missing: u64,
 }
 
@@ -144,24 +144,28 @@ impl Reference {
         if let Some(record) = now.unspent.get(outpoint) {
             return Known::Unspent(record.clone());
         }
-        match self.remembered(outpoint) {
-            Some(spend) => Known::Spent(spend.by, spend.at, spend.record.clone()),
+        let mut spends = now.spent.range((*outpoint, 0)..=(*outpoint, u64::MAX));
+        match spends.next_back().filter(|spend| self.is_remembered(*spend)) {
+            Some((_, spend)) => Known::Spent(spend.by, spend.at, spend.record.clone()),
             None => Known::Unknown,
         }
     }
 
-    /// Spends that are still remembered, in outpoint order.
-    pub fn spent(&self) -> Vec<(Outpoint, Remembered)> {
-        let kept = self.now().spent.keys().filter_map(|outpoint| {
-            let spend = self.remembered(outpoint)?;
-            Some((*outpoint, (spend.by, spend.at, spend.record.clone())))
-        });
-        kept.collect()
+    /// Spends that are still remembered, by coin and ordinal of the spending block.
+    pub fn spent(&self) -> Vec<((Outpoint, u64), Remembered)> {
+        let kept = self.now().spent.iter().filter(|spend| self.is_remembered(*spend));
+        kept.map(|(name, spend)| (*name, (spend.by, spend.at, spend.record.clone()))).collect()
     }
 
-    fn remembered(&self, outpoint: &Outpoint) -> Option<&Spend> {
-        let spend = self.now().spent.get(outpoint)?;
-        (spend.kept && spend.ordinal > self.swept_spends).then_some(spend)
+    /// Coinbases that were spent: a block may create them again.
+    pub fn spent_coinbases(&self) -> Vec<Outpoint> {
+        let spent = self.now().spent.iter();
+        let coinbases = spent.filter(|(_, spend)| spend.record.output.is_coinbase);
+        coinbases.map(|((outpoint, _), _)| *outpoint).collect()
+    }
+
+    fn is_remembered(&self, (name, spend): (&(Outpoint, u64), &Spend)) -> bool {
+        spend.kept && name.1 > self.swept_spends
     }
 
     /// Applies a block near the tip.
@@ -201,8 +205,8 @@ impl Reference {
         let spend = |next: &mut Moment, outpoint: Outpoint, by| {
             let record = next.unspent.remove(&outpoint)?;
             let same = record.born.block_hash == header.point.hash;
-            let spend = Spend { by, at: header.point, ordinal, record, kept };
-            next.spent.insert(outpoint, spend);
+            let spend = Spend { by, at: header.point, record, kept };
+            next.spent.insert((outpoint, ordinal), spend);
             Some(same)
         };
         let before = next.tip.map_or(Era::Byron, |(_, era)| era);
@@ -211,9 +215,10 @@ impl Reference {
                 counts.1 += usize::from(spend(&mut next, *outpoint, None).is_some());
             }
         }
-        for (position, tx) in block.txs.iter().enumerate() {
-            for outpoint in &tx.spends {
-                match spend(&mut next, *outpoint, Some(tx.id)) {
+        for (position, tx) in (0..).zip(&block.txs) {
+            for (input, outpoint) in (0..).zip(&tx.spends) {
+                let by = Spender { tx: tx.id, position, input };
+                match spend(&mut next, *outpoint, Some(by)) {
                     Some(same) => {
                         counts.1 += 1;
                         counts.2 += usize::from(same);
@@ -225,7 +230,7 @@ impl Reference {
                 }
             }
             for (index, output) in &tx.creates {
-                let born = Born::in_block(header, u32::try_from(position).expect("few"));
+                let born = Born::in_block(header, position);
                 let record = Record { output: output.clone(), born };
                 next.unspent.insert(Outpoint::new(tx.id, *index), record);
                 counts.0 += 1;

@@ -82,7 +82,7 @@ impl CoinsPage {
 
 fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
     match parse_query(network, text)? {
-        Query::Address(raw) => Ok(Owner::address(&raw)),
+        Query::Address(raw) => Ok(Owner::address(network.family(), &raw)),
         Query::Credential(_) => {
             Err(ApiError::malformed("this is a payment credential; ask under /credentials"))
         }
@@ -261,7 +261,7 @@ fn state_rows(network: Network, state: &CoinState) -> Vec<(&'static str, String)
             rows
         }
         CoinState::Spent(spent) => {
-            let by = spent.by.map(|tx| network.show_hash(&tx.0));
+            let by = spent.by.map(|by| network.show_hash(&by.tx.0));
             let mut rows = vec![
                 ("state", "spent".to_owned()),
                 ("spent by", by.unwrap_or_else(|| "the rules of a new era".into())),

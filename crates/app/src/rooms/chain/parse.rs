@@ -9,7 +9,7 @@ use crate::{error::CliError, json::parse_outpoint};
 /// An address or a payment credential.
 pub(crate) fn owner(network: Network, text: &str) -> anyhow::Result<Owner> {
     Ok(match parse_query(network, text)? {
-        Query::Address(raw) => Owner::address(&raw),
+        Query::Address(raw) => Owner::address(network.family(), &raw),
         Query::Credential(credential) => Owner::Credential(credential),
     })
 }

@@ -92,7 +92,7 @@ pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), A
         CoinState::Spent(spent) => {
             describe(timeline, &spent.record.output, "spent");
             born(timeline, &spent.record.born);
-            let by = spent.by.map(|tx| timeline.network.show_hash(&tx.0));
+            let by = spent.by.map(|by| timeline.network.show_hash(&by.tx.0));
             block_event(timeline, "spent", (spent.at.height, spent.at.hash.0, spent.time), by);
         }
         CoinState::Unknown => {

@@ -119,7 +119,7 @@ pub(crate) struct CardanoSpent {
 
 impl SpentJson {
     fn new(network: Network, spent: &SpentRecord) -> Self {
-        let by = spent.by.map(|tx| network.show_hash(&tx.0));
+        let by = spent.by.map(|by| network.show_hash(&by.tx.0));
         let block_hash = network.show_hash(&spent.at.hash.0);
         Self {
             spent_by: by.clone(),

@@ -101,7 +101,7 @@ impl DeltaJson {
             utxo: record.map(|record| UtxoJson::new(network, outpoint, record)),
         };
         let spent = delta.spent.iter().map(|spent| {
-            let by = spent.by.map(|tx| network.show_hash(&tx.0));
+            let by = spent.by.map(|by| network.show_hash(&by.tx.0));
             let named = by.clone().map(|spent_tx_hash| CardanoSpender { spent_tx_hash });
             DeltaCoinJson {
                 spent_by: by,

@@ -1,0 +1,267 @@
+//! Blocks against each other: points, hashes, and the deltas of the window.
+
+use std::collections::HashMap;
+
+use unspent_model::{
+    BlockHash, Outpoint, Point,
+    chain::{Record, Spender},
+};
+
+use super::{Check, Report, SetSum, hex};
+use crate::{
+    codec::{Horizon, StoredDelta, StoredPoint, decode_delta, encode_record},
+    db::{Get as _, View},
+    error::StoreError,
+    points,
+    schema::{Family, OutpointKey, decode_ordinal},
+};
+
+/// What one delta says.
+pub(super) struct WindowBlock {
+    /// Bodies are inside.
+    pub(super) self_contained: bool,
+    /// It can be undone: it isn't left over from before a bulk run.
+    pub(super) undoable: bool,
+    /// Its spent records may be gone, all or none of them: the delta has the bodies and the prune
+    /// depth is passed.
+    pub(super) records_may_be_gone: bool,
+    /// What the block spent; see [`Window::add_spend`].
+    pub(super) spends: SetSum,
+    /// What the block created; see [`Window::add_birth`].
+    pub(super) created: SetSum,
+}
+
+/// All deltas, added up block by block. As large as the window has blocks.
+#[derive(Default)]
+pub(super) struct Window {
+    pub(super) blocks: HashMap<u64, WindowBlock>,
+    /// Ordinals of the undoable blocks.
+    by_hash: HashMap<BlockHash, u64, foldhash::fast::RandomState>,
+    /// Births that deltas alone tell of: coins overwritten, and coins whose spent record went
+    /// before their delta.
+    pub(super) births: Births,
+}
+
+/// Coins by the block they say they were born in: its ordinal.
+pub(super) type Births = HashMap<u64, SetSum>;
+
+impl Window {
+    /// Notes a coin that was born inside the window.
+    pub(super) fn add_birth(&self, births: &mut Births, outpoint: &Outpoint, record: &Record) {
+        if let Some(ordinal) = self.birthplace(record) {
+            let body = || encode_record(record);
+            births.entry(ordinal).or_default().add(&self.birth(ordinal, outpoint, body).parts());
+        }
+    }
+
+    /// As [`Self::add_birth`], with the body at hand.
+    pub(super) fn add_encoded_birth(
+        &self,
+        births: &mut Births,
+        outpoint: &Outpoint,
+        (record, body): (&Record, &[u8]),
+    ) {
+        if let Some(ordinal) = self.birthplace(record) {
+            let birth = self.birth(ordinal, outpoint, || body.to_vec());
+            births.entry(ordinal).or_default().add(&birth.parts());
+        }
+    }
+
+    fn birthplace(&self, record: &Record) -> Option<u64> {
+        self.by_hash.get(&record.born.block_hash).copied()
+    }
+
+    /// The element for a birth. Bodies can be compared only where the delta has them.
+    fn birth(&self, ordinal: u64, outpoint: &Outpoint, body: impl Fn() -> Vec<u8>) -> Element {
+        let with_body = self.blocks.get(&ordinal).is_some_and(|block| block.self_contained);
+        let body = if with_body { body() } else { Vec::new() };
+        Element { key: OutpointKey(*outpoint).encode().to_vec(), body }
+    }
+
+    /// The element for a spend.
+    pub(super) fn spend(
+        outpoint: &Outpoint,
+        at: &Point,
+        whole: Option<(Option<Spender>, &Record)>,
+    ) -> Element {
+        let mut key = OutpointKey(*outpoint).encode().to_vec();
+        key.extend(at.height.to_be_bytes());
+        key.extend(at.slot.to_be_bytes());
+        key.extend(at.hash.0);
+        let mut body = Vec::new();
+        if let Some((by, record)) = whole {
+            body = encode_record(record);
+            if let Some(Spender { tx, position, input }) = by {
+                body.extend(tx.0);
+                body.extend(position.to_be_bytes());
+                body.extend(input.to_be_bytes());
+            }
+        }
+        Element { key, body }
+    }
+
+    /// Takes one delta in.
+    fn add(&mut self, ordinal: u64, delta: &StoredDelta, horizon: &Horizon) {
+        let self_contained = delta.is_self_contained();
+        let undoable = ordinal > horizon.floor;
+        let records_may_be_gone = self_contained && ordinal <= horizon.spends_floor;
+        let mut spends = SetSum::default();
+        for spent in &delta.spent {
+            let whole = spent.record.as_ref().map(|record| (spent.by, record));
+            spends.add(&Self::spend(&spent.outpoint, &delta.point, whole).parts());
+        }
+        let hash = delta.point.hash;
+        let block = WindowBlock {
+            self_contained,
+            undoable,
+            records_may_be_gone,
+            spends,
+            created: SetSum::default(),
+        };
+        self.blocks.insert(ordinal, block);
+        if !undoable {
+            return;
+        }
+        self.by_hash.insert(hash, ordinal);
+        let mut created = SetSum::default();
+        for entry in &delta.created {
+            let body = || entry.record.as_ref().map(encode_record).unwrap_or_default();
+            created.add(&self.birth(ordinal, &entry.outpoint, body).parts());
+        }
+        self.blocks.entry(ordinal).and_modify(|block| block.created = created);
+        let mut births = std::mem::take(&mut self.births);
+        for (outpoint, record) in &delta.overwritten {
+            self.add_birth(&mut births, outpoint, record);
+        }
+        for spent in delta.spent.iter().filter(|_| records_may_be_gone) {
+            if let Some(record) = &spent.record {
+                self.add_birth(&mut births, &spent.outpoint, record);
+            }
+        }
+        self.births = births;
+    }
+}
+
+/// What a sum is made of: a key of fixed length, and a body or none.
+pub(super) struct Element {
+    key: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Element {
+    pub(super) fn parts(&self) -> [&[u8]; 2] {
+        [&self.key, &self.body]
+    }
+}
+
+impl Check<'_> {
+    /// Points follow each other, and hashes lead to them.
+    pub(super) fn points(&mut self) -> Result<(), StoreError> {
+        let (mut told, mut found) = (SetSum::default(), SetSum::default());
+        let mut last: Option<(u64, StoredPoint)> = None;
+        let family = Family::Points;
+        self.each(family, |_, report, key, value| {
+            let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
+            let point = StoredPoint::decode(value);
+            let point = point.map_err(StoreError::value(family.name(), key))?;
+            follows(report, last.as_ref(), ordinal, &point);
+            told.add(&[&point.point.hash.0, key]);
+            last = Some((ordinal, point));
+            Ok(())
+        })?;
+        let (cursor, tip) = (self.cursor, last.map_or(0, |(ordinal, _)| ordinal));
+        if cursor.ordinal > tip {
+            self.report.found(family, cursor.ordinal, "the index is ahead of the chain");
+        }
+        self.each(Family::Hashes, |_, _, key, value| {
+            found.add(&[key, value]);
+            Ok(())
+        })?;
+        if told == found { Ok(()) } else { self.odd_hashes() }
+    }
+
+    /// Names points and hashes that don't lead to each other.
+    fn odd_hashes(&mut self) -> Result<(), StoreError> {
+        let Self { view, report, .. } = self;
+        view.scan_all(Family::Points, |key, value| {
+            let point = StoredPoint::decode(value);
+            let point = point.map_err(StoreError::value(Family::Points.name(), key))?;
+            let back = view.get(Family::Hashes, &point.point.hash.0)?;
+            if back.as_deref() != Some(key) {
+                let entry = hex(&point.point.hash.0);
+                report.found(Family::Hashes, entry, "does not lead back to its block");
+            }
+            Ok(())
+        })?;
+        view.scan_all(Family::Hashes, |key, value| {
+            let point = view.get(Family::Points, value)?;
+            let point = point.map(|bytes| StoredPoint::decode(&bytes)).transpose();
+            let point = point.map_err(StoreError::value(Family::Points.name(), value))?;
+            if point.is_none_or(|point| point.point.hash.0 != key) {
+                report.found(Family::Hashes, hex(key), "leads to no block of that hash");
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds every delta up, and checks that those of the window are all there.
+    pub(super) fn window(&mut self) -> Result<Window, StoreError> {
+        let mut window = Window::default();
+        let mut expected = self.horizon.floor + 1;
+        let horizon = self.horizon;
+        let family = Family::Delta;
+        self.each(family, |view, report, key, value| {
+            let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
+            let delta = decode_delta(value).map_err(StoreError::value(family.name(), key))?;
+            if ordinal > horizon.floor {
+                if ordinal != expected {
+                    report.found(family, expected, "is missing inside the window");
+                }
+                expected = ordinal + 1;
+                belongs(view, report, ordinal, &delta)?;
+            } else if ordinal <= horizon.swept_deltas {
+                // What lies above is left over from before a bulk run; the next prune takes it.
+                report.found(family, ordinal, "should have been pruned");
+            }
+            window.add(ordinal, &delta, &horizon);
+            Ok(())
+        })?;
+        if expected != self.cursor.ordinal + 1 {
+            let what = format!("the last delta is {}", expected - 1);
+            self.report.found(family, self.cursor.ordinal, what);
+        }
+        Ok(window)
+    }
+}
+
+/// A point comes right after the one before it.
+fn follows(
+    report: &mut Report,
+    last: Option<&(u64, StoredPoint)>,
+    ordinal: u64,
+    point: &StoredPoint,
+) {
+    let before = last.map_or(0, |(ordinal, _)| *ordinal);
+    if ordinal != before + 1 {
+        let what = format!("follows {before}: points are missing");
+        report.found(Family::Points, ordinal, what);
+    }
+    if let Some((_, before)) = last
+        && (point.point.height < before.point.height || point.point.slot < before.point.slot)
+    {
+        report.found(Family::Points, ordinal, "height or slot falls");
+    }
+}
+
+/// A delta is its block's.
+fn belongs(
+    view: &View<'_>,
+    report: &mut Report,
+    ordinal: u64,
+    delta: &StoredDelta,
+) -> Result<(), StoreError> {
+    if points::at(view, ordinal)?.is_none_or(|stored| stored.point != delta.point) {
+        report.found(Family::Delta, ordinal, "belongs to another block than its point");
+    }
+    Ok(())
+}
