@@ -190,6 +190,11 @@ impl Db {
         Ok(count.map_err(StoreError::engine("reading a count"))?.unwrap_or_default())
     }
 
+    /// Where the database lies.
+    pub(crate) fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
     /// The families that are open.
     pub(crate) fn families(&self) -> &[Family] {
         &self.families

@@ -226,6 +226,9 @@ pub enum QueryError {
     /// The network has no such thing.
     #[error("{0} has no payment credentials; ask by address")]
     NoCredentials(Network),
+    /// MuHash is defined over Bitcoin's coins.
+    #[error("{0} has no MuHash; ask for the digest alone")]
+    NoMuHash(Network),
     /// The page size is out of bounds.
     #[error("a page holds 1 to {most} coins, not {asked}")]
     Limit {

@@ -17,6 +17,7 @@ mod codecs;
 mod driver;
 mod histories;
 mod modes;
+mod node;
 mod real_chains;
 mod telemetry;
 mod torn;

@@ -11,7 +11,7 @@ use super::{
     blocks::{self, DeltaArgs},
     coins::{self, OwnerArgs, UtxoArgs, UtxosArgs},
     folder, status,
-    upkeep::{self, RollbackArgs},
+    upkeep::{self, DigestArgs, RollbackArgs},
 };
 use crate::{
     cli::Cli,
@@ -52,7 +52,7 @@ enum ChainCommand {
     /// Compare index, coins, spends and deltas with each other (exit code 3 when they differ)
     Verify,
     /// Height, count, value and SHA-256 of the whole coin set
-    Digest,
+    Digest(DigestArgs),
 }
 
 /// What to import and how.
@@ -95,7 +95,7 @@ pub(crate) fn run(cli: &Cli, args: &ChainArgs, output: &mut Output<'_>) -> anyho
         C::Rollback(args) => upkeep::rollback(cli, args, output),
         C::Prune(options) => upkeep::prune(cli, options, output),
         C::Verify => upkeep::verify(&reader(cli)?, output),
-        C::Digest => upkeep::digest(&reader(cli)?, output),
+        C::Digest(args) => upkeep::digest(&reader(cli)?, args, output),
     }
 }
 

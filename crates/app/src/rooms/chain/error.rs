@@ -12,7 +12,7 @@ impl From<QueryError> for ApiError {
         let text = error.to_string();
         match error {
             QueryError::Disabled | QueryError::IndexDisabled(_) => Self::index_off(text),
-            QueryError::NoCredentials(_) => Self::invalid(text),
+            QueryError::NoCredentials(_) | QueryError::NoMuHash(_) => Self::invalid(text),
             QueryError::Cursor | QueryError::Limit { .. } => Self::malformed(text),
             QueryError::NoDelta { .. } => Self::not_found(text),
             QueryError::Store(error) => Self::of_store(error.kind(), &error),
@@ -31,7 +31,12 @@ pub(super) fn classify(cause: &(dyn Error + 'static)) -> Option<Classified> {
 /// Questions that are wrong in themselves, whatever the folder holds.
 fn is_wrong_question(cause: &(dyn Error + 'static)) -> bool {
     match cause.downcast_ref::<QueryError>() {
-        Some(QueryError::Cursor | QueryError::Limit { .. } | QueryError::NoCredentials(_)) => true,
+        Some(
+            QueryError::Cursor
+            | QueryError::Limit { .. }
+            | QueryError::NoCredentials(_)
+            | QueryError::NoMuHash(_),
+        ) => true,
         Some(
             QueryError::IndexDisabled(_)
             | QueryError::Disabled

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use unspent_chain::{ChainIndex, OpenError, Reader, RollbackError};
 use unspent_model::Network;
@@ -129,12 +130,8 @@ struct CheckedJson {
 }
 
 pub(super) fn verify(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let bar = import::Show::suitable(output.is_json()).counter(0, "entries read");
-    let mut read = 0;
-    let report = reader.verify(&mut |more| {
-        read += more;
-        bar.set_position(read);
-    });
+    let bar = time_left(output, reader.entries_estimated()?, "entries");
+    let report = reader.verify(&mut |more| bar.inc(more));
     bar.finish_and_clear();
     let report = report.context("the check could not be finished")?;
     let holes = report.holes.iter();
@@ -181,18 +178,50 @@ fn verify_text(shown: &VerifyJson) -> String {
     lines.join("\n")
 }
 
+/// How to fingerprint the set.
+#[derive(Args)]
+pub(crate) struct DigestArgs {
+    /// Also compute MuHash3072, as `gettxoutsetinfo muhash` of a Bitcoin node does
+    #[arg(long, env = "UNSPENT_MUHASH")]
+    muhash: bool,
+}
+
 /// The fingerprint of the whole set.
-pub(super) fn digest(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(super) fn digest(
+    reader: &Reader,
+    args: &DigestArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     let network = reader.network();
-    let digest = reader.digest()?;
-    output.answer(&DigestJson::new(network, &digest), || {
-        facts(&[
+    let coins = reader.status()?.cursor.coins;
+    let passes = if args.muhash { 2 } else { 1 };
+    let bar = time_left(output, passes * coins, "coins");
+    // What makes no sense is refused before the set is read.
+    let muhash = args.muhash.then(|| reader.muhash(&mut |more| bar.inc(more))).transpose()?;
+    let digest = reader.digest_watched(&mut |more| bar.inc(more))?;
+    bar.finish_and_clear();
+    // Core shows it as it shows a block's hash.
+    let muhash = muhash.map(|(_, hash)| network.show_hash(&hash));
+    output.answer(&DigestJson::new(network, &digest, muhash.clone()), || {
+        let mut rows = vec![
             ("as of", as_of(network, digest.at)),
             ("coins", text::grouped(u128::from(digest.coins))),
             ("value", text::value(network, digest.value)),
             ("asset entries", text::grouped(u128::from(digest.asset_entries))),
             ("sha256", hex::encode(digest.sha256)),
-        ])
+        ];
+        rows.extend(muhash.map(|hash| ("muhash", hash)));
+        facts(&rows)
     })?;
     Ok(Outcome::Done)
+}
+
+/// A bar that says how long reading `total` entries will take yet.
+fn time_left(output: &Output<'_>, total: u64, what: &str) -> ProgressBar {
+    let bar = import::Show::suitable(output.is_json()).counter(total.max(1), what);
+    let template = "{bar:32.cyan/blue} {percent} % of {human_len} {msg}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }

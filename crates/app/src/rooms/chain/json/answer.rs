@@ -81,10 +81,13 @@ pub(crate) struct DigestJson {
     value: ValueJson,
     asset_entries: u64,
     sha256: String,
+    /// As Core shows it; only where it was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    muhash: Option<String>,
 }
 
 impl DigestJson {
-    pub(crate) fn new(network: Network, digest: &Digest) -> Self {
+    pub(crate) fn new(network: Network, digest: &Digest, muhash: Option<String>) -> Self {
         Self {
             height: digest.at.map(|at| at.height),
             slot: digest.at.map(|at| at.slot),
@@ -93,6 +96,7 @@ impl DigestJson {
             value: ValueJson::new(network, digest.value),
             asset_entries: digest.asset_entries,
             sha256: hex::encode(digest.sha256),
+            muhash,
         }
     }
 }
