@@ -11,6 +11,7 @@
 
 mod bitcoin;
 mod cardano;
+mod chain_faults;
 mod demo;
 mod ecash;
 mod faults;

@@ -12,10 +12,12 @@ fn obfuscated_files_of_a_node_are_imported_and_its_coin_set_comes_out() {
     node.make_wallet();
     node.mine(110);
     let compare = |folder: &Folder| {
-        let digest = folder.digest();
-        let theirs = node.call("gettxoutsetinfo", json!([]));
+        let digest = folder.chain(&["digest", "--muhash"]).json();
+        let theirs = node.call("gettxoutsetinfo", json!(["muhash"]));
         assert_eq!(digest["block_hash"], theirs["bestblock"]);
         assert_eq!(digest["utxos"], theirs["txouts"]);
+        assert_eq!(digest["muhash"], theirs["muhash"]);
+        assert!(digest["muhash"].is_string());
         let total = theirs["total_amount"].as_f64().unwrap() * 1e8;
         assert_eq!(text(&digest["value"]), format!("{total:.0}"));
     };

@@ -11,6 +11,7 @@ pub(crate) struct Folder {
 }
 
 /// How a command ended.
+#[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
     pub(crate) out: String,
