@@ -14,13 +14,15 @@
 //! in memory that doesn't grow with the set ([`Sorter`]).
 
 use sha2::{Digest as _, Sha256};
-use unspent_model::{Family as ChainFamily, Outpoint, Point, chain::Record};
+use unspent_model::{
+    Family as ChainFamily, Outpoint, Point,
+    chain::{MuHash, Record},
+};
 
 use crate::{
     coin::Coin,
     db::{Range, View},
     error::{QueryError, StoreError},
-    muhash::MuHash,
     query::{self, Reader},
     ranges,
     schema::{Family, OutpointKey},

@@ -4,7 +4,8 @@
 //! times over. What lies deeper than the windows goes. The difficulty is which spent records those
 //! are: their keys start with the outpoint, because people ask for coins, so a block's spends lie
 //! all over the family and no range of keys covers them (RocksDB's `DeleteRange` is of no use). But
-//! each block's delta lists what it spent. So blocks are pruned in order, by their delta's own list.
+//! each block's delta lists what it spent. So blocks are pruned in order, by their delta's own
+//! list.
 //!
 //! Deleting much at once would make one block slow, and tombstones make scans slow until RocksDB
 //! compacts them away. Each pass therefore takes a bounded number of entries; after a large

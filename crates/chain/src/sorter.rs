@@ -1,11 +1,12 @@
 //! Sorting more than fits in memory, in time that grows with the number of entries alone.
 //!
 //! Entries are dealt into 256 buckets by their first byte, which for hashes fills them evenly. When
-//! they take up too much memory, all are appended to a file, each as one run. In the end each bucket
-//! is put together from its runs and sorted by itself: every byte is written and read at most once.
+//! they take up too much memory, all are appended to a file, each as one run. In the end each
+//! bucket is put together from its runs and sorted by itself: every byte is written and read at
+//! most once.
 //!
-//! The file has no name: it is unlinked as soon as it is open, so that nothing stays behind, however
-//! the process ends.
+//! The file has no name: it is unlinked as soon as it is open, so that nothing stays behind,
+//! however the process ends.
 
 use std::{
     fs::{self, File, OpenOptions},

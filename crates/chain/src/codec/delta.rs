@@ -14,7 +14,7 @@
 
 use unspent_model::{
     BlockHash, Outpoint, Point, TxId,
-    chain::{BlockDelta, Record, Spender, TxFlags},
+    chain::{BlockDelta, Record, SpendingInput, TxFlags},
 };
 
 use super::{CodecError, StrictDecoder, Writer, Written, record, spent::spender, value, whole};
@@ -37,7 +37,7 @@ pub struct StoredSpent {
     /// Its body before the spend; `None` in a compact delta.
     pub record: Option<Record>,
     /// The spender; `None` in a compact delta, or when a new era withdrew the coin.
-    pub by: Option<Spender>,
+    pub by: Option<SpendingInput>,
 }
 
 /// A delta as it lies on disk.
@@ -112,7 +112,7 @@ fn entry(
     to: &mut Writer<'_>,
     name: &Outpoint,
     coin: Option<&Coin>,
-    by: Option<Spender>,
+    by: Option<SpendingInput>,
 ) -> Written {
     to.map(1 + u64::from(coin.is_some()) + 3 * u64::from(by.is_some()))?.u8(0)?;
     outpoint(to, name)?;

@@ -13,7 +13,7 @@
 
 use unspent_model::{
     BlockHash, Point, TxId,
-    chain::{Header, Record, Spender},
+    chain::{Header, Record, SpendingInput},
 };
 
 use super::{CodecError, record, value, whole};
@@ -22,7 +22,7 @@ use super::{CodecError, record, value, whole};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpentRecord {
     /// The spending input; `None` when a new era withdrew the coin.
-    pub by: Option<Spender>,
+    pub by: Option<SpendingInput>,
     /// The block of the spend.
     pub at: Point,
     /// Unix time of that block, in seconds.
@@ -34,7 +34,7 @@ pub struct SpentRecord {
 }
 
 /// The value for a spend by `by` in the block with `header`; `body` is the coin's encoded record.
-pub fn encode_spent(by: Option<Spender>, header: &Header, body: &[u8]) -> Vec<u8> {
+pub fn encode_spent(by: Option<SpendingInput>, header: &Header, body: &[u8]) -> Vec<u8> {
     let fields = 5 + 3 * u64::from(by.is_some()) + u64::from(header.epoch.is_some());
     value(body.len() + 120, |to| {
         to.map(fields)?;
@@ -96,9 +96,11 @@ pub(super) fn spender(
     tx: Option<TxId>,
     position: Option<u32>,
     input: Option<u32>,
-) -> Option<Option<Spender>> {
+) -> Option<Option<SpendingInput>> {
     match (tx, position, input) {
-        (Some(tx), Some(position), Some(input)) => Some(Some(Spender { tx, position, input })),
+        (Some(tx), Some(position), Some(input)) => {
+            Some(Some(SpendingInput { tx, position, input }))
+        }
         (None, None, None) => Some(None),
         _ => None,
     }

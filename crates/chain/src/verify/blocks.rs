@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use unspent_model::{
     BlockHash, Outpoint, Point,
-    chain::{Record, Spender},
+    chain::{Record, SpendingInput},
 };
 
 use super::{Check, Report, SetSum, hex};
@@ -82,7 +82,7 @@ impl Window {
     pub(super) fn spend(
         outpoint: &Outpoint,
         at: &Point,
-        whole: Option<(Option<Spender>, &Record)>,
+        whole: Option<(Option<SpendingInput>, &Record)>,
     ) -> Element {
         let mut key = OutpointKey(*outpoint).encode().to_vec();
         key.extend(at.height.to_be_bytes());
@@ -91,7 +91,7 @@ impl Window {
         let mut body = Vec::new();
         if let Some((by, record)) = whole {
             body = encode_record(record);
-            if let Some(Spender { tx, position, input }) = by {
+            if let Some(SpendingInput { tx, position, input }) = by {
                 body.extend(tx.0);
                 body.extend(position.to_be_bytes());
                 body.extend(input.to_be_bytes());

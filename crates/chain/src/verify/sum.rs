@@ -4,9 +4,9 @@
 ///
 /// Two different sets have equal sums with a chance of one in 2^128, whatever accident made them
 /// differ, because every hash is as good as random. Addition instead of exclusive or: an element
-/// that is there twice doesn't cancel itself. Somebody who wants to deceive could find sets of equal
-/// sums, but whoever can write to the folder can as well rewrite both tellings: this guards against
-/// mistakes, not against the owner of the disk.
+/// that is there twice doesn't cancel itself. Somebody who wants to deceive could find sets of
+/// equal sums, but whoever can write to the folder can as well rewrite both tellings: this guards
+/// against mistakes, not against the owner of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SetSum {
     count: u64,

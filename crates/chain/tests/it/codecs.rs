@@ -7,7 +7,7 @@ use unspent_chain::{
 };
 use unspent_model::{
     BlockHash, Family, Network, Outpoint, Point, TxId,
-    chain::{Asset, Born, Era, Header, Output, Record, Spender, Work},
+    chain::{Asset, Born, Era, Header, Output, Record, SpendingInput, Work},
 };
 use unspent_testkit::chain::{coin_of, payment};
 
@@ -102,7 +102,7 @@ fn a_bare_record_leaves_out_what_is_absent() {
 #[test]
 fn a_spend_has_these_bytes() {
     let body = encode_record(&full_record());
-    let by = Some(Spender { tx: TxId([0xab; 32]), position: 25, input: 3 });
+    let by = Some(SpendingInput { tx: TxId([0xab; 32]), position: 25, input: 3 });
     let value = encode_spent(by, &header(), &body);
     let expected = concat!(
         "01", // version
@@ -271,7 +271,7 @@ proptest! {
     ) {
         let body = encode_record(&record);
         prop_assert_eq!(decode_record(&body), Ok(record.clone()));
-        let by = by.map(|(tx, position, input)| Spender { tx: TxId(tx), position, input });
+        let by = by.map(|(tx, position, input)| SpendingInput { tx: TxId(tx), position, input });
         let spent = decode_spent(&encode_spent(by, &header(), &body)).unwrap();
         prop_assert_eq!(spent.record, record);
         prop_assert_eq!(spent.by, by);

@@ -30,7 +30,7 @@ pub struct Created<C> {
 
 /// The input that spends a coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Spender {
+pub struct SpendingInput {
     /// The spending transaction.
     pub tx: TxId,
     /// Position of that transaction in its block, from 0.
@@ -47,7 +47,7 @@ pub struct Spent<C> {
     /// What it held.
     pub coin: C,
     /// Who spent it; `None` when the rules of a new era withdrew it.
-    pub by: Option<Spender>,
+    pub by: Option<SpendingInput>,
     /// The same block created it: undoing the block does not bring it back.
     pub born_here: bool,
 }

@@ -16,9 +16,11 @@
 mod admit;
 mod block;
 mod delta;
+mod muhash;
 mod plan;
 
 pub use admit::{Admission, AdmitError, Tip, admit};
 pub use block::{Asset, Block, Born, Era, GenesisCoin, Header, Output, Record, Tx, Work};
-pub use delta::{BlockDelta, Created, Effect, Spender, Spent, TxFlags};
+pub use delta::{BlockDelta, Created, Effect, SpendingInput, Spent, TxFlags};
+pub use muhash::MuHash;
 pub use plan::{lookups, plan, retires_redeem_coins};

@@ -23,7 +23,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Block, BlockDelta, Created, Era, Spender, Spent, Tx, TxFlags};
+use super::{Block, BlockDelta, Created, Era, SpendingInput, Spent, Tx, TxFlags};
 use crate::{Outpoint, TxId};
 
 /// Whether entering `next` from `before` withdraws the unclaimed redeem coins of genesis.
@@ -98,7 +98,7 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
 
     fn transaction(&mut self, position: u32, tx: Tx<C>) {
         for (input, outpoint) in (0..).zip(tx.spends) {
-            self.spend(outpoint, Spender { tx: tx.id, position, input });
+            self.spend(outpoint, SpendingInput { tx: tx.id, position, input });
         }
         if tx.is_invalid {
             let had_collateral_return = !tx.creates.is_empty();
@@ -108,7 +108,7 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
         self.create(tx.id, tx.creates, tx.is_coinbase);
     }
 
-    fn spend(&mut self, outpoint: Outpoint, by: Spender) {
+    fn spend(&mut self, outpoint: Outpoint, by: SpendingInput) {
         if let Some(created) = self.born_here(&outpoint) {
             // A second spend of one coin: a node would have refused the block. We note it.
             if created.spent_here {

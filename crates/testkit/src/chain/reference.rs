@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unspent_model::{
     Outpoint, Point,
-    chain::{Block, Born, Era, GenesisCoin, Output, Record, Spender},
+    chain::{Block, Born, Era, GenesisCoin, Output, Record, SpendingInput},
 };
 
 /// Windows of the store under test, in blocks.
@@ -22,13 +22,13 @@ pub enum Known {
     /// In the set.
     Unspent(Record),
     /// Spent, by whom, where.
-    Spent(Option<Spender>, Point, Record),
+    Spent(Option<SpendingInput>, Point, Record),
     /// Never seen, or pruned.
     Unknown,
 }
 
 /// A spend that is remembered: by whom, where, and what the coin was.
-pub type Remembered = (Option<Spender>, Point, Record);
+pub type Remembered = (Option<SpendingInput>, Point, Record);
 
 /// Why a call is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ pub enum Answer {
 
 #[derive(Clone)]
 struct Spend {
-    by: Option<Spender>,
+    by: Option<SpendingInput>,
     at: Point,
     record: Record,
     kept: bool,
@@ -217,7 +217,7 @@ impl Reference {
         }
         for (position, tx) in (0..).zip(&block.txs) {
             for (input, outpoint) in (0..).zip(&tx.spends) {
-                let by = Spender { tx: tx.id, position, input };
+                let by = SpendingInput { tx: tx.id, position, input };
                 match spend(&mut next, *outpoint, Some(by)) {
                     Some(same) => {
                         counts.1 += 1;

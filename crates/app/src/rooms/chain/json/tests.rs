@@ -3,7 +3,7 @@
 use unspent_chain::{Balance, CoinState, codec::SpentRecord};
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
-    chain::{Asset, Born, Output, Record, Spender},
+    chain::{Asset, Born, Output, Record, SpendingInput},
 };
 
 use super::{BalanceJson, CoinJson, UtxoJson};
@@ -67,7 +67,7 @@ fn a_spent_bitcoin_coin_shows_reversed_hashes_its_spend_and_no_word_of_cardano()
     let output = Output { addr: vec![0x51], value: 5, is_coinbase: true, ..Output::default() };
     let born = Born { epoch: None, ..record().born };
     let spent = SpentRecord {
-        by: Some(Spender { tx: outpoint().tx, position: 3, input: 0 }),
+        by: Some(SpendingInput { tx: outpoint().tx, position: 3, input: 0 }),
         at: Point { height: 9, slot: 9, hash: BlockHash([0xcc; 32]) },
         time: 77,
         epoch: None,

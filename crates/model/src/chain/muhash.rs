@@ -1,15 +1,16 @@
 //! MuHash3072: a fingerprint of a set that doesn't depend on order and can be added to and taken
 //! from, as Bitcoin Core computes it (`gettxoutsetinfo muhash`).
 //!
-//! Each element becomes a number below the prime 2^3072 - 1103717: the key stream of ChaCha20 under
-//! the element's SHA-256. The set is the product of its elements' numbers modulo that prime, and its
-//! fingerprint the SHA-256 of the product. Removing is dividing. Unlike a sum of short hashes, nobody
-//! can find two sets of the same product ([Bellare and Micciancio]; 3072 bits are for that).
+//! Each element becomes a number of 3072 bits: the key stream of ChaCha20 under the element's
+//! SHA-256. The set is the product of its elements' numbers modulo the prime 2^3072 - 1103717, and
+//! its fingerprint the SHA-256 of the product. Removing is dividing. Unlike for a sum of short
+//! hashes, nobody is known to be able to find two sets of the same product ([inchash]); that is
+//! what so many bits are for.
 //!
 //! SHA-256 is the caller's: [`MuHash::insert`] takes hashes and [`MuHash::product`] gives the bytes
 //! to be hashed.
 //!
-//! [Bellare and Micciancio]: https://cseweb.ucsd.edu/~mihir/papers/inchash.pdf
+//! [inchash]: https://cseweb.ucsd.edu/~mihir/papers/inchash.pdf
 
 /// 64-bit digits of a number.
 const DIGITS: usize = 48;
@@ -100,8 +101,8 @@ impl Number {
         self
     }
 
-    /// The number whose product with this one is 1, by Fermat's little theorem: this to the power of
-    /// the prime less 2, whose bits are all set but for those of the gap.
+    /// The number whose product with this one is 1, by Fermat's little theorem: this to the power
+    /// of the prime less 2.
     fn inverse(&self) -> Self {
         let mut exponent = [u64::MAX; DIGITS];
         if let Some(lowest) = exponent.first_mut() {
