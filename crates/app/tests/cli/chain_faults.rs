@@ -1,5 +1,6 @@
 //! The process is killed, or the disk is full, while `chain import` is at work: the next one goes on,
 //! and the exit code is a documented one.
+#![allow(clippy::print_stdout)]
 
 use std::{
     os::unix::process::ExitStatusExt,
