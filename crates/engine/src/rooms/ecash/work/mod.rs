@@ -2,6 +2,7 @@
 //!
 //! | module | keeps |
 //! |---|---|
+//! | `across` | claiming a token into an account elsewhere |
 //! | [`ask`] | a question of the room, asked of a mint or of Spark, and its answer as a value |
 //! | [`book`] | clients and keys of mints |
 //! | [`executor`] | one payment, moved as far as it goes now |
@@ -12,6 +13,7 @@
 //! Invariant: the network is asked while no transaction is open. What a crash destroys is a
 //! question that was asked; the next start asks again, from what is stored.
 
+mod across;
 pub mod ask;
 pub mod book;
 pub mod executor;

@@ -5,8 +5,8 @@ use cashu::{
     CurrencyUnit, MeltQuoteBolt11Request, MintQuoteBolt11Request, Token, mint_url::MintUrl,
     nut20::derive_quote_locking_key,
 };
-use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewSource, NewTerms};
-use unspent_model::ecash::{EntityKind, EntityState, input_fee};
+use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewTerms};
+use unspent_model::ecash::{EntityKind, EntityState};
 
 use super::{EcashWorkError, book::KnownMint, executor::Executor};
 use crate::{
@@ -14,8 +14,6 @@ use crate::{
     rooms::ecash::mint::check::{Blocklist, address, check, unit_of},
 };
 
-/// Rounds of finding an amount whose fees a token can pay.
-const FEE_ROUNDS: usize = 5;
 const MICROS: i64 = 1_000_000;
 
 /// Who asks, so that asking twice does it once.
@@ -209,7 +207,7 @@ impl Executor {
     }
 
     /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
-    /// invoice of the account's mint.
+    /// invoice of the account's mint or of the Spark wallet.
     ///
     /// # Errors
     ///
@@ -263,7 +261,7 @@ impl Executor {
     }
 
     /// A quote for minting, locked to a key of ours, as an entity that isn't stored yet.
-    fn invoice(
+    pub(super) fn invoice(
         &self,
         account: &Account,
         amount: u64,
@@ -318,7 +316,7 @@ impl Executor {
     }
 
     /// A melt quote: its id, amount, reserve for fees, and end.
-    fn melt_quote(
+    pub(super) fn melt_quote(
         &self,
         mint: &MintUrl,
         invoice: &str,
@@ -332,58 +330,6 @@ impl Executor {
         let (amount, reserve) = (u64::from(quote.amount), u64::from(quote.fee_reserve));
         let expires_at = (quote.expiry > 0).then(|| micros(quote.expiry));
         Ok((quote.quote, amount, reserve, expires_at))
-    }
-
-    /// Finds the amount whose fees the token can pay, a few rounds long.
-    fn claim_across(
-        &self,
-        source: &KnownMint,
-        proofs: cashu::Proofs,
-        account: &Account,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
-        let unit = unit_of(&account.unit);
-        let fees = proofs.iter().filter_map(|proof| {
-            let keyset = source.keysets.iter().find(|keyset| keyset.id == proof.keyset_id);
-            keyset.map(|keyset| keyset.input_fee_ppk)
-        });
-        let fee = input_fee(fees);
-        let total: u64 = proofs.iter().map(|proof| u64::from(proof.amount)).sum();
-        let target = total.checked_sub(fee).filter(|target| *target > 0);
-        let target = target.ok_or_else(|| wrong("the token doesn't pay its own fee"))?;
-        let mut amount = target;
-        for _ in 0..FEE_ROUNDS {
-            let (new, minted_until) = self.invoice(account, amount)?;
-            let NewEntity::ReceiveQuote { quote_id, invoice, lock_index, .. } = new else { break };
-            let url = source.keys.url.clone();
-            let (melt, melted, reserve, melted_until) = self.melt_quote(&url, &invoice, &unit)?;
-            let needed = melted.saturating_add(reserve);
-            if needed > target {
-                let less = amount.checked_sub(needed - target).filter(|amount| *amount > 0);
-                amount = less.ok_or_else(|| wrong("the token doesn't pay the fees"))?;
-                continue;
-            }
-            let own = self
-                .store
-                .accounts()?
-                .into_iter()
-                .find(|own| own.mint_url.as_ref() == Some(&url) && own.unit == account.unit);
-            let paid_by = NewSource {
-                mint_url: url.to_string(),
-                melt_quote_id: melt,
-                proofs,
-                input_fee: fee,
-                amount: melted,
-                fee_reserve: reserve,
-                account: own.map(|own| (own.id, source.keys.active.clone())),
-            };
-            let source = Some(paid_by);
-            let new = NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source };
-            let ends = [minted_until, melted_until].into_iter().flatten().min();
-            return self.create(new, account, asked, ends);
-        }
-        Err(wrong("no amount was found whose fees the token can pay"))
     }
 }
 

@@ -99,6 +99,15 @@ impl Executor {
             return Ok(begun);
         }
         let account = self.store.account(account)?;
+        let (new, ends) = self.spark_invoice(amount)?;
+        self.create(new, &account, asked, ends)
+    }
+
+    /// An invoice of the Spark wallet, as an entity that isn't stored yet, and its end.
+    pub(super) fn spark_invoice(
+        &self,
+        amount: u64,
+    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
         let invoice = self.spark()?.create_invoice(amount, None, None)?;
         let ends = i64::try_from(invoice.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let receive = SparkReceive {
@@ -110,6 +119,6 @@ impl Executor {
             preimage: None,
             source: None,
         };
-        self.create(NewEntity::SparkReceive(receive, None), &account, asked, Some(ends))
+        Ok((NewEntity::SparkReceive(receive, None), Some(ends)))
     }
 }
