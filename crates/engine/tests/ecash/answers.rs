@@ -169,7 +169,7 @@ fn a_bad_line_never_looks_like_a_refusal() {
     let page = |status: u16| Fault::Answer { status, body: "<html>no</html>".into() };
     let faults = [
         (Fault::DropRequest, FaultClass::UnknownOutcome),
-        (Fault::too_many(), FaultClass::Transient),
+        (Fault::TooMany(0), FaultClass::Transient),
         (page(502), FaultClass::UnknownOutcome),
         (page(200), FaultClass::UnknownOutcome),
         (page(302), FaultClass::UnknownOutcome),

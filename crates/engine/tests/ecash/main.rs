@@ -10,9 +10,14 @@
 )]
 
 mod answers;
+mod cases;
 mod checking;
+mod crossing;
 mod daemon;
+mod killing;
 mod listening;
 mod paying;
 mod purse;
 mod sparking;
+mod wallet;
+mod working;

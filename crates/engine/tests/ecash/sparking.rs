@@ -12,7 +12,7 @@ use unspent_engine::rooms::ecash::{
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{Fault, FaultProxy, ScriptedSpark, spark};
 
-use crate::paying::Wallet;
+use crate::wallet::{Setup, Wallet};
 
 /// The other process.
 #[test]
@@ -20,7 +20,7 @@ fn the_scripted_wallet() {
     spark::serve_if_asked();
 }
 
-const WORKER: &str = "sparking::the_scripted_wallet";
+pub const WORKER: &str = "sparking::the_scripted_wallet";
 
 #[test]
 fn a_key_pays_once_however_often_it_is_asked_for() {
@@ -94,7 +94,7 @@ fn a_payment_through_spark_survives_lost_answers_and_restarts_and_is_made_once()
     let folder = tempfile::tempdir().unwrap();
     let open = || {
         let spark: Arc<dyn SparkBackend> = Arc::new(SparkRemote::new(&proxy.url()));
-        Wallet::with_spark(folder.path(), Some(spark))
+        Wallet::with(folder.path(), Setup { spark: Some(spark), ..Setup::default() })
     };
     let mut wallet = open();
     let account = wallet.executor.add_spark_account("spark").unwrap();

@@ -15,6 +15,7 @@
 //! | [`Fault::Twice`] | gets it twice | the second answer |
 //! | [`Fault::AfterNext`] | gets it after the next one on that path | gets the answer |
 //! | [`Fault::Answer`] | never sees it | that answer |
+//! | [`Fault::TooMany`] | never sees it | 429, and for how long |
 //!
 //! WebSockets pass through. They can be cut ([`FaultProxy::break_sockets`]) or made silent
 //! ([`FaultProxy::mute_sockets`]), and the faults above hold for their opening.
@@ -64,12 +65,29 @@ pub enum Fault {
         /// The body.
         body: String,
     },
+    /// "Too many requests", and how many seconds to wait.
+    TooMany(u64),
 }
 
 impl Fault {
-    /// "Too many requests".
-    pub fn too_many() -> Self {
-        Self::Answer { status: 429, body: r#"{"detail":"rate limit exceeded"}"#.into() }
+    /// What somebody on the way answers, if it is that.
+    fn answer(&self) -> Option<Message> {
+        match self {
+            Self::Answer { status, body } => Some(Message::answer(*status, body)),
+            Self::TooMany(seconds) => {
+                let mut answer = Message::answer(429, r#"{"detail":"rate limit exceeded"}"#);
+                answer.headers.push(("retry-after".into(), seconds.to_string()));
+                Some(answer)
+            }
+            Self::Pass
+            | Self::DropRequest
+            | Self::DropAnswer
+            | Self::CutAnswer
+            | Self::Delay(_)
+            | Self::DelayAnswer(_)
+            | Self::Twice
+            | Self::AfterNext => None,
+        }
     }
 
     /// An error as a mint words it.
@@ -244,15 +262,20 @@ impl Shared {
         key: &str,
         fault: &Fault,
     ) -> io::Result<()> {
+        if let Some(answer) = fault.answer() {
+            return client.write_all(&answer.bytes());
+        }
         match fault {
             Fault::DropRequest => return Ok(()),
-            Fault::Answer { status, body } => {
-                return client.write_all(&Message::answer(*status, body).bytes());
-            }
             Fault::Delay(delay) => thread::sleep(*delay),
             Fault::AfterNext => self.wait_for_next(key),
             Fault::Twice => drop(self.ask(request, path)?),
-            Fault::Pass | Fault::DropAnswer | Fault::CutAnswer | Fault::DelayAnswer(_) => {}
+            Fault::Pass
+            | Fault::DropAnswer
+            | Fault::CutAnswer
+            | Fault::DelayAnswer(_)
+            | Fault::Answer { .. }
+            | Fault::TooMany(_) => {}
         }
         let answer = self.ask(request, path)?.bytes();
         match fault {
@@ -267,7 +290,8 @@ impl Shared {
             | Fault::Delay(_)
             | Fault::Twice
             | Fault::AfterNext
-            | Fault::Answer { .. } => client.write_all(&answer),
+            | Fault::Answer { .. }
+            | Fault::TooMany(_) => client.write_all(&answer),
         }
     }
 
@@ -305,18 +329,20 @@ impl Shared {
         mut from: BufReader<TcpStream>,
         fault: &Fault,
     ) -> io::Result<()> {
+        if let Some(answer) = fault.answer() {
+            return client.write_all(&answer.bytes());
+        }
         match fault {
             Fault::DropRequest => return Ok(()),
-            Fault::Answer { status, body } => {
-                return client.write_all(&Message::answer(*status, body).bytes());
-            }
             Fault::Delay(delay) => thread::sleep(*delay),
             Fault::Pass
             | Fault::DropAnswer
             | Fault::CutAnswer
             | Fault::DelayAnswer(_)
             | Fault::Twice
-            | Fault::AfterNext => {}
+            | Fault::AfterNext
+            | Fault::Answer { .. }
+            | Fault::TooMany(_) => {}
         }
         let mut upstream = TcpStream::connect(self.upstream)?;
         request.write_head(&mut upstream)?;
@@ -410,7 +436,7 @@ mod tests {
         let wait = Duration::from_millis(1);
         proxy.script("/a", [Fault::DropRequest, Fault::DropAnswer, Fault::CutAnswer]);
         proxy.script("/a", [Fault::Twice, Fault::Delay(wait), Fault::DelayAnswer(wait)]);
-        proxy.script("/a", [Fault::too_many(), Fault::error(11_001, "spent")]);
+        proxy.script("/a", [Fault::TooMany(3), Fault::error(11_001, "spent")]);
         assert_eq!(get(&proxy, "/b"), numbered(1));
         assert!(get(&proxy, "/a").is_err() && count.load(Ordering::SeqCst) == 1);
         assert!(get(&proxy, "/a/1").is_err() && count.load(Ordering::SeqCst) == 2);

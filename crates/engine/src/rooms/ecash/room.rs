@@ -120,7 +120,7 @@ impl Room for EcashRoom {
 /// Gives payments their turns until the engine ends.
 fn work(mut worker: PaymentWorker, room: &OpenEcash, context: &Context) {
     while !context.is_stopping() {
-        match worker.pass() {
+        match worker.step() {
             Ok(report) => {
                 if report.moved > 0 {
                     context.changed();

@@ -4,7 +4,10 @@
 // that it doesn't know, which decide here between waiting, asking and giving money back. The types
 // of requests and answers are `cashu`'s.
 
-use std::time::Duration;
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use ureq::{
@@ -17,10 +20,12 @@ use super::{
     MintOptions, PERMISSION,
     fault::{NoResult, harmless},
 };
-use crate::outgoing::Guarded;
+use crate::{outgoing::Guarded, rooms::ecash::watch::pace::Quiet, wakeup::lock};
 
 /// Idle connections are closed before mints close them, which would look like a lost answer.
 const IDLE: Duration = Duration::from_secs(2);
+/// "Too many requests".
+const TOO_MANY: u16 = 429;
 /// A mint that asks for a longer pause gets this one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
@@ -30,6 +35,8 @@ pub(super) struct Http {
     /// Without a slash at the end.
     base: String,
     options: MintOptions,
+    /// The mint may have asked us to slow down. Until then nothing is sent to it.
+    quiet: Mutex<Quiet>,
 }
 
 /// An error as the protocol words it. Some mints leave the code out, or say it as text.
@@ -52,10 +59,23 @@ impl Http {
             .build();
         let resolver = Guarded::new(options.allow_private, PERMISSION);
         let agent = Agent::with_parts(config, DefaultConnector::default(), resolver);
-        Self { agent, base, options }
+        Self { agent, base, options, quiet: Mutex::default() }
+    }
+
+    /// So long the mint wants to be left alone.
+    pub(super) fn quiet_for(&self) -> Duration {
+        lock(&self.quiet).left(Instant::now())
+    }
+
+    /// What the mint would say to any request now.
+    fn not_now(&self) -> Result<(), NoResult> {
+        let left = Some(self.quiet_for()).filter(|left| !left.is_zero());
+        let refusal = |left| NoResult::Status { status: TOO_MANY, retry_after: Some(left) };
+        left.map_or(Ok(()), |left| Err(refusal(left)))
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, NoResult> {
+        self.not_now()?;
         let request = self.agent.get(format!("{}{path}", self.base)).config();
         let request = request.timeout_global(Some(self.options.read_deadline)).build();
         self.settle(request.call())
@@ -68,6 +88,7 @@ impl Http {
         body: &B,
         deadline: Duration,
     ) -> Result<T, NoResult> {
+        self.not_now()?;
         // Nothing was sent: the request itself is wrong, which is our fault and never a mint's.
         let body = serde_json::to_vec(body)
             .map_err(|_| NoResult::malformed("the request can't be written"))?;
@@ -86,6 +107,9 @@ impl Http {
     ) -> Result<T, NoResult> {
         let mut answer = sent.map_err(|error| no_answer(&error))?;
         let status = answer.status().as_u16();
+        if status == TOO_MANY {
+            lock(&self.quiet).asked_for(pause(answer.headers()), Instant::now());
+        }
         let limit = self.options.answer_bytes;
         let body = answer.body_mut().with_config().limit(limit).read_to_vec();
         let body = match body {

@@ -82,6 +82,12 @@ impl MintClient {
         &self.url
     }
 
+    /// So long the mint wants to be left alone; until then every call here is refused as the mint
+    /// would refuse it, and nothing is sent.
+    pub fn quiet_for(&self) -> Duration {
+        self.http.quiet_for()
+    }
+
     /// What the mint says of itself (NUT-06).
     ///
     /// # Errors

@@ -13,7 +13,6 @@ use std::{
     collections::BTreeMap,
     mem,
     sync::{Arc, Mutex},
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -77,10 +76,9 @@ struct Ear {
     wakeup: Wakeup,
 }
 
-/// Listens to one mint; ends when it is dropped.
+/// Listens to one mint; ends soon after it is dropped.
 pub struct Listener {
     ear: Arc<Ear>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
@@ -99,8 +97,8 @@ impl Listener {
         let (wanted, wakeup) = (Mutex::default(), Wakeup::default());
         let ear = Arc::new(Ear { mint, kinds, options, wakes, wanted, wakeup });
         let listening = ear.clone();
-        let thread = spawn("mint", move || listening.run())?;
-        Ok(Self { ear, thread: Some(thread) })
+        spawn("mint", move || listening.run())?;
+        Ok(Self { ear })
     }
 
     /// From now on tells of these and of nothing else. What the mint gives no notice of is left
@@ -129,11 +127,8 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        // Not waited for: it may be connecting to a mint that doesn't pick up.
         self.ear.wakeup.stop();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
-            let _ = thread.join();
-        }
     }
 }
 

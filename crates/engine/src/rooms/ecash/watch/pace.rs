@@ -11,7 +11,7 @@
 //!
 //! Pure: time is an argument.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A mint that doesn't tell is asked so often.
 pub const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -63,6 +63,32 @@ pub fn retry_after(tries: u32) -> Duration {
     FIRST_RETRY.saturating_mul(doubled).min(LAST_RETRY)
 }
 
+/// The pause after `tries` answers in a row that said nothing, where the mint wants to be left
+/// alone for `quiet`.
+pub fn unclear_after(tries: u32, quiet: Duration) -> Duration {
+    retry_after(tries).max(quiet)
+}
+
+/// Until when a mint wants to be left alone.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Quiet {
+    until: Option<Instant>,
+}
+
+impl Quiet {
+    /// The mint has too many requests, and says for how long, or doesn't. A longer wish from
+    /// before stays.
+    pub fn asked_for(&mut self, pause: Option<Duration>, now: Instant) {
+        let until = now.checked_add(pause.unwrap_or(TOO_MANY));
+        self.until = self.until.max(until);
+    }
+
+    /// How long it still does. Zero: it may be asked.
+    pub fn left(&self, now: Instant) -> Duration {
+        self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+}
+
 /// The pause until a Spark invoice of this age is looked at again.
 pub fn spark_receive_after(age: Duration) -> Duration {
     let found = SPARK_AGES.iter().find(|(below, _)| age < *below);
@@ -78,6 +104,27 @@ mod tests {
         let ages = [0, 299, 300, 599, 600, 3_599, 3_600, 1_000_000];
         let pauses = ages.map(|age| spark_receive_after(Duration::from_secs(age)).as_secs());
         assert_eq!(pauses, [1, 1, 5, 5, 30, 30, 60, 60]);
+    }
+
+    #[test]
+    fn a_mint_with_too_many_requests_is_left_alone_for_as_long_as_it_says_or_a_minute() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut quiet = Quiet::default();
+        assert_eq!(quiet.left(start), Duration::ZERO);
+        assert_eq!(unclear_after(1, quiet.left(start)), FIRST_RETRY);
+        quiet.asked_for(None, start);
+        assert_eq!(unclear_after(1, quiet.left(start)), TOO_MANY);
+        assert_eq!(unclear_after(1, quiet.left(at(20))), Duration::from_secs(40));
+        // A shorter wish takes nothing back, a longer one counts.
+        quiet.asked_for(Some(Duration::from_secs(5)), at(20));
+        assert_eq!(quiet.left(at(20)), Duration::from_secs(40));
+        quiet.asked_for(Some(Duration::from_secs(120)), at(30));
+        assert_eq!(unclear_after(9, quiet.left(at(30))), Duration::from_secs(120));
+        assert_eq!(quiet.left(at(150)), Duration::ZERO);
+        assert_eq!(unclear_after(3, quiet.left(at(150))), Duration::from_secs(4));
+        // A mint that is asked about again is asked every ten seconds as before.
+        assert_eq!(ask_after(false).max(quiet.left(at(150))), ASK_EVERY);
     }
 
     #[test]

@@ -60,8 +60,25 @@ impl Executor {
     ///
     /// [`EcashWorkError`]; the payment stands where its last event left it.
     pub fn advance(&self, id: &str) -> Result<Standing, EcashWorkError> {
+        self.advance_while(id, &|| true)
+    }
+
+    /// The same, as long as `goes_on`: it is asked before every question and every change.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; the payment stands where its last event left it.
+    pub fn advance_while(
+        &self,
+        id: &str,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Standing, EcashWorkError> {
+        let stopped = || Ok(Standing::Unclear("the work on it was stopped".into()));
         let mut turns = 0;
         loop {
+            if !goes_on() {
+                return stopped();
+            }
             let open = self.store.open_entity(id)?;
             let around = match self.surroundings(&open.entity) {
                 Ok(around) => around,
@@ -73,12 +90,16 @@ impl Executor {
             let (mints, now) = ([around.mint.clone(), around.source.clone()], around.now);
             let (mut flow, mut next) = Flow::start(open, around)?;
             while let Next::Ask(request) = &next {
+                if !goes_on() {
+                    return stopped();
+                }
                 turns += 1;
                 tracing::debug!(entity = id, request = request.name(), "asking");
                 next = flow.answer(self.counterparts.ask(request))?;
             }
             turns += 1;
             match next {
+                Next::Apply(_) if !goes_on() => return stopped(),
                 Next::Apply(event) => {
                     let what = event.what;
                     let applied = self.store.apply(id, event, now)?;

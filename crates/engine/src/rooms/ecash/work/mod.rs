@@ -6,6 +6,8 @@
 //! | [`ask`] | a question of the room, asked of a mint or of Spark, and its answer as a value |
 //! | [`book`] | clients and keys of mints |
 //! | [`executor`] | one payment, moved as far as it goes now |
+//! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
+//! | `lead` | which worker works: a lease in the database |
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
 //! | `spark_payments` | the same through Spark |
 //! | [`worker`] | all payments that are open, each when it is due; one worker at a time |
@@ -17,6 +19,8 @@ mod across;
 pub mod ask;
 pub mod book;
 pub mod executor;
+mod lanes;
+mod lead;
 pub mod payments;
 mod spark_payments;
 pub mod worker;
@@ -27,6 +31,7 @@ use super::{
     mint::{NoResult, check::MintProblem},
     spark::SparkFault,
 };
+use crate::error::StartError;
 
 /// Why something that was asked for can't be done. What was stored before is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,9 @@ pub enum EcashWorkError {
     /// The mint can't be used.
     #[error("{}", super::mint::check::Problems(.0))]
     Unfit(Vec<MintProblem>),
+    /// A thread could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The Spark wallet gave no result.
     #[error(transparent)]
     Spark(#[from] SparkFault),

@@ -7,17 +7,18 @@
 //! | every minute, for a grace time | it ended unpaid: money that comes all the same is not lost |
 //! | after a pause | it is still open, or something was unclear ([`pace`](super::super::watch::pace)) |
 //!
-//! One worker at a time, by a lease in the database. Two at once would do no harm, since every
-//! change is made under the payment's lock and a repetition changes nothing; it would be a waste.
+//! The worker decides who is due and keeps what came of it; it never waits for a mint. Turns are
+//! taken in lanes, one for each mint, and one worker works at a time, by a lease.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
 
 use cashu::mint_url::MintUrl;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, select, unbounded};
 use unspent_ecash::Entity;
 use unspent_model::ecash::{EntityKind, EntityState};
 
@@ -25,7 +26,8 @@ use super::{
     super::watch::{Listener, ListenerOptions, MintWatch, Wake, WatchKind, pace},
     EcashWorkError,
     executor::{Executor, Standing, is_spark},
-    payments::new_id,
+    lanes::{Errand, Lanes, TurnOver},
+    lead::Lead,
 };
 use crate::clock;
 
@@ -33,6 +35,8 @@ use crate::clock;
 pub const LEASE: Duration = Duration::from_secs(6);
 /// Open payments that are read at a time.
 const PAGE: u32 = 500;
+/// A pass that waits for turns looks so often whether it still leads.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Payments that ended unpaid are looked at so often.
 const LATE_EVERY: Duration = Duration::from_secs(60);
@@ -56,10 +60,10 @@ impl Default for WorkerOptions {
     }
 }
 
-/// What one pass did.
+/// What was done since the last report.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct PassReport {
-    /// Another worker is at work; nothing was done.
+    /// Another worker is at work; nothing was begun.
     pub is_led_by_another: bool,
     /// Payments that are open.
     pub open: usize,
@@ -73,25 +77,46 @@ pub struct PassReport {
     pub unclear: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Slot {
     /// Microseconds.
     due: i64,
     /// Turns in a row that led nowhere.
     tries: u32,
+    /// Why the last one did.
+    unclear: Option<String>,
 }
 
-/// Moves all open payments, pass by pass.
+/// A payment whose turn is under way, as it was when that began.
+struct UnderWay {
+    entity: Entity,
+    /// There was news meanwhile: it is due again at once.
+    is_woken: bool,
+}
+
+/// Moves all open payments.
 pub struct PaymentWorker {
     executor: Arc<Executor>,
-    holder: String,
     slots: BTreeMap<String, Slot>,
+    under_way: BTreeMap<String, UnderWay>,
     listeners: BTreeMap<String, Listener>,
     options: WorkerOptions,
     /// When payments that ended unpaid are looked at next, in microseconds.
     late_due: i64,
+    /// What the next report tells.
+    told: PassReport,
     sender: Sender<Wake>,
     wakes: Receiver<Wake>,
+    turns: Receiver<TurnOver>,
+    // Dropped in this order: first nothing is begun any more, then others may lead.
+    lanes: Lanes,
+    lead: Lead,
+}
+
+impl Drop for PaymentWorker {
+    fn drop(&mut self) {
+        self.lead.give_up();
+    }
 }
 
 impl PaymentWorker {
@@ -99,89 +124,135 @@ impl PaymentWorker {
     ///
     /// # Errors
     ///
-    /// [`EcashWorkError`] when the system gives no randomness.
+    /// [`EcashWorkError`] when the system gives no randomness or no thread.
     pub fn new(executor: Arc<Executor>, options: WorkerOptions) -> Result<Self, EcashWorkError> {
         let (sender, wakes) = unbounded();
-        let (slots, listeners) = (BTreeMap::new(), BTreeMap::new());
-        let holder = new_id()?;
-        Ok(Self { executor, holder, slots, listeners, options, late_due: 0, sender, wakes })
+        let (over, turns) = unbounded();
+        let lead = Lead::start(executor.store.clone(), LEASE)?;
+        Ok(Self {
+            slots: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            options,
+            late_due: 0,
+            told: PassReport::default(),
+            sender,
+            wakes,
+            turns,
+            lanes: Lanes::new(executor.clone(), lead.watch(), over),
+            lead,
+            executor,
+        })
     }
 
-    /// Waits until a mint gives notice or time is over.
+    /// Waits until a mint gives notice, a turn is over or time is.
     pub fn rest(&mut self, patience: Duration) {
-        if let Ok(wake) = self.wakes.recv_timeout(patience) {
-            self.wake(&wake);
+        select! {
+            recv(self.wakes) -> wake => if let Ok(wake) = wake { self.wake(&wake) },
+            recv(self.turns) -> turn => if let Ok(turn) = turn { self.settle(turn) },
+            default(patience) => {}
         }
     }
 
     fn wake(&mut self, wake: &Wake) {
-        self.slots.entry(wake.subject.clone()).or_default().due = 0;
+        if let Some(under_way) = self.under_way.get_mut(&wake.subject) {
+            under_way.is_woken = true;
+        } else {
+            self.slots.entry(wake.subject.clone()).or_default().due = 0;
+        }
     }
 
-    /// Gives every payment that is due its turn.
+    /// Begins the turn of every payment that is due, and tells of turns that are over. Waits for
+    /// nobody but the database.
     ///
     /// # Errors
     ///
     /// [`EcashWorkError`] when the database can't be asked; what was done before is done.
-    pub fn pass(&mut self) -> Result<PassReport, EcashWorkError> {
-        let mut report = PassReport::default();
-        if !self.lead()? {
+    pub fn step(&mut self) -> Result<PassReport, EcashWorkError> {
+        while let Ok(turn) = self.turns.try_recv() {
+            self.settle(turn);
+        }
+        if !self.lead.take()? {
+            self.lanes.clear();
+            self.under_way.clear();
             self.slots.clear();
             self.listeners.clear();
-            report.is_led_by_another = true;
-            return Ok(report);
+            return Ok(PassReport { is_led_by_another: true, ..mem::take(&mut self.told) });
         }
         while let Ok(wake) = self.wakes.try_recv() {
             self.wake(&wake);
         }
         let open = self.open()?;
-        report.open = open.len();
         let ids: BTreeSet<&str> = open.iter().map(|entity| entity.id.as_str()).collect();
         self.slots.retain(|id, _| ids.contains(id.as_str()));
+        self.told.open = open.len();
+        let now = clock::now();
+        let mut due: Vec<(Entity, bool)> = Vec::new();
         for entity in &open {
             let slot = self.slots.entry(entity.id.clone()).or_default();
-            if slot.due > clock::now() {
-                continue;
-            }
-            self.turn(entity, &mut report);
-            if !self.lead()? {
-                report.is_led_by_another = true;
-                return Ok(report);
+            if slot.due <= now {
+                due.push((entity.clone(), false));
             }
         }
-        self.look_at_late(&mut report)?;
-        self.listen()?;
+        due.extend(self.late(now)?.into_iter().map(|entity| (entity, true)));
+        self.begin(due)?;
+        self.listen(&open);
+        Ok(self.report())
+    }
+
+    /// Gives every payment that is due its turn, and waits for the end of all turns: as long as
+    /// the slowest mint takes. For those who look once.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`] when the database can't be asked; what was done before is done.
+    pub fn pass(&mut self) -> Result<PassReport, EcashWorkError> {
+        let mut report = self.step()?;
+        if report.is_led_by_another {
+            return Ok(report);
+        }
+        let leads = self.lead.watch();
+        while !self.under_way.is_empty() {
+            if let Ok(turn) = self.turns.recv_timeout(LOOK_EVERY) {
+                self.settle(turn);
+            }
+            if !leads() {
+                report.is_led_by_another = true;
+                break;
+            }
+        }
+        let rest = self.report();
+        report.moved += rest.moved;
+        report.ended += rest.ended;
+        report.late += rest.late;
+        report.unclear = rest.unclear;
         Ok(report)
     }
 
-    /// Looks at payments that ended unpaid not long ago.
-    fn look_at_late(&mut self, report: &mut PassReport) -> Result<(), EcashWorkError> {
-        let now = clock::now();
+    fn report(&mut self) -> PassReport {
+        let unclear = self.slots.iter();
+        let unclear = unclear.filter_map(|(id, slot)| Some((id.clone(), slot.unclear.clone()?)));
+        let unclear = unclear.collect();
+        let open = self.told.open;
+        PassReport { unclear, open, ..mem::take(&mut self.told) }
+    }
+
+    /// Payments that ended unpaid not long ago, when it is time to look at them.
+    fn late(&mut self, now: i64) -> Result<Vec<Entity>, EcashWorkError> {
         if now < self.late_due {
-            return Ok(());
+            return Ok(Vec::new());
         }
         self.late_due = now.saturating_add(micros(LATE_EVERY));
         let since = now.saturating_sub(micros(self.options.late_payment_grace));
+        let mut late = Vec::new();
         for kind in LATE_KINDS {
-            for entity in self.executor.store.entities(kind, None, PAGE)? {
+            let ended = self.executor.store.entities(kind, None, PAGE)?;
+            late.extend(ended.into_iter().filter(|entity| {
                 let is_late = matches!(entity.state, EntityState::Expired | EntityState::Failed);
-                if !is_late || entity.updated_at < since {
-                    continue;
-                }
-                report.late += 1;
-                if let Err(error) = self.executor.advance(&entity.id) {
-                    tracing::warn!(entity = entity.id, %error, "an end could not be looked at");
-                }
-                self.lead()?;
-            }
+                is_late && entity.updated_at >= since
+            }));
         }
-        Ok(())
-    }
-
-    fn lead(&self) -> Result<bool, EcashWorkError> {
-        let now = clock::now();
-        let until = now.saturating_add(micros(LEASE));
-        Ok(self.executor.store.take_lead(&self.holder, now, until)?)
+        Ok(late)
     }
 
     fn open(&self) -> Result<Vec<Entity>, EcashWorkError> {
@@ -197,42 +268,65 @@ impl PaymentWorker {
         }
     }
 
-    /// One payment's turn. Its trouble is its own: the others go on.
-    fn turn(&mut self, entity: &Entity, report: &mut PassReport) {
-        let outcome = self.executor.advance(&entity.id);
-        report.moved += 1;
+    /// Puts payments into their lanes, unless they are there.
+    fn begin(&mut self, mut due: Vec<(Entity, bool)>) -> Result<(), EcashWorkError> {
+        due.retain(|(entity, _)| !self.under_way.contains_key(&entity.id));
+        if due.is_empty() {
+            return Ok(());
+        }
+        let accounts = self.executor.store.accounts()?.into_iter();
+        let mints: BTreeMap<String, Option<MintUrl>> =
+            accounts.map(|account| (account.id, account.mint_url)).collect();
+        for (entity, is_late) in due {
+            let own = mints.get(&entity.account_id).cloned().flatten();
+            self.lanes.put(errand(&entity, own, is_late));
+            self.under_way.insert(entity.id.clone(), UnderWay { entity, is_woken: false });
+        }
+        Ok(())
+    }
+
+    /// Keeps what came of a turn.
+    fn settle(&mut self, turn: TurnOver) {
+        let TurnOver { errand, outcome, quiet } = turn;
+        let Some(UnderWay { entity, is_woken }) = self.under_way.remove(&errand.id) else { return };
+        if errand.is_late {
+            self.told.late += 1;
+            if let Err(error) = outcome {
+                tracing::warn!(entity = errand.id, %error, "an end could not be looked at");
+            }
+            return;
+        }
+        self.told.moved += 1;
         let is_told = self.listeners.values().any(|listener| listener.tells_of(&entity.id));
         let slot = self.slots.entry(entity.id.clone()).or_default();
-        let pause = match outcome {
+        let unclear = match outcome {
             Ok(Standing::Over) => {
-                report.ended += 1;
+                self.told.ended += 1;
                 self.slots.remove(&entity.id);
                 return;
             }
-            Ok(Standing::Watching) => {
-                slot.tries = 0;
-                still_open(entity, is_told).min(until_end(entity))
-            }
-            Ok(Standing::Unclear(why)) => {
-                slot.tries += 1;
-                report.unclear.insert(entity.id.clone(), why);
-                pace::retry_after(slot.tries)
-            }
+            Ok(Standing::Watching) => None,
+            Ok(Standing::Unclear(why)) => Some(why),
             Err(error) => {
-                slot.tries += 1;
                 tracing::warn!(entity = entity.id, %error, "a payment could not be moved");
-                report.unclear.insert(entity.id.clone(), error.to_string());
-                pace::retry_after(slot.tries)
+                Some(error.to_string())
             }
         };
-        slot.due = clock::now().saturating_add(micros(pause));
+        slot.tries = if unclear.is_some() { slot.tries.saturating_add(1) } else { 0 };
+        let pause = match unclear {
+            Some(_) => pace::unclear_after(slot.tries, quiet),
+            None => still_open(&entity, is_told).min(until_end(&entity)).max(quiet),
+        };
+        slot.unclear = unclear;
+        slot.due = if is_woken { 0 } else { clock::now().saturating_add(micros(pause)) };
     }
 
     /// Makes the listeners listen for what is open now.
-    fn listen(&mut self) -> Result<(), EcashWorkError> {
+    fn listen(&mut self, open: &[Entity]) {
         let mut wanted: BTreeMap<String, (MintUrl, Vec<MintWatch>)> = BTreeMap::new();
-        for entity in self.open()? {
-            for (mint, watch) in self.executor.watches(&entity)? {
+        for entity in open {
+            // What can't be read is told by its turn; the others are listened for.
+            for (mint, watch) in self.executor.watches(entity).unwrap_or_default() {
                 let entry = wanted.entry(mint.to_string()).or_insert((mint, Vec::new()));
                 entry.1.push(watch);
             }
@@ -252,8 +346,18 @@ impl PaymentWorker {
                 listener.watch(watches);
             }
         }
-        Ok(())
     }
+}
+
+/// A payment with its lane: whoever it waits for.
+fn errand(entity: &Entity, own: Option<MintUrl>, is_late: bool) -> Errand {
+    let source = entity.details.source().and_then(|source| source.mint_url.parse().ok());
+    let mints: Vec<MintUrl> = [source, own].into_iter().flatten().collect();
+    let mut names: Vec<String> = mints.iter().map(ToString::to_string).collect();
+    if is_spark(entity) {
+        names.push("Spark".into());
+    }
+    Errand { id: entity.id.clone(), lane: names.join(" to "), mints, is_late }
 }
 
 /// The pause until a payment's own end, after which it is looked at once more.
