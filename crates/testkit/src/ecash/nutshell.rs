@@ -9,6 +9,7 @@
 //! | a payment on its way for some time | `outgoing_delay`, and [`Lightning::Pending`] for `asked_later`: with `Settled` a question during the delay settles the quote, and the melt itself then fails with a database error |
 //! | a payment that fails | [`Lightning::Failed`] for both |
 //! | a payment on its way for ever | [`Lightning::Pending`] for both; start again with `asked_later` settled or failed |
+//! | another keyset | `rotates`, then [`Nutshell::rotate`] |
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::{
@@ -34,6 +35,10 @@ const ENVIRONMENT: &str = "nutshell-0.20.2";
 const START_PATIENCE: Duration = Duration::from_secs(120);
 /// A free port can be taken by somebody else before the mint has it.
 const START_TRIES: usize = 5;
+/// As many as it gives a keyset by itself.
+const KEYS_OF_A_KEYSET: &str = "64";
+/// Seconds since 1970; far away.
+const END_OF_A_KEYSET: &str = "4102444800";
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// Of its log, as much is shown when it doesn't start.
 const LOG_LINES: usize = 40;
@@ -78,6 +83,8 @@ pub struct MintSettings {
     pub mint_quote_ttl: Option<u64>,
     /// Life of a melt quote in seconds; without it the invoice's.
     pub melt_quote_ttl: Option<u64>,
+    /// Whether its keysets can be rotated.
+    pub rotates: bool,
     /// Further settings, as environment variables.
     pub extra: Vec<(String, String)>,
 }
@@ -93,6 +100,7 @@ impl Default for MintSettings {
             asked_later: Lightning::Pending,
             mint_quote_ttl: None,
             melt_quote_ttl: None,
+            rotates: false,
             extra: Vec::new(),
         }
     }
@@ -128,6 +136,8 @@ pub struct Nutshell {
     key: String,
     settings: MintSettings,
     port: u16,
+    /// Where its operator speaks to it.
+    operator_port: u16,
     child: Option<Child>,
     agent: ureq::Agent,
 }
@@ -152,11 +162,12 @@ impl Nutshell {
             key: format!("mint {number} of process {}", std::process::id()),
             settings,
             port: 0,
+            operator_port: 0,
             child: None,
             agent: config.build().new_agent(),
         };
         for _ in 0..START_TRIES {
-            mint.port = free_port();
+            (mint.port, mint.operator_port) = (free_port(), free_port());
             if mint.try_start() {
                 return Some(mint);
             }
@@ -182,6 +193,13 @@ impl Nutshell {
             .env("MINT_QUOTE_BACKEND_CHECK_RATE_LIMIT", "0")
             .env("TOR", "FALSE")
             .envs(self.settings.variables());
+        if self.settings.rotates {
+            command
+                .env("MINT_RPC_SERVER_ENABLE", "TRUE")
+                .env("MINT_RPC_SERVER_ADDR", "127.0.0.1")
+                .env("MINT_RPC_SERVER_PORT", self.operator_port.to_string())
+                .env("MINT_RPC_SERVER_MUTUAL_TLS", "FALSE");
+        }
         command.stdin(Stdio::null()).stdout(log).stderr(also);
         self.child = Some(command.spawn().expect("the mint's program can be started"));
         let until = Instant::now() + START_PATIENCE;
@@ -225,6 +243,24 @@ impl Nutshell {
     pub fn restart(&mut self, settings: MintSettings) {
         self.kill();
         self.start_again(settings);
+    }
+
+    /// Retires the keyset of a unit in favour of a new one.
+    ///
+    /// # Panics
+    ///
+    /// When the mint doesn't do it, or wasn't started with `rotates`.
+    pub fn rotate(&self, unit: &str) {
+        let before = self.get("/v1/keysets");
+        let mut command = Command::new(self.programs.join("mint-cli"));
+        command.args(["--insecure", "--host", "127.0.0.1", "--port"]);
+        command.arg(self.operator_port.to_string());
+        // Without an end it would be said to end at 0, from which other programs derive another id.
+        let fee = self.settings.input_fee_ppk.to_string();
+        command.args(["next-keyset", unit, &fee, KEYS_OF_A_KEYSET, END_OF_A_KEYSET]);
+        let done = command.output().expect("the operator's program can be started");
+        let is_done = done.status.success() && self.get("/v1/keysets") != before;
+        assert!(is_done, "{}\n{}", String::from_utf8_lossy(&done.stderr), self.log());
     }
 
     /// Its address, as wallets write it.
@@ -340,6 +376,21 @@ mod tests {
         mint.restart(MintSettings::default());
         assert_eq!(mint.get("/v1/keysets"), keysets);
         assert_eq!(state(&mint, &quote), "PAID");
+    }
+
+    #[test]
+    fn a_keyset_is_retired_on_demand() {
+        let settings = MintSettings { rotates: true, ..MintSettings::default() };
+        let Some(mint) = Nutshell::start(settings) else { return };
+        let active = || {
+            let keysets = mint.get("/v1/keysets")["keysets"].as_array().unwrap().clone();
+            let sat = keysets.into_iter().filter(|k| k["unit"] == "sat" && k["active"] == true);
+            sat.map(|keyset| keyset["id"].clone()).collect::<Vec<_>>()
+        };
+        let before = active();
+        mint.rotate("sat");
+        let after = active();
+        assert!(before.len() == 1 && after.len() == 1 && before != after, "{before:?} {after:?}");
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl NoResult {
         }
     }
 
+    /// The mint has answered, and says no; no inner error of it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Code { status: 400..500, .. }) && !self.is_too_many()
+    }
+
     /// The mint wants fewer requests.
     pub fn is_too_many(&self) -> bool {
         matches!(self, Self::Code { status: 429, .. } | Self::Status { status: 429, .. })

@@ -18,6 +18,9 @@ use super::{
     book::MintBook,
 };
 
+/// The protocol's code for a keyset that is retired.
+const KEYSET_INACTIVE: u32 = 12_002;
+
 /// Whoever can be asked.
 pub struct Counterparts {
     /// Mints.
@@ -66,7 +69,34 @@ impl Counterparts {
             }
             Request::Spark(request) => return Answer::Spark(self.ask_spark(request)),
         };
-        result.unwrap_or_else(|no_result| Answer::Fault(no_result.fault()))
+        result.unwrap_or_else(|no_result| Answer::Fault(self.fault_of(request, &no_result)))
+    }
+
+    /// What follows from a refusal. Some mints refuse outputs of a keyset that they have retired
+    /// under a code that says nothing, for which one would try for ever: their list of keysets
+    /// tells.
+    fn fault_of(&self, request: &Request, no_result: &NoResult) -> MintFault {
+        let fault = no_result.fault();
+        let is_vague = no_result.is_refusal() && matches!(fault, MintFault::Unknown(_));
+        let is_retired = || self.is_retired(request).unwrap_or(false);
+        if is_vague && is_retired() { MintFault::Keyset(KEYSET_INACTIVE) } else { fault }
+    }
+
+    /// Whether the mint lists the keyset of a request's outputs as one that it has retired.
+    fn is_retired(&self, request: &Request) -> Option<bool> {
+        let outputs = match request {
+            Request::Swap { request, .. } => request.outputs(),
+            Request::Mint { request, .. } => &request.outputs,
+            Request::Melt { request, .. } => request.outputs().as_ref()?,
+            Request::MeltQuote { .. }
+            | Request::MintQuote { .. }
+            | Request::Restore { .. }
+            | Request::CheckState { .. }
+            | Request::Spark(_) => return None,
+        };
+        let id = outputs.first()?.keyset_id;
+        let keysets = self.mints.client(request.mint()?).keysets().ok()?.keysets;
+        Some(keysets.iter().any(|keyset| keyset.id == id && !keyset.active))
     }
 
     fn ask_spark(&self, request: &SparkRequest) -> SparkAnswer {

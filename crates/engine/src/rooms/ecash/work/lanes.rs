@@ -55,7 +55,7 @@ pub(super) struct TurnOver {
 }
 
 #[derive(Default)]
-struct Line {
+struct Lane {
     open: VecDeque<Errand>,
     late: VecDeque<Errand>,
     is_busy: bool,
@@ -63,7 +63,7 @@ struct Line {
 
 #[derive(Default)]
 struct Lines {
-    lanes: BTreeMap<String, Line>,
+    lanes: BTreeMap<String, Lane>,
     ready: VecDeque<String>,
     threads: usize,
     busy: usize,
