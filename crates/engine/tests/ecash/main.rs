@@ -18,6 +18,7 @@ mod killing;
 mod listening;
 mod paying;
 mod purse;
+mod refusals;
 mod rotating;
 mod sparking;
 mod wallet;
