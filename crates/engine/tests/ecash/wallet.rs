@@ -55,6 +55,7 @@ impl Default for Setup {
 }
 
 pub struct Wallet {
+    url: Url,
     pub executor: Arc<Executor>,
     pub worker: PaymentWorker,
 }
@@ -82,7 +83,7 @@ impl Wallet {
         let listener = ListenerOptions { allow_private: true, ..Default::default() };
         let listening = WorkerOptions { listener, ..Default::default() };
         let worker = PaymentWorker::new(executor.clone(), listening).unwrap();
-        Self { executor, worker }
+        Self { url, executor, worker }
     }
 
     pub fn account(&self, mint: &str) -> Account {
@@ -157,6 +158,8 @@ impl Wallet {
         }
         self.never_makes_an_output_twice();
         self.entities_agree_with_transactions();
+        let damage = unspent_ecash::audit::audit(&self.url, Options::default()).unwrap();
+        assert!(damage.is_empty(), "{damage:#?}");
     }
 
     /// What the mint says of our proofs equals what we say, and no proof is there twice.

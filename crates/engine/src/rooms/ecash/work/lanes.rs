@@ -55,7 +55,7 @@ pub(super) struct TurnOver {
 }
 
 #[derive(Default)]
-struct Lane {
+struct LaneQueue {
     open: VecDeque<Errand>,
     late: VecDeque<Errand>,
     is_busy: bool,
@@ -63,7 +63,7 @@ struct Lane {
 
 #[derive(Default)]
 struct Lines {
-    lanes: BTreeMap<String, Lane>,
+    lanes: BTreeMap<String, LaneQueue>,
     ready: VecDeque<String>,
     threads: usize,
     busy: usize,
