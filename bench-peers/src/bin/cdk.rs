@@ -34,7 +34,7 @@ use uuid::Uuid;
 /// The same as in `crates/ecash/benches/ecash.rs`.
 const KEYSET: &str = "009a1f293253e41e";
 const PURSE: u64 = 10_000;
-const PAYMENTS: u64 = 200;
+const PAYMENTS: u64 = 50;
 const AMOUNT: u64 = 5_000;
 const FEE_RESERVE: u64 = 50;
 const ROUNDS: usize = 3;

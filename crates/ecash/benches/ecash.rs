@@ -199,7 +199,7 @@ fn measure(name: &str, fresh: &dyn Fn() -> Option<Place>) {
 
 /// Work of the comparison; `bench-peers/src/bin/cdk.rs` has the same numbers.
 const PURSE: u64 = 10_000;
-const PAYMENTS: u64 = 200;
+const PAYMENTS: u64 = 50;
 const AMOUNT: u64 = 5_000;
 const FEE_RESERVE: u64 = 50;
 

@@ -32,6 +32,8 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     let sent = ecash(&alice, &["send", "50"]).json();
     let token = text(&sent["token"]);
     assert!(token.starts_with("cashu"), "{sent}");
+    let blocked = ecash(&bob, &["claim", token, "--block", &mint.url()]).error(1);
+    assert!(text(&blocked["message"]).contains("blocked"), "{blocked}");
     let claimed = ecash(&bob, &["claim", token]).json();
     assert_eq!(claimed["state"], "COMPLETED", "{claimed}");
     assert_eq!(balance(&bob)[0], "50");

@@ -12,29 +12,34 @@ use crate::{api::error::ApiError, rooms::Classified};
 impl From<EcashError> for ApiError {
     fn from(error: EcashError) -> Self {
         use EcashError as E;
-        let kind = error.kind();
         let text = error.to_string();
-        match error {
-            E::NotFound { .. } => Self::not_found(text),
-            E::Refused(_) | E::InUse { .. } => Self::refused(text),
-            E::ProofsTaken { .. } => Self::busy(text),
-            _ => Self::of_store(kind, &text),
+        if matches!(error, E::NotFound { .. }) {
+            return Self::not_found(text);
         }
+        if matches!(error, E::Refused(_) | E::InUse { .. }) {
+            return Self::refused(text);
+        }
+        if matches!(error, E::ProofsTaken { .. }) {
+            return Self::busy(text);
+        }
+        Self::of_store(error.kind(), &text)
     }
 }
 
 impl From<EcashWorkError> for ApiError {
     fn from(error: EcashWorkError) -> Self {
         use EcashWorkError as E;
-        match error {
-            E::Store(error) => error.into(),
-            // A no is a no; only a missing answer may come later.
-            E::Mint { reason: NoResult::Code { .. }, .. } => Self::invalid(error.to_string()),
-            E::Mint { .. } | E::Spark(SparkFault::Unknown(_)) => {
-                Self::new(StatusCode::BAD_GATEWAY, "no_answer", error.to_string())
-            }
-            _ => Self::invalid(error.to_string()),
+        // A no is a no; only a missing answer may come later.
+        let is_no = matches!(error, E::Mint { reason: NoResult::Code { .. }, .. });
+        let is_silence = matches!(error, E::Mint { .. } | E::Spark(SparkFault::Unknown(_)));
+        let text = error.to_string();
+        if let E::Store(error) = error {
+            return error.into();
         }
+        if is_silence && !is_no {
+            return Self::new(StatusCode::BAD_GATEWAY, "no_answer", text);
+        }
+        Self::invalid(text)
     }
 }
 
@@ -44,9 +49,9 @@ pub(super) fn classify(cause: &(dyn Error + 'static)) -> Option<Classified> {
         return Some(Classified::Kind(error.kind()));
     }
     let error = cause.downcast_ref::<EcashWorkError>()?;
-    Some(Classified::Kind(match error {
-        EcashWorkError::Store(error) => error.kind(),
-        EcashWorkError::Mint { .. } | EcashWorkError::Spark(_) => Kind::Unavailable,
-        _ => Kind::Refused,
-    }))
+    if let EcashWorkError::Store(error) = error {
+        return Some(Classified::Kind(error.kind()));
+    }
+    let is_away = matches!(error, EcashWorkError::Mint { .. } | EcashWorkError::Spark(_));
+    Some(Classified::Kind(if is_away { Kind::Unavailable } else { Kind::Refused }))
 }

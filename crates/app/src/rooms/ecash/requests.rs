@@ -13,7 +13,7 @@ use unspent_engine::rooms::ecash::{
     work::{
         EcashWorkError,
         executor::Executor,
-        payments::{Asked, read_token},
+        payments::{Asked, read_token, refuse_blocked},
     },
 };
 use utoipa::ToSchema;
@@ -189,6 +189,7 @@ pub(crate) struct ClaimToken {
 impl ClaimToken {
     pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
         let token = read_token(&self.token)?;
+        refuse_blocked(&token, at.blocklist)?;
         let account = match &self.to {
             Some(name) => at.executor.find_account(Some(name))?,
             None => at.executor.account_for(&token, at.blocklist)?,

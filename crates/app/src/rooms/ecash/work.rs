@@ -45,7 +45,7 @@ pub(super) fn run(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome
     let mut worker = PaymentWorker::new(desk.executor, desk.worker)?;
     output.say("looking after payments; Ctrl-C stops it")?;
     while !interrupt.asked() {
-        let report = worker.pass()?;
+        let report = worker.step()?;
         if report.ended > 0 {
             output.say(&format!("{} payments came to their end", report.ended))?;
         }

@@ -93,12 +93,20 @@ impl MintBook {
         let mut keysets = client.keysets()?.keysets;
         keysets.retain(|keyset| keyset.unit == *unit);
         keysets.sort_by_key(|keyset| (!keyset.active, keyset.input_fee_ppk, keyset.id));
-        let missing = || NoResult::Malformed { reason: format!("no active keyset for {unit}") };
-        let active = keysets.first().filter(|keyset| keyset.active).ok_or_else(missing)?;
         let mut ring = BTreeMap::new();
         for keyset in keysets.iter().take(MOST_KEYSETS) {
-            ring.insert(keyset.id, self.keys(&client, keyset.id)?);
+            match self.keys(&client, keyset.id) {
+                Ok(keys) => drop(ring.insert(keyset.id, keys)),
+                // One keyset that makes no sense doesn't spoil the others.
+                Err(NoResult::Malformed { reason }) => {
+                    tracing::warn!(mint = %url, keyset = %keyset.id, reason, "a keyset is left out");
+                }
+                Err(error) => return Err(error),
+            }
         }
+        keysets.retain(|keyset| ring.contains_key(&keyset.id));
+        let missing = || NoResult::Malformed { reason: format!("no active keyset for {unit}") };
+        let active = keysets.first().filter(|keyset| keyset.active).ok_or_else(missing)?;
         let keys = ring.get(&active.id).ok_or_else(missing)?;
         let active = OutputKeyset {
             keyset_id: active.id.to_string(),

@@ -11,7 +11,7 @@ use unspent_model::ecash::{EntityKind, EntityState};
 use super::{EcashWorkError, book::KnownMint, executor::Executor};
 use crate::{
     clock,
-    rooms::ecash::mint::check::{Blocklist, address, check, unit_of},
+    rooms::ecash::mint::check::{Blocklist, MintProblem, address, check, unit_of},
 };
 
 const MICROS: i64 = 1_000_000;
@@ -35,6 +35,26 @@ pub fn read_token(text: &str) -> Result<Token, EcashWorkError> {
         .find_map(|scheme| text.strip_prefix(scheme))
         .unwrap_or(text);
     text.parse().map_err(|_| EcashWorkError::Wrong("this is no token".into()))
+}
+
+/// Refuses a token of a mint that the operator doesn't want, wherever its money is to go.
+///
+/// # Errors
+///
+/// [`EcashWorkError::Unfit`]; nobody was asked.
+pub fn refuse_blocked(token: &Token, blocklist: &Blocklist) -> Result<(), EcashWorkError> {
+    let url = mint_of_token(token)?;
+    let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
+    if blocklist.blocks(&url, &unit) {
+        return Err(EcashWorkError::Unfit(vec![MintProblem::Blocked(url)]));
+    }
+    Ok(())
+}
+
+fn mint_of_token(token: &Token) -> Result<MintUrl, EcashWorkError> {
+    let several = |_| EcashWorkError::Wrong("the token is of several mints".into());
+    let url = token.mint_url().map_err(several)?.to_string();
+    address(&url).map_err(|problem| EcashWorkError::Unfit(vec![problem]))
 }
 
 impl Executor {
@@ -71,9 +91,7 @@ impl Executor {
         token: &Token,
         blocklist: &Blocklist,
     ) -> Result<Account, EcashWorkError> {
-        let several = |_| EcashWorkError::Wrong("the token is of several mints".into());
-        let url = token.mint_url().map_err(several)?.to_string();
-        let url = address(&url).map_err(|problem| EcashWorkError::Unfit(vec![problem]))?;
+        let url = mint_of_token(token)?;
         let unit = token.unit().unwrap_or(CurrencyUnit::Sat).to_string();
         let known = self
             .store
