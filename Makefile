@@ -16,6 +16,11 @@ DEMO_ARGS := --seconds $(SECONDS)
 endif
 FUZZ_SECONDS ?= 60
 
+# The second mint, kept with the other peers of the tests.
+CDK_VERSION := 0.18.3
+PEERS := $(or $(UNSPENT_PEERS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unspent-peers)
+CDK_MINTD := $(PEERS)/cdk-mintd-$(CDK_VERSION)
+
 # What `make soak` raises; see TESTING.md.
 SOAK_HISTORIES ?= 5000
 SOAK_DEPTHS ?= 2160
@@ -30,7 +35,7 @@ SOAK_ECASH_HISTORIES ?= 500
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## Install what building needs and is missing
@@ -63,6 +68,15 @@ test: ## Lint, then run every test and doctest
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 	$(RUN) cargo nextest run --workspace $(ARGS)
 	$(RUN) cargo test --workspace --doc
+
+.PHONY: test-cdk-mintd
+test-cdk-mintd: ## Test the ecash room against cdk-mintd, a second mint (built once: half an hour)
+	@scripts/deps nextest protobuf
+	@scripts/say-rocksdb debug
+	test -x $(CDK_MINTD)/bin/cdk-mintd || $(RUN) cargo install cdk-mintd --version $(CDK_VERSION) --locked \
+		--no-default-features --features fakewallet,sqlite --root $(CDK_MINTD)
+	UNSPENT_CDK_MINTD=$(CDK_MINTD)/bin/cdk-mintd \
+		$(RUN) cargo nextest run -p unspent-engine --test ecash second_mint
 
 .PHONY: bench
 bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)

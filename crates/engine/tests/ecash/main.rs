@@ -20,6 +20,7 @@ mod paying;
 mod purse;
 mod refusals;
 mod rotating;
+mod second_mint;
 mod sparking;
 mod wallet;
 mod working;

@@ -348,7 +348,7 @@ fn skipped(reason: &str) {
     eprintln!("SKIPPED: the mint (Nutshell) can't be had: {reason}");
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port can be had");
     listener.local_addr().expect("a socket has an address").port()
 }
