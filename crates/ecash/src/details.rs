@@ -226,7 +226,7 @@ impl Details {
     }
 
     /// All outputs reserved, whatever for.
-    pub(crate) fn ranges(&self) -> Vec<&OutputRange> {
+    pub fn ranges(&self) -> Vec<&OutputRange> {
         let fence = if let Self::SendQuote(quote) = self { quote.fence.as_ref() } else { None };
         let change = self.source().and_then(|source| source.range.as_ref());
         [self.range(), fence, change].into_iter().flatten().collect()

@@ -104,7 +104,7 @@ pub fn needed(leaves: u64, known: &[u64]) -> Vec<Node> {
 
 fn down(node: Node, known: &[u64], need: &mut impl FnMut(Node)) {
     let (height, index) = node;
-    let below = within(node, known);
+    let below = within(node, known, |leaf| *leaf);
     if below.is_empty() {
         need(node);
     } else if let Some(lower) = height.checked_sub(1) {
@@ -113,10 +113,10 @@ fn down(node: Node, known: &[u64], need: &mut impl FnMut(Node)) {
     }
 }
 
-/// The leaves below a node.
-fn within((height, index): Node, known: &[u64]) -> &[u64] {
-    let first = known.partition_point(|leaf| leaf >> height < index);
-    let end = known.partition_point(|leaf| leaf >> height <= index);
+/// The leaves below a node, out of those in ascending order.
+fn within<T>((height, index): Node, known: &[T], place: impl Fn(&T) -> u64) -> &[T] {
+    let first = known.partition_point(|leaf| place(leaf) >> height < index);
+    let end = known.partition_point(|leaf| place(leaf) >> height <= index);
     known.get(first..end).unwrap_or_default()
 }
 
@@ -131,13 +131,12 @@ pub fn climb(domain: Domain, leaves: u64, known: &[(u64, Hash)], given: &[Hash])
 
 fn reach<'a>(
     domain: Domain,
-    (height, index): Node,
+    node: Node,
     known: &[(u64, Hash)],
     given: &mut impl Iterator<Item = &'a Hash>,
 ) -> Option<Hash> {
-    let first = known.partition_point(|(leaf, _)| leaf >> height < index);
-    let end = known.partition_point(|(leaf, _)| leaf >> height <= index);
-    let below = known.get(first..end).unwrap_or_default();
+    let (height, index) = node;
+    let below = within(node, known, |(leaf, _)| *leaf);
     let Some((_, hash)) = below.first() else { return given.next().copied() };
     let Some(lower) = height.checked_sub(1) else { return Some(*hash) };
     let left = reach(domain, (lower, 2 * index), below, given)?;

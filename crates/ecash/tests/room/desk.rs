@@ -118,6 +118,19 @@ impl Desk {
         self.store.put_keysets(id, mint.infos()).unwrap();
     }
 
+    /// An account for the Spark wallet, called `spark`.
+    pub fn add_spark(&self) {
+        let account = Account {
+            id: "spark".into(),
+            kind: AccountKind::Spark,
+            name: "Spark".into(),
+            mint_url: None,
+            unit: "sat".into(),
+            version: 0,
+        };
+        self.store.add_account(account, 1).unwrap();
+    }
+
     pub fn now(&self) -> i64 {
         self.now.load(Ordering::Relaxed) as i64
     }

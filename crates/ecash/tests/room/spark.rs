@@ -1,7 +1,7 @@
 //! Spark, by a script: no real operator is asked.
 
 use unspent_ecash::{
-    Account, AccountKind, EcashError, Event, NewEntity, NewTerms,
+    EcashError, Event, NewEntity, NewTerms,
     details::{SparkReceive, SparkSend},
     flow::{Answer, Next, Request, SparkAnswer, SparkIds, SparkRequest, Wait},
 };
@@ -11,18 +11,6 @@ use crate::desk::*;
 
 fn ids() -> SparkIds {
     SparkIds { request_id: "req-1".into(), transfer_id: "tr-1".into(), fee: 2 }
-}
-
-fn add_account(d: &Desk) {
-    let account = Account {
-        id: "spark".into(),
-        kind: AccountKind::Spark,
-        name: "Spark".into(),
-        mint_url: None,
-        unit: "sat".into(),
-        version: 0,
-    };
-    d.store.add_account(account, 1).unwrap();
 }
 
 fn send(d: &Desk) -> String {
@@ -93,7 +81,7 @@ fn play(d: &Desk, id: &str, script: &[(&str, SparkAnswer)]) -> Next {
 #[test]
 fn a_payment_is_looked_for_before_it_is_made() {
     on_both(|d| {
-        add_account(&d);
+        d.add_spark();
         let id = send(&d);
         assert_eq!(d.store.entity(&id).unwrap().transaction_state, TransactionState::Draft);
         let lost = SparkAnswer::Unknown("no answer".into());
@@ -116,7 +104,7 @@ fn a_payment_is_looked_for_before_it_is_made() {
 #[test]
 fn a_payment_fails_only_once_the_money_is_back_or_it_was_never_made() {
     on_both(|d| {
-        add_account(&d);
+        d.add_spark();
         let id = send(&d);
         let no = SparkAnswer::Rejected("no funds".into());
         let script = [
@@ -142,7 +130,7 @@ fn a_payment_fails_only_once_the_money_is_back_or_it_was_never_made() {
 #[test]
 fn completing_without_ids_is_refused_by_name() {
     on_both(|d| {
-        add_account(&d);
+        d.add_spark();
         let id = send(&d);
         let bare = d.store.apply(&id, Event::new(EntityEvent::Complete), d.now());
         let Err(EcashError::Refused(refusal)) = bare else { panic!("{bare:?}") };
@@ -156,7 +144,7 @@ fn completing_without_ids_is_refused_by_name() {
 #[test]
 fn an_invoice_of_spark_is_paid_in_time_or_late() {
     on_both(|d| {
-        add_account(&d);
+        d.add_spark();
         let paid = || SparkAnswer::Received { transfer_id: "tr".into(), preimage: "ff".into() };
         let id = receive(&d, Some(d.now() + HOUR));
         let waiting = [("receiving", SparkAnswer::Waiting)];

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use cashu::{Amount, Id, Proof, SecretKey, secret::Secret};
 use unspent_ecash::{
-    Account, AccountKind, EcashError, Event, FreshProof, Inputs, NewEntity, NewSource, NewTerms,
-    OutputKeyset, ProofName, RangeAsk,
+    EcashError, Event, FreshProof, Inputs, NewEntity, NewSource, NewTerms, OutputKeyset, ProofName,
+    RangeAsk,
     details::{SparkReceive, SparkSend},
     flow::SparkIds,
     proof_name,
@@ -41,15 +41,7 @@ struct Storm {
 impl Storm {
     fn new(mut d: Desk, seed: u64) -> Self {
         d.watch();
-        let account = Account {
-            id: "spark".into(),
-            kind: AccountKind::Spark,
-            name: "Spark".into(),
-            mint_url: None,
-            unit: "sat".into(),
-            version: 0,
-        };
-        d.store.add_account(account, 1).unwrap();
+        d.add_spark();
         d.ledger.as_ref().unwrap().borrow_mut().accounts.insert("spark".into(), 0);
         Self {
             d,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cashu::{CheckStateRequest, PublicKey, State};
-use unspent_ecash::{Account, Details, EcashStore, Entity, KeySource, details::OutputRange};
+use unspent_ecash::{Account, EcashStore, Entity, KeySource};
 use unspent_engine::rooms::ecash::{
     mint::{MintOptions, check::Blocklist},
     spark::SparkBackend,
@@ -200,7 +200,7 @@ impl Wallet {
             }
         }
         for entity in self.entities() {
-            for range in ranges(&entity.details) {
+            for range in entity.details.ranges() {
                 let end = range.start + u32::try_from(range.amounts.len()).unwrap();
                 assert!(end <= counters[&range.keyset_id], "{entity:?}: {range:?}");
                 for at in range.start..end {
@@ -229,13 +229,4 @@ impl Wallet {
             assert!(grows && !journal.is_empty(), "{journal:#?}");
         }
     }
-}
-
-fn ranges(details: &Details) -> Vec<&OutputRange> {
-    let fence = match details {
-        Details::SendQuote(quote) => quote.fence.as_ref(),
-        _ => None,
-    };
-    let source = details.source().and_then(|source| source.range.as_ref());
-    [details.range(), fence, source].into_iter().flatten().collect()
 }

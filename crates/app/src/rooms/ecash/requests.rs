@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use unspent_ecash::{Account, AccountKind, Entity};
 use unspent_engine::rooms::ecash::{
-    mint::check::Blocklist,
+    mint::check::{Blocklist, host_of},
     work::{
         EcashWorkError,
         executor::Executor,
@@ -93,8 +93,7 @@ impl AddAccount {
         }
         match (&self.mint, self.spark) {
             (Some(mint), false) => {
-                let host = mint.split("//").nth(1).unwrap_or(mint).trim_end_matches('/');
-                let name = self.name.as_deref().unwrap_or(host);
+                let name = self.name.as_deref().unwrap_or_else(|| host_of(mint));
                 at.executor.add_account(mint, &self.unit, name, at.blocklist)
             }
             (None, true) => at.executor.add_spark_account(self.name.as_deref().unwrap_or("spark")),

@@ -87,6 +87,15 @@ impl App {
         };
         self.pool.run(work).await
     }
+
+    /// Asks what a mint may have to be asked for, in the pool of those who wait for others.
+    async fn ecash_outward<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&EcashAtHand) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (engine, blocklist) = (self.engine.clone(), self.blocklist()?);
+        self.outward.run(move || ask(&EcashAtHand::of(&engine, blocklist)?)).await
+    }
 }
 
 // ---- reading
@@ -248,11 +257,7 @@ pub(super) async fn token(
     ApiPath(id): ApiPath<String>,
 ) -> Result<Json<TokenJson>, ApiError> {
     // The mint may have to be asked for its keysets.
-    let room = (app.engine.clone(), app.blocklist()?);
-    let found = app.outward.run(move || {
-        let room = EcashAtHand::of(&room.0, room.1)?;
-        Ok(room.executor.token(&id)?.to_string())
-    });
+    let found = app.ecash_outward(move |room| Ok(room.executor.token(&id)?.to_string()));
     let token = found.await?;
     let qr = qr::path(&token);
     Ok(Json(TokenJson { token, qr }))
@@ -268,9 +273,7 @@ pub(super) async fn add_account(
     State(app): State<App>,
     ApiJson(request): ApiJson<AddAccount>,
 ) -> Result<(StatusCode, Json<AccountJson>), ApiError> {
-    let room = (app.engine.clone(), app.blocklist()?);
-    let work = move || Ok(request.run(EcashAtHand::of(&room.0, room.1)?.counter())?);
-    let account = app.outward.run(work).await?;
+    let account = app.ecash_outward(move |room| Ok(request.run(room.counter())?)).await?;
     Ok((StatusCode::CREATED, Json(AccountJson::new(&account))))
 }
 
@@ -302,15 +305,13 @@ pub(super) async fn check_mint(
     State(app): State<App>,
     ApiJson(request): ApiJson<CheckMint>,
 ) -> Result<Json<CheckedMintJson>, ApiError> {
-    let (engine, blocklist) = (app.engine.clone(), app.blocklist()?);
     let options = app.ecash_section()?.mints();
-    let work = move || {
-        let room = EcashAtHand::of(&engine, blocklist)?;
+    let found = app.ecash_outward(move |room| {
         let unit = request.unit.as_deref().unwrap_or("sat");
         let problems = check_named(&request.url, unit, &room.blocklist, options).err();
         Ok(problems.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>())
-    };
-    let problems = app.outward.run(work).await?;
+    });
+    let problems = found.await?;
     Ok(Json(CheckedMintJson { usable: problems.is_empty(), problems }))
 }
 

@@ -94,6 +94,11 @@ pub(in crate::rooms::ecash) fn unit_of(name: &str) -> CurrencyUnit {
     name.parse().unwrap_or_else(|_| CurrencyUnit::Custom(name.to_lowercase().into()))
 }
 
+/// What an account at a mint is called unless somebody says otherwise: the mint's host.
+pub fn host_of(mint: &str) -> &str {
+    mint.split("//").nth(1).unwrap_or(mint).trim_end_matches('/')
+}
+
 /// The address of a mint, in the one form that is compared: scheme and host in lower case, the
 /// path as it is, no slash at the end.
 ///

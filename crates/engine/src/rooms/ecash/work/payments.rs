@@ -11,7 +11,7 @@ use unspent_model::ecash::{EntityKind, EntityState};
 use super::{EcashWorkError, book::KnownMint, executor::Executor};
 use crate::{
     clock,
-    rooms::ecash::mint::check::{Blocklist, MintProblem, address, check, unit_of},
+    rooms::ecash::mint::check::{Blocklist, MintProblem, address, check, host_of, unit_of},
 };
 
 const MICROS: i64 = 1_000_000;
@@ -102,8 +102,7 @@ impl Executor {
             Some(account) => Ok(account),
             None => {
                 let url = url.to_string();
-                let host = url.split("//").nth(1).unwrap_or(&url).to_owned();
-                self.add_account(&url, &unit, &host, blocklist)
+                self.add_account(&url, &unit, host_of(&url), blocklist)
             }
         }
     }
