@@ -5,15 +5,13 @@
 //! bucket is put together from its runs and sorted by itself: every byte is written and read at
 //! most once.
 //!
-//! The file has no name: it is unlinked as soon as it is open, so that nothing stays behind,
-//! however the process ends.
+//! The file has no name (`tempfile`), so that nothing stays behind, however the process ends.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use crate::error::StoreError;
@@ -78,7 +76,7 @@ impl Sorter {
     fn spill(&mut self) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => nameless(&self.folder)?,
+            None => tempfile::tempfile_in(&self.folder)?,
         };
         for (bucket, bytes) in self.buckets.iter_mut().enumerate() {
             let length = bytes.len();
@@ -129,16 +127,6 @@ fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
         bytes = after;
     }
     entries
-}
-
-/// An open file that nobody else can find.
-fn nameless(folder: &Path) -> io::Result<File> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!("sorting-{}-{number}", std::process::id()));
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
 }
 
 #[cfg(test)]

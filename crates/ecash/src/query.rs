@@ -6,7 +6,7 @@ use cashu::Proofs;
 use unspent_model::ecash::{
     Direction, EntityKind, EntityState, ProofState, TransactionKind, TransactionState,
 };
-use unspent_sql::{Arg, Backend, Row, SqlError, Tx};
+use unspent_sql::{Arg, Backend, Row, SQLITE_BYTES, SqlError, Tx};
 
 use crate::{
     create::open_token,
@@ -27,8 +27,6 @@ const LIST_PROOFS: &str = "SELECT y, keyset_id, amount, state, version, added_by
 const SEALED: &str = "SELECT sealed FROM entities WHERE id = $1";
 const BY_STATE: &str = "SELECT kind, state, COUNT(*) AS many FROM entities
     GROUP BY kind, state ORDER BY kind, state";
-const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
-    FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
 const POSTGRES_BYTES: &str = "SELECT CAST(pg_total_relation_size('proofs')
     + pg_total_relation_size('entities') + pg_total_relation_size('transactions')
     + pg_total_relation_size('journal') AS BIGINT) AS bytes";

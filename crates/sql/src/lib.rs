@@ -75,6 +75,6 @@ pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
 pub use explain::PlanHook;
 pub use schema::{Migration, Schema};
-pub use sqlite_side::copy_sqlite;
+pub use sqlite_side::{SQLITE_BYTES, copy_sqlite};
 pub use url::{Backend, Url};
 pub use value::{Arg, Column, Place, Row, Value};

@@ -27,6 +27,9 @@ use crate::{
     value::{Arg, Column, Names, Row, Value},
 };
 
+/// Bytes of a SQLite database that are in use: the log left out, and pages that are free.
+pub const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
+    FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
 /// How long a copy waits for a writer.
 const COPY_BUSY: Duration = Duration::from_secs(5);
 

@@ -1,7 +1,7 @@
 //! Figures for monitoring: how much is there, how much is due, what stays and why.
 
 use unspent_model::Point;
-use unspent_sql::{Arg, Backend, Column, Set, Tx};
+use unspent_sql::{Arg, Backend, Column, SQLITE_BYTES, Set, Tx};
 
 use crate::{
     changes::Tallies,
@@ -33,8 +33,6 @@ const ABSENT: &str = "SELECT absent_inputs FROM store WHERE one = 1";
 const POSTGRES_BYTES: &str = "SELECT (pg_total_relation_size('transactions')
     + pg_total_relation_size('parts') + pg_total_relation_size('due')
     + pg_total_relation_size('awaited') + pg_total_relation_size('blocks')) AS bytes";
-const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
-    FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
 
 /// The store in figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

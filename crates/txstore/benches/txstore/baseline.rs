@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use unspent_model::{Outpoint, TxId};
 use unspent_sql::{
-    Arg, Backend, Column, Door, Migration, Options, Row, Schema, Set, SqlError, Tx, Url,
+    Arg, Backend, Column, Door, Migration, Options, Row, SQLITE_BYTES, Schema, Set, SqlError, Tx,
+    Url,
 };
 use unspent_txstore::NewTx;
 
@@ -168,8 +169,6 @@ const POSTGRES_BYTES: &str = "SELECT (pg_total_relation_size('transactions')
     + pg_total_relation_size('inputs') + pg_total_relation_size('outputs')
     + pg_total_relation_size('block_ids')
     + pg_total_relation_size('conflicting_children')) AS bytes";
-const SQLITE_BYTES: &str = "SELECT (c.page_count - f.freelist_count) * s.page_size AS bytes
-    FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size s";
 
 pub struct Baseline {
     door: Door,
