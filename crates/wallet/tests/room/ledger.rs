@@ -131,10 +131,16 @@ impl Ledger {
         Some(Self::open(postgres::database()?.parse().unwrap(), None))
     }
 
-    /// The same database, emptied: quicker than making another one.
+    /// The same database, emptied: quicker than making another one. Rows are deleted, since TRUNCATE
+    /// makes the server plan every prepared statement anew.
     pub fn emptied(mut self) -> Self {
-        const EMPTY: &str = "TRUNCATE blocks, wallets CASCADE; UPDATE room
-            SET next_wallet_id = 1, tip_height = NULL, tip_hash = NULL";
+        const EMPTY: &str = "DELETE FROM utxo_leases; DELETE FROM frozen_outputs;
+            DELETE FROM tx_replacements; DELETE FROM tx_inputs; DELETE FROM utxos;
+            DELETE FROM pruned_txs; DELETE FROM transactions; DELETE FROM addresses;
+            DELETE FROM keychains; DELETE FROM accounts; DELETE FROM journal;
+            DELETE FROM label_origins; DELETE FROM labels; DELETE FROM backfills;
+            DELETE FROM blocks; DELETE FROM wallets;
+            UPDATE room SET next_wallet_id = 1, tip_height = NULL, tip_hash = NULL";
         self.own_door().write(|tx| tx.script(EMPTY)).unwrap();
         self.wallet = self.room.create_wallet(&new_wallet("ours", 1), 1).unwrap();
         self.now.set(1_000 * SECOND);
