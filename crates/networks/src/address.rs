@@ -14,6 +14,9 @@ pub enum Query {
     Address(Vec<u8>),
     /// Coins of every address with this payment credential.
     Credential([u8; 28]),
+    /// Coins of the scriptPubKey whose SHA-256 this is (Bitcoin), in the order in which SHA-256 is
+    /// written, as Esplora's interface has it; Electrum's protocol reverses it.
+    ScriptHash([u8; 32]),
 }
 
 /// Text that names no coins.
@@ -47,8 +50,8 @@ impl AddressError {
 /// Reads an address or a payment credential of this network.
 ///
 /// Cardano: bech32 (`addr`, `addr_test`), base58, or hex of the raw address; credentials as bech32
-/// (`addr_vkh`, `script`, `addr_shared_vkh`) or as 56 hex digits. Bitcoin: an address, or hex of a
-/// scriptPubKey.
+/// (`addr_vkh`, `script`, `addr_shared_vkh`) or as 56 hex digits. Bitcoin: an address, hex of a
+/// scriptPubKey, or `scripthash:` and the hex of its SHA-256.
 ///
 /// # Errors
 ///

@@ -145,6 +145,15 @@ fn bitcoin_addresses_of_each_kind_become_their_script() {
         Ok(Query::Address(vec![0xab; 28])),
         "Bitcoin has no credentials: hex is a script"
     );
+    let digits = "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161";
+    let hash = hex::decode(digits).unwrap().try_into().unwrap();
+    let asked = format!("scripthash:{digits}");
+    assert_eq!(parse_query(Network::Bitcoin, &asked), Ok(Query::ScriptHash(hash)));
+    for bad in ["scripthash:", &asked[..asked.len() - 1], &format!("{asked}00"), &asked[4..]] {
+        let refused = parse_query(Network::Bitcoin, bad);
+        assert!(matches!(refused, Err(AddressError::Malformed { .. })), "{bad}: {refused:?}");
+    }
+    assert!(parse_query(PREVIEW, &asked).is_err(), "Cardano asks by address or credential");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{cell::RefCell, collections::BTreeSet};
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     daemon::{Answer, Client, Daemon},
@@ -113,7 +114,12 @@ fn chain(walk: &Walk) {
     assert_eq!(page["next"], Value::Null);
     let sum = walk.get("/addresses/{address}/balance", &[&owner], "").ok();
     assert_eq!((&sum["utxos"], &sum["value"]), (&json!(1), &json!("70000")));
+    let script = hex::decode(coin["script"].as_str().unwrap()).unwrap();
+    let by_hash = format!("scripthash:{}", hex::encode(Sha256::digest(script)));
+    let same = walk.get("/addresses/{address}/utxos", &[&by_hash], "?limit=1&order=desc").ok();
+    assert_eq!(same, page);
     walk.get("/addresses/{address}/utxos", &["nonsense"], "").refused(400);
+    walk.get("/addresses/{address}/utxos", &["scripthash:00"], "").refused(400);
     // Bitcoin has no credentials.
     let credential = "00".repeat(28);
     walk.get("/credentials/{credential}/utxos", &[&credential], "").refused(400);

@@ -7,11 +7,22 @@ use super::MAX_SCRIPT_BYTES;
 use crate::address::{AddressError, Query};
 
 /// What a valid answer would have looked like.
-const EXPECTED: &str = "a Bitcoin address of this network, or a scriptPubKey in hex";
+const EXPECTED: &str = "a Bitcoin address of this network, a scriptPubKey in hex, or \
+    scripthash: and 64 hex digits";
+
+/// Before the SHA-256 of a script: without it 64 hex digits are a script of 32 bytes.
+const SCRIPT_HASH: &str = "scripthash:";
 
 pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError> {
     let not_ours = || AddressError::WrongNetwork { network };
     let ours = super::library_network(network).ok_or_else(not_ours)?;
+    if let Some(digits) = text.strip_prefix(SCRIPT_HASH) {
+        let mut hash = [0; 32];
+        let read = hex::decode_to_slice(digits, &mut hash);
+        return read
+            .map(|()| Query::ScriptHash(hash))
+            .map_err(|reason| AddressError::malformed(EXPECTED, reason));
+    }
     match text.parse::<Address<NetworkUnchecked>>() {
         Ok(address) => {
             let address = address.require_network(ours).map_err(|_| not_ours())?;

@@ -171,7 +171,9 @@ impl Reader {
     fn byron_address(&self, text: &str) -> Result<Vec<u8>, GenesisError> {
         match super::address::parse(self.network, text) {
             Ok(Query::Address(addr)) => Ok(addr),
-            Ok(Query::Credential(_)) => Err(self.malformed(text, "no Byron address")),
+            Ok(Query::Credential(_) | Query::ScriptHash(_)) => {
+                Err(self.malformed(text, "no Byron address"))
+            }
             Err(reason) => Err(self.malformed(text, reason)),
         }
     }

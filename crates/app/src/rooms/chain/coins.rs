@@ -83,6 +83,7 @@ impl CoinsPage {
 fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
     match parse_query(network, text)? {
         Query::Address(raw) => Ok(Owner::address(network.family(), &raw)),
+        Query::ScriptHash(hash) => Ok(Owner::script_hash(&hash)),
         Query::Credential(_) => {
             Err(ApiError::malformed("this is a payment credential; ask under /credentials"))
         }
@@ -92,7 +93,9 @@ fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
 fn credential(network: Network, text: &str) -> Result<Owner, ApiError> {
     match parse_query(network, text)? {
         Query::Credential(credential) => Ok(Owner::Credential(credential)),
-        Query::Address(_) => Err(ApiError::malformed("this is an address; ask under /addresses")),
+        Query::Address(_) | Query::ScriptHash(_) => {
+            Err(ApiError::malformed("this is an address; ask under /addresses"))
+        }
     }
 }
 
@@ -110,7 +113,7 @@ async fn sum(app: App, owner: Owner) -> Result<Json<BalanceJson>, ApiError> {
 
 /// Unspent coins of an address, in chain order
 #[utoipa::path(get, path = "/addresses/{address}/utxos", tag = "chain",
-    params(("address" = String, Path, description = "Address, or hex of a script"), CoinsPage),
+    params(("address" = String, Path, description = "Address, hex of a script, or scripthash:SHA256"), CoinsPage),
     responses((status = 200, body = PageJson), Failures))]
 pub(super) async fn address_utxos(
     _: May<Read>,
@@ -124,7 +127,7 @@ pub(super) async fn address_utxos(
 
 /// What an address has
 #[utoipa::path(get, path = "/addresses/{address}/balance", tag = "chain",
-    params(("address" = String, Path, description = "Address, or hex of a script")),
+    params(("address" = String, Path, description = "Address, hex of a script, or scripthash:SHA256")),
     responses((status = 200, body = BalanceJson), Failures))]
 pub(super) async fn address_balance(
     _: May<Read>,
@@ -187,7 +190,8 @@ pub(super) async fn utxo(
 /// Whose coins.
 #[derive(Args)]
 pub(crate) struct OwnerArgs {
-    /// Address (bech32, base58, hex of the raw address or script) or payment credential
+    /// Address (bech32, base58, hex of the raw address or script), `scripthash:SHA256` (Bitcoin) or
+    /// payment credential
     #[arg(value_name = "ADDRESS|CREDENTIAL")]
     owner: String,
 }

@@ -6,11 +6,12 @@ use unspent_networks::address::{Query, parse_query};
 
 use crate::{error::CliError, json::parse_outpoint};
 
-/// An address or a payment credential.
+/// An address, a script hash or a payment credential.
 pub(crate) fn owner(network: Network, text: &str) -> anyhow::Result<Owner> {
     Ok(match parse_query(network, text)? {
         Query::Address(raw) => Owner::address(network.family(), &raw),
         Query::Credential(credential) => Owner::Credential(credential),
+        Query::ScriptHash(hash) => Owner::script_hash(&hash),
     })
 }
 

@@ -72,6 +72,7 @@ fn address(asked: &SearchText) -> Option<MatchJson> {
     let (kind, shown) = match parse_query(asked.network, &asked.text).ok()? {
         Query::Address(raw) => ("addresses", show_address(asked.network, &raw)),
         Query::Credential(credential) => ("credentials", hex::encode(credential)),
+        Query::ScriptHash(_) => ("addresses", asked.text.clone()),
     };
     Some(MatchJson {
         kind: "address",
