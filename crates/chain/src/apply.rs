@@ -20,10 +20,11 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{Cursor, Hole, StoredPoint, encode_delta, encode_spent},
+    codec::{Cursor, Hole, Rewind, StoredPoint, encode_delta, encode_spent},
     coin::{Coin, PreparedBlock, SharedCoin},
     db::{Db, Get as _},
     error::{ApplyError, StoreError},
+    mmr::{Ground, Growth},
     open,
     options::Options,
     pending::{Pending, State},
@@ -164,12 +165,33 @@ impl Stage<'_> {
         let retired = self.retired(header.era)?;
         let found = self.resolve(&chain::lookups(&block))?;
         let delta = chain::plan(block, retired, |outpoint| found.get(outpoint).cloned());
+        let rewind = self.grow_trees(&delta, undo)?;
         self.pending.apply(&delta, &mut self.state.cursor);
-        self.keep_undo(&delta, &header, undo);
+        self.keep_undo(&delta, &header, undo, rewind.as_ref());
         Ok(count(&delta))
     }
 
-    fn keep_undo(&mut self, delta: &BlockDelta<SharedCoin>, header: &Header, undo: Undo) {
+    /// In the MMR store, takes the block into both trees.
+    fn grow_trees(
+        &mut self,
+        delta: &BlockDelta<SharedCoin>,
+        undo: Undo,
+    ) -> Result<Option<Rewind>, StoreError> {
+        let Some(commitment) = &mut self.state.commitment else { return Ok(None) };
+        let frozen = self.frozen.map(|frozen| &frozen.trees);
+        let ground = Ground { db: self.db, frozen, network: self.network };
+        let parent = self.state.cursor.point();
+        let growth = Growth { delta, parent, keeps_undo: undo.delta };
+        self.pending.trees.apply(ground, commitment, &growth)
+    }
+
+    fn keep_undo(
+        &mut self,
+        delta: &BlockDelta<SharedCoin>,
+        header: &Header,
+        undo: Undo,
+        rewind: Option<&Rewind>,
+    ) {
         let ordinal = self.state.cursor.ordinal + 1;
         if undo.spends {
             for spent in &delta.spent {
@@ -180,7 +202,7 @@ impl Stage<'_> {
             self.state.horizon.spends_floor = ordinal;
         }
         if undo.delta {
-            let value = encode_delta(delta, self.options.self_contained);
+            let value = encode_delta(delta, self.options.self_contained, rewind);
             self.pending.set_delta(ordinal, Some(value));
         } else {
             self.state.horizon.floor = ordinal;

@@ -29,6 +29,7 @@ use crate::{
     db::Durability,
     error::{ApplyError, StoreError},
     index::ChainIndex,
+    mmr::Ground,
     pending::{Pending, State},
     query, telemetry,
 };
@@ -85,7 +86,12 @@ impl<'a> Bulk<'a> {
         };
         let (known_tip, options) = (self.known_tip, &self.index.options);
         let undo = |ordinal| Undo::below(known_tip, ordinal, options);
-        let applied = stage.apply(block, self.allow_holes, undo)?;
+        let applied = stage.apply(block, self.allow_holes, undo);
+        if matches!(applied, Err(ApplyError::Store(_))) && self.state.commitment.is_some() {
+            // The trees may be halfway into the block.
+            self.index.mark_broken();
+        }
+        let applied = applied?;
         let Applied::New(counts) = applied else { return Ok(applied) };
         self.counts.add(&counts);
         let full = self.pending.blocks >= self.index.options.bulk_blocks
@@ -119,6 +125,7 @@ impl<'a> Bulk<'a> {
         if self.pending.blocks == 0 {
             return Ok(());
         }
+        self.settle_root()?;
         self.wait()?;
         let pending = Arc::new(std::mem::take(&mut self.pending));
         self.frozen = Some(pending.clone());
@@ -127,6 +134,17 @@ impl<'a> Bulk<'a> {
         let index = &self.index;
         let flusher = self.flusher.get_or_insert_with(|| Flusher::start(index));
         flusher.send(batch)
+    }
+
+    /// In the MMR store: builds both trees up to the last block of the batch.
+    fn settle_root(&mut self) -> Result<(), StoreError> {
+        let State { commitment: Some(commitment), cursor, .. } = &mut self.state else {
+            return Ok(());
+        };
+        let frozen = self.frozen.as_deref().map(|frozen| &frozen.trees);
+        let ground = Ground { db: &self.index.db, frozen, network: self.index.network };
+        let settled = self.pending.trees.settle_root(ground, commitment, cursor.point());
+        settled.inspect_err(|_| self.index.mark_broken())
     }
 
     /// Waits until the flush under way, if any, is on disk.

@@ -11,7 +11,7 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{CodecError, VALUE_VERSION, append_record, decode_record},
+    codec::{CodecError, PLACED_VERSION, VALUE_VERSION, append_record, decode_record},
     schema::{AddressKey, Owner},
 };
 
@@ -31,6 +31,8 @@ pub struct Coin {
     slot: u64,
     tx_position: u32,
     value: u64,
+    /// Its leaf in the MMR store, where it was read from there.
+    leaf: Option<u64>,
 }
 
 impl Coin {
@@ -57,17 +59,19 @@ impl Coin {
         chain: ChainFamily,
         stored: &[u8],
     ) -> Result<(Record, Self), CodecError> {
-        let record = Self::decode(stored)?;
-        let coin = Self::with_stored(chain, stored.into(), &record);
+        let (leaf, body) = parts(stored)?;
+        let record = decode_record(body)?;
+        let mut coin = match leaf {
+            None => Self::with_stored(chain, stored.into(), &record),
+            Some(_) => Self::with_stored(chain, [&[VALUE_VERSION], body].concat().into(), &record),
+        };
+        coin.leaf = leaf;
         Ok((record, coin))
     }
 
     /// The record inside what `utxo_unspent` stores.
     pub(crate) fn decode(stored: &[u8]) -> Result<Record, CodecError> {
-        match stored.split_first() {
-            Some((&VALUE_VERSION, body)) => decode_record(body),
-            other => Err(CodecError::Version(other.map(|(version, _)| *version))),
-        }
+        decode_record(parts(stored)?.1)
     }
 
     fn with_stored(chain: ChainFamily, stored: Box<[u8]>, record: &Record) -> Self {
@@ -78,10 +82,21 @@ impl Coin {
             slot: record.born.slot,
             tx_position: record.born.tx_position,
             value: record.output.value,
+            leaf: None,
         }
     }
 
-    /// What `utxo_unspent` stores.
+    /// The same, with the leaf it has in the MMR store.
+    pub(crate) fn stored_at(&self, leaf: u64) -> Vec<u8> {
+        [&[PLACED_VERSION], &leaf.to_be_bytes()[..], self.body()].concat()
+    }
+
+    /// Its leaf, where it was read from an MMR store.
+    pub(crate) fn leaf(&self) -> Option<u64> {
+        self.leaf
+    }
+
+    /// What `utxo_unspent` stores, in the classic store.
     pub(crate) fn stored(&self) -> &[u8] {
         &self.stored
     }
@@ -113,6 +128,18 @@ impl Coin {
 
     fn key(&self, owner: Owner, outpoint: &Outpoint) -> AddressKey {
         AddressKey { owner, slot: self.slot, tx_position: self.tx_position, outpoint: *outpoint }
+    }
+}
+
+/// The leaf, if there is one, and the record's bytes in what `utxo_unspent` stores.
+pub(crate) fn parts(stored: &[u8]) -> Result<(Option<u64>, &[u8]), CodecError> {
+    match stored.split_first() {
+        Some((&VALUE_VERSION, body)) => Ok((None, body)),
+        Some((&PLACED_VERSION, rest)) => {
+            let (leaf, body) = rest.split_first_chunk().ok_or(CodecError::Version(None))?;
+            Ok((Some(u64::from_be_bytes(*leaf)), body))
+        }
+        other => Err(CodecError::Version(other.map(|(version, _)| *version))),
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 pub(crate) struct Db {
     inner: DB,
     families: Vec<Family>,
+    cache: Cache,
+    write_buffer: usize,
 }
 
 impl Db {
@@ -88,6 +90,10 @@ impl Db {
             families.extend(INDEX_FAMILIES);
         }
         let cache = Cache::new_lru_cache(memory.block_cache);
+        // Made by whoever first needs it; see `add`.
+        if index && existing.iter().any(|name| name == Family::MmrNodes.name()) {
+            families.push(Family::MmrNodes);
+        }
         let tune = |family| family_options(family, &cache, memory.write_buffer);
         let wanted = families.iter().filter(|family| {
             access == Access::ReadWrite || existing.iter().any(|name| name == family.name())
@@ -109,7 +115,19 @@ impl Db {
             }
         };
         let inner = opened.map_err(StoreError::engine("opening the folder"))?;
-        Ok(Self { inner, families: wanted })
+        Ok(Self { inner, families: wanted, cache, write_buffer: memory.write_buffer })
+    }
+
+    /// Makes a family that isn't there yet.
+    pub(crate) fn add(&mut self, family: Family) -> Result<(), StoreError> {
+        if self.families.contains(&family) {
+            return Ok(());
+        }
+        let options = family_options(Some(family), &self.cache, self.write_buffer);
+        let made = self.inner.create_cf(family.name(), &options);
+        made.map_err(StoreError::engine("making a column family"))?;
+        self.families.push(family);
+        Ok(())
     }
 
     fn handle(&self, family: Family) -> Result<&ColumnFamily, StoreError> {
@@ -455,6 +473,8 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
             options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         }
+        // Hashes don't compress, and their keys are numbers: a filter would find nothing to do.
+        Some(Family::MmrNodes) => {}
         Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }

@@ -2,7 +2,7 @@
 
 use unspent_model::{Network, Point, chain::AdmitError};
 
-use crate::{codec::CodecError, schema::KeyError};
+use crate::{codec::CodecError, options::StoreKind, schema::KeyError};
 
 pub use unspent_model::Kind;
 
@@ -45,6 +45,19 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
+    /// Undoing blocks leads to another root than the one stored with them.
+    #[error(
+        "undoing blocks down to height {height} leads to root {found}, stored is {stored}; nothing \
+         was changed: restore a backup or import again into a new folder"
+    )]
+    OtherRoot {
+        /// The block that the rollback would have ended at.
+        height: u64,
+        /// The root that was stored for it.
+        stored: String,
+        /// The root of what undoing gives.
+        found: String,
+    },
     /// A family that should be open isn't.
     #[error("column family {0} is not open; this is a bug")]
     MissingFamily(&'static str),
@@ -67,7 +80,7 @@ impl StoreError {
             | Self::Folder { .. }
             | Self::FlusherGone
             | Self::NeedsReopen => Kind::Unavailable,
-            Self::Corrupt { .. } => Kind::Corrupt,
+            Self::Corrupt { .. } | Self::OtherRoot { .. } => Kind::Corrupt,
             Self::MissingFamily(_) => Kind::Bug,
         }
     }
@@ -147,6 +160,23 @@ pub enum OpenError {
         /// Whether coins are listed by credential.
         payment_credential: bool,
     },
+    /// The index was built for another kind of store.
+    #[error(
+        "the folder was built with store = {found}; it can't be opened with store = {wanted}: use \
+         the same setting or import into a new folder"
+    )]
+    OtherStore {
+        /// What the folder is.
+        found: StoreKind,
+        /// What was asked for.
+        wanted: StoreKind,
+    },
+    /// Roots can only be made up where every block can still be looked at.
+    #[error(
+        "the folder can't be changed to store = mmr, because {0}; import again into a new folder \
+         with store = mmr"
+    )]
+    NotConvertible(&'static str),
     /// Other genesis coins than those it was built from.
     #[error("the genesis given is not the one this folder was built from; use another folder")]
     OtherGenesis,
@@ -247,6 +277,35 @@ pub enum QueryError {
         height: u64,
         /// Height up to which deltas are gone.
         floor: Option<u64>,
+    },
+    /// The folder keeps no roots.
+    #[error("this folder keeps no roots; import into a new folder with store = mmr")]
+    NoRoots,
+    /// The root of that block is not kept.
+    #[error("no root is kept for height {height}: roots are kept for heights {from} to {to}")]
+    NoRoot {
+        /// Height asked for.
+        height: u64,
+        /// The lowest that has one.
+        from: u64,
+        /// The highest.
+        to: u64,
+    },
+    /// Nothing can be proved of that coin.
+    #[error("{coin}: {why}")]
+    NoProof {
+        /// The coin asked for, as the network writes it.
+        coin: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A proof is asked of nothing, or of too much.
+    #[error("a proof is about 1 to {most} coins, not {asked}")]
+    ProofSize {
+        /// Coins asked for.
+        asked: usize,
+        /// Most of them.
+        most: usize,
     },
     /// The database failed.
     #[error(transparent)]

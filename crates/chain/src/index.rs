@@ -18,7 +18,7 @@ use crate::{
     prune::Pruned,
     query::{self, Reader},
     rollback::{self, Target},
-    schema::{Family, INDEX_FAMILIES},
+    schema::{CHAIN_FAMILIES, Family},
     telemetry,
 };
 
@@ -80,9 +80,9 @@ impl ChainIndex {
         let database = open::database_folder(folder)?;
         let memory =
             Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
-        let db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
+        let mut db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
         let recovered = db.sequence();
-        let state = open::prepare(&db, folder, network, &options, genesis)?;
+        let state = open::prepare(&mut db, folder, network, &options, genesis)?;
         let (acknowledged, said) = Acknowledged::open(folder);
         let mut index = Self {
             db: Arc::new(db),
@@ -237,6 +237,7 @@ impl ChainIndex {
                 }
                 rollback::step_back(&self.db, &mut pending, &mut state)?;
             }
+            rollback::rewound(&self.db, self.network, &mut pending, &mut state)?;
             self.commit(&pending, state, Durability::Synced)?;
         }
         telemetry::rolled_back(&self.state.cursor, blocks, reversals, started.elapsed());
@@ -252,7 +253,8 @@ impl ChainIndex {
     ///
     /// [`StoreError`] when the index is switched off.
     pub fn compact(&self) -> Result<(), StoreError> {
-        INDEX_FAMILIES.into_iter().try_for_each(|family| self.db.compact(family))
+        let index = self.db.families().iter().filter(|family| !CHAIN_FAMILIES.contains(family));
+        index.copied().try_for_each(|family| self.db.compact(family))
     }
 
     /// Waits until the database has nothing left to tidy up in the background.
@@ -331,6 +333,7 @@ impl ChainIndex {
         let (mut pending, mut state) = (Pending::default(), self.state.clone());
         rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
         open::step_back_detached(&self.db, &mut state)?;
+        rollback::rewound(&self.db, self.network, &mut pending, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;
         Ok(())
     }

@@ -8,7 +8,9 @@ use crate::{
     coin::Coin,
     db::{Get as _, View},
     error::{QueryError, StoreError},
-    open, points,
+    open,
+    options::StoreKind,
+    points,
     query::{CoinState, Reader, Status},
     schema::{Family, OutpointKey},
 };
@@ -17,8 +19,8 @@ use crate::{
 ///
 /// Holds back the removal of what was deleted since, so it is for one answer, not for keeping.
 pub struct Moment<'r> {
-    reader: &'r Reader,
-    view: View<'r>,
+    pub(crate) reader: &'r Reader,
+    pub(crate) view: View<'r>,
 }
 
 impl Reader {
@@ -182,6 +184,8 @@ impl Moment<'_> {
             chain: points::last(&self.view)?,
             cursor: state.cursor,
             horizon: state.horizon,
+            store: layout.map_or_else(StoreKind::default, |layout| layout.store),
+            commitment: state.commitment,
             holes: state.holes,
             indexes: layout.map(|layout| layout.indexes()),
             choices: if self.reader.enabled { open::stored_choices(&self.view)? } else { None },

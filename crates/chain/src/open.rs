@@ -13,16 +13,23 @@ use unspent_model::{
 
 use crate::{
     codec::{
-        Choices, CodecError, Cursor, Hole, Horizon, Identity, Layout, SCHEMA_VERSION, StoredDelta,
-        StoredPoint, decode_delta, decode_outpoints, encode_outpoints,
+        Choices, CodecError, Commitment, Cursor, Hole, Horizon, Identity, Layout,
+        MMR_SCHEMA_VERSION, SCHEMA_VERSION, StoredDelta, StoredPoint, decode_delta,
+        decode_outpoints, encode_outpoints,
     },
-    coin::Coin,
+    coin::{Coin, SharedCoin},
     db::{Batch, Db, Durability, Get},
     error::{OpenError, StoreError},
-    options::{Indexes, Options},
+    mmr::{
+        Ground, TreeChanges,
+        bits::chunk_count,
+        convert,
+        root::{head, read_root},
+    },
+    options::{Indexes, Options, StoreKind},
     pending::State,
     points,
-    schema::{Family, OutpointKey, names},
+    schema::{Family, OutpointKey, Tree, names},
 };
 
 /// RocksDB's own folder inside the data folder.
@@ -54,20 +61,56 @@ pub(crate) fn existing_database(folder: &Path) -> Result<PathBuf, OpenError> {
 
 /// Checks or writes what the folder is for, and reads where it stands.
 pub(crate) fn prepare(
-    db: &Db,
+    db: &mut Db,
     folder: &Path,
     network: Network,
     options: &Options,
     genesis: &[GenesisCoin],
 ) -> Result<State, OpenError> {
-    let mut batch = db.batch();
-    identify(db, folder, network, &mut batch)?;
+    if let Some(found) = identity(db)? {
+        check_identity(folder, &found, network)?;
+    }
     if options.enabled {
-        layout(db, network, options.indexes, genesis, &mut batch)?;
+        store_kind(db, options.store)?;
+    }
+    let db = &*db;
+    let mut batch = db.batch();
+    identify(db, folder, network, options, &mut batch)?;
+    if options.enabled {
+        layout(db, network, options, genesis, &mut batch)?;
         batch.put(Family::UtxoMeta, names::CHOICES, &choices(options).encode())?;
     }
     batch.commit(Durability::Synced)?;
-    Ok(state(db, options.enabled)?)
+    let state = state(db, options.enabled)?;
+    check_root(db, network, &state)?;
+    Ok(state)
+}
+
+/// Refuses a folder of another kind; makes the family that the MMR store needs.
+fn store_kind(db: &mut Db, wanted: StoreKind) -> Result<(), OpenError> {
+    match (stored_layout(db)?.map(|layout| layout.store), wanted) {
+        (Some(found @ StoreKind::Mmr), StoreKind::Classic) => {
+            return Err(OpenError::OtherStore { found, wanted });
+        }
+        (Some(StoreKind::Classic), StoreKind::Mmr) => convert::check(&state(db, true)?)?,
+        _ => {}
+    }
+    if wanted == StoreKind::Mmr {
+        db.add(Family::MmrNodes)?;
+    }
+    Ok(())
+}
+
+/// The trees must lead to the root that was stored with them.
+fn check_root(db: &Db, network: Network, state: &State) -> Result<(), StoreError> {
+    let Some(Commitment { leaves, live, root }) = state.commitment else { return Ok(()) };
+    let outputs = read_root(db, Tree::Outputs, leaves)?;
+    let bits = read_root(db, Tree::Live, chunk_count(leaves))?;
+    if head(network, state.cursor.point(), leaves, live).root(&outputs, &bits) == root {
+        return Ok(());
+    }
+    let place = format!("{}, the peaks", Family::MmrNodes.name());
+    Err(StoreError::Corrupt { place, what: "the trees don't lead to the stored root".into() })
 }
 
 /// The network the folder serves; `None` when it is new.
@@ -79,17 +122,24 @@ fn identify(
     db: &Db,
     folder: &Path,
     wanted: Network,
+    options: &Options,
     batch: &mut Batch<'_>,
 ) -> Result<(), OpenError> {
+    let has_roots = options.enabled && options.store == StoreKind::Mmr;
+    let schema = if has_roots { MMR_SCHEMA_VERSION } else { SCHEMA_VERSION };
+    let identity_now = Identity { schema, network: wanted };
     match identity(db)? {
-        Some(found) => check_identity(folder, &found, wanted),
+        Some(found) => {
+            check_identity(folder, &found, wanted)?;
+            if found.schema < schema {
+                batch.put(Family::ChainMeta, names::IDENTITY, &identity_now.encode())?;
+            }
+            Ok(())
+        }
         None if points::last(db)?.is_some() => {
             Err(StoreError::absent(Family::ChainMeta.name(), names::IDENTITY).into())
         }
-        None => {
-            let identity = Identity { schema: SCHEMA_VERSION, network: wanted };
-            Ok(batch.put(Family::ChainMeta, names::IDENTITY, &identity.encode())?)
-        }
+        None => Ok(batch.put(Family::ChainMeta, names::IDENTITY, &identity_now.encode())?),
     }
 }
 
@@ -98,7 +148,7 @@ pub(crate) fn check_identity(
     found: &Identity,
     wanted: Network,
 ) -> Result<(), OpenError> {
-    if found.schema != SCHEMA_VERSION {
+    if ![SCHEMA_VERSION, MMR_SCHEMA_VERSION].contains(&found.schema) {
         let folder = folder.display().to_string();
         return Err(OpenError::OtherSchema { folder, found: found.schema, wanted: SCHEMA_VERSION });
     }
@@ -129,30 +179,36 @@ pub(crate) fn stored_layout(db: &impl Get) -> Result<Option<Layout>, StoreError>
 fn layout(
     db: &Db,
     network: Network,
-    wanted: Indexes,
+    options: &Options,
     genesis: &[GenesisCoin],
     batch: &mut Batch<'_>,
 ) -> Result<(), OpenError> {
+    let wanted = options.indexes;
     let digest = (!genesis.is_empty()).then(|| genesis_digest(genesis));
     let Some(found) = stored_layout(db)? else {
         if db.get(Family::UtxoMeta, names::CURSOR)?.is_some() {
             return Err(StoreError::absent(Family::UtxoMeta.name(), names::LAYOUT).into());
         }
-        return create(network, wanted, genesis, digest, batch);
+        return create(db, network, options, genesis, digest, batch);
     };
     if wanted != found.indexes() {
         let Layout { address_hash, payment_credential, .. } = found;
         return Err(OpenError::OtherIndexes { address_hash, payment_credential });
     }
     match digest {
-        None => Ok(()),
-        Some(given) if found.genesis == Some(given) => Ok(()),
         // A folder opened before its genesis was at hand may still get it, as long as it is empty.
         Some(_) if found.genesis.is_none() && at_origin(db)? => {
-            create(network, wanted, genesis, digest, batch)
+            return create(db, network, options, genesis, digest, batch);
         }
-        Some(_) => Err(OpenError::OtherGenesis),
+        Some(given) if found.genesis != Some(given) => return Err(OpenError::OtherGenesis),
+        Some(_) | None => {}
     }
+    if found.store != options.store {
+        let layout = Layout { store: options.store, ..found };
+        batch.put(Family::UtxoMeta, names::LAYOUT, &layout.encode())?;
+        convert::convert(db, network, &state(db, true)?, batch)?;
+    }
+    Ok(())
 }
 
 fn at_origin(db: &Db) -> Result<bool, StoreError> {
@@ -161,20 +217,31 @@ fn at_origin(db: &Db) -> Result<bool, StoreError> {
 }
 
 fn create(
+    db: &Db,
     network: Network,
-    indexes: Indexes,
+    options: &Options,
     genesis: &[GenesisCoin],
     digest: Option<[u8; 32]>,
     batch: &mut Batch<'_>,
 ) -> Result<(), OpenError> {
-    let Indexes { address_hash, payment_credential } = indexes;
-    let layout = Layout { address_hash, payment_credential, genesis: digest };
+    let Indexes { address_hash, payment_credential } = options.indexes;
+    let layout = Layout { address_hash, payment_credential, genesis: digest, store: options.store };
     let mut cursor = Cursor::ORIGIN;
-    for GenesisCoin { outpoint, record, .. } in genesis {
-        let coin = Coin::new(network.family(), record);
+    let mut coins: Vec<(Outpoint, SharedCoin)> = genesis
+        .iter()
+        .map(|coin| (coin.outpoint, Coin::new(network.family(), &coin.record).into()))
+        .collect();
+    coins.sort_unstable_by_key(|(outpoint, _)| *outpoint);
+    let has_roots = options.store == StoreKind::Mmr;
+    let trees = if has_roots { Some(first_trees(db, network, &coins, batch)?) } else { None };
+    for (outpoint, coin) in &coins {
         cursor.coins += 1;
         cursor.value += u128::from(coin.value());
-        batch.put(Family::Unspent, &OutpointKey(*outpoint).encode(), coin.stored())?;
+        let key = OutpointKey(*outpoint).encode();
+        match trees.as_ref().and_then(|trees| trees.leaf_of(outpoint)) {
+            Some(leaf) => batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?,
+            None => batch.put(Family::Unspent, &key, coin.stored())?,
+        }
         if address_hash {
             batch.put(Family::Address, &coin.address_key(outpoint).encode(), &[])?;
         }
@@ -190,6 +257,23 @@ fn create(
     batch.put(Family::UtxoMeta, names::CURSOR, &cursor.encode())?;
     batch.put(Family::UtxoMeta, names::HORIZON, &Horizon::default().encode())?;
     Ok(())
+}
+
+/// The trees over the coins of genesis.
+fn first_trees(
+    db: &Db,
+    network: Network,
+    coins: &[(Outpoint, SharedCoin)],
+    batch: &mut Batch<'_>,
+) -> Result<TreeChanges, StoreError> {
+    let ground = Ground { db, frozen: None, network };
+    let mut trees = TreeChanges::default();
+    let mut commitment = Commitment { leaves: 0, live: 0, root: [0; 32] };
+    trees.append(ground, &mut commitment, coins.iter().map(|(name, coin)| (name, coin, false)))?;
+    trees.settle_root(ground, &mut commitment, None)?;
+    trees.write(batch, commitment.leaves)?;
+    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
+    Ok(trees)
 }
 
 fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
@@ -221,7 +305,8 @@ pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
             ..Cursor::ORIGIN
         };
         let tip = tip.map(|(_, point)| point);
-        return Ok(State { cursor, tip, horizon: Horizon::default(), holes });
+        let (horizon, commitment) = (Horizon::default(), None);
+        return Ok(State { cursor, tip, horizon, holes, commitment });
     }
     let absent = |name: &[u8]| StoreError::absent(Family::UtxoMeta.name(), name);
     let cursor = read(db, Family::UtxoMeta, names::CURSOR, Cursor::decode)?;
@@ -229,7 +314,12 @@ pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
     let horizon = read(db, Family::UtxoMeta, names::HORIZON, Horizon::decode)?;
     let horizon = horizon.ok_or_else(|| absent(names::HORIZON))?;
     let tip = points::at(db, cursor.ordinal)?;
-    Ok(State { cursor, tip, horizon, holes })
+    let commitment = read(db, Family::UtxoMeta, names::COMMITMENT, Commitment::decode)?;
+    let has_roots = stored_layout(db)?.is_some_and(|layout| layout.store == StoreKind::Mmr);
+    if has_roots != commitment.is_some() {
+        return Err(absent(names::COMMITMENT));
+    }
+    Ok(State { cursor, tip, horizon, holes, commitment })
 }
 
 /// Moves the cursor of an index whose points are gone: the delta below knows where that is.

@@ -1,6 +1,6 @@
 //! What an operator may choose, with the defaults of the format.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use unspent_model::{Family, Network, network::Windows};
 
@@ -17,6 +17,8 @@ pub struct Options {
     pub prune_batch_size: usize,
     /// Which lists are kept.
     pub indexes: Indexes,
+    /// Whether roots and proofs are kept. Chosen when the folder is made.
+    pub store: StoreKind,
     /// Deltas carry bodies, so that undoing needs no spent records.
     pub self_contained: bool,
     /// Memory for RocksDB's block cache, in bytes.
@@ -37,6 +39,41 @@ pub struct Indexes {
     pub address_hash: bool,
     /// Coins by payment credential.
     pub payment_credential: bool,
+}
+
+/// What an index can do beyond answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StoreKind {
+    /// Coins and lists.
+    #[default]
+    Classic,
+    /// Also a root for every block, and proofs that lead to it.
+    Mmr,
+}
+
+impl StoreKind {
+    /// The name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Mmr => "mmr",
+        }
+    }
+}
+
+impl fmt::Display for StoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for StoreKind {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, OptionsError> {
+        let found = [Self::Classic, Self::Mmr].into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| OptionsError::UnknownStore(text.to_owned()))
+    }
 }
 
 /// The shorthand for [`Indexes`].
@@ -66,6 +103,9 @@ pub enum OptionsError {
     /// No such shorthand.
     #[error("unknown indexing strategy `{0}`; use address_hash, payment_credential or both")]
     UnknownStrategy(String),
+    /// No such store.
+    #[error("unknown store `{0}`; use classic or mmr")]
+    UnknownStore(String),
     /// Zero where at least one is needed.
     #[error("{0} must be at least 1")]
     Zero(&'static str),
@@ -142,6 +182,7 @@ impl Options {
             rollback_window,
             prune_batch_size: 500,
             indexes: Indexes::BOTH,
+            store: StoreKind::Classic,
             self_contained: false,
             block_cache: 256 << 20,
             write_buffer: 64 << 20,

@@ -20,10 +20,11 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{Cursor, Hole, Horizon, StoredPoint},
+    codec::{Commitment, Cursor, Hole, Horizon, StoredPoint},
     coin::SharedCoin,
     db::{Batch, Db, Durability},
     error::StoreError,
+    mmr::TreeChanges,
     options::Indexes,
     schema::{AddressKey, Family, OutpointKey, Owner, SpentKey, names},
 };
@@ -37,6 +38,8 @@ pub(crate) struct State {
     pub(crate) tip: Option<StoredPoint>,
     pub(crate) horizon: Horizon,
     pub(crate) holes: Vec<Hole>,
+    /// Where the trees stand; `None` in a classic store.
+    pub(crate) commitment: Option<Commitment>,
 }
 
 /// What happens to one outpoint.
@@ -56,6 +59,8 @@ pub(crate) struct Pending {
     deltas: Vec<(u64, Option<Vec<u8>>)>,
     points: Vec<(u64, BlockHash, Option<StoredPoint>)>,
     pub(crate) blocks: usize,
+    /// What the blocks do to the trees; nothing in a classic store.
+    pub(crate) trees: TreeChanges,
 }
 
 impl Pending {
@@ -156,9 +161,13 @@ impl Pending {
         let mut sampled = None;
         self.write_points(&mut batch, state)?;
         if let Some(indexes) = indexes {
-            self.write_coins(&mut batch)?;
+            self.write_coins(&mut batch, state.commitment.is_some())?;
             sampled = self.write_lists(&mut batch, indexes)?;
             self.write_undo(&mut batch)?;
+            if let Some(commitment) = &state.commitment {
+                self.trees.write(&mut batch, commitment.leaves)?;
+                batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
+            }
             batch.put(Family::UtxoMeta, names::CURSOR, &state.cursor.encode())?;
             batch.put(Family::UtxoMeta, names::HORIZON, &state.horizon.encode())?;
         }
@@ -180,12 +189,23 @@ impl Pending {
         batch.put(Family::ChainMeta, names::HOLES, &Hole::encode_all(&state.holes))
     }
 
-    fn write_coins(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+    fn write_coins(&self, batch: &mut Batch<'_>, with_leaves: bool) -> Result<(), StoreError> {
         let coins: Vec<_> = self.slots.iter().collect();
         for (outpoint, slot) in by_key(&coins, |(outpoint, _)| &outpoint.tx.0, |a, b| a.0.cmp(b.0))
         {
-            let value = slot.after.as_ref().map(|coin| coin.stored());
-            batch.set(Family::Unspent, &OutpointKey(**outpoint).encode(), value)?;
+            let key = OutpointKey(**outpoint).encode();
+            match &slot.after {
+                Some(coin) if with_leaves => {
+                    let leaf = self.trees.leaf_of(outpoint);
+                    let leaf =
+                        leaf.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), &key))?;
+                    batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?;
+                }
+                after => {
+                    let value = after.as_ref().map(|coin| coin.stored());
+                    batch.set(Family::Unspent, &key, value)?;
+                }
+            }
         }
         Ok(())
     }

@@ -17,9 +17,10 @@
 //! keeps up.
 
 use crate::{
-    codec::{Cursor, Horizon, StoredDelta, decode_delta},
+    codec::{Cursor, Horizon, Rewind, StoredDelta, decode_delta},
     db::{Batch, Db, Durability, Range},
     error::StoreError,
+    mmr,
     options::Options,
     schema::{Family, SpentKey, decode_ordinal, names},
 };
@@ -58,12 +59,16 @@ pub(crate) fn pass(
         horizon: *horizon,
         budget: options.prune_batch_size,
         pruned: Pruned::default(),
+        settled: Vec::new(),
     };
     // Deltas first: a spend sweep never needs a delta that this sweep removes, because a compact
     // delta's spends go with it and a self-contained one's have gone before.
     pass.sweep(db, Sweep::Deltas, deltas_due)?;
     pass.sweep(db, Sweep::Spends, spends_due.max(pass.horizon.swept_deltas))?;
-    let Pass { mut batch, horizon: swept, pruned, .. } = pass;
+    let Pass { mut batch, horizon: swept, pruned, settled, .. } = pass;
+    if !settled.is_empty() {
+        mmr::sweep::settle(db, &mut batch, settled)?;
+    }
     batch.put(Family::UtxoMeta, names::HORIZON, &swept.encode())?;
     // Losing this pass with the machine only means doing it again.
     batch.commit(Durability::Logged)?;
@@ -84,6 +89,8 @@ struct Pass<'db> {
     horizon: Horizon,
     budget: usize,
     pruned: Pruned,
+    /// In the MMR store, leaves that no rollback gives back any more.
+    settled: Vec<u64>,
 }
 
 impl Pass<'_> {
@@ -148,6 +155,7 @@ impl Pass<'_> {
         }
         if sweep == Sweep::Deltas {
             self.batch.delete(Family::Delta, &ordinal.to_be_bytes())?;
+            self.settled.extend(delta.rewind.iter().flat_map(Rewind::taken));
             entries += 1;
             self.pruned.deltas += 1;
         }

@@ -6,13 +6,13 @@ use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Reco
 
 use crate::{
     beside::beside_writer,
-    codec::{Choices, Cursor, Hole, Horizon, SpentRecord, StoredPoint},
+    codec::{Choices, Commitment, Cursor, Hole, Horizon, SpentRecord, StoredPoint},
     coin::Coin,
     cursor::PageCursor,
     db::{Access, Db, Direction, Get as _, Memory, Range, View},
     error::{OpenError, QueryError, StoreError},
     open,
-    options::Indexes,
+    options::{Indexes, StoreKind},
     points,
     schema::{AddressKey, CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner, names},
     telemetry,
@@ -90,6 +90,10 @@ pub struct Status {
     pub cursor: Cursor,
     /// What has been pruned, and how far a rollback may reach.
     pub horizon: Horizon,
+    /// What the store can do.
+    pub store: StoreKind,
+    /// Where the trees stand; `None` in a classic store.
+    pub commitment: Option<Commitment>,
     /// Blocks that imports jumped over.
     pub holes: Vec<Hole>,
     /// The lists that are kept.

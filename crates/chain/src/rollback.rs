@@ -28,6 +28,7 @@ use crate::{
     coin::{Coin, SharedCoin},
     db::{Db, Get as _},
     error::{RollbackError, StoreError},
+    mmr::Ground,
     pending::{Pending, State},
     points,
     schema::{Family, OutpointKey, SpentKey},
@@ -106,12 +107,28 @@ pub(crate) fn undo_block(
         let what = format!("belongs to {:?}, not to the tip", stored.point);
         return Err(StoreError::Corrupt { place: format!("{family}[{ordinal}]"), what });
     }
+    if let Some(commitment) = &mut state.commitment {
+        let ground = Ground { db, frozen: None, network };
+        pending.trees.undo(ground, commitment, &stored)?;
+    }
     // Bodies may be on their way: a younger block undone in the same batch gave its coins back.
     let bodies = BodyFinder { db, chain: network.family(), pending, ordinal };
     let delta = bodies.complete(stored)?;
     pending.undo(&delta, &mut state.cursor);
     pending.set_delta(ordinal, None);
     Ok(delta.created.len() + delta.spent.len())
+}
+
+/// After the last block of a batch: the trees must have come back to the root they had.
+pub(crate) fn rewound(
+    db: &Db,
+    network: Network,
+    pending: &mut Pending,
+    state: &mut State,
+) -> Result<(), StoreError> {
+    let Some(commitment) = &mut state.commitment else { return Ok(()) };
+    let ground = Ground { db, frozen: None, network };
+    pending.trees.rewound(ground, commitment, state.cursor.point())
 }
 
 /// Moves the cursor one block down, dropping the point.
@@ -152,7 +169,7 @@ impl BodyFinder<'_> {
     fn complete(&self, stored: StoredDelta) -> Result<BlockDelta<SharedCoin>, StoreError> {
         let spent_bodies = self.spent(&stored)?;
         let created_bodies = self.created(&stored, &spent_bodies)?;
-        let StoredDelta { point, created, spent, tx_flags, overwritten, missing } = stored;
+        let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
         let born: HashSet<Outpoint> = created.iter().map(|created| created.outpoint).collect();
         let created = created.into_iter().map(|entry| {
             let spent_here = spent_bodies.contains_key(&entry.outpoint);

@@ -5,12 +5,12 @@
 //! | `chain_points` | ordinal u64 | [`StoredPoint`](crate::codec::StoredPoint) |
 //! | `chain_hashes` | block hash (32) | ordinal u64 |
 //! | `chain_meta` | name | identity, holes |
-//! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record |
+//! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record; in the MMR store its leaf before it |
 //! | `utxo_spent` | [`SpentKey`]: outpoint, ordinal u64 of the block that spent it | spent record |
 //! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot, tx position u32, outpoint | empty |
 //! | `utxo_block_delta` | ordinal u64 | delta |
-//! | `utxo_meta` | name | cursor, horizon, layout, choices, redeem coins |
-//! | `utxo_mmr_nodes` | reserved for the verifiable variant; not created by this one | |
+//! | `utxo_meta` | name | cursor, horizon, layout, choices, redeem coins, commitment |
+//! | `utxo_mmr_nodes` | [`NodeKey`]: tree, height, index u64 | a hash, or the bits of 1,024 leaves; MMR store only |
 //!
 //! Owners are hashes of 28 bytes: on Bitcoin the first 28 of the script's SHA-256, which is what
 //! Electrum and Esplora clients ask by; on Cardano the Blake2b-224 of the address.
@@ -40,6 +40,8 @@ pub enum Family {
     Delta,
     /// The index's own bookkeeping.
     UtxoMeta,
+    /// Both trees of the MMR store.
+    MmrNodes,
 }
 
 /// The families of the chain itself: there even when the index is switched off.
@@ -61,6 +63,7 @@ impl Family {
             Self::Address => "utxo_addr",
             Self::Delta => "utxo_block_delta",
             Self::UtxoMeta => "utxo_meta",
+            Self::MmrNodes => "utxo_mmr_nodes",
         }
     }
 }
@@ -74,6 +77,7 @@ pub(crate) mod names {
     pub(crate) const LAYOUT: &[u8] = b"layout";
     pub(crate) const REDEEM: &[u8] = b"redeem";
     pub(crate) const CHOICES: &[u8] = b"choices";
+    pub(crate) const COMMITMENT: &[u8] = b"commitment";
 }
 
 /// A key that is no key of ours.
@@ -251,6 +255,66 @@ impl AddressKey {
             tx_position: u32::from_be_bytes(*position),
             outpoint: OutpointKey::decode(outpoint)?.0,
         })
+    }
+}
+
+/// What `utxo_mmr_nodes` holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub enum Tree {
+    /// Nodes over all outputs.
+    Outputs,
+    /// Nodes over the live bits.
+    Live,
+    /// The bits themselves, 1,024 leaves each.
+    Bits,
+}
+
+impl Tree {
+    const ALL: [Self; 3] = [Self::Outputs, Self::Live, Self::Bits];
+
+    fn tag(self) -> u8 {
+        match self {
+            Self::Outputs => 0,
+            Self::Live => 1,
+            Self::Bits => 2,
+        }
+    }
+}
+
+/// Key of `utxo_mmr_nodes`: a node never moves, so cutting a tree back is deleting by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub struct NodeKey {
+    /// Which tree.
+    pub tree: Tree,
+    /// Height above the leaves; 0 for the bits.
+    pub height: u8,
+    /// Number among those of the same height.
+    pub index: u64,
+}
+
+impl NodeKey {
+    /// Bytes of an encoded key.
+    pub const LEN: usize = 10;
+
+    /// The key's bytes.
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut key = [self.height; Self::LEN];
+        let (tree, rest) = key.split_at_mut(1);
+        tree.fill(self.tree.tag());
+        rest.split_at_mut(1).1.copy_from_slice(&self.index.to_be_bytes());
+        key
+    }
+
+    /// Reads a key back.
+    ///
+    /// # Errors
+    ///
+    /// When the length or the tree is wrong.
+    pub fn decode(key: &[u8]) -> Result<Self, KeyError> {
+        let wrong = KeyError { length: key.len() };
+        let ([tag, height], index) = key.split_first_chunk::<2>().ok_or(wrong)?;
+        let tree = Tree::ALL.into_iter().find(|tree| tree.tag() == *tag).ok_or(wrong)?;
+        Ok(Self { tree, height: *height, index: decode_ordinal(index)? })
     }
 }
 

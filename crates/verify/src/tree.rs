@@ -26,6 +26,10 @@ pub fn peaks(leaves: u64) -> impl Iterator<Item = Node> {
     heights.map(move |height| (height, (leaves >> height) - 1))
 }
 
+fn is_peak(leaves: u64, (height, index): Node) -> bool {
+    leaves >> height & 1 == 1 && index + 1 == leaves >> height
+}
+
 /// Whether a node is there over so many leaves.
 pub fn exists(leaves: u64, (height, index): Node) -> bool {
     height < 64 && index < leaves >> height
@@ -50,7 +54,10 @@ pub fn update<E>(
     for height in 0..64_u8 {
         for (index, hash) in &level {
             put((height, *index), *hash);
-            tops.insert((height, *index), *hash);
+            // Only peaks are asked for again: one for each height at most.
+            if is_peak(leaves, (height, *index)) {
+                tops.insert((height, *index), *hash);
+            }
         }
         let parents = leaves.checked_shr(u32::from(height) + 1).unwrap_or(0);
         level = above(domain, height, parents, &level, &mut get)?;

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | block number | 5 | flags `{0: contains invalid tx}` |
 //! | 1 | slot | 6 | tx flags `[{0: tx, 1: is invalid, 2: had collateral return}]` |
-//! | 2 | block hash | 7 | reserved for the MMR |
+//! | 2 | block hash | 7 | what the MMR store needs for a [`Rewind`] |
 //! | 3 | created `[{0: outpoint, 1: record}]` | 8 | overwritten, as 3 with bodies (ours) |
 //! | 4 | spent `[{0: outpoint, 1: record, 2: spender, 3, 4}]` | 9 | missing inputs (ours) |
 //!
@@ -17,7 +17,9 @@ use unspent_model::{
     chain::{BlockDelta, Record, SpendingInput, TxFlags},
 };
 
-use super::{CodecError, StrictDecoder, Writer, Written, record, spent::spender, value, whole};
+use super::{
+    CodecError, Rewind, StrictDecoder, Writer, Written, record, spent::spender, value, whole,
+};
 use crate::coin::{Coin, SharedCoin};
 
 /// A coin created, as the delta stores it.
@@ -55,6 +57,8 @@ pub struct StoredDelta {
     pub overwritten: Vec<(Outpoint, Record)>,
     /// Inputs that were not in the set: none on a chain without holes.
     pub missing: Vec<Outpoint>,
+    /// What undoing the block does to both trees; MMR store only.
+    pub rewind: Option<Rewind>,
 }
 
 impl StoredDelta {
@@ -66,14 +70,24 @@ impl StoredDelta {
 }
 
 /// The value for a delta; with bodies when `self_contained`.
-pub fn encode_delta(delta: &BlockDelta<SharedCoin>, self_contained: bool) -> Vec<u8> {
+pub fn encode_delta(
+    delta: &BlockDelta<SharedCoin>,
+    self_contained: bool,
+    rewind: Option<&Rewind>,
+) -> Vec<u8> {
     let entries = delta.created.len() + delta.spent.len();
-    value(128 + entries * 40, |to| write(delta, self_contained, to))
+    value(128 + entries * 40, |to| write(delta, self_contained, rewind, to))
 }
 
-fn write(delta: &BlockDelta<SharedCoin>, bodies: bool, to: &mut Writer<'_>) -> Written {
+fn write(
+    delta: &BlockDelta<SharedCoin>,
+    bodies: bool,
+    rewind: Option<&Rewind>,
+    to: &mut Writer<'_>,
+) -> Written {
     let optional = [&delta.tx_flags.len(), &delta.overwritten.len(), &delta.missing.len()];
-    to.map(6 + optional.into_iter().filter(|length| **length > 0).count() as u64)?;
+    let optional = optional.into_iter().filter(|length| **length > 0).count() as u64;
+    to.map(6 + optional + u64::from(rewind.is_some()))?;
     to.u8(0)?.u64(delta.point.height)?.u8(1)?.u64(delta.point.slot)?;
     to.u8(2)?.bytes(&delta.point.hash.0)?;
     to.u8(3)?.array(delta.created.len() as u64)?;
@@ -92,6 +106,10 @@ fn write(delta: &BlockDelta<SharedCoin>, bodies: bool, to: &mut Writer<'_>) -> W
             to.map(3)?.u8(0)?.bytes(&flags.tx.0)?.u8(1)?.bool(flags.is_invalid)?;
             to.u8(2)?.bool(flags.had_collateral_return)?;
         }
+    }
+    if let Some(rewind) = rewind {
+        to.u8(7)?;
+        rewind.write(to)?;
     }
     if !delta.overwritten.is_empty() {
         to.u8(8)?.array(delta.overwritten.len() as u64)?;
@@ -141,6 +159,7 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
         let (mut height, mut slot, mut hash) = (None, None, None);
         let (mut created, mut spent, mut flags) = (None, None, None);
         let (mut tx_flags, mut overwritten, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rewind = None;
         from.fields(|from, key| {
             match key {
                 0 => height = Some(from.u64()?),
@@ -150,6 +169,7 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
                 4 => spent = Some(from.list(read_entry)?),
                 5 => flags = Some(read_flags(from)?),
                 6 => tx_flags = not_empty(from, read_tx_flags)?,
+                7 => rewind = Some(Rewind::read(from)?),
                 8 => overwritten = not_empty(from, read_overwritten)?,
                 9 => missing = not_empty(from, read_outpoint)?,
                 _ => return Err(from.error("unknown field of a delta")),
@@ -159,14 +179,26 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
         let invalid = tx_flags.iter().any(|flags: &TxFlags| flags.is_invalid);
         match (height, slot, hash, created, spent, flags) {
             (Some(height), Some(slot), Some(hash), Some(created), Some(spent), Some(flags))
-                if flags == invalid && one_mode(&created, &spent) =>
+                if flags == invalid
+                    && one_mode(&created, &spent)
+                    && is_paired(rewind.as_ref(), &spent, &overwritten) =>
             {
                 let point = Point { height, slot, hash };
-                Ok(StoredDelta { point, created, spent, tx_flags, overwritten, missing })
+                Ok(StoredDelta { point, created, spent, tx_flags, overwritten, missing, rewind })
             }
             _ => Err(from.error("delta lacks a field or its parts disagree")),
         }
     })
+}
+
+/// Every coin that left the set has its leaf.
+fn is_paired(
+    rewind: Option<&Rewind>,
+    spent: &[StoredSpent],
+    overwritten: &[(Outpoint, Record)],
+) -> bool {
+    let lengths = (spent.len(), overwritten.len());
+    rewind.is_none_or(|rewind| (rewind.spent.len(), rewind.overwritten.len()) == lengths)
 }
 
 /// Either every entry has its body or none has, and compact entries name no spender.

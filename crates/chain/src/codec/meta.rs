@@ -6,10 +6,13 @@ use unspent_model::{
 };
 
 use super::{CodecError, StrictDecoder, value, whole};
-use crate::options::Indexes;
+use crate::options::{Indexes, StoreKind};
 
 /// Format of the whole data folder; another one is refused on open.
 pub const SCHEMA_VERSION: u64 = 2;
+
+/// The same of a folder with the MMR store, so that a program that doesn't know it stays away.
+pub const MMR_SCHEMA_VERSION: u64 = 3;
 
 const ERAS: [(Era, u64); 8] = [
     (Era::Bitcoin, 0),
@@ -192,13 +195,14 @@ impl Identity {
     }
 }
 
-/// How the index was built: `{0 address index, 1 credential index, 2 genesis digest}`.
+/// How the index was built: `{0 address index, 1 credential index, 2 genesis digest, 3 MMR store}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) address_hash: bool,
     pub(crate) payment_credential: bool,
     /// SHA-256 over the coins of genesis; `None` when none were given.
     pub(crate) genesis: Option<[u8; 32]>,
+    pub(crate) store: StoreKind,
 }
 
 impl Layout {
@@ -209,10 +213,14 @@ impl Layout {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(48, |to| {
-            to.map(2 + u64::from(self.genesis.is_some()))?;
+            let has_roots = self.store == StoreKind::Mmr;
+            to.map(2 + u64::from(self.genesis.is_some()) + u64::from(has_roots))?;
             to.u8(0)?.bool(self.address_hash)?.u8(1)?.bool(self.payment_credential)?;
             if let Some(digest) = &self.genesis {
                 to.u8(2)?.bytes(digest)?;
+            }
+            if has_roots {
+                to.u8(3)?.bool(true)?;
             }
             Ok(())
         })
@@ -220,16 +228,23 @@ impl Layout {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
-            let with_genesis = match from.map()? {
-                2 => false,
-                3 => true,
-                _ => return Err(from.error("wrong number of fields")),
+            let (mut address_hash, mut payment_credential) = (None, None);
+            let (mut genesis, mut store) = (None, StoreKind::Classic);
+            from.fields(|from, key| {
+                match key {
+                    0 => address_hash = Some(from.bool()?),
+                    1 => payment_credential = Some(from.bool()?),
+                    2 => genesis = Some(from.array_of()?),
+                    3 if from.set_flag()? => store = StoreKind::Mmr,
+                    _ => return Err(from.error("unknown field of a layout")),
+                }
+                Ok(())
+            })?;
+            let (Some(address_hash), Some(payment_credential)) = (address_hash, payment_credential)
+            else {
+                return Err(from.error("layout lacks a field"));
             };
-            let address_hash = numbered(from, 0, StrictDecoder::bool)?;
-            let payment_credential = numbered(from, 1, StrictDecoder::bool)?;
-            let genesis =
-                if with_genesis { Some(numbered(from, 2, StrictDecoder::array_of)?) } else { None };
-            Ok(Self { address_hash, payment_credential, genesis })
+            Ok(Self { address_hash, payment_credential, genesis, store })
         })
     }
 }
@@ -355,11 +370,11 @@ fn wide<const N: usize>(from: &mut StrictDecoder<'_>) -> Result<[u8; N], CodecEr
     Ok(padded)
 }
 
-fn expect_fields(from: &mut StrictDecoder<'_>, count: u64) -> Result<(), CodecError> {
+pub(super) fn expect_fields(from: &mut StrictDecoder<'_>, count: u64) -> Result<(), CodecError> {
     if from.map()? == count { Ok(()) } else { Err(from.error("wrong number of fields")) }
 }
 
-fn numbered<'b, T>(
+pub(super) fn numbered<'b, T>(
     from: &mut StrictDecoder<'b>,
     key: u64,
     read: impl FnOnce(&mut StrictDecoder<'b>) -> Result<T, CodecError>,

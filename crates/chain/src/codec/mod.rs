@@ -12,13 +12,17 @@
 
 mod delta;
 mod meta;
+mod mmr;
 mod record;
 mod spent;
 mod strict;
 
 pub use delta::{StoredCreated, StoredDelta, StoredSpent, decode_delta, encode_delta};
-pub use meta::{Choices, Cursor, Hole, Horizon, Identity, SCHEMA_VERSION, StoredPoint};
+pub use meta::{
+    Choices, Cursor, Hole, Horizon, Identity, MMR_SCHEMA_VERSION, SCHEMA_VERSION, StoredPoint,
+};
 pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
+pub use mmr::{Commitment, Rewind};
 pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};
 pub use spent::{SpentRecord, decode_spent, encode_spent};
@@ -28,6 +32,9 @@ use minicbor::Encoder;
 
 /// The version byte before every value.
 pub const VALUE_VERSION: u8 = 1;
+
+/// The version byte of a coin that has its leaf (8 bytes, big-endian) before its record.
+pub const PLACED_VERSION: u8 = 2;
 
 /// Bytes that are not a value of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use unspent_model::{Family as ChainFamily, Outpoint};
+use unspent_verify::hash;
 
 use super::{
     Check, Report, SetSum,
     blocks::{Births, Window},
+    trees,
 };
 use crate::{
     codec::{Cursor, decode_spent},
@@ -50,6 +52,8 @@ struct Coins {
     /// Spent records by the ordinal of the spending block.
     spends: HashMap<u64, SetSum>,
     births: Births,
+    /// Leaves of the coins; nothing in a classic store.
+    leaves: SetSum,
     report: Report,
 }
 
@@ -62,6 +66,7 @@ impl Coins {
             lists: vec![SetSum::default(); BUCKETS],
             spends: HashMap::new(),
             births: Births::new(),
+            leaves: SetSum::default(),
             report: Report::default(),
         }
     }
@@ -76,6 +81,7 @@ impl Coins {
         };
         sums(&mut self.spends, other.spends);
         sums(&mut self.births, other.births);
+        self.leaves.merge(other.leaves);
         self.report.absorb(other.report);
         self
     }
@@ -91,6 +97,7 @@ struct CoinReader<'a> {
     window: &'a Window,
     chain: ChainFamily,
     indexes: Indexes,
+    has_leaves: bool,
 }
 
 impl CoinReader<'_> {
@@ -149,6 +156,21 @@ impl CoinReader<'_> {
                 if let Some(sum) = sums.lists.get_mut(bucket(&entry.owner)) {
                     sum.add(&[&entry.encode()]);
                 }
+            }
+            if coin.leaf().is_some() != self.has_leaves {
+                sums.report.found(
+                    Family::Unspent,
+                    outpoint,
+                    "has a leaf or lacks one, unlike the store",
+                );
+            }
+            if let Some(leaf) = coin.leaf() {
+                let name = (&outpoint.tx.0, outpoint.index);
+                trees::held(
+                    &mut sums.leaves,
+                    leaf,
+                    &hash::output(leaf, name.0, name.1, coin.body()),
+                );
             }
             self.window.add_encoded_birth(&mut sums.births, &outpoint, (&record, coin.body()));
             while let Some((spent, height)) = spends.next_if(|(spent, _)| *spent <= outpoint) {
@@ -212,9 +234,13 @@ impl Lists {
 
 impl Check<'_> {
     /// Reads all coins, spends and lists, and compares what they add up to.
-    pub(super) fn coins(&mut self, window: &Window) -> Result<(), StoreError> {
+    ///
+    /// Returns the leaves of the coins.
+    pub(super) fn coins(&mut self, window: &Window) -> Result<SetSum, StoreError> {
         let Self { view, progress, indexes, .. } = self;
-        let reader = CoinReader { view, window, chain: self.network.family(), indexes: *indexes };
+        let chain = self.network.family();
+        let has_leaves = self.commitment.is_some();
+        let reader = CoinReader { view, window, chain, indexes: *indexes, has_leaves };
         let large = ranges::suitable(view.entries_estimated(Family::Unspent)?, &[]);
         let parts =
             ranges::in_parallel(&large, *progress, |range, teller| reader.read(range, teller))?;
@@ -234,7 +260,8 @@ impl Check<'_> {
         }
         self.compare_totals(coins.coins, coins.value);
         self.compare_spends(window, &coins.spends)?;
-        self.compare_births(window, coins.births)
+        self.compare_births(window, coins.births)?;
+        Ok(coins.leaves)
     }
 
     fn compare_totals(&mut self, coins: u64, value: u128) {

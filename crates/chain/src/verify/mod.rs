@@ -11,6 +11,7 @@
 //! | deltas: what a block spent | `utxo_spent`, block by block |
 //! | deltas: what a block created | coins and spends that say they were born in it |
 //! | the cursor: number and value | coins |
+//! | the trees of the MMR store: see [`trees`] | coins, deltas, themselves |
 //!
 //! Looking every counterpart up would be a random read per entry. Instead each family is read once,
 //! in key order, and both tellings are added up to sums that don't depend on the order
@@ -25,13 +26,14 @@ mod blocks;
 mod coins;
 mod culprits;
 mod sum;
+mod trees;
 
 use std::fmt;
 
 use unspent_model::Network;
 
 use crate::{
-    codec::{Cursor, Horizon},
+    codec::{Commitment, Cursor, Horizon},
     db::View,
     error::{QueryError, StoreError},
     open,
@@ -119,12 +121,14 @@ impl Reader {
             cursor: state.cursor,
             horizon: state.horizon,
             indexes: layout.indexes(),
+            commitment: state.commitment,
             report: Report::default(),
             progress,
         };
         check.points()?;
         let window = check.window()?;
-        check.coins(&window)?;
+        let leaves = check.coins(&window)?;
+        check.trees(leaves)?;
         let mut report = check.report;
         report.holes = state.holes.iter().map(|hole| (hole.left_at, hole.resumes_at)).collect();
         report.missing_inputs = state.cursor.missing_inputs;
@@ -149,6 +153,8 @@ struct Check<'a> {
     cursor: Cursor,
     horizon: Horizon,
     indexes: Indexes,
+    /// Where the trees stand; `None` in a classic store.
+    commitment: Option<Commitment>,
     report: Report,
     progress: &'a mut dyn FnMut(u64),
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use unspent_chain::{ChainIndex, Kind, QueryError, Reader};
+use unspent_chain::{ChainIndex, Kind, QueryError, Reader, StoreKind};
 use unspent_testkit::crash::{self, Rng};
 
 use crate::{
@@ -27,7 +27,11 @@ pub struct Store {
 
 impl Store {
     pub fn build(seed: u64, self_contained: bool) -> Self {
-        let history = History::stored(seed, self_contained);
+        Self::build_on(StoreKind::Classic, seed, self_contained)
+    }
+
+    pub fn build_on(store: StoreKind, seed: u64, self_contained: bool) -> Self {
+        let history = History::stored(seed, self_contained).on(store);
         let folder = crate::scratch();
         Run::open(&history, folder.path()).unwrap().finish().unwrap();
         Self { history, folder }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use unspent_chain::{Kind, StoreError, prepare};
+use unspent_chain::{Kind, StoreError, StoreKind, prepare};
 use unspent_testkit::crash;
 
 use crate::{
@@ -18,7 +18,7 @@ const POINTS: u64 = 25;
 
 fn fill_up(fault: Fault, self_contained: bool) {
     let Some(interposer) = Interposer::build() else { return };
-    let plan = Plan { long: false, self_contained, seed: 3 };
+    let plan = Plan { long: false, self_contained, seed: 3, store: StoreKind::Classic };
     let calls = interposer.calls(&plan);
     let points = crate::count("UNSPENT_FULL_POINTS", POINTS).min(calls);
     let mut outcomes = BTreeMap::<String, u64>::new();

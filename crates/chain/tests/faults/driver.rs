@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use unspent_chain::{
-    ApplyError, ChainIndex, OpenError, OpenReport, Reader, RollbackError, StoreError, Target,
-    prepare,
+    ApplyError, ChainIndex, OpenError, OpenReport, Reader, RollbackError, StoreError, StoreKind,
+    Target, prepare,
 };
 use unspent_testkit::crash::Note;
 
@@ -179,8 +179,14 @@ impl<'a> Run<'a> {
 
 #[test]
 fn an_undisturbed_run_ends_where_the_plain_model_does() {
-    for self_contained in [false, true] {
+    for (self_contained, store) in [
+        (false, StoreKind::Classic),
+        (true, StoreKind::Classic),
+        (false, StoreKind::Mmr),
+        (true, StoreKind::Mmr),
+    ] {
         for history in [History::long(1, self_contained), History::short(1, self_contained)] {
+            let history = history.on(store);
             let folder = crate::scratch();
             let mut run = Run::open(&history, folder.path()).unwrap();
             while run.done < history.steps.len() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
-use unspent_chain::{Digest, Options};
+use unspent_chain::{Digest, Options, StoreKind};
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
     chain::{Asset, Block, Era, Header, Output, Tx, Work},
@@ -87,6 +87,7 @@ pub struct History {
     pub nodes: Vec<Node>,
     pub steps: Vec<Step>,
     pub shape: Shape,
+    pub store: StoreKind,
     rng: Rng,
     /// Where the script stands while it is being written.
     at: Option<BlockId>,
@@ -94,7 +95,13 @@ pub struct History {
 
 impl History {
     fn new(seed: u64, shape: Shape) -> Self {
-        Self { nodes: Vec::new(), steps: Vec::new(), shape, rng: Rng::new(seed), at: None }
+        let (nodes, steps, store) = (Vec::new(), Vec::new(), StoreKind::Classic);
+        Self { nodes, steps, shape, store, rng: Rng::new(seed), at: None }
+    }
+
+    /// The same on another kind of store.
+    pub fn on(self, store: StoreKind) -> Self {
+        Self { store, ..self }
     }
 
     /// Everything at length: bulk with several flushes, blocks, rollbacks of several depths onto
@@ -234,6 +241,7 @@ impl History {
             block_cache: 4 << 20,
             write_buffer: 4 << 20,
             bulk_blocks: self.shape.bulk_blocks,
+            store: self.store,
             ..Options::for_network(NETWORK)
         }
     }

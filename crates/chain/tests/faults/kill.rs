@@ -12,6 +12,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use unspent_chain::StoreKind;
 use unspent_testkit::crash::{self, Rng};
 
 use crate::{
@@ -35,8 +36,8 @@ struct Killer {
 }
 
 impl Killer {
-    fn new(seed: u64, self_contained: bool) -> Self {
-        let plan = Plan { long: true, self_contained, seed };
+    fn new(seed: u64, self_contained: bool, store: StoreKind) -> Self {
+        let plan = Plan { long: true, self_contained, seed, store };
         Self {
             plan,
             history: plan.history(),
@@ -126,9 +127,8 @@ impl Killer {
     }
 }
 
-fn survive(seed: u64, self_contained: bool) {
-    let kills = count_for_one_test();
-    let mut killer = Killer::new(seed, self_contained);
+fn survive(seed: u64, self_contained: bool, store: StoreKind, kills: u64) {
+    let mut killer = Killer::new(seed, self_contained, store);
     let mut done = 0;
     while done < kills {
         if killer.kill() {
@@ -156,10 +156,15 @@ fn count_for_one_test() -> u64 {
 
 #[test]
 fn killed_workers_leave_a_block_boundary_and_the_next_one_goes_on() {
-    survive(100, false);
+    survive(100, false, StoreKind::Classic, count_for_one_test());
 }
 
 #[test]
 fn killed_workers_with_self_contained_deltas_leave_a_block_boundary_too() {
-    survive(900, true);
+    survive(900, true, StoreKind::Classic, count_for_one_test());
+}
+
+#[test]
+fn killed_workers_leave_a_block_boundary_in_the_mmr_store_too() {
+    survive(500, false, StoreKind::Mmr, count_for_one_test().div_ceil(2));
 }

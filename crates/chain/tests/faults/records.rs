@@ -8,8 +8,9 @@ use std::path::Path;
 
 use rocksdb::{DB, IteratorMode, Options};
 use unspent_chain::{
-    ChainIndex, Kind, Order, Owner, Reader,
-    schema::{AddressKey, Family, OutpointKey, SpentKey},
+    ChainIndex, Kind, Order, Owner, Reader, RollbackError, StoreError, StoreKind, Target,
+    codec::decode_delta,
+    schema::{AddressKey, Family, NodeKey, OutpointKey, SpentKey, Tree},
 };
 
 use crate::{corruption::Store, driver::data, history::NETWORK};
@@ -51,7 +52,29 @@ impl Case {
     }
 
     fn new(family: Family, damage: Damage, choose: impl Fn(&[Entry]) -> usize) -> Self {
-        let store = Store::build(7, false);
+        Self::on(Store::build(7, false), family, damage, choose)
+    }
+
+    /// Damages the `at`th of the nodes of a tree at a height, or of all bits.
+    fn node(tree: Tree, height: u8, damage: Damage) -> Self {
+        let store = Store::build_on(StoreKind::Mmr, 7, false);
+        Self::on(store, Family::MmrNodes, damage, |entries| {
+            let is_one = |(key, _): &Entry| {
+                let node = NodeKey::decode(key).unwrap();
+                (node.tree, node.height) == (tree, height)
+            };
+            let found = (0..entries.len()).filter(|at| is_one(&entries[*at]));
+            let found: Vec<usize> = found.collect();
+            found[found.len() / 2]
+        })
+    }
+
+    fn on(
+        store: Store,
+        family: Family,
+        damage: Damage,
+        choose: impl Fn(&[Entry]) -> usize,
+    ) -> Self {
         let family = family.name();
         let db = raw(store.folder.path());
         let all = db.iterator_cf(db.cf_handle(family).unwrap(), IteratorMode::Start);
@@ -346,4 +369,43 @@ fn a_missing_layout_is_named() {
 #[test]
 fn a_damaged_list_of_redeem_coins_is_named() {
     Case::named(Family::UtxoMeta, b"redeem", unreadable).is_named();
+}
+
+#[test]
+fn damaged_nodes_and_bits_of_the_mmr_store_are_named() {
+    for (tree, height) in [(Tree::Outputs, 0), (Tree::Outputs, 3), (Tree::Live, 0), (Tree::Bits, 0)]
+    {
+        for damage in [flipped::<5> as Damage, missing] {
+            Case::node(tree, height, damage).is_named_with(&["utxo_mmr_nodes"]);
+        }
+    }
+    // A bit that says a spent coin is settled.
+    Case::node(Tree::Bits, 0, flipped::<200>).is_named_with(&["utxo_mmr_nodes"]);
+    Case::node(Tree::Outputs, 0, surplus).is_named_with(&["utxo_mmr_nodes"]);
+}
+
+/// Changes the root that the last delta says was there before its block.
+fn other_root(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
+    let root = decode_delta(value).unwrap().rewind.unwrap().before;
+    let at = value.windows(32).position(|bytes| bytes == root).unwrap();
+    let mut value = value.clone();
+    value[at] ^= 1;
+    put(db, family, key, &value);
+    key.clone()
+}
+
+#[test]
+fn a_rollback_that_leads_to_another_root_is_refused_and_changes_nothing() {
+    let store = Store::build_on(StoreKind::Mmr, 7, false);
+    let case = Case::on(store, Family::Delta, other_root, |entries| entries.len() - 1);
+    case.is_named_with(&["utxo_block_delta"]);
+    let options = case.store.history.options(30);
+    let folder = data(case.store.folder.path());
+    let (mut index, _) = ChainIndex::open(&folder, NETWORK, options, &[]).unwrap();
+    let (before, root) = (index.tip(), index.reader().moment().root(None).unwrap());
+    let refused = index.rollback(Target::Height(before.unwrap().height - 1)).unwrap_err();
+    assert!(matches!(refused, RollbackError::Store(StoreError::OtherRoot { .. })), "{refused}");
+    assert_eq!(refused.kind(), Kind::Corrupt);
+    assert_eq!(index.tip(), before);
+    assert_eq!(index.reader().moment().root(None).unwrap(), root);
 }

@@ -2,6 +2,7 @@
 
 use std::{io::Read, path::Path, process::Child, time::Duration};
 
+use unspent_chain::StoreKind;
 use unspent_testkit::crash;
 
 use crate::{driver::Run, history::History};
@@ -17,24 +18,29 @@ pub struct Plan {
     pub long: bool,
     pub self_contained: bool,
     pub seed: u64,
+    pub store: StoreKind,
 }
 
 impl Plan {
     pub fn history(&self) -> History {
-        if self.long {
+        let history = if self.long {
             History::long(self.seed, self.self_contained)
         } else {
             History::short(self.seed, self.self_contained)
-        }
+        };
+        history.on(self.store)
     }
 
     fn parse(text: &str) -> Self {
         let numbers: Vec<u64> = text.split(',').map(|number| number.parse().unwrap()).collect();
-        Self { long: numbers[0] == 1, self_contained: numbers[1] == 1, seed: numbers[2] }
+        let store = if numbers[3] == 1 { StoreKind::Mmr } else { StoreKind::Classic };
+        Self { long: numbers[0] == 1, self_contained: numbers[1] == 1, seed: numbers[2], store }
     }
 
     fn name(&self) -> String {
-        format!("{},{},{}", u8::from(self.long), u8::from(self.self_contained), self.seed)
+        let has_trees = u8::from(self.store == StoreKind::Mmr);
+        let (long, self_contained) = (u8::from(self.long), u8::from(self.self_contained));
+        format!("{long},{self_contained},{},{has_trees}", self.seed)
     }
 
     /// A worker that carries the plan out on `folder`; `job` is what it is to look at.

@@ -4,6 +4,7 @@
 //! run makes varies a little with the background threads, so one that gets through is not the end
 //! yet. Two tests share each sequence, so that both cores have work.
 
+use unspent_chain::StoreKind;
 use unspent_testkit::crash;
 
 use crate::{
@@ -17,11 +18,19 @@ const SHARES: u64 = 2;
 /// Workers in a row that must get through before the end is believed.
 const UNDISTURBED: u32 = 8;
 
+/// The MMR store writes in the same batches: of its points every so manieth is taken.
+const MMR_STRIDE: u64 = 5;
+
 fn crash_everywhere(fault: Fault, self_contained: bool, share: u64) {
-    let Some(interposer) = Interposer::build() else { return };
     let stride = SHARES * crate::count("UNSPENT_CRASH_STRIDE", 1);
+    crash_on(StoreKind::Classic, fault, self_contained, (share, stride));
+}
+
+fn crash_on(store: StoreKind, fault: Fault, self_contained: bool, (share, stride): (u64, u64)) {
+    let Some(interposer) = Interposer::build() else { return };
     for seed in 0..crate::count("UNSPENT_CRASH_HISTORIES", 1) {
-        let plan = Plan { long: false, self_contained: self_contained ^ (seed % 2 == 1), seed };
+        let self_contained = self_contained ^ (seed % 2 == 1);
+        let plan = Plan { long: false, self_contained, seed, store };
         let survived = crash_along(&interposer, &plan, fault, (1 + share, stride));
         println!("{plan:?}: {survived} crashes ({fault:?}) survived, share {share} of {SHARES}");
         assert!(survived > 2, "the faults did not reach the worker");
@@ -82,4 +91,16 @@ fn a_write_torn_at_any_odd_point_leaves_a_block_boundary() {
 #[test]
 fn a_write_torn_at_any_even_point_leaves_a_block_boundary() {
     crash_everywhere(Fault::Torn, true, 1);
+}
+
+#[test]
+fn a_kill_at_a_write_point_leaves_a_block_boundary_in_the_mmr_store() {
+    let stride = MMR_STRIDE * crate::count("UNSPENT_CRASH_STRIDE", 1);
+    crash_on(StoreKind::Mmr, Fault::Kill, false, (2, stride));
+}
+
+#[test]
+fn a_torn_write_leaves_a_block_boundary_in_the_mmr_store() {
+    let stride = MMR_STRIDE * crate::count("UNSPENT_CRASH_STRIDE", 1);
+    crash_on(StoreKind::Mmr, Fault::Torn, true, (4, stride));
 }

@@ -11,6 +11,7 @@ use unspent_testkit::chain::coin_of;
 use crate::{
     cases::block_on,
     driver::{Entry, Store, bytes, folder, small_windows},
+    trees::mmr,
 };
 
 fn tx(id: u8, spends: &[u8], is_coinbase: bool) -> Tx<Output> {
@@ -58,13 +59,16 @@ fn assert_clean(reader: &Reader, what: &str) {
     assert!(report.is_clean(), "{what}: {:#?}", report.findings);
 }
 
-fn modes() -> [Options; 4] {
+/// Windows and delta modes, on either store.
+fn modes() -> Vec<Options> {
     let of = |self_contained, (prune_depth, window)| Options {
         self_contained,
         bulk_blocks: 3,
         ..small_windows(prune_depth, window)
     };
-    [of(false, (50, 50)), of(true, (50, 50)), of(false, (4, 4)), of(true, (2, 5))]
+    let classic = [of(false, (50, 50)), of(true, (50, 50)), of(false, (4, 4)), of(true, (2, 5))];
+    let with_trees = classic.clone().map(mmr);
+    classic.into_iter().chain(with_trees).collect()
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 use unspent_chain::{
     Applied, ApplyError, ChainIndex, CoinState, Counts, Options, Order, Owner, PageCursor, Reader,
-    RollbackError, Target,
-    codec::{decode_record, decode_spent},
+    RollbackError, StoreKind, Target,
+    codec::{PLACED_VERSION, decode_record, decode_spent},
     prepare,
     schema::{self, AddressKey, Family, OutpointKey, SpentKey},
 };
@@ -168,7 +168,9 @@ fn stored(reader: &Reader) -> Stored {
         reader.entries(family, visit).unwrap();
     };
     entries(Family::Unspent, &mut |key, value| {
-        found.unspent.push((outpoint(key), decode_record(&value[1..]).unwrap()));
+        // In the MMR store the leaf stands before the record.
+        let record = if value[0] == PLACED_VERSION { &value[9..] } else { &value[1..] };
+        found.unspent.push((outpoint(key), decode_record(record).unwrap()));
     });
     entries(Family::Spent, &mut |key, value| {
         let spent = decode_spent(value).unwrap();
@@ -250,6 +252,8 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// Every byte of every family.
 pub fn bytes(reader: &Reader) -> BTreeMap<&'static str, Vec<Entry>> {
     let families = schema::CHAIN_FAMILIES.into_iter().chain(schema::INDEX_FAMILIES);
+    let has_trees = reader.status().unwrap().store == StoreKind::Mmr;
+    let families = families.chain(has_trees.then_some(Family::MmrNodes));
     let dumped = families.map(|family| {
         let mut entries = Vec::new();
         reader.entries(family, |key, value| entries.push((key.to_vec(), value.to_vec()))).unwrap();

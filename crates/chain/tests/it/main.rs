@@ -21,4 +21,5 @@ mod node;
 mod real_chains;
 mod telemetry;
 mod torn;
+mod trees;
 mod windows;

@@ -15,7 +15,10 @@ use unspent_networks::{
 };
 use unspent_testkit::data;
 
-use crate::driver::{Store, all_pages, bytes};
+use crate::{
+    driver::{Store, all_pages, bytes},
+    trees::{Naive, mmr},
+};
 
 const PREVIEW: Network = Network::CardanoPreview;
 
@@ -184,6 +187,48 @@ fn preview_block_by_block_equals_the_oracle_and_the_bytes_of_bulk_in_both_delta_
         let fast = run_preview(&preview, self_contained, true);
         assert_eq!(bytes(&slow.reader()), bytes(&fast.reader()));
     }
+}
+
+/// Blocks between two comparisons with the naive trees.
+const COMPARED_EVERY: usize = 100;
+
+#[test]
+fn preview_in_the_mmr_store_has_the_roots_of_a_naive_rebuild() {
+    let Some(preview) = preview() else { return };
+    let mut store = open(PREVIEW, mmr(Options::for_network(PREVIEW)), &preview.genesis);
+    let mut naive = Naive::with_genesis(&preview.genesis);
+    let mut roots = Vec::new();
+    let mut coming = preview.blocks.len();
+    for blocks in preview.blocks.chunks(COMPARED_EVERY) {
+        feed(&mut store, blocks, coming, true);
+        coming -= blocks.len();
+        blocks.iter().for_each(|block| naive.apply(block));
+        let point = blocks.last().unwrap().header.point;
+        let expected = naive.root(PREVIEW, Some(point));
+        assert_eq!(store.reader().moment().root(None).unwrap().root, expected, "{point:?}");
+        roots.push((point, expected));
+    }
+    check_tip(&store, &preview.expected);
+    let reader = store.reader();
+    let moment = reader.moment();
+    let kept = roots.len() - 4_320 / COMPARED_EVERY;
+    for (point, expected) in &roots[kept..] {
+        let found = moment.root(Some(point.height)).unwrap();
+        assert_eq!((found.point, found.root), (Some(*point), *expected));
+    }
+    let coins = naive.unspent().step_by(97);
+    let coins: Vec<Outpoint> = coins.collect();
+    for coins in coins.chunks(10) {
+        let proven = moment.prove(coins, None).unwrap();
+        let said = proven.proof.check(&roots.last().unwrap().1).unwrap();
+        assert_eq!(said, vec![unspent_verify::Verdict::Unspent; coins.len()]);
+    }
+    let (point, expected) = roots[kept];
+    let target = Target::Point { height: point.height, hash: point.hash };
+    store.index().rollback(target).unwrap();
+    assert_eq!(store.reader().moment().root(None).unwrap().root, expected);
+    let report = store.reader().verify(&mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
 /// Each failed transaction took its collateral and returned change behind its outputs.

@@ -1,0 +1,398 @@
+//! What a batch changes in both trees: blocks applied, or blocks undone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use unspent_model::{Network, Outpoint, Point, chain::BlockDelta};
+use unspent_verify::{Hash, hash, tree::Node};
+
+use super::bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count, chunk_of, superfluous};
+use crate::{
+    codec::{Commitment, Rewind, StoredDelta},
+    coin::SharedCoin,
+    db::{Batch, Db},
+    error::StoreError,
+    schema::{Family, NodeKey, OutpointKey, Tree},
+};
+
+/// What trees stand on: the batch before this one, which may still be being written, and the disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) frozen: Option<&'a TreeChanges>,
+    pub(crate) network: Network,
+}
+
+/// A chunk of bits, and what it had settled before the batch.
+struct ChunkSlot {
+    settled_before: [u8; 128],
+    now: Bits,
+}
+
+/// Changes on their way to the disk.
+#[derive(Default)]
+pub(crate) struct TreeChanges {
+    /// Leaves of coins that the batch puts into the set.
+    leaves: HashMap<Outpoint, u64, foldhash::fast::RandomState>,
+    /// Leaves that no node stands on yet.
+    pub(super) fresh: Vec<Hash>,
+    /// Leaves below the batch: its nodes start at `base >> height`.
+    base: Option<u64>,
+    /// New nodes of the outputs, by height.
+    levels: Vec<Vec<Hash>>,
+    chunks: BTreeMap<u64, ChunkSlot>,
+    /// Chunks whose hashes are not in the tree yet.
+    pub(super) touched: BTreeSet<u64>,
+    live: BTreeMap<Node, Hash>,
+    /// The root is not that of the last block taken in.
+    pub(super) stale: bool,
+    /// Leaves before the first block undone.
+    cut_from: Option<u64>,
+    /// The root that the last block undone says was there before it.
+    expected: Option<Hash>,
+}
+
+/// A block on its way into the trees.
+pub(crate) struct Growth<'a> {
+    pub(crate) delta: &'a BlockDelta<SharedCoin>,
+    /// The block before.
+    pub(crate) parent: Option<Point>,
+    /// It may be undone: its root and its leaves are kept. Else its spends are settled.
+    pub(crate) keeps_undo: bool,
+}
+
+impl TreeChanges {
+    /// Takes a block in; returns what its delta keeps.
+    pub(crate) fn apply(
+        &mut self,
+        ground: Ground<'_>,
+        commitment: &mut Commitment,
+        growth: &Growth<'_>,
+    ) -> Result<Option<Rewind>, StoreError> {
+        let Growth { delta, parent, keeps_undo } = *growth;
+        if keeps_undo {
+            self.settle_root(ground, commitment, parent)?;
+        }
+        let (first, before) = (commitment.leaves, commitment.root);
+        let spent = self.spent_leaves(ground, first, delta)?;
+        let overwritten = delta.overwritten.iter();
+        let overwritten =
+            overwritten.map(|(lost, coin)| self.leaf(ground, lost, coin)).collect::<Result<_, _>>();
+        let mut rewind =
+            Rewind { first, spent, overwritten: overwritten?, before, after: Hash::default() };
+        self.read_chunks(ground, rewind.taken().filter(|leaf| *leaf < first))?;
+        for leaf in rewind.taken().filter(|leaf| *leaf < first) {
+            self.set_live(leaf, false);
+        }
+        let gone = delta.spent.iter().map(|spent| &spent.outpoint);
+        for outpoint in gone.chain(delta.overwritten.iter().map(|(lost, _)| lost)) {
+            self.leaves.remove(outpoint);
+        }
+        let made = delta.created.iter().map(|made| (&made.outpoint, &made.coin, made.spent_here));
+        self.append(ground, commitment, made)?;
+        let taken = rewind.taken().count() as u64;
+        commitment.live = commitment.live.saturating_sub(taken);
+        if !keeps_undo {
+            rewind.taken().for_each(|leaf| self.settle_leaf(leaf));
+            return Ok(None);
+        }
+        self.settle_root(ground, commitment, Some(delta.point))?;
+        rewind.after = commitment.root;
+        Ok(Some(rewind))
+    }
+
+    /// Leaves for new coins, each counted as live.
+    pub(crate) fn append<'a>(
+        &mut self,
+        ground: Ground<'_>,
+        commitment: &mut Commitment,
+        coins: impl Iterator<Item = (&'a Outpoint, &'a SharedCoin, bool)>,
+    ) -> Result<(), StoreError> {
+        self.base.get_or_insert(commitment.leaves);
+        self.stale = true;
+        for (outpoint, coin, spent_here) in coins {
+            let leaf = commitment.leaves;
+            self.fresh.push(hash::output(leaf, &outpoint.tx.0, outpoint.index, coin.body()));
+            self.chunk_for_new(ground, leaf)?;
+            if !spent_here {
+                self.set_live(leaf, true);
+                self.leaves.insert(*outpoint, leaf);
+            }
+            commitment.leaves += 1;
+            commitment.live += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes a block back out. `delta` must be that of the last block.
+    pub(crate) fn undo(
+        &mut self,
+        ground: Ground<'_>,
+        commitment: &mut Commitment,
+        delta: &StoredDelta,
+    ) -> Result<(), StoreError> {
+        let absent = || corrupt(delta, "has no leaves");
+        let rewind = delta.rewind.as_ref().ok_or_else(absent)?;
+        let reached = self.expected.unwrap_or(commitment.root);
+        if rewind.after != reached {
+            return Err(corrupt(delta, "names another root than the block after it"));
+        }
+        let first = rewind.first;
+        if first + delta.created.len() as u64 != commitment.leaves {
+            return Err(corrupt(delta, "does not end at the last leaf"));
+        }
+        self.cut_from.get_or_insert(commitment.leaves);
+        let back = || rewind.taken().filter(|leaf| *leaf < first);
+        let edge = (!first.is_multiple_of(1024)).then_some(first);
+        self.read_chunks(ground, back().chain(edge))?;
+        self.chunks.retain(|number, _| *number < chunk_count(first));
+        self.touched.retain(|number| *number < chunk_count(first));
+        if let Some(slot) = edge.and_then(|first| self.chunks.get_mut(&chunk_of(first))) {
+            slot.now.cut(first);
+            self.touched.insert(chunk_of(first));
+        }
+        back().for_each(|leaf| self.set_live(leaf, true));
+        let names = delta.spent.iter().map(|spent| spent.outpoint);
+        let names = names.chain(delta.overwritten.iter().map(|(lost, _)| *lost));
+        let regained = names.zip(rewind.taken()).filter(|(_, leaf)| *leaf < first);
+        self.leaves.extend(regained);
+        let taken = rewind.taken().count() as u64;
+        let live = (commitment.live + taken).checked_sub(delta.created.len() as u64);
+        commitment.live = live.ok_or_else(|| corrupt(delta, "created more than there is"))?;
+        commitment.leaves = first;
+        self.expected = Some(rewind.before);
+        self.stale = true;
+        Ok(())
+    }
+
+    /// After the last block undone: the root must be the one stored for the block that is now last.
+    pub(crate) fn rewound(
+        &mut self,
+        ground: Ground<'_>,
+        commitment: &mut Commitment,
+        tip: Option<Point>,
+    ) -> Result<(), StoreError> {
+        self.settle_root(ground, commitment, tip)?;
+        let hex = |hash: &Hash| hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        match self.expected {
+            Some(expected) if expected != commitment.root => Err(StoreError::OtherRoot {
+                height: tip.map_or(0, |tip| tip.height),
+                stored: hex(&expected),
+                found: hex(&commitment.root),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The leaves of the coins that a block spends, in its order.
+    fn spent_leaves(
+        &self,
+        ground: Ground<'_>,
+        first: u64,
+        delta: &BlockDelta<SharedCoin>,
+    ) -> Result<Vec<u64>, StoreError> {
+        let born = (first..).zip(&delta.created).filter(|(_, made)| made.spent_here);
+        let born: HashMap<&Outpoint, u64> =
+            born.map(|(leaf, made)| (&made.outpoint, leaf)).collect();
+        let leaf = |spent: &unspent_model::chain::Spent<SharedCoin>| match born.get(&spent.outpoint)
+        {
+            Some(leaf) if spent.born_here => Ok(*leaf),
+            _ => self.leaf(ground, &spent.outpoint, &spent.coin),
+        };
+        delta.spent.iter().map(leaf).collect()
+    }
+
+    /// The leaf of a coin in the set.
+    fn leaf(
+        &self,
+        ground: Ground<'_>,
+        outpoint: &Outpoint,
+        coin: &SharedCoin,
+    ) -> Result<u64, StoreError> {
+        let ahead = self.leaf_of(outpoint);
+        let ahead = ahead.or_else(|| ground.frozen.and_then(|frozen| frozen.leaf_of(outpoint)));
+        let absent = || {
+            StoreError::value(Family::Unspent.name(), &OutpointKey(*outpoint).encode())(
+                crate::codec::CodecError::Malformed { what: "the coin has no leaf", at: 0 },
+            )
+        };
+        ahead.or_else(|| coin.leaf()).ok_or_else(absent)
+    }
+
+    /// The leaf of a coin that this batch puts into the set.
+    pub(crate) fn leaf_of(&self, outpoint: &Outpoint) -> Option<u64> {
+        self.leaves.get(outpoint).copied()
+    }
+
+    /// The chunk of a leaf that is about to be appended.
+    fn chunk_for_new(&mut self, ground: Ground<'_>, leaf: u64) -> Result<(), StoreError> {
+        let number = chunk_of(leaf);
+        self.touched.insert(number);
+        if self.chunks.contains_key(&number) {
+            return Ok(());
+        }
+        if !leaf.is_multiple_of(1024) {
+            return self.read_chunks(ground, [leaf].into_iter());
+        }
+        self.chunks.insert(number, ChunkSlot { settled_before: [0; 128], now: Bits::NONE });
+        Ok(())
+    }
+
+    /// Reads the chunks of leaves into memory.
+    fn read_chunks(
+        &mut self,
+        ground: Ground<'_>,
+        leaves: impl Iterator<Item = u64>,
+    ) -> Result<(), StoreError> {
+        let mut numbers: Vec<u64> = leaves.map(chunk_of).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.retain(|number| !self.chunks.contains_key(number));
+        let mut on_disk = Vec::new();
+        for number in numbers {
+            let frozen = ground.frozen.and_then(|frozen| frozen.chunks.get(&number));
+            match frozen.map(|slot| slot.now) {
+                Some(now) => self.insert_chunk(number, now),
+                None => on_disk.push(number),
+            }
+        }
+        for (number, bits) in read_bits(ground.db, &on_disk)? {
+            self.insert_chunk(number, bits);
+        }
+        Ok(())
+    }
+
+    fn insert_chunk(&mut self, number: u64, now: Bits) {
+        self.chunks.insert(number, ChunkSlot { settled_before: now.settled, now });
+    }
+
+    fn set_live(&mut self, leaf: u64, to: bool) {
+        self.touched.insert(chunk_of(leaf));
+        if let Some(slot) = self.chunks.get_mut(&chunk_of(leaf)) {
+            slot.now.set_live(leaf, to);
+        }
+    }
+
+    fn settle_leaf(&mut self, leaf: u64) {
+        if let Some(slot) = self.chunks.get_mut(&chunk_of(leaf)) {
+            slot.now.settle(leaf);
+        }
+    }
+
+    /// A chunk as the batch leaves it.
+    pub(super) fn chunk(&self, number: u64) -> Option<&Bits> {
+        self.chunks.get(&number).map(|slot| &slot.now)
+    }
+
+    /// A node as far as the batch made or changed it.
+    pub(super) fn node(&self, tree: Tree, (height, index): Node) -> Option<Hash> {
+        if tree == Tree::Live {
+            return self.live.get(&(height, index)).copied();
+        }
+        let within = index.checked_sub(self.base? >> height)?;
+        self.levels.get(usize::from(height))?.get(usize::try_from(within).ok()?).copied()
+    }
+
+    /// Notes a node; those of the outputs come in order.
+    pub(super) fn put(&mut self, tree: Tree, (height, index): Node, hash: Hash) {
+        if tree == Tree::Live {
+            self.live.insert((height, index), hash);
+            return;
+        }
+        let height = usize::from(height);
+        if self.levels.len() <= height {
+            self.levels.resize(height + 1, Vec::new());
+        }
+        if let Some(level) = self.levels.get_mut(height) {
+            level.push(hash);
+        }
+    }
+
+    /// Leaves under nodes so far.
+    pub(super) fn built(&self, leaves: u64) -> u64 {
+        leaves - self.fresh.len() as u64
+    }
+
+    /// Adds everything to the batch of the blocks.
+    pub(crate) fn write(&self, batch: &mut Batch<'_>, leaves: u64) -> Result<(), StoreError> {
+        self.write_outputs(batch)?;
+        for ((height, index), hash) in &self.live {
+            batch.put(Family::MmrNodes, &key(Tree::Live, *height, *index), hash)?;
+        }
+        for (number, ChunkSlot { settled_before, now }) in &self.chunks {
+            batch.put(Family::MmrNodes, &key(Tree::Bits, 0, *number), &now.encode())?;
+            for (height, index) in superfluous(*number, settled_before, &now.settled) {
+                // What is new isn't written in the first place.
+                if self.base.is_none_or(|base| index < base >> height) {
+                    batch.delete(Family::MmrNodes, &key(Tree::Outputs, height, index))?;
+                }
+            }
+        }
+        match self.cut_from {
+            Some(from) => cut(batch, from, leaves),
+            None => Ok(()),
+        }
+    }
+
+    fn write_outputs(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        let base = self.base.unwrap_or_default();
+        for (height, level) in (0_u8..).zip(&self.levels) {
+            let mut full: Option<(u64, FullNodes)> = None;
+            for (index, hash) in (base >> height..).zip(level) {
+                if height < CHUNK_HEIGHT && self.is_superfluous(height, index, &mut full) {
+                    continue;
+                }
+                batch.put(Family::MmrNodes, &key(Tree::Outputs, height, index), hash)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All leaves below the node's parent are settled. `full` is the chunk looked at last.
+    fn is_superfluous(&self, height: u8, index: u64, full: &mut Option<(u64, FullNodes)>) -> bool {
+        let number = index >> (CHUNK_HEIGHT - height);
+        if full.as_ref().is_none_or(|(known, _)| *known != number) {
+            let settled = self.chunks.get(&number).map_or([0; 128], |slot| slot.now.settled);
+            *full = Some((number, FullNodes::of(&settled)));
+        }
+        let parent = index >> 1;
+        let first = number << (CHUNK_HEIGHT - height - 1);
+        full.as_ref().is_some_and(|(_, full)| full.has(height + 1, parent - first))
+    }
+}
+
+/// Reads chunks by sorted numbers; all must be there.
+pub(super) fn read_bits(db: &Db, numbers: &[u64]) -> Result<Vec<(u64, Bits)>, StoreError> {
+    let keys: Vec<_> = numbers.iter().map(|number| key(Tree::Bits, 0, *number)).collect();
+    let values = db.multi_get(Family::MmrNodes, &keys)?;
+    let mut found = Vec::with_capacity(numbers.len());
+    for ((number, key), value) in numbers.iter().zip(&keys).zip(values) {
+        let value = value.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), key))?;
+        found.push((*number, Bits::decode(key, &value)?));
+    }
+    Ok(found)
+}
+
+pub(super) fn key(tree: Tree, height: u8, index: u64) -> [u8; NodeKey::LEN] {
+    NodeKey { tree, height, index }.encode()
+}
+
+/// Deletes what so many leaves more had.
+fn cut(batch: &mut Batch<'_>, from: u64, to: u64) -> Result<(), StoreError> {
+    let chunks = (chunk_count(from), chunk_count(to));
+    for number in chunks.1..chunks.0 {
+        batch.delete(Family::MmrNodes, &key(Tree::Bits, 0, number))?;
+    }
+    for (tree, (from, to)) in [(Tree::Outputs, (from, to)), (Tree::Live, chunks)] {
+        for height in 0..64_u8 {
+            for index in to >> height..from >> height {
+                batch.delete(Family::MmrNodes, &key(tree, height, index))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn corrupt(delta: &StoredDelta, what: &str) -> StoreError {
+    let place = format!("{}, block {}", Family::Delta.name(), delta.point.height);
+    StoreError::Corrupt { place, what: format!("the delta {what}") }
+}

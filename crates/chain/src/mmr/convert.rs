@@ -1,0 +1,180 @@
+//! Trees for a folder that had none.
+//!
+//! Leaves are in chain order, coins long spent included. So the whole history must still be there:
+//! every block's delta, and the body of every coin, in the set or among the spends. That holds as
+//! long as nothing was pruned or left out; then all blocks are gone through once more.
+
+use std::collections::{HashMap, HashSet};
+
+use unspent_model::{
+    BlockHash, Network, Outpoint,
+    chain::{BlockDelta, Created, Record, Spent},
+};
+
+use super::changes::{Ground, Growth, TreeChanges};
+use crate::{
+    codec::{Commitment, StoredDelta, decode_delta, decode_spent, encode_delta},
+    coin::{Coin, SharedCoin},
+    db::{Batch, Db, Get as _},
+    error::{OpenError, StoreError},
+    pending::State,
+    schema::{Family, OutpointKey, SpentKey, names},
+};
+
+/// Refuses a folder whose history isn't whole.
+pub(crate) fn check(state: &State) -> Result<(), OpenError> {
+    let horizon = &state.horizon;
+    if horizon.floor > 0 || horizon.swept_spends > 0 || horizon.spends_floor > 0 {
+        return Err(OpenError::NotConvertible("blocks below the window have been pruned"));
+    }
+    if !state.holes.is_empty() || state.cursor.missing_inputs > 0 {
+        return Err(OpenError::NotConvertible("its chain has holes"));
+    }
+    Ok(())
+}
+
+/// Bodies of coins, by name and by the block they were born in.
+type Bodies = HashMap<(Outpoint, BlockHash), SharedCoin>;
+
+/// Makes the trees of a whole history, and writes them with everything that names leaves.
+pub(crate) fn convert(
+    db: &Db,
+    network: Network,
+    state: &State,
+    batch: &mut Batch<'_>,
+) -> Result<(), StoreError> {
+    let mut history = History { db, network, bodies: Bodies::new() };
+    history.read()?;
+    let deltas = history.deltas(state)?;
+    let ground = Ground { db, frozen: None, network };
+    let mut trees = TreeChanges::default();
+    let mut commitment = Commitment { leaves: 0, live: 0, root: [0; 32] };
+    let genesis = history.genesis(&deltas);
+    trees.append(
+        ground,
+        &mut commitment,
+        genesis.iter().map(|(name, coin)| (name, coin, false)),
+    )?;
+    let mut parent = None;
+    for (ordinal, stored) in (1_u64..).zip(deltas) {
+        let self_contained = stored.is_self_contained();
+        let delta = history.complete(ordinal, stored)?;
+        let growth = Growth { delta: &delta, parent, keeps_undo: true };
+        let rewind = trees.apply(ground, &mut commitment, &growth)?;
+        let value = encode_delta(&delta, self_contained, rewind.as_ref());
+        batch.put(Family::Delta, &ordinal.to_be_bytes(), &value)?;
+        parent = Some(delta.point);
+    }
+    trees.settle_root(ground, &mut commitment, parent)?;
+    for ((outpoint, _), coin) in &history.bodies {
+        let key = OutpointKey(*outpoint).encode();
+        // Of several coins of one name the set has the last, and so do the leaves.
+        if let Some(leaf) = trees.leaf_of(outpoint)
+            && db.get(Family::Unspent, &key)?.as_deref() == Some(coin.stored())
+        {
+            batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?;
+        }
+    }
+    trees.write(batch, commitment.leaves)?;
+    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())
+}
+
+struct History<'a> {
+    db: &'a Db,
+    network: Network,
+    bodies: Bodies,
+}
+
+impl History<'_> {
+    /// Every coin that is or was there.
+    fn read(&mut self) -> Result<(), StoreError> {
+        let view = self.db.view();
+        view.scan_all(Family::Unspent, |key, value| {
+            let family = Family::Unspent.name();
+            let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
+            let record = Coin::decode(value).map_err(StoreError::value(family, key))?;
+            self.add(outpoint, &record);
+            Ok(())
+        })?;
+        view.scan_all(Family::Spent, |key, value| {
+            let family = Family::Spent.name();
+            let outpoint = SpentKey::decode(key).map_err(StoreError::key(family, key))?.outpoint;
+            let spent = decode_spent(value).map_err(StoreError::value(family, key))?;
+            self.add(outpoint, &spent.record);
+            Ok(())
+        })
+    }
+
+    fn add(&mut self, outpoint: Outpoint, record: &Record) {
+        let coin = || SharedCoin::new(Coin::new(self.network.family(), record));
+        self.bodies.entry((outpoint, record.born.block_hash)).or_insert_with(coin);
+    }
+
+    /// The deltas of all blocks.
+    fn deltas(&mut self, state: &State) -> Result<Vec<StoredDelta>, StoreError> {
+        let mut deltas = Vec::new();
+        for ordinal in 1..=state.cursor.ordinal {
+            let (family, key) = (Family::Delta.name(), ordinal.to_be_bytes());
+            let value = self.db.get(Family::Delta, &key)?;
+            let value = value.ok_or_else(|| StoreError::absent(family, &key))?;
+            let delta = decode_delta(&value).map_err(StoreError::value(family, &key))?;
+            for (lost, record) in &delta.overwritten {
+                self.add(*lost, record);
+            }
+            deltas.push(delta);
+        }
+        Ok(deltas)
+    }
+
+    /// Coins that no block created, by name.
+    fn genesis(&self, deltas: &[StoredDelta]) -> Vec<(Outpoint, SharedCoin)> {
+        let created = deltas
+            .iter()
+            .flat_map(|delta| delta.created.iter().map(|made| (made.outpoint, delta.point.hash)));
+        let created: HashSet<_> = created.collect();
+        let genesis = self.bodies.iter().filter(|(born, _)| !created.contains(born));
+        let mut genesis: Vec<_> =
+            genesis.map(|((outpoint, _), coin)| (*outpoint, coin.clone())).collect();
+        genesis.sort_unstable_by_key(|(outpoint, _)| *outpoint);
+        genesis
+    }
+
+    /// The delta with all its bodies.
+    fn complete(
+        &self,
+        ordinal: u64,
+        stored: StoredDelta,
+    ) -> Result<BlockDelta<SharedCoin>, StoreError> {
+        let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
+        let chain = self.network.family();
+        let born: HashSet<Outpoint> = created.iter().map(|made| made.outpoint).collect();
+        let gone: HashSet<Outpoint> = spent.iter().map(|spent| spent.outpoint).collect();
+        let created = created.into_iter().map(|made| {
+            let coin = self.bodies.get(&(made.outpoint, point.hash)).cloned();
+            let absent = || {
+                let key = OutpointKey(made.outpoint).encode();
+                StoreError::absent(Family::Unspent.name(), &key)
+            };
+            let spent_here = gone.contains(&made.outpoint);
+            let coin = coin.ok_or_else(absent)?;
+            Ok(Created { outpoint: made.outpoint, coin, spent_here })
+        });
+        let created = created.collect::<Result<_, StoreError>>()?;
+        let spent = spent.into_iter().map(|spent| {
+            let key = SpentKey { outpoint: spent.outpoint, ordinal }.encode();
+            let family = Family::Spent.name();
+            let value = self.db.get(Family::Spent, &key)?;
+            let value = value.ok_or_else(|| StoreError::absent(family, &key))?;
+            let record = decode_spent(&value).map_err(StoreError::value(family, &key))?;
+            let coin = SharedCoin::new(Coin::new(chain, &record.record));
+            let born_here = born.contains(&spent.outpoint);
+            Ok(Spent { outpoint: spent.outpoint, coin, by: record.by, born_here })
+        });
+        let spent = spent.collect::<Result<_, StoreError>>()?;
+        let overwritten = overwritten.into_iter();
+        let overwritten =
+            overwritten.map(|(lost, record)| (lost, SharedCoin::new(Coin::new(chain, &record))));
+        let overwritten = overwritten.collect();
+        Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
+    }
+}
