@@ -46,7 +46,8 @@ fn canonical(bytes: &[u8]) {
     let compact = stored.created.iter().all(|entry| entry.record.is_none())
         && stored.spent.iter().all(|entry| entry.record.is_none() && entry.by.is_none());
     if compact || stored.is_self_contained() {
-        assert_eq!(encode_delta(&rebuild(&stored), !compact), bytes);
+        let encoded = encode_delta(&rebuild(&stored), !compact, stored.rewind.as_ref());
+        assert_eq!(encoded, bytes);
     }
 }
 
@@ -78,7 +79,7 @@ fuzz_target!(|bytes: &[u8]| {
     canonical(bytes);
     let mut source = Source(bytes);
     let self_contained = source.flag();
-    let mut encoded = encode_delta(&invent(&mut source), self_contained);
+    let mut encoded = encode_delta(&invent(&mut source), self_contained, None);
     assert!(decode_delta(&encoded).is_ok());
     canonical(&encoded);
     damage(&mut encoded, &mut source);

@@ -52,6 +52,7 @@ impl Cli {
     pub(crate) fn run(&self, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
         match &self.command {
             Command::Chain(chain) => rooms::chain::run(self, chain, output),
+            Command::VerifyProof(proof) => rooms::chain::verify_proof(proof, output),
             Command::Wallet(wallet) => rooms::wallet::run(self, wallet, output),
             Command::Txstore(txstore) => rooms::txstore::run(self, txstore, output),
             Command::Ecash(ecash) => rooms::ecash::run(self, ecash, output),
@@ -70,6 +71,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Every unspent output of a chain: import, ask, undo, check
     Chain(crate::rooms::chain::ChainArgs),
+    /// Check a proof against a root: says UNSPENT or SPENT, or refuses; needs no data folder
+    VerifyProof(crate::rooms::chain::VerifyProofArgs),
     /// Watch-only wallets: scan blocks, show coins, lease them, build payments
     Wallet(crate::rooms::wallet::WalletArgs),
     /// A node's transactions with their spenders, deleted when nobody can need them

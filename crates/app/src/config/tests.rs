@@ -98,7 +98,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refusal("[http]\nlisten = \"nowhere\"").contains("in [http]"));
     assert!(refusal("[http]\nconcurrency = 0").contains("http.concurrency"));
     assert!(refusal("[utxo]\nprune_seconds = 0").contains("utxo.prune_seconds"));
-    assert!(refusal("[utxo]\nstore = \"mmr\"").contains("mmr"));
+    assert!(refusal("[utxo]\nstore = \"mmmr\"").contains("mmmr"));
     assert!(refusal("[utxo]\nindexing_strategy = \"all\"").contains("indexing_strategy"));
     assert!(refusal("[utxo]\nenabled = false\n[wallet]\nenabled = false").contains("every room"));
     let secret = refusal("[wallet]\nurl = \"postgres://me:hush@h/d\"");

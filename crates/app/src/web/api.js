@@ -221,6 +221,31 @@ export async function coinAt(name) {
   return coin(await get(`/utxos/${piece(name)}`));
 }
 
+// Whether the chain room keeps a root for every block.
+export async function hasRoots() {
+  const { chain } = await get("/status");
+  return Boolean(chain?.root);
+}
+
+export async function proofOf(name) {
+  const [txid, vout] = name.split(/[:#]/);
+  const value = await get(`/proofs/${piece(txid)}/${piece(vout)}`);
+  const [coin] = value.proof.coins;
+  return {
+    outpoint: value.coins[0].outpoint,
+    txid: coin.txid,
+    vout: coin.vout,
+    state: value.coins[0].state,
+    root: value.root,
+    block: point(value.block),
+    leaf: coin.leaf,
+    leaves: value.leaves,
+    live: value.live,
+    bytes: value.bytes,
+    nodes: value.proof.output_nodes.length + value.proof.live_nodes.length,
+  };
+}
+
 export async function coinTimeline(name) {
   const value = await get(`/coins/${piece(name)}/timeline`);
   const step = (one) => ({

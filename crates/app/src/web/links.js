@@ -5,6 +5,7 @@ const piece = encodeURIComponent;
 export const to = {
   address: (address) => `#/address/${piece(address)}`,
   coin: (outpoint) => `#/coin/${piece(outpoint)}`,
+  proof: (outpoint) => `#/proof/${piece(outpoint)}`,
   tx: (txid) => `#/tx/${piece(txid)}`,
   block: (name) => `#/block/${piece(name)}`,
   wallet: (name, list = null) => `#/wallets/${piece(name)}${list ? `/${piece(list)}` : ""}`,

@@ -7,6 +7,7 @@ import { showEcash } from "./pages/ecash.js";
 import { showLookup } from "./pages/lookup.js";
 import { showOverview } from "./pages/overview.js";
 import { showPayment } from "./pages/payment.js";
+import { showProof } from "./pages/proof.js";
 import { showRooms } from "./pages/rooms.js";
 import { showTransaction } from "./pages/transaction.js";
 import { showWallet } from "./pages/wallet.js";
@@ -21,6 +22,7 @@ export const PAGES = [
   { path: "/lookup/:query", tab: "lookup", title: "Lookup", show: showLookup },
   { path: "/address/:address", tab: "lookup", title: "Address", show: showAddress },
   { path: "/coin/:outpoint", tab: "lookup", title: "Coin", show: showCoin },
+  { path: "/proof/:outpoint", tab: "lookup", title: "Proof", show: showProof },
   { path: "/tx/:txid", tab: "lookup", title: "Transaction", show: showTransaction },
   { path: "/block/:name", tab: "lookup", title: "Block", show: showBlock },
   { path: "/ecash/:id", tab: "ecash", title: "Payment", show: showPayment },

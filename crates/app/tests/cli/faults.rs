@@ -27,7 +27,7 @@ fn unknown_networks_and_bad_options_are_usage_errors() {
     let regtest = ["--network", "bitcoin-regtest"];
     let cases: [(&[&str], &str); 6] = [
         (&["--network", "dogecoin"], "unknown network"),
-        (&["--network", "bitcoin-regtest", "--store", "mmr"], "comes later"),
+        (&["--network", "bitcoin-regtest", "--store", "mmmr"], "mmmr"),
         (&["--network", "bitcoin-regtest", "--stop-at", "x"], "invalid"),
         (&["--network", "bitcoin-regtest", "--bulk-blocks", "0"], "at least 1"),
         (&["--network", "bitcoin-regtest", "--indexing-strategy", "all"], "unknown indexing"),
@@ -154,7 +154,7 @@ fn settings_come_from_the_environment_too() {
         command.env("UNSPENT_DATA_DIR", folder.data()).env("UNSPENT_NETWORK", "bitcoin-regtest");
         command.env(name, value).args(["chain", "import"]).arg(&file).output().unwrap()
     };
-    assert_eq!(run("UNSPENT_UTXO_STORE", "mmr").status.code(), Some(2));
+    assert_eq!(run("UNSPENT_UTXO_STORE", "mmmr").status.code(), Some(2));
     assert!(!folder.data().exists());
     let imported = run("UNSPENT_JSON", "true");
     assert_eq!(imported.status.code(), Some(0));

@@ -16,6 +16,7 @@ mod demo;
 mod ecash;
 mod faults;
 mod node;
+mod proofs;
 mod run;
 mod simulated;
 mod txstore;

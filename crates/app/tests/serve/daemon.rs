@@ -203,6 +203,24 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> Answer {
+        let (status, headers, body) = self.fetch(method, path, headers, body);
+        Answer { status, headers, text: String::from_utf8(body).unwrap() }
+    }
+
+    /// What a GET answers in another form than JSON.
+    pub(crate) fn bytes(&self, path: &str, form: &str) -> Vec<u8> {
+        let (status, headers, body) = self.fetch("GET", path, &[("accept", form)], None);
+        assert_eq!((status, headers["content-type"].to_str().unwrap()), (200, form));
+        body
+    }
+
+    fn fetch(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> (u16, ureq::http::HeaderMap, Vec<u8>) {
         let url = format!("{}{path}", self.base);
         let mut request = ureq::http::Request::builder().method(method).uri(url);
         if let Some(token) = &self.token {
@@ -218,7 +236,7 @@ impl Client {
         let mut answer = answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = answer.body_mut().with_config().limit(64 << 20).read_to_vec().unwrap();
-        Answer { status, headers, text: String::from_utf8(body).unwrap() }
+        (status, headers, body)
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

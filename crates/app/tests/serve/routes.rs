@@ -41,6 +41,17 @@ impl Walk {
         self.client.send(method, &path, &[("content-type", "application/json")], body.as_deref())
     }
 
+    /// Whether an answer comes to hold a text: events are written a moment later.
+    fn finds(&self, path: &str, text: &str) -> bool {
+        (0..200).any(|_| {
+            let found = self.client.get(path).text.contains(text);
+            if !found {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            found
+        })
+    }
+
     fn post(&self, template: &str, values: &[&str], body: &Value) -> Answer {
         *self.keys.borrow_mut() += 1;
         let key = format!("walk-{}", self.keys.borrow());
@@ -60,7 +71,8 @@ fn documented(client: &Client) -> BTreeSet<(String, String)> {
 #[test]
 fn every_documented_route_answers() {
     let folder = funded();
-    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true", "ecash.enabled=true"]);
+    let rooms = ["txstore.enabled=true", "ecash.enabled=true", "utxo.store=mmr"];
+    let daemon = folder.start(&[&[SEED_SETTING], &rooms[..]].concat());
     world::make_wallet(&daemon, "alice");
     let (client, seen, keys) = (daemon.admin(), RefCell::default(), RefCell::default());
     let walk = Walk { client, seen, keys };
@@ -149,6 +161,7 @@ fn chain(walk: &Walk) {
     let created = delta["deltas"][0]["created"].as_array().unwrap();
     assert!(created.iter().any(|made| made["txid"] == hash));
     walk.get("/deltas/{height}", &["9999"], "").refused(404);
+    proofs(walk, hash, &coin["vout"].to_string());
     let timeline = walk.get("/coins/{outpoint}/timeline", &[name], "").ok();
     let kinds: Vec<_> = timeline["events"].as_array().unwrap().iter().map(|e| &e["kind"]).collect();
     let is_whole = kinds.contains(&&json!("created")) && kinds.contains(&&json!("confirmed"));
@@ -167,6 +180,29 @@ fn chain(walk: &Walk) {
     assert_eq!(kinds("113"), ["block"]);
     assert_eq!(kinds("alice"), ["wallet"]);
     assert!(kinds("nothing-at-all").is_empty());
+}
+
+fn proofs(walk: &Walk, txid: &str, index: &str) {
+    let root = walk.get("/roots", &[], "").ok();
+    assert_eq!(root["block"]["height"], 113);
+    let older = walk.get("/roots", &[], "?height=112").ok();
+    assert_ne!(older["root"], root["root"]);
+    walk.get("/roots", &[], "?height=9999").refused(404);
+    let proven = walk.get("/proofs/{txid}/{index}", &[txid, index], "").ok();
+    assert_eq!((&proven["root"], &proven["coins"][0]["state"]), (&root["root"], &json!("unspent")));
+    let then = walk.get("/proofs/{txid}/{index}", &[txid, index], "?height=112").ok();
+    assert_eq!(then["root"], older["root"]);
+    walk.get("/proofs/{txid}/{index}", &[txid, "77"], "").refused(404);
+    walk.get("/proofs/{txid}/{index}", &["ab", "0"], "").refused(400);
+    for place in ["/api/v1/status", "/api/v1/events?limit=500"] {
+        assert!(walk.finds(place, root["root"].as_str().unwrap()), "{place} has no root");
+    }
+    let path = format!("/api/v1/proofs/{txid}/{index}");
+    let bytes = walk.client.bytes(&path, "application/cbor");
+    let proof = unspent_verify::Proof::from_bytes(&bytes).unwrap();
+    let mut trusted = [0; 32];
+    hex::decode_to_slice(root["root"].as_str().unwrap(), &mut trusted).unwrap();
+    assert_eq!(proof.check(&trusted).unwrap(), [unspent_verify::Verdict::Unspent]);
 }
 
 fn transactions(walk: &Walk, daemon: &Daemon) {

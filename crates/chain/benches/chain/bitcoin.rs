@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use unspent_chain::{ChainIndex, Options, Order, Owner, Target};
+use unspent_chain::{ChainIndex, Options, Order, Owner, StoreKind, Target};
 use unspent_model::{Family, chain::Block};
 
 use crate::{
@@ -43,8 +43,8 @@ pub fn floor(lists: bool) -> Figures {
     clock.stop(stream::measured(), changes).with("coins", floor.coins().to_string())
 }
 
-fn open(folder: &Path) -> ChainIndex {
-    let options = Options::for_network(stream::NETWORK);
+fn open(folder: &Path, store: StoreKind) -> ChainIndex {
+    let options = Options { store, ..Options::for_network(stream::NETWORK) };
     ChainIndex::open(folder, stream::NETWORK, options, &[]).expect("opened").0
 }
 
@@ -81,16 +81,16 @@ fn run(
 }
 
 /// Far from the tip: no undo data yet.
-pub fn index() -> Figures {
+pub fn index(store: StoreKind) -> Figures {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut index = open(folder.path());
+    let mut index = open(folder.path(), store);
     run(&mut index, u64::MAX / 2, 0).0
 }
 
 /// Inside the window: undo data is kept. Then block by block, pages, and back.
-pub fn window() -> Figures {
+pub fn window(store: StoreKind) -> Figures {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut index = open(folder.path());
+    let mut index = open(folder.path(), store);
     let (mut figures, rest) = run(&mut index, 0, NEAR_TIP);
     figures = sizes(figures, &index);
     let mut times: Vec<f64> = Vec::new();
@@ -122,7 +122,8 @@ fn sizes(figures: Figures, index: &ChainIndex) -> Figures {
     let of =
         |name: &str| status.sizes.iter().filter(|(n, _)| *n == name).map(|(_, b)| b).sum::<u64>();
     let coins = status.cursor.coins;
-    let per_coin = (of("utxo_unspent") + of("utxo_addr")) as f64 / coins as f64;
+    let per_coin =
+        (of("utxo_unspent") + of("utxo_addr") + of("utxo_mmr_nodes")) as f64 / coins as f64;
     figures
         .with("coins", coins.to_string())
         .with("bytes on disk per coin, list included", format!("{per_coin:.1}"))

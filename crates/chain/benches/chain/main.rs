@@ -20,9 +20,11 @@ mod bitcoin;
 mod floor;
 mod measure;
 mod preview;
+mod proofs;
 mod stream;
 
 use measure::Figures;
+use unspent_chain::StoreKind;
 
 /// The allocator of the program itself: coins are made on one thread and freed on another.
 #[global_allocator]
@@ -44,12 +46,17 @@ fn run_phase(phase: &str) -> Figures {
     match phase {
         "preview-decode" => preview::decode(),
         "preview-floor" => preview::floor(),
-        "preview-index" => preview::index(),
+        "preview-index" => preview::index(StoreKind::Classic),
+        "preview-index-mmr" => preview::index(StoreKind::Mmr),
         "bitcoin-decode" => bitcoin::decode(),
         "bitcoin-bare" => bitcoin::floor(false),
         "bitcoin-floor" => bitcoin::floor(true),
-        "bitcoin-index" => bitcoin::index(),
-        "bitcoin-window" => bitcoin::window(),
+        "bitcoin-index" => bitcoin::index(StoreKind::Classic),
+        "bitcoin-index-mmr" => bitcoin::index(StoreKind::Mmr),
+        "bitcoin-window" => bitcoin::window(StoreKind::Classic),
+        "bitcoin-window-mmr" => bitcoin::window(StoreKind::Mmr),
+        "proofs-10000" => proofs::measure(10_000),
+        "proofs-1000000" => proofs::measure(1_000_000),
         other => panic!("no phase {other}"),
     }
 }
@@ -65,6 +72,7 @@ fn run_all() {
         floor.show("floor: maps in memory", None);
         index.show("index, bulk", Some(&floor));
         index.show_extras();
+        measure::child("preview-index-mmr").show("index, bulk, MMR store", Some(&index));
     } else {
         println!("SKIPPED: the preview run is absent; set UNSPENT_TESTDATA\n");
     }
@@ -81,4 +89,13 @@ fn run_all() {
     index.show("index, bulk, far from the tip", Some(&floor));
     window.show("index, bulk, undo data kept", Some(&floor));
     window.show_extras();
+    println!("\n## The MMR store beside the classic one (as a multiple of it)\n");
+    measure::child("bitcoin-index-mmr").show("bulk, far from the tip", Some(&index));
+    let window_mmr = measure::child("bitcoin-window-mmr");
+    window_mmr.show("bulk, undo data kept", Some(&window));
+    window_mmr.show_extras();
+    for (phase, name) in [("proofs-10000", "10^4 outputs"), ("proofs-1000000", "10^6 outputs")] {
+        println!("\n## Proofs over {name}\n");
+        measure::child(phase).show_extras();
+    }
 }

@@ -3,7 +3,7 @@
 use std::{thread, time::Instant};
 
 use crossbeam_channel::bounded;
-use unspent_chain::{ChainIndex, Options, Order, Owner, PreparedBlock, prepare};
+use unspent_chain::{ChainIndex, Options, Order, Owner, PreparedBlock, StoreKind, prepare};
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::{
     cardano::{framing::split_cbor_items, genesis::genesis_coins},
@@ -76,10 +76,10 @@ pub fn floor() -> Figures {
     clock.stop(blocks, changes)
 }
 
-pub fn index() -> Figures {
+pub fn index(store: StoreKind) -> Figures {
     let bytes = bytes();
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options::for_network(NETWORK);
+    let options = Options { store, ..Options::for_network(NETWORK) };
     let (mut index, _) =
         ChainIndex::open(folder.path(), NETWORK, options, &genesis()).expect("opened");
     index.allow_holes();

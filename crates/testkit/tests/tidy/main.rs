@@ -52,6 +52,7 @@ const DIRECTION: [(&str, &[&str]); 13] = [
             "wallet",
             "ecash",
             "txstore",
+            "verify",
             "engine",
         ],
     ),

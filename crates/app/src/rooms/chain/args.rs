@@ -10,7 +10,9 @@ use super::{
     OptionArgs,
     blocks::{self, DeltaArgs},
     coins::{self, OwnerArgs, UtxoArgs, UtxosArgs},
-    folder, status,
+    folder,
+    roots::{self, AtBlock, ProveArgs},
+    status,
     upkeep::{self, DigestArgs, RollbackArgs},
 };
 use crate::{
@@ -45,6 +47,10 @@ enum ChainCommand {
     Balance(OwnerArgs),
     /// Show what the block at a height did to the coin set
     Delta(DeltaArgs),
+    /// The root of a block, which proofs lead to (store mmr)
+    Root(AtBlock),
+    /// Prove that coins are unspent, or were spent, at a block (store mmr)
+    Prove(ProveArgs),
     /// Undo blocks from the folder's own records
     Rollback(RollbackArgs),
     /// Forget all spent coins and undo data that are due
@@ -92,6 +98,8 @@ pub(crate) fn run(cli: &Cli, args: &ChainArgs, output: &mut Output<'_>) -> anyho
         C::Utxo(args) => coins::print_utxo(&reader(cli)?, args, output),
         C::Balance(args) => coins::print_balance(&reader(cli)?, args, output),
         C::Delta(args) => blocks::print_delta(&reader(cli)?, args, output),
+        C::Root(at) => roots::print_root(&reader(cli)?, at, output),
+        C::Prove(args) => roots::print_proof(&reader(cli)?, args, output),
         C::Rollback(args) => upkeep::rollback(cli, args, output),
         C::Prune(options) => upkeep::prune(cli, options, output),
         C::Verify => upkeep::verify(&reader(cli)?, output),

@@ -11,10 +11,16 @@ impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         let text = error.to_string();
         match error {
-            QueryError::Disabled | QueryError::IndexDisabled(_) => Self::index_off(text),
+            QueryError::Disabled | QueryError::IndexDisabled(_) | QueryError::NoRoots => {
+                Self::index_off(text)
+            }
             QueryError::NoCredentials(_) | QueryError::NoMuHash(_) => Self::invalid(text),
-            QueryError::Cursor | QueryError::Limit { .. } => Self::malformed(text),
-            QueryError::NoDelta { .. } => Self::not_found(text),
+            QueryError::Cursor | QueryError::Limit { .. } | QueryError::ProofSize { .. } => {
+                Self::malformed(text)
+            }
+            QueryError::NoDelta { .. } | QueryError::NoRoot { .. } | QueryError::NoProof { .. } => {
+                Self::not_found(text)
+            }
             QueryError::Store(error) => Self::of_store(error.kind(), &error),
         }
     }
@@ -35,12 +41,16 @@ fn is_wrong_question(cause: &(dyn Error + 'static)) -> bool {
             QueryError::Cursor
             | QueryError::Limit { .. }
             | QueryError::NoCredentials(_)
-            | QueryError::NoMuHash(_),
+            | QueryError::NoMuHash(_)
+            | QueryError::ProofSize { .. },
         ) => true,
         Some(
             QueryError::IndexDisabled(_)
             | QueryError::Disabled
             | QueryError::NoDelta { .. }
+            | QueryError::NoRoots
+            | QueryError::NoRoot { .. }
+            | QueryError::NoProof { .. }
             | QueryError::Store(_),
         )
         | None => false,

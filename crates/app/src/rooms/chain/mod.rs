@@ -1,9 +1,11 @@
-//! The chain room: `unspent chain`, `/addresses`, `/utxos`, `/blocks`, `/deltas`.
+//! The chain room: `unspent chain`, `/addresses`, `/utxos`, `/blocks`, `/deltas`, `/roots`, `/proofs`.
 //!
 //! | module | what |
 //! |---|---|
 //! | `coins` | coins by owner, one coin; as routes and commands |
 //! | `blocks` | blocks and deltas; as routes and a command |
+//! | `roots` | roots of blocks and proofs; as routes and commands |
+//! | `verify_proof` | the checking of a proof, without a folder |
 //! | `upkeep` | rollback, prune, verify, digest |
 //! | `status` | where the folder stands |
 //! | `args`, `options` | the subcommands; the options of the index |
@@ -21,10 +23,12 @@ mod error;
 mod json;
 mod options;
 mod parse;
+mod roots;
 mod search;
 mod section;
 pub(crate) mod status;
 mod upkeep;
+mod verify_proof;
 
 use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
@@ -45,6 +49,7 @@ pub(crate) use self::{
     args::{ChainArgs, run},
     options::OptionArgs,
     section::UtxoSection,
+    verify_proof::{VerifyProofArgs, verify_proof},
 };
 use super::{AppRoom, Classified};
 use crate::{
@@ -129,6 +134,8 @@ impl AppRoom for ChainEntry {
             .routes(routes!(blocks::tip))
             .routes(routes!(blocks::one))
             .routes(routes!(blocks::deltas))
+            .routes(routes!(roots::root))
+            .routes(routes!(roots::proof))
     }
 
     fn search(

@@ -4,7 +4,7 @@
 //! delta mode) need not be repeated.
 
 use clap::{Args, ValueEnum};
-use unspent_chain::{Indexes, IndexingStrategy, Options, Status};
+use unspent_chain::{Indexes, IndexingStrategy, Options, Status, StoreKind};
 use unspent_model::Network;
 
 use crate::error::CliError;
@@ -14,8 +14,26 @@ use crate::error::CliError;
 pub(crate) enum StoreArg {
     /// Coins, spends, lists and deltas
     Classic,
-    /// Classic plus proofs; comes later
+    /// Classic plus a root for every block, and proofs
     Mmr,
+}
+
+impl StoreArg {
+    fn kind(self) -> StoreKind {
+        match self {
+            Self::Classic => StoreKind::Classic,
+            Self::Mmr => StoreKind::Mmr,
+        }
+    }
+}
+
+impl From<StoreKind> for StoreArg {
+    fn from(kind: StoreKind) -> Self {
+        match kind {
+            StoreKind::Classic => Self::Classic,
+            StoreKind::Mmr => Self::Mmr,
+        }
+    }
 }
 
 /// Options of the chain room; absent means the folder's or the network's own value.
@@ -24,7 +42,7 @@ pub(crate) struct OptionArgs {
     /// Keep the UTXO index; without it only the chain's points are kept [default: true]
     #[arg(long, env = "UNSPENT_UTXO_ENABLED", value_name = "BOOL", help_heading = "Index")]
     pub(crate) enabled: Option<bool>,
-    /// How the coin set is stored [default: classic]
+    /// How the coin set is stored [default: as the folder was built, else classic]
     #[arg(long, env = "UNSPENT_UTXO_STORE", value_enum, help_heading = "Index")]
     pub(crate) store: Option<StoreArg>,
     /// Forget spent coins this many blocks after their spend [default: as before, else 288 Bitcoin,
@@ -90,12 +108,11 @@ impl OptionArgs {
         network: Network,
         known: Option<&Status>,
     ) -> anyhow::Result<Options> {
-        if self.store == Some(StoreArg::Mmr) {
-            let error = CliError::usage("the store `mmr` comes later; nothing was changed");
-            return Err(error.hint("use --store classic").into());
-        }
         let mut options = Options::for_network(network);
         options.indexes = self.indexes(known.and_then(|status| status.indexes))?;
+        let indexed = known.filter(|status| status.indexes.is_some());
+        set(&mut options.store, indexed.map(|status| status.store));
+        set(&mut options.store, self.store.map(StoreArg::kind));
         // A folder without blocks hasn't made up its mind yet.
         let built = known.filter(|status| status.chain.is_some());
         options.enabled = self.enabled.or(built.map(|status| status.enabled)).unwrap_or(true);

@@ -1,5 +1,6 @@
 //! `[utxo]` of the configuration.
 
+use unspent_chain::StoreKind;
 use unspent_engine::rooms::chain::PRUNE_EVERY;
 
 use crate::{
@@ -11,7 +12,8 @@ section! {
     /// The chain room: every unspent output.
     pub(crate) struct UtxoSection in "utxo" {
         enabled: bool = true;
-        store: String = "classic".into();
+        /// classic, or mmr for a root of every block and proofs (default: as the folder was built)
+        store: Option<String>, example "\"classic\"";
         /// Forget spent coins this many blocks after their spend (Bitcoin 288, Cardano 2160)
         prune_depth: Option<u64>, example "288";
         /// Blocks that can be undone (Bitcoin 288, Cardano 4320)
@@ -50,11 +52,6 @@ section! {
 
 impl UtxoSection {
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        match self.store.as_str() {
-            "classic" => {}
-            "mmr" => return Err(wrong("utxo.store = \"mmr\" comes later; use \"classic\"")),
-            other => return Err(wrong(format!("utxo.store = \"{other}\": use \"classic\""))),
-        }
         check_span("utxo.prune_seconds", self.prune_seconds)?;
         self.options().map(|_| ())
     }
@@ -65,9 +62,11 @@ impl UtxoSection {
         let strategy = strategy.map_err(|error: unspent_chain::OptionsError| {
             wrong(format!("utxo.indexing_strategy: {error}"))
         })?;
+        let store = self.store.as_deref().map(str::parse::<StoreKind>).transpose();
+        let store = store.map_err(|error| wrong(format!("utxo.store: {error}")))?;
         Ok(OptionArgs {
             enabled: Some(self.enabled),
-            store: None,
+            store: store.map(StoreKind::into),
             prune_depth: self.prune_depth,
             rollback_window: self.rollback_window,
             prune_batch_size: self.prune_batch_size,

@@ -20,6 +20,8 @@ pub(crate) struct FiguresJson {
     network: &'static str,
     enabled: bool,
     store: &'static str,
+    /// The root of the tip; null in a classic store
+    root: Option<String>,
     tip: Option<TimedPointJson>,
     blocks: u64,
     utxos: u64,
@@ -83,7 +85,8 @@ impl FiguresJson {
         Self {
             network: status.network.name(),
             enabled: status.enabled,
-            store: "classic",
+            store: status.store.name(),
+            root: status.commitment.map(|commitment| hex::encode(commitment.root)),
             tip,
             blocks: cursor.ordinal,
             utxos: cursor.coins,
@@ -152,6 +155,9 @@ fn rows(status: &Status, shown: &FiguresJson) -> Vec<(&'static str, String)> {
         ("can undo", format!("{} blocks", number(shown.rollback_blocks))),
         ("lists", lists.to_owned()),
     ];
+    if let Some(root) = &shown.root {
+        rows.push(("root", root.clone()));
+    }
     if !shown.enabled {
         rows.push(("index", "switched off".into()));
     }

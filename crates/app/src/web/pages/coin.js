@@ -15,16 +15,17 @@ export async function showCoin(place, { outpoint }, context) {
   const timeline = await api.coinTimeline(outpoint);
   const isKept = timeline.steps.some((step) => step.block !== null);
   const coin = isKept ? await api.coinAt(outpoint).catch(() => null) : null;
+  const hasRoots = coin !== null && await api.hasRoots();
   if (!context.isCurrent()) return;
   context.title(`Coin ${shortHash(timeline.txid, 6)}:${timeline.vout}`);
   const title = timeline.value === null ? "A coin" : amount(timeline.value);
   show(place,
-    head("Coin", title, timeline.outpoint, facts(factsOf(timeline, coin))),
+    head("Coin", title, timeline.outpoint, facts(factsOf(timeline, coin, hasRoots))),
     coin && assets(coin),
     timelinePanel(timeline, context));
 }
 
-function factsOf(timeline, coin) {
+function factsOf(timeline, coin, hasRoots) {
   const walletLinks = timeline.wallets.map((name, at) =>
     [at > 0 && ", ", h("a", { href: to.wallet(name, "coins") }, name)]);
   return [
@@ -38,6 +39,7 @@ function factsOf(timeline, coin) {
       coin.time && h("span", { class: "soft" }, ` · ${dateTime(coin.time)}`)) : null],
     ["Spent by", coin?.spentBy && hash(coin.spentBy, { href: to.tx(coin.spentBy) })],
     ["Coinbase", coin?.coinbase ? "yes" : null],
+    ["Proof", hasRoots && h("a", { href: to.proof(timeline.outpoint) }, "The way to the root")],
   ];
 }
 

@@ -52,9 +52,9 @@ pub(super) fn write(log: &EventLog, reader: &Reader, network: Network) -> Result
     }
     let start = common.map_or(0, |point| point.height + 1);
     if (tip.height + 1).saturating_sub(start) > MOST_SINGLE_BLOCKS {
-        events.push(many(network, start, tip));
+        events.push(many(network, start, tip, root(reader, tip)));
     } else {
-        events.extend(news.iter().map(|point| applied(network, *point)));
+        events.extend(news.iter().map(|point| applied(network, *point, root(reader, *point))));
     }
     mark(log, events, common, news)
 }
@@ -139,14 +139,29 @@ fn event(kind: &'static str, subject: String, body: Value) -> NewEvent {
     NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject, body }
 }
 
-fn applied(network: Network, point: Point) -> NewEvent {
-    let body = json!({ "height": point.height, "slot": point.slot });
+/// The root of a block, where the store keeps roots and still has this one.
+fn root(reader: &Reader, point: Point) -> Option<String> {
+    let found = reader.moment().root(Some(point.height)).ok();
+    let found = found.filter(|found| found.point == Some(point))?;
+    Some(found.root.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn applied(network: Network, point: Point, root: Option<String>) -> NewEvent {
+    let body = with_root(json!({ "height": point.height, "slot": point.slot }), root);
     event(kind::BLOCK_APPLIED, network.show_hash(&point.hash.0), body)
 }
 
-fn many(network: Network, start: u64, tip: Point) -> NewEvent {
+fn with_root(mut body: Value, root: Option<String>) -> Value {
+    if let (Some(root), Some(fields)) = (root, body.as_object_mut()) {
+        fields.insert("root".to_owned(), root.into());
+    }
+    body
+}
+
+fn many(network: Network, start: u64, tip: Point, root: Option<String>) -> NewEvent {
     let blocks = (tip.height + 1).saturating_sub(start);
     let body = json!({ "blocks": blocks, "height": tip.height, "slot": tip.slot });
+    let body = with_root(body, root);
     event(kind::CATCHING_UP, network.show_hash(&tip.hash.0), body)
 }
 

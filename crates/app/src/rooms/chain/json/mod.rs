@@ -6,6 +6,7 @@
 mod answer;
 mod coin;
 mod delta;
+mod proof;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ pub(crate) use self::{
     answer::{BalanceJson, DigestJson, PageJson},
     coin::{CoinJson, UtxoJson},
     delta::DeltaJson,
+    proof::{ProofJson, ProvenJson, RootJson},
 };
 
 /// An amount of lovelace or of an asset.
