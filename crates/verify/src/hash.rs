@@ -12,7 +12,12 @@
 //! Numbers are unsigned and big-endian. A tree without leaves has the hash of its bag's byte and
 //! eight zero bytes as its root.
 
-use blake2b_simd::Params;
+use alloc::vec::Vec;
+
+use blake2b_simd::{
+    Params,
+    many::{HashManyJob, hash_many},
+};
 
 /// 32 bytes of Blake2b.
 pub type Hash = [u8; 32];
@@ -21,21 +26,76 @@ const OUTPUT: u8 = 0x00;
 const CHUNK: u8 = 0x03;
 const ROOT: u8 = 0x10;
 
+/// Hashes handed to the processor at once.
+const AT_ONCE: usize = 64;
+
 /// The hash of pieces one after another.
 pub(crate) fn of(parts: &[&[u8]]) -> Hash {
-    let mut state = Params::new().hash_length(32).to_state();
+    let mut params = Params::new();
+    params.hash_length(32);
+    // What fits into one block of the hash, as nodes do, is hashed in one go.
+    let mut block = [0; 128];
+    let mut length = 0;
     for part in parts {
-        state.update(part);
+        let Some(place) = block.get_mut(length..length + part.len()) else {
+            let mut state = params.to_state();
+            parts.iter().for_each(|part| {
+                state.update(part);
+            });
+            return hash_of(&state.finalize());
+        };
+        place.copy_from_slice(part);
+        length += part.len();
     }
-    let mut hash = [0; 32];
-    hash.copy_from_slice(state.finalize().as_bytes());
-    hash
+    hash_of(&params.hash(block.get(..length).unwrap_or_default()))
+}
+
+fn hash_of(digest: &blake2b_simd::Hash) -> Hash {
+    digest.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
 /// An output at its place.
 pub fn output(place: u64, txid: &[u8; 32], vout: u32, record: &[u8]) -> Hash {
     let (place, vout) = (place.to_be_bytes(), vout.to_be_bytes());
     of(&[&[OUTPUT], &place, txid, &vout, &of(&[record])])
+}
+
+/// Outputs one after another, the first at `first`: the same as [`output`] for each, several at a
+/// time where the processor can.
+pub fn outputs(first: u64, outputs: &[(&[u8; 32], u32, &[u8])]) -> Vec<Hash> {
+    let records: Vec<&[u8]> = outputs.iter().map(|(_, _, record)| *record).collect();
+    let mut leaves = Vec::with_capacity(outputs.len());
+    for ((place, (txid, vout, _)), record) in (first..).zip(outputs).zip(each(&records)) {
+        let (place, vout) = (place.to_be_bytes(), vout.to_be_bytes());
+        leaves.push(joined::<77>(&[&[OUTPUT], &place, *txid, &vout, &record]));
+    }
+    each(&leaves)
+}
+
+/// The hash of each, several at a time where the processor can.
+fn each(inputs: &[impl AsRef<[u8]>]) -> Vec<Hash> {
+    let mut params = Params::new();
+    params.hash_length(32);
+    let mut hashes = Vec::with_capacity(inputs.len());
+    for some in inputs.chunks(AT_ONCE) {
+        let mut jobs: Vec<_> =
+            some.iter().map(|input| HashManyJob::new(&params, input.as_ref())).collect();
+        hash_many(jobs.iter_mut());
+        hashes.extend(jobs.iter().map(|job| hash_of(&job.to_hash())));
+    }
+    hashes
+}
+
+/// Pieces one after another; together they have this length.
+fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut all = [0; N];
+    let mut rest = all.as_mut_slice();
+    for part in parts {
+        let (place, after) = rest.split_at_mut(part.len().min(rest.len()));
+        place.copy_from_slice(part.get(..place.len()).unwrap_or_default());
+        rest = after;
+    }
+    all
 }
 
 /// 1,024 live bits: the first bit is the highest of the first byte.
@@ -59,6 +119,15 @@ impl Domain {
     /// A node over two others.
     pub fn node(self, height: u8, index: u64, left: &Hash, right: &Hash) -> Hash {
         of(&[&[self.node, height], &index.to_be_bytes(), left, right])
+    }
+
+    /// Nodes of one height, each over two others: the same as [`Self::node`] for each.
+    pub(crate) fn nodes(self, height: u8, pairs: &[(u64, [Hash; 2])]) -> Vec<(u64, Hash)> {
+        let input = |(index, [left, right]): &(u64, [Hash; 2])| {
+            joined::<74>(&[&[self.node, height], &index.to_be_bytes(), left, right])
+        };
+        let inputs: Vec<_> = pairs.iter().map(input).collect();
+        pairs.iter().map(|(index, _)| *index).zip(each(&inputs)).collect()
     }
 
     /// The root over all peaks, the highest first.

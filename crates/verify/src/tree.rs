@@ -60,7 +60,7 @@ pub fn update<E>(
             }
         }
         let parents = leaves.checked_shr(u32::from(height) + 1).unwrap_or(0);
-        level = above(domain, height, parents, &level, &mut get)?;
+        level = domain.nodes(height + 1, &above(height, parents, &level, &mut get)?);
         if level.is_empty() && parents == 0 {
             break;
         }
@@ -69,14 +69,13 @@ pub fn update<E>(
     Ok(domain.bag(leaves, &peaks.collect::<Result<Vec<_>, E>>()?))
 }
 
-/// The parents of changed nodes, as far as they exist.
+/// The parents of changed nodes, as far as they exist, with both their children.
 fn above<E>(
-    domain: Domain,
     height: u8,
     parents: u64,
     level: &[(u64, Hash)],
     get: &mut impl FnMut(Node) -> Result<Hash, E>,
-) -> Result<Vec<(u64, Hash)>, E> {
+) -> Result<Vec<(u64, [Hash; 2])>, E> {
     let mut made = Vec::with_capacity(level.len() / 2 + 1);
     let mut rest = level;
     while let Some(((index, hash), after)) = rest.split_first() {
@@ -93,8 +92,7 @@ fn above<E>(
             (0, _) => [*hash, get((height, index + 1))?],
             _ => [get((height, index - 1))?, *hash],
         };
-        let [left, right] = &both;
-        made.push((parent, domain.node(height + 1, parent, left, right)));
+        made.push((parent, both));
     }
     Ok(made)
 }

@@ -41,6 +41,16 @@ fn naive_root(domain: Domain, leaves: &[Hash]) -> Hash {
     domain.bag(leaves.len() as u64, &tops)
 }
 
+#[test]
+fn many_outputs_at_once_hash_as_each_alone() {
+    let leaves: Vec<Leaf> =
+        (0..150).map(|n| Leaf { record: vec![n as u8; n as usize * 3], ..leaf(n) }).collect();
+    let parts: Vec<_> =
+        leaves.iter().map(|leaf| (&leaf.txid, leaf.vout, leaf.record.as_slice())).collect();
+    let alone: Vec<Hash> = (7..).zip(&leaves).map(|(at, leaf)| leaf.hash(at)).collect();
+    assert_eq!(hash::outputs(7, &parts), alone);
+}
+
 fn leaf(n: u64) -> Leaf {
     let mut txid = [0; 32];
     txid[..8].copy_from_slice(&(n / 3).to_le_bytes());

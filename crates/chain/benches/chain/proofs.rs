@@ -88,8 +88,7 @@ pub fn measure(leaves: u64) -> Figures {
     let root = reader.moment().root(None).expect("a root").root;
     let started = Instant::now();
     let prove = |coins: &[Outpoint]| reader.moment().prove(coins, None).expect("a proof");
-    let proofs: Vec<Vec<u8>> =
-        coins.iter().map(|coin| prove(&[*coin]).proof.to_bytes()).collect();
+    let proofs: Vec<Vec<u8>> = coins.iter().map(|coin| prove(&[*coin]).proof.to_bytes()).collect();
     let made = PROOFS as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();
     for bytes in &proofs {

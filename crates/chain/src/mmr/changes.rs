@@ -109,9 +109,11 @@ impl TreeChanges {
     ) -> Result<(), StoreError> {
         self.base.get_or_insert(commitment.leaves);
         self.stale = true;
-        for (outpoint, coin, spent_here) in coins {
+        let coins: Vec<_> = coins.collect();
+        let parts = coins.iter().map(|(name, coin, _)| (&name.tx.0, name.index, coin.body()));
+        self.fresh.extend(hash::outputs(commitment.leaves, &parts.collect::<Vec<_>>()));
+        for (outpoint, _, spent_here) in coins {
             let leaf = commitment.leaves;
-            self.fresh.push(hash::output(leaf, &outpoint.tx.0, outpoint.index, coin.body()));
             self.chunk_for_new(ground, leaf)?;
             if !spent_here {
                 self.set_live(leaf, true);
