@@ -27,7 +27,7 @@ pub(crate) fn check(state: &State) -> Result<(), OpenError> {
     if horizon.floor > 0 || horizon.swept_spends > 0 || horizon.spends_floor > 0 {
         return Err(OpenError::NotConvertible("blocks below the window have been pruned"));
     }
-    if !state.holes.is_empty() || state.cursor.missing_inputs > 0 {
+    if !state.holes.is_empty() {
         return Err(OpenError::NotConvertible("its chain has holes"));
     }
     Ok(())

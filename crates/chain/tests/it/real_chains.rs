@@ -190,7 +190,7 @@ fn preview_block_by_block_equals_the_oracle_and_the_bytes_of_bulk_in_both_delta_
 }
 
 /// Blocks between two comparisons with the naive trees.
-const COMPARED_EVERY: usize = 100;
+const COMPARED_EVERY: usize = 250;
 
 #[test]
 fn preview_in_the_mmr_store_has_the_roots_of_a_naive_rebuild() {
