@@ -33,8 +33,8 @@ pub(crate) fn check(state: &State) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Bodies of coins, by name and by the block they were born in.
-type Bodies = HashMap<(Outpoint, BlockHash), SharedCoin>;
+/// BornBodies of coins, by name and by the block they were born in.
+type BornBodies = HashMap<(Outpoint, BlockHash), SharedCoin>;
 
 /// Makes the trees of a whole history, and writes them with everything that names leaves.
 pub(crate) fn convert(
@@ -43,7 +43,7 @@ pub(crate) fn convert(
     state: &State,
     batch: &mut Batch<'_>,
 ) -> Result<(), StoreError> {
-    let mut history = History { db, network, bodies: Bodies::new() };
+    let mut history = History { db, network, bodies: BornBodies::new() };
     history.read()?;
     let deltas = history.deltas(state)?;
     let ground = Ground { db, frozen: None, network };
@@ -82,7 +82,7 @@ pub(crate) fn convert(
 struct History<'a> {
     db: &'a Db,
     network: Network,
-    bodies: Bodies,
+    bodies: BornBodies,
 }
 
 impl History<'_> {

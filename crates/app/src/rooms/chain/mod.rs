@@ -1,4 +1,5 @@
-//! The chain room: `unspent chain`, `/addresses`, `/utxos`, `/blocks`, `/deltas`, `/roots`, `/proofs`.
+//! The chain room: `unspent chain`, `/addresses`, `/utxos`, `/blocks`, `/deltas`, `/roots`,
+//! `/proofs`.
 //!
 //! | module | what |
 //! |---|---|

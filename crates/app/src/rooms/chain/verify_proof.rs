@@ -8,7 +8,7 @@ use serde::Serialize;
 use unspent_model::Network;
 use unspent_verify::{Hash, Proof, Verdict};
 
-use super::json::ProofJson;
+use super::json::CoinProofJson;
 use crate::{
     error::{CliError, Outcome},
     output::{Output, table},
@@ -30,7 +30,7 @@ pub(crate) struct VerifyProofArgs {
 
 /// What a proof says.
 #[derive(Serialize)]
-struct CheckedJson {
+struct CheckedProofJson {
     network: String,
     height: u64,
     block_hash: String,
@@ -81,11 +81,11 @@ fn read(args: &VerifyProofArgs) -> anyhow::Result<Proof> {
 fn from_json(bytes: &[u8]) -> Option<Proof> {
     let mut document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let inner = document.get_mut("proof").map(serde_json::Value::take);
-    let proof: ProofJson = serde_json::from_value(inner.unwrap_or(document)).ok()?;
+    let proof: CoinProofJson = serde_json::from_value(inner.unwrap_or(document)).ok()?;
     proof.read()
 }
 
-fn checked(proof: &Proof, verdicts: &[Verdict]) -> anyhow::Result<CheckedJson> {
+fn checked(proof: &Proof, verdicts: &[Verdict]) -> anyhow::Result<CheckedProofJson> {
     let name = &proof.head.network;
     let network: Network = name
         .parse()
@@ -94,7 +94,7 @@ fn checked(proof: &Proof, verdicts: &[Verdict]) -> anyhow::Result<CheckedJson> {
         outpoint: format!("{}:{}", network.show_hash(&leaf.txid), leaf.vout),
         state: verdict.to_string(),
     });
-    Ok(CheckedJson {
+    Ok(CheckedProofJson {
         network: name.clone(),
         height: proof.head.height,
         block_hash: network.show_hash(&proof.head.block_hash),
@@ -102,9 +102,9 @@ fn checked(proof: &Proof, verdicts: &[Verdict]) -> anyhow::Result<CheckedJson> {
     })
 }
 
-fn text(shown: &CheckedJson) -> String {
+fn text(shown: &CheckedProofJson) -> String {
     let rows = shown.coins.iter().map(|coin| [coin.outpoint.clone(), coin.state.clone()]);
     let coins = table(["outpoint", "state"], rows);
-    let CheckedJson { network, height, block_hash, .. } = shown;
+    let CheckedProofJson { network, height, block_hash, .. } = shown;
     format!("{coins}\nafter block {height} ({block_hash}) of {network}")
 }

@@ -18,7 +18,7 @@ pub(crate) use self::{
     answer::{BalanceJson, DigestJson, PageJson},
     coin::{CoinJson, UtxoJson},
     delta::DeltaJson,
-    proof::{ProofJson, ProvenJson, RootJson},
+    proof::{CoinProofJson, ProvenJson, RootJson},
 };
 
 /// An amount of lovelace or of an asset.

@@ -51,7 +51,7 @@ pub(crate) struct ProvenJson {
     coins: Vec<VerdictJson>,
     /// Bytes of the proof as CBOR
     bytes: usize,
-    proof: ProofJson,
+    proof: CoinProofJson,
 }
 
 impl ProvenJson {
@@ -65,7 +65,7 @@ impl ProvenJson {
             root: RootJson::new(network, &proven.root),
             coins: coins.collect(),
             bytes: proven.proof.to_bytes().len(),
-            proof: ProofJson::new(network, &proven.proof),
+            proof: CoinProofJson::new(network, &proven.proof),
         }
     }
 }
@@ -73,7 +73,7 @@ impl ProvenJson {
 /// A proof. Hashes of blocks and transactions are as people of the network write them.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ProofJson {
+pub(crate) struct CoinProofJson {
     network: String,
     height: u64,
     block_hash: String,
@@ -100,7 +100,7 @@ pub(crate) struct ProvenCoinJson {
     record: String,
 }
 
-impl ProofJson {
+impl CoinProofJson {
     pub(crate) fn new(network: Network, proof: &Proof) -> Self {
         let Head { network: name, height, block_hash, leaves, live } = &proof.head;
         let coins = proof.coins.iter().map(|(leaf, coin)| ProvenCoinJson {
