@@ -172,6 +172,7 @@ fn a_phone_shows_every_page_without_scrolling_sideways() {
         "/lookup".to_owned(),
         "/block/100".to_owned(),
         format!("/coin/{name}"),
+        format!("/proof/{name}"),
         format!("/tx/{txid}"),
         "/wallets".to_owned(),
         "/wallets/alice".to_owned(),
@@ -191,6 +192,24 @@ fn a_phone_shows_every_page_without_scrolling_sideways() {
         page.assert_fits(route);
         page.picture(&format!("phone-{at:02}"));
     }
+    page.assert_clean();
+}
+
+#[test]
+fn a_proof_is_drawn_as_the_path_to_the_root() {
+    let Some((daemon, mut page)) = open() else { return };
+    let coin = &daemon.get("/deltas/100")["deltas"][0]["created"][0];
+    let name = coin["outpoint"].as_str().unwrap();
+    page.resize(DESK);
+    page.evaluate(&format!("location.hash = {}", json!(format!("/coin/{name}"))));
+    let link = "main a[href^='#/proof/']";
+    page.wait("a link to the proof", &format!("document.querySelector(\"{link}\")"));
+    page.click(link);
+    page.wait("the drawing", "document.querySelectorAll('.path-node.is-given').length > 4");
+    let root = page.evaluate("document.querySelector('main .panel .full-name .mono').textContent");
+    // Blocks go on coming, so the root itself may be another by now.
+    assert_eq!(root.as_str().map(str::len), Some(64), "{root}");
+    page.picture("proof");
     page.assert_clean();
 }
 

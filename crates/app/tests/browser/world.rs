@@ -19,8 +19,9 @@ use super::daemon::Daemon;
 const SEED: u64 = 5;
 
 /// A block every other second with a few payments, and a reorganisation now and then.
-pub(crate) const SETTINGS: [&str; 7] = [
+pub(crate) const SETTINGS: [&str; 8] = [
     "txstore.enabled=true",
+    "utxo.store=mmr",
     "source.sim.seed=5",
     "source.sim.block_seconds=2",
     "source.sim.payments=6",
