@@ -3,11 +3,14 @@
 //! A request that was under way when the process died is [`Begun::Unfinished`] for the next one:
 //! the caller undoes what it may have begun, by the lock derived from the key, and runs it again.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex},
+};
 
 use unspent_sql::{Arg, Door};
 
-use crate::events::LogError;
+use crate::{events::LogError, wakeup::lock};
 
 /// How long an answer is remembered: a day, in microseconds.
 pub const KEPT_FOR: i64 = 24 * 60 * 60 * 1_000_000;
@@ -15,6 +18,8 @@ pub const KEPT_FOR: i64 = 24 * 60 * 60 * 1_000_000;
 pub const MAX_REQUESTS: i64 = 100_000;
 /// Bytes of a key at most.
 pub const MAX_KEY_BYTES: usize = 255;
+/// Answers kept in memory at most while they can't be written.
+const MAX_UNWRITTEN: usize = 1_000;
 /// Bytes of a remembered answer at most.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
 
@@ -39,11 +44,21 @@ pub enum Begun {
     Unfinished,
 }
 
+/// A request of this process that the database doesn't have the end of.
+struct Held {
+    digest: [u8; 32],
+    /// The answer, where it could not be written down; `None` while it is under way.
+    answer: Option<(u16, Vec<u8>)>,
+}
+
 /// The requests of the last day.
 pub struct RequestLog {
     door: Arc<Door>,
     /// Tells this process from those before it.
     run: i64,
+    /// By key. What isn't here isn't under way, whatever the database says: on a full disk it may
+    /// not have heard of the end.
+    held: Mutex<HashMap<String, Held>>,
 }
 
 const FIND: &str = "SELECT digest, run, http_status, body FROM requests WHERE request_key = $1";
@@ -59,7 +74,7 @@ const FORGET_FIRST: &str = "DELETE FROM requests WHERE seq <= $1";
 
 impl RequestLog {
     pub(crate) fn new(door: Arc<Door>, run: i64) -> Self {
-        Self { door, run }
+        Self { door, run, held: Mutex::default() }
     }
 
     /// Begins a request, or says what became of the one with that key.
@@ -71,6 +86,26 @@ impl RequestLog {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Err(LogError::Argument("an idempotency key has 1 to 255 bytes"));
         }
+        match lock(&self.held).entry(key.to_owned()) {
+            Entry::Occupied(held) if held.get().digest != digest => return Ok(Begun::Differs),
+            Entry::Occupied(held) => {
+                let answer = held.get().answer.clone();
+                let repeat = |(status, body)| Begun::Repeat { status, body };
+                return Ok(answer.map_or(Begun::InProgress, repeat));
+            }
+            Entry::Vacant(free) => {
+                free.insert(Held { digest, answer: None });
+            }
+        }
+        let begun = self.begin_stored(key, digest, now);
+        if !matches!(begun, Ok(Begun::New | Begun::Unfinished)) {
+            lock(&self.held).remove(key);
+        }
+        begun
+    }
+
+    /// The same as far as the database knows.
+    fn begin_stored(&self, key: &str, digest: [u8; 32], now: i64) -> Result<Begun, LogError> {
         let (key, run) = (key.to_owned(), self.run);
         self.door.write(move |tx| {
             tx.execute(FORGET_OLD, &[Arg::Int(now.saturating_sub(KEPT_FOR))])?;
@@ -89,9 +124,6 @@ impl RequestLog {
                 let status = u16::try_from(row.natural("http_status")?).unwrap_or(500);
                 return Ok(Begun::Repeat { status, body: row.blob("body")? });
             }
-            if row.int("run")? == run {
-                return Ok(Begun::InProgress);
-            }
             tx.execute(TAKE_OVER, &[Arg::Text(&key), Arg::Int(run)])?;
             Ok(Begun::Unfinished)
         })
@@ -101,24 +133,36 @@ impl RequestLog {
     ///
     /// # Errors
     ///
-    /// [`LogError`]; the request is then still under way for whoever asks.
+    /// [`LogError`]; the answer is then remembered until this process ends.
     pub fn finish(&self, key: &str, status: u16, body: &[u8]) -> Result<(), LogError> {
         if body.len() > MAX_BODY_BYTES {
             return Err(LogError::Argument("an answer to remember has at most 1 MiB"));
         }
-        let (key, body) = (key.to_owned(), body.to_vec());
-        self.door.write(move |tx| {
-            tx.execute(FINISH, &[Arg::Text(&key), Arg::Int(status.into()), Arg::Blob(&body)])?;
+        let (name, text) = (key.to_owned(), body.to_vec());
+        let written = self.door.write(move |tx| {
+            tx.execute(FINISH, &[Arg::Text(&name), Arg::Int(status.into()), Arg::Blob(&text)])?;
             Ok(())
-        })
+        });
+        let mut held = lock(&self.held);
+        let unwritten = held.values().filter(|held| held.answer.is_some()).count();
+        match held.get_mut(key) {
+            Some(held) if written.is_err() && unwritten < MAX_UNWRITTEN => {
+                held.answer = Some((status, body.to_vec()));
+            }
+            Some(_) | None => {
+                held.remove(key);
+            }
+        }
+        written
     }
 
     /// Forgets a request, so that its key may be used again: it failed and changed nothing.
     ///
     /// # Errors
     ///
-    /// [`LogError`], with nothing changed.
+    /// [`LogError`]; the key may be used again all the same.
     pub fn forget(&self, key: &str) -> Result<(), LogError> {
+        lock(&self.held).remove(key);
         let key = key.to_owned();
         self.door.write(move |tx| {
             tx.execute(FORGET, &[Arg::Text(&key)])?;

@@ -21,6 +21,9 @@ pub enum SqlError {
     /// The connection broke while COMMIT was under way: it may have happened or not.
     #[error("the outcome of a commit is unknown ({0}); ask again before repeating it")]
     UnclearCommit(String),
+    /// The disk is full, or can't be written. Nothing helps but space, and then everything does.
+    #[error("the disk is full or fails ({0}); nothing was changed")]
+    Disk(String),
     /// A constraint of the schema refused the rows.
     #[error("the rows break a rule of the database: {0}")]
     Constraint(String),
@@ -30,7 +33,7 @@ pub enum SqlError {
         /// Where, and what stood there.
         what: String,
     },
-    /// Anything else the driver said: a fault in a statement, a full disk.
+    /// Anything else the driver said: a fault in a statement, say.
     #[error("the database failed: {0}")]
     Other(String),
     /// The door is closing.
@@ -45,7 +48,11 @@ impl SqlError {
             Self::Busy(_) | Self::Conflict(_) | Self::Unavailable(_) | Self::UnclearCommit(_) => {
                 true
             }
-            Self::Constraint(_) | Self::Damaged { .. } | Self::Other(_) | Self::Closed => false,
+            Self::Disk(_)
+            | Self::Constraint(_)
+            | Self::Damaged { .. }
+            | Self::Other(_)
+            | Self::Closed => false,
         }
     }
 
@@ -55,9 +62,11 @@ impl SqlError {
             Self::Busy(_) | Self::Conflict(_) => Kind::Busy,
             Self::Damaged { .. } => Kind::Corrupt,
             Self::Constraint(_) => Kind::Bug,
-            Self::Unavailable(_) | Self::UnclearCommit(_) | Self::Closed | Self::Other(_) => {
-                Kind::Unavailable
-            }
+            Self::Unavailable(_)
+            | Self::UnclearCommit(_)
+            | Self::Disk(_)
+            | Self::Closed
+            | Self::Other(_) => Kind::Unavailable,
         }
     }
 
@@ -71,6 +80,11 @@ impl SqlError {
 pub trait Failure: From<SqlError> + Send + 'static {
     /// The database's part of it, if any: this alone decides about a retry.
     fn sql(&self) -> Option<&SqlError>;
+
+    /// Whether a full or failing disk caused it.
+    fn is_disk(&self) -> bool {
+        matches!(self.sql(), Some(SqlError::Disk(_)))
+    }
 }
 
 impl Failure for SqlError {

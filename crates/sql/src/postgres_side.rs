@@ -304,6 +304,9 @@ fn explain(error: postgres::Error) -> SqlError {
     if *code == SqlState::LOCK_NOT_AVAILABLE {
         return SqlError::Busy(text);
     }
+    if *code == SqlState::DISK_FULL {
+        return SqlError::Disk(text);
+    }
     match code.code().get(..2) {
         Some("23") => SqlError::Constraint(text),
         // Connection exceptions, a server that shuts down, too many clients.

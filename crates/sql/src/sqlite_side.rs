@@ -306,6 +306,7 @@ pub(crate) fn explain(error: rusqlite::Error) -> SqlError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             SqlError::Damaged { what: text }
         }
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => SqlError::Disk(text),
         Some(ErrorCode::CannotOpen) => SqlError::Unavailable(text),
         _ => SqlError::Other(text),
     }

@@ -229,7 +229,10 @@ fn patiently(file: &File) -> io::Result<()> {
 }
 
 fn cannot(what: &str, error: &io::Error) -> SqlError {
-    SqlError::Other(format!("can't {what}: {error}"))
+    let text = format!("can't {what}: {error}");
+    let is_full =
+        [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
+    if is_full { SqlError::Disk(text) } else { SqlError::Other(text) }
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ fn kind_of(error: &SqlError) -> Kind {
     if matches!(error, SqlError::Damaged { .. }) {
         return Kind::Corrupt;
     }
-    let is_away = error.is_retryable() || matches!(error, SqlError::Closed);
+    let is_away = error.is_retryable() || matches!(error, SqlError::Closed | SqlError::Disk(_));
     if is_away { Kind::Unavailable } else { Kind::Bug }
 }
 

@@ -49,6 +49,8 @@ pub enum Trouble {
     Source(SourceError),
     /// The room's database is away or busy; nothing was changed.
     Busy(Cause),
+    /// The disk is full or fails, and the room has to be opened again once it doesn't.
+    Disk(Cause),
     /// The room's blocks and those of the source don't fit; the place has to be found anew.
     Lost(Cause),
     /// Only a person can help.
@@ -71,7 +73,10 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Source(error) => error.fmt(f),
-            Self::Busy(cause) | Self::Lost(cause) | Self::Stop { cause, .. } => cause.fmt(f),
+            Self::Busy(cause)
+            | Self::Disk(cause)
+            | Self::Lost(cause)
+            | Self::Stop { cause, .. } => cause.fmt(f),
         }
     }
 }
@@ -80,7 +85,10 @@ impl Error for Trouble {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Source(error) => Some(error),
-            Self::Busy(cause) | Self::Lost(cause) | Self::Stop { cause, .. } => Some(&**cause),
+            Self::Busy(cause)
+            | Self::Disk(cause)
+            | Self::Lost(cause)
+            | Self::Stop { cause, .. } => Some(&**cause),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use serde_json::json;
 use unspent_model::Point;
 
-use super::{End, Follower, Trip, Trouble, Watch};
+use super::{Cause, End, Follower, Trip, Trouble, Watch};
 use crate::{
     config::Follow, context::Context, events::kind, rooms::RoomName, source::SourceError,
     status::RoomState,
@@ -156,6 +156,7 @@ impl<F: Follower> Worker<F> {
         match trouble {
             Trouble::Source(error) => self.settle_source(error),
             Trouble::Busy(cause) => self.wait(cause.to_string()),
+            Trouble::Disk(cause) => self.wait_for_disk(cause),
             Trouble::Lost(cause) if failures > ATTEMPTS => self.stop(
                 format!("the room refuses the source's blocks: {cause}"),
                 "see whether another program changed the room; resume it when that is over".into(),
@@ -201,10 +202,23 @@ impl<F: Follower> Worker<F> {
         } else {
             tracing::warn!(room = self.name(), reason, "waiting");
         }
-        let doublings = self.progress.failures().min(10).saturating_sub(1);
-        let doubled = self.follow.retry.saturating_mul(1 << doublings);
         // Somebody who has mended things may wake us.
-        self.progress.pause(doubled.min(LONGEST_PAUSE));
+        self.progress.pause(pause_after(self.follow.retry, self.progress.failures()));
+    }
+
+    /// Waits until the disk has space again, and opens the room anew.
+    fn wait_for_disk(&mut self, mut cause: Cause) {
+        loop {
+            self.wait(cause.to_string());
+            if self.progress.is_stopping() {
+                return;
+            }
+            match self.follower.reopen() {
+                Ok(()) => return,
+                Err(Trouble::Disk(again)) => cause = again,
+                Err(other) => return self.settle(other),
+            }
+        }
     }
 
     fn stop(&mut self, reason: String, remedy: String) {
@@ -235,5 +249,27 @@ impl<F: Follower> Worker<F> {
 
     fn name(&self) -> &'static str {
         self.progress.room.name()
+    }
+}
+
+/// The pause after so many failures in a row: twice as long each time, up to a limit.
+fn pause_after(retry: Duration, failures: u32) -> Duration {
+    let doublings = failures.min(10).saturating_sub(1);
+    retry.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_long_absence_a_node_is_found_within_five_seconds() {
+        let pauses: Vec<Duration> =
+            (1..200).map(|failures| pause_after(Follow::default().retry, failures)).collect();
+        assert!(pauses.is_sorted() && pauses.iter().all(|pause| !pause.is_zero()));
+        assert_eq!(pauses.last(), Some(&Duration::from_secs(5)), "never longer, however long");
+        assert_eq!(pause_after(Duration::from_millis(200), 3), Duration::from_millis(800));
+        assert_eq!(pause_after(Duration::from_secs(60), 1), LONGEST_PAUSE, "whatever is set");
+        assert_eq!(pause_after(Duration::from_secs(1), u32::MAX), LONGEST_PAUSE);
     }
 }

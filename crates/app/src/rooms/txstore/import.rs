@@ -151,7 +151,9 @@ fn explain(trouble: Trouble) -> anyhow::Error {
         Trouble::Lost(cause) => {
             CliError::input(cause.to_string()).hint("give the blocks between as well").into()
         }
-        Trouble::Source(_) | Trouble::Busy(_) | Trouble::Stop { .. } => trouble.into(),
+        Trouble::Source(_) | Trouble::Busy(_) | Trouble::Disk(_) | Trouble::Stop { .. } => {
+            trouble.into()
+        }
     }
 }
 

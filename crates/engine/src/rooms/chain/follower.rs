@@ -1,6 +1,8 @@
 //! How the chain room takes blocks and rolls back, in the daemon and in an import.
 
 use std::{
+    io::Write as _,
+    path::Path,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -24,6 +26,9 @@ use crate::{
 /// How often and how long a folder is tried that questions under way still hold open.
 const OPEN_ATTEMPTS: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes that must fit on the disk before the room is opened again.
+const SPACE_TO_OPEN: usize = 8 << 20;
 
 /// Something that only the thread with the index can do.
 pub(super) enum Order {
@@ -218,6 +223,8 @@ impl Follower for ChainFollower {
 
     fn reopen(&mut self) -> Result<(), Trouble> {
         let Some(Serving { settings, room, .. }) = &self.serving else { return Ok(()) };
+        // While there is no space the room answers questions as it is.
+        try_space(&settings.folder).map_err(|error| Trouble::Disk(error.into()))?;
         room.set_reader(None);
         self.index = None;
         for _ in 0..OPEN_ATTEMPTS {
@@ -253,10 +260,17 @@ fn store(error: StoreError) -> Trouble {
     stop(error.kind(), error)
 }
 
+/// Writes as much as it takes to open the room.
+fn try_space(folder: &Path) -> std::io::Result<()> {
+    let mut probe = tempfile::tempfile_in(folder)?;
+    probe.write_all(&vec![1; SPACE_TO_OPEN])?;
+    probe.sync_all()
+}
+
 fn stop(kind: Kind, cause: impl Into<Cause>) -> Trouble {
     let remedy = match kind {
         Kind::Busy => "stop the other process, then resume the room",
-        Kind::Unavailable => "mend the disk or make room on it, then resume the room",
+        Kind::Unavailable => return Trouble::Disk(cause.into()),
         Kind::Corrupt => "restore a backup or import the chain again into a new folder",
         Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
     };
