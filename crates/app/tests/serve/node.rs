@@ -10,6 +10,10 @@ use crate::{
 };
 
 fn start(node: &Knots, folder: &Folder, wallets: Option<&str>) -> Daemon {
+    start_with(node, folder, wallets, &[])
+}
+
+fn start_with(node: &Knots, folder: &Folder, wallets: Option<&str>, more: &[&str]) -> Daemon {
     let mut settings = vec![
         "network=bitcoin-regtest".to_owned(),
         "source.kind=bitcoin-node".to_owned(),
@@ -18,7 +22,36 @@ fn start(node: &Knots, folder: &Folder, wallets: Option<&str>) -> Daemon {
         format!("source.cookie_file={}", node.cookie().display()),
     ];
     settings.extend(wallets.map(|url| format!("wallet.url={url}")));
-    folder.start(&settings.iter().map(String::as_str).collect::<Vec<_>>())
+    let settings = settings.iter().map(String::as_str).chain(more.iter().copied());
+    folder.start(&settings.collect::<Vec<_>>())
+}
+
+/// The mempool is read once a day here, so only the node's own word can bring a payment.
+#[test]
+fn a_node_that_publishes_transactions_is_not_asked_for_its_whole_mempool() {
+    for topic in ["sequence", "hashtx", "rawtx"] {
+        let Some(node) = Knots::start(&[&format!("-zmqpub{topic}={{zmq}}")]) else { return };
+        node.make_wallet();
+        node.mine(110);
+        let folder = Folder::new();
+        let daemon = start_with(&node, &folder, None, &["wallet.mempool_seconds=86400"]);
+        let wallet = json!({ "name": "alice", "descriptor": descriptor() });
+        daemon.admin().post("/api/v1/wallets", &wallet).ok();
+        wait_for_tip(&node, &daemon);
+        let next = || {
+            let made = daemon.admin().post("/api/v1/wallets/alice/addresses", &json!({})).ok();
+            made["address"].as_str().unwrap().to_owned()
+        };
+        let addresses = [next(), next(), next()];
+        // The first message shows that the node publishes; from then on its word is enough.
+        for (count, address) in (1..).zip(&addresses) {
+            node.send(address, 100_000);
+            wait_for_sats(&daemon, "unconfirmed_foreign", 100_000 * count);
+        }
+        let jobs = daemon.admin().get("/api/v1/jobs").ok();
+        assert!(jobs.to_string().contains("heard of"), "{topic}: {jobs}");
+        assert_eq!(daemon.end(), 0);
+    }
 }
 
 fn wait_for_tip(node: &Knots, daemon: &Daemon) {

@@ -47,6 +47,8 @@ pub const MEASURE: JobName = JobName::new("measure");
 pub enum Outcome {
     /// It is done, and this is what it did.
     Done(String),
+    /// A part is done, and this is what it did; the rest comes at once.
+    More(String),
     /// Something is missing; it is tried again soon.
     Later(String),
 }
@@ -71,7 +73,7 @@ pub struct Job {
     pub every: Duration,
     /// Where it runs.
     pub lane: Lane,
-    /// News make it run at once.
+    /// News make it run at once: somebody wakes the engine, or the node tells of transactions.
     pub is_woken: bool,
     /// What it does.
     pub run: Run,

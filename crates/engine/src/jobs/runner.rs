@@ -11,7 +11,7 @@ use metrics::{counter, histogram};
 use serde_json::json;
 
 use super::{Job, JobName, Outcome};
-use crate::{context::Context, events::kind};
+use crate::{context::Context, events::kind, source::Node};
 
 /// A job that couldn't run is tried again after this, unless its own pause is shorter.
 const RETRY: Duration = Duration::from_millis(500);
@@ -37,15 +37,17 @@ pub(crate) struct Runner {
     jobs: Vec<Planned>,
     asks: Receiver<Ask>,
     context: Arc<Context>,
-    /// Wake-ups that have been answered.
-    answered: u64,
+    /// Wake-ups, and news of the node, that have been answered.
+    answered: (u64, u64),
+    node: Option<Arc<dyn Node>>,
 }
 
 impl Runner {
     pub(crate) fn new(jobs: Vec<Job>, asks: Receiver<Ask>, context: Arc<Context>) -> Self {
         let due = Instant::now();
         let jobs = jobs.into_iter().map(|job| Planned { job, due, ended: None }).collect();
-        Self { jobs, asks, context, answered: 0 }
+        let node = context.origin.node();
+        Self { jobs, asks, context, answered: (0, 0), node }
     }
 
     pub(crate) fn run(mut self) {
@@ -63,7 +65,8 @@ impl Runner {
 
     /// News wake the jobs that wait for them.
     fn answer_wakeup(&mut self) {
-        let count = self.context.wakeup.count();
+        let news = self.node.as_ref().map_or(0, |node| node.news());
+        let count = (self.context.wakeup.count(), news);
         if std::mem::replace(&mut self.answered, count) == count {
             return;
         }
@@ -106,6 +109,7 @@ impl Planned {
             catch_unwind(run).unwrap_or_else(|_| Err("a fault in the program".to_owned()));
         let (pause, said, result) = match outcome {
             Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
+            Ok(Outcome::More(said)) => (Duration::ZERO, said.clone(), Ok(said)),
             Ok(Outcome::Later(said)) => (RETRY.min(self.job.every), said.clone(), Err(said)),
             Err(reason) => {
                 // What the end of the engine cuts short is no failure.

@@ -145,6 +145,15 @@ pub struct MempoolView {
     pub txids: Vec<Txid>,
 }
 
+/// What a node told of its mempool by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeardTxs {
+    /// These came in since the last time, and no others. Some may have left again.
+    These(Vec<Txid>),
+    /// It doesn't tell, or something may have been missed: the whole mempool has to be read.
+    Unknown,
+}
+
 /// A transaction in a node's mempool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MempoolTx {
@@ -183,6 +192,16 @@ pub trait Node: Send + Sync {
     ///
     /// [`SourceError`] when the node can't be asked.
     fn mempool(&self) -> Result<MempoolView, SourceError>;
+
+    /// A number that grows whenever the node tells of something new in its mempool.
+    fn news(&self) -> u64 {
+        0
+    }
+
+    /// What it has told since the last time.
+    fn heard(&self) -> HeardTxs {
+        HeardTxs::Unknown
+    }
 
     /// Transactions of the mempool; those that have left it meanwhile are missing from the answer.
     ///

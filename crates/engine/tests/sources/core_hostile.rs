@@ -25,12 +25,12 @@ use unspent_model::Network;
 use unspent_networks::decode_block;
 
 /// What the fake node says to one call: a result or an error object.
-type Answer = Result<Value, Value>;
-type Rule = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
+pub(crate) type Answer = Result<Value, Value>;
+pub(crate) type Rule = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
 
 /// How the fake sends its answers.
 #[derive(Clone, Copy, PartialEq)]
-enum Manner {
+pub(crate) enum Manner {
     Proper,
     NotJson,
     HalfJson,
@@ -43,14 +43,14 @@ enum Manner {
 }
 
 /// A node of two blocks, whose answers can be bent.
-struct Fake {
+pub(crate) struct Fake {
     url: String,
     stop: Arc<AtomicBool>,
     address: std::net::SocketAddr,
 }
 
 impl Fake {
-    fn start(manner: Manner, rule: Rule) -> Self {
+    pub(crate) fn start(manner: Manner, rule: Rule) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -67,7 +67,7 @@ impl Fake {
         Self { url: format!("http://{address}"), stop, address }
     }
 
-    fn core(&self) -> CoreNode {
+    pub(crate) fn core(&self) -> CoreNode {
         CoreNode::new(CoreConfig {
             url: self.url.clone(),
             auth: Auth::None,

@@ -12,6 +12,7 @@
 mod cardano;
 mod cardano_server;
 mod core_hostile;
+mod core_mempool;
 mod core_node;
 mod folders;
 mod follow;

@@ -5,10 +5,15 @@
 //! the reading; missing flags it as evicted and never changes its status. One that reappears is
 //! recorded again, which clears the flag. Before everything in the mempool is read, after a start
 //! say, own pending transactions are sent, so that an older rival in there can't beat them.
+//!
+//! A reading asks for the names of everything, and for the transactions whose names are new. Where
+//! the node tells of each that comes in (ZMQ), only those are asked for, and everything's names now
+//! and then, and after each block.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use bitcoin::{Transaction, Txid};
@@ -22,12 +27,15 @@ use crate::{
     clock,
     context::Context,
     jobs::Outcome,
-    source::{Answer, Node},
+    source::{Answer, HeardTxs, Node},
     status::RoomState,
 };
 
 /// Transactions asked of the node, and recorded, at once.
 const AT_ONCE: usize = 200;
+/// How often everything's names are asked for although the node tells of what comes in: what leaves
+/// the mempool is noticed so.
+const WHOLE_EVERY: Duration = Duration::from_secs(30);
 /// Refusals remembered, so that each is told once.
 const REFUSALS_KEPT: usize = 10_000;
 
@@ -48,6 +56,8 @@ pub(super) struct Mempool {
     reads_all: bool,
     /// What the node last said against a transaction.
     refusals: HashMap<Txid, String>,
+    /// When everything's names were last asked for, and the tip then.
+    whole_at: Option<(Instant, (u64, BlockHash))>,
 }
 
 impl Mempool {
@@ -62,6 +72,7 @@ impl Mempool {
             has_sent: false,
             reads_all: true,
             refusals: HashMap::new(),
+            whole_at: None,
         }
     }
 
@@ -70,10 +81,10 @@ impl Mempool {
         self.recorded.clear();
         self.has_sent = false;
         self.reads_all = true;
+        self.whole_at = None;
     }
 
     /// One reading. `most` bounds what is fetched; the rest comes with the next one.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn read(&mut self, most: usize) -> Result<Outcome, String> {
         let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
         let Some(before) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
@@ -88,6 +99,35 @@ impl Mempool {
         if !self.has_sent {
             self.send(most)?;
         }
+        let heard = self.node.heard();
+        let is_recent =
+            self.whole_at.is_some_and(|(at, tip)| at.elapsed() < WHOLE_EVERY && tip == before);
+        match heard {
+            HeardTxs::These(txids) if is_recent => self.read_some(&wallets, &txids),
+            HeardTxs::These(_) | HeardTxs::Unknown => self.read_whole(&wallets, before, most),
+        }
+    }
+
+    /// Reads what the node has told of.
+    fn read_some(&mut self, wallets: &Wallets, txids: &[Txid]) -> Result<Outcome, String> {
+        let fresh: Vec<Txid> =
+            txids.iter().filter(|txid| !self.recorded.contains(*txid)).copied().collect();
+        let fetched = self.fetch(wallets, &fresh)?;
+        if fetched > 0 {
+            self.context.news.wake();
+        }
+        Ok(Outcome::Done(format!("{} transactions heard of, {fetched} read", txids.len())))
+    }
+
+    /// Reads what is new among everything that there is.
+    #[allow(clippy::cast_precision_loss)]
+    fn read_whole(
+        &mut self,
+        wallets: &Wallets,
+        before: (u64, BlockHash),
+        most: usize,
+    ) -> Result<Outcome, String> {
+        self.whole_at = None;
         let waiting = wallets.waiting(before).map_err(|e| self.failed(e))?;
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
@@ -95,11 +135,12 @@ impl Mempool {
         self.settle_known(&waiting, &held);
         let fresh = view.txids.iter().filter(|txid| !self.recorded.contains(*txid));
         let fresh: Vec<Txid> = fresh.take(most).copied().collect();
-        let fetched = self.fetch(&wallets, &fresh)?;
-        self.reads_all &= fresh.len() == most;
+        let fetched = self.fetch(wallets, &fresh)?;
+        let is_part = fresh.len() == most;
+        self.reads_all &= is_part;
         let mut evicted = 0;
         if view.tip == Some(before.1) {
-            evicted = self.flag(&wallets, &waiting, &held, before)?;
+            evicted = self.flag(wallets, &waiting, &held, before)?;
         }
         // A block or a reorganisation may have thrown our payments out, or let them in again.
         if self.sent_at.replace(before) != Some(before) {
@@ -108,10 +149,13 @@ impl Mempool {
         if fetched + evicted > 0 {
             self.context.news.wake();
         }
-        Ok(Outcome::Done(format!(
-            "{} transactions, {fetched} read, {evicted} of ours missing",
-            held.len()
-        )))
+        let all = held.len();
+        let said = format!("{all} transactions, {fetched} read, {evicted} of ours missing");
+        if is_part {
+            return Ok(Outcome::More(said));
+        }
+        self.whole_at = Some((Instant::now(), before));
+        Ok(Outcome::Done(said))
     }
 
     /// Which transactions need not be read. What a wallet knows to be in the mempool is among them:

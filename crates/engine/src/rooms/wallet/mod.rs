@@ -67,7 +67,7 @@ pub const REBROADCAST: JobName = JobName::new("rebroadcast");
 /// Pauses between two runs of the room's jobs, unless said otherwise.
 pub const PURGE_LEASES_EVERY: Duration = Duration::from_secs(60);
 /// See [`PURGE_LEASES_EVERY`].
-pub const MEMPOOL_EVERY: Duration = Duration::from_secs(30);
+pub const MEMPOOL_EVERY: Duration = Duration::from_secs(2);
 /// See [`PURGE_LEASES_EVERY`].
 pub const REBROADCAST_EVERY: Duration = Duration::from_secs(600);
 

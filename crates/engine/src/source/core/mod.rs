@@ -8,6 +8,7 @@
 //! | `ahead` | threads that fetch for a reader that is far behind |
 //! | `reader` | the reader's place: where the chain has left it, what follows |
 //! | `waker` | wakes a waiting reader when the node publishes a block (ZMQ) |
+//! | `tx_bell` | hears which transactions come into the mempool (ZMQ) |
 //! | `pool` | the mempool and broadcasting |
 //!
 //! Invariant: a password is in no error, no `Debug` and no log line.
@@ -21,6 +22,7 @@ mod pool;
 mod reader;
 mod rpc;
 mod shapes;
+mod tx_bell;
 mod waker;
 
 use std::{
@@ -34,8 +36,15 @@ use serde_json::json;
 use unspent_model::{Network, Point};
 use unspent_networks::genesis_hash;
 
-use self::{reader::CoreSource, rpc::Rpc, shapes::ChainInfo, shapes::WireHash, waker::BlockWaker};
+use self::{
+    reader::CoreSource,
+    rpc::Rpc,
+    shapes::{ChainInfo, WireHash},
+    tx_bell::TxBell,
+    waker::BlockWaker,
+};
 use super::{Node, Origin, Source, SourceError};
+use crate::wakeup::lock;
 
 /// How a node lets us in.
 #[derive(Clone)]
@@ -91,14 +100,15 @@ struct CoreState {
     zmq: Option<String>,
     poll: Duration,
     waker: Mutex<Option<Arc<BlockWaker>>>,
+    tx_bell: Mutex<Option<TxBell>>,
 }
 
 impl CoreNode {
     /// A node that is not spoken to yet.
     pub fn new(config: CoreConfig) -> Self {
         let CoreConfig { url, auth, network, zmq, poll } = config;
-        let waker = Mutex::new(None);
-        Self { state: Arc::new(CoreState { rpc: Rpc::new(&url, auth), network, zmq, poll, waker }) }
+        let (rpc, waker, tx_bell) = (Rpc::new(&url, auth), Mutex::new(None), Mutex::new(None));
+        Self { state: Arc::new(CoreState { rpc, network, zmq, poll, waker, tx_bell }) }
     }
 }
 
@@ -169,6 +179,10 @@ impl CoreState {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if waker.is_none() {
             *waker = BlockWaker::listen_to(&self.rpc, self.zmq.as_deref()).map(Arc::new);
+        }
+        let mut bell = lock(&self.tx_bell);
+        if bell.is_none() {
+            *bell = TxBell::listen_to(&self.rpc, self.zmq.as_deref());
         }
     }
 }

@@ -10,11 +10,15 @@ use super::{
     CoreNode, CoreState,
     rpc::{Refusal, RpcError, short},
     shapes::{HexTx, TxName, WireHash},
+    tx_bell::TxBell,
 };
-use crate::source::{Answer, FeeEstimate, MempoolTx, MempoolView, Node, SourceError};
+use crate::{
+    source::{Answer, FeeEstimate, HeardTxs, MempoolTx, MempoolView, Node, SourceError},
+    wakeup::lock,
+};
 
 /// Transactions asked for at once; fewer when their answer is too large.
-const TXS_AT_ONCE: usize = 50;
+const TXS_AT_ONCE: usize = 100;
 /// The transaction is not in the mempool.
 const UNKNOWN_TX: i64 = -5;
 /// The transaction is in a block and has coins left.
@@ -70,6 +74,14 @@ impl Node for CoreNode {
         let after = self.state.best_hash()?;
         let txids = names.into_iter().map(|TxName(txid)| txid).collect();
         Ok(MempoolView { tip: (before == after).then_some(after.0), txids })
+    }
+
+    fn news(&self) -> u64 {
+        lock(&self.state.tx_bell).as_ref().map_or(0, TxBell::count)
+    }
+
+    fn heard(&self) -> HeardTxs {
+        lock(&self.state.tx_bell).as_ref().map_or(HeardTxs::Unknown, TxBell::take)
     }
 
     fn transactions(&self, txids: &[Txid]) -> Result<Vec<Transaction>, SourceError> {

@@ -19,11 +19,11 @@ use super::{rpc::Rpc, shapes::Publication};
 /// What tells of blocks, the smallest message first.
 const TOPICS: [&str; 3] = ["hashblock", "sequence", "rawblock"];
 /// After a failure it listens anew this much later.
-const RETRY: Duration = Duration::from_secs(2);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// In a `sequence` message, after the hash: a block was connected or disconnected.
 const BLOCK_LABELS: [u8; 2] = [b'C', b'D'];
-const HASH_BYTES: usize = 32;
+pub(super) const HASH_BYTES: usize = 32;
 
 /// Counts the blocks that were heard of. Dropping it ends the thread.
 pub(super) struct BlockWaker {
@@ -50,7 +50,7 @@ impl BlockWaker {
     pub(super) fn listen_to(rpc: &Rpc, configured: Option<&str>) -> Option<Self> {
         let (address, topics) = match configured {
             Some(address) => (address.to_owned(), TOPICS.to_vec()),
-            None => offered(rpc)?,
+            None => offered(rpc, &TOPICS)?,
         };
         let heard = Arc::new(Heard::default());
         let (end, ended) = oneshot::channel();
@@ -73,10 +73,10 @@ impl BlockWaker {
     }
 }
 
-/// Where the node publishes blocks, and in which way.
-fn offered(rpc: &Rpc) -> Option<(String, Vec<&'static str>)> {
+/// Where the node publishes the first of some topics that it does publish.
+pub(super) fn offered(rpc: &Rpc, topics: &[&'static str]) -> Option<(String, Vec<&'static str>)> {
     let offered: Vec<Publication> = rpc.call("getzmqnotifications", json!([])).ok()?;
-    TOPICS.into_iter().find_map(|topic| {
+    topics.iter().copied().find_map(|topic| {
         let publishes = |offer: &&Publication| offer.topic.strip_prefix("pub") == Some(topic);
         let offer = offered.iter().find(publishes)?;
         let port = offer.address.strip_prefix("tcp://")?.rsplit_once(':')?.1;
@@ -117,7 +117,7 @@ async fn listen_for_ever(address: &str, topics: &[&str], heard: &Heard) {
     }
 }
 
-async fn connect(address: &str, topics: &[&str]) -> Option<SubSocket> {
+pub(super) async fn connect(address: &str, topics: &[&str]) -> Option<SubSocket> {
     let mut socket = SubSocket::new();
     socket.connect(address).await.ok()?;
     for topic in topics {
