@@ -277,6 +277,26 @@ impl Room {
         })
     }
 
+    /// Some transactions by name, as in a list; those that the wallet doesn't know are left out.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn txs_named(
+        &self,
+        wallet: WalletId,
+        txids: Vec<Txid>,
+    ) -> Result<Vec<TxSummary>, WalletError> {
+        self.door.read(move |tx| {
+            let mut rows = Vec::new();
+            for txid in &txids {
+                let name = model_txid(*txid);
+                rows.extend(tx.maybe(ONE, &[Arg::Int(wallet.0), Arg::Blob(&name.0)])?);
+            }
+            summaries(tx, wallet, &rows)
+        })
+    }
+
     /// One transaction in full.
     ///
     /// # Errors

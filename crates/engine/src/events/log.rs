@@ -27,7 +27,8 @@ const LAST: &str = "SELECT last_event FROM counter WHERE one = 1";
 const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
 const FIRST: &str = "SELECT MIN(id) AS id FROM events";
 const PAGE: &str = "SELECT id, at, room, kind, wallet, wallet_id, subject, body FROM events
-    WHERE id > $1 ORDER BY id LIMIT $2";
+    WHERE id > $1 AND ($3 = '' OR wallet = $3) AND ($4 = '' OR room = $4)
+        AND ($5 = '' OR kind = $5) ORDER BY id LIMIT $2";
 const MARK: &str = "SELECT mark FROM marks WHERE room = $1 AND subject = $2";
 const SET_MARK: &str = "INSERT INTO marks (room, subject, mark) VALUES ($1, $2, $3)
     ON CONFLICT (room, subject) DO UPDATE SET mark = excluded.mark";
@@ -64,6 +65,17 @@ impl NewEvent {
     }
 }
 
+/// Which events; what isn't named doesn't matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Those about this wallet, by the name that it had then.
+    pub wallet: Option<String>,
+    /// Those of this room.
+    pub room: Option<String>,
+    /// Those of this kind.
+    pub kind: Option<String>,
+}
+
 /// All events that are still kept.
 pub struct EventLog {
     door: Arc<Door>,
@@ -94,12 +106,30 @@ impl EventLog {
     ///
     /// [`LogError`] when the database can't be read.
     pub fn after(&self, id: u64, limit: usize) -> Result<EventPage, LogError> {
+        self.matching(id, limit, &EventFilter::default())
+    }
+
+    /// Events after the one numbered `id` that match. A page with fewer than `limit` has all of
+    /// them up to its `last`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`] when the database can't be read.
+    pub fn matching(
+        &self,
+        id: u64,
+        limit: usize,
+        filter: &EventFilter,
+    ) -> Result<EventPage, LogError> {
+        let EventFilter { wallet, room, kind } = filter.clone();
         let after = i64::try_from(id).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(MAX_EVENTS)).unwrap_or(0);
         self.door.read(move |tx| {
             let last = tx.one(LAST, &[])?.natural("last_event")?;
             let first_kept = tx.one(FIRST, &[])?.opt_int("id")?.unwrap_or(0);
-            let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit)])?;
+            let [wallet, room, kind] =
+                [&wallet, &room, &kind].map(|text| Arg::Text(text.as_deref().unwrap_or("")));
+            let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit), wallet, room, kind])?;
             let events = rows.iter().map(event).collect::<Result<_, LogError>>()?;
             let first_kept = u64::try_from(first_kept).unwrap_or(0);
             Ok(EventPage { events, first_kept, last })

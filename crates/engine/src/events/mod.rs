@@ -15,10 +15,11 @@ mod log;
 mod writer;
 
 use serde::Serialize;
+use unspent_model::Kind;
 use unspent_sql::{Failure, OpenError, SqlError};
 use utoipa::ToSchema;
 
-pub use log::{EventLog, MAX_EVENTS, NewEvent};
+pub use log::{EventFilter, EventLog, MAX_EVENTS, NewEvent};
 pub(crate) use writer::EventWriter;
 
 use crate::{clock::Time, road::Cause, rooms::RoomName};
@@ -84,6 +85,16 @@ impl LogError {
     /// A room could not be read.
     pub fn room(room: RoomName, source: impl Into<Cause>) -> Self {
         Self::Room { room, source: source.into() }
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Sql(error) => error.kind(),
+            Self::Open(error) => error.kind(),
+            Self::Room { .. } => Kind::Unavailable,
+            Self::Argument(_) => Kind::Refused,
+        }
     }
 }
 

@@ -233,3 +233,21 @@ fn a_new_wallet_hears_of_what_already_waits() {
     let second = crate::rig::wallet(&rig.room(), "second", 2, 0);
     rig.wait_tx(second, txid, (Published, None, false));
 }
+
+#[test]
+fn that_a_payment_was_made_is_told_before_it_was_sent() {
+    let (rig, ours, coin) = with_coin(29);
+    let tx = spend(&rig, ours, coin, 500);
+    record(&rig, ours, &tx);
+    let answer = wallet_room::broadcast(&rig.engine, ours, tx.compute_txid()).unwrap();
+    assert_eq!(answer, Answer::Accepted);
+    let name = tx.compute_txid().to_string();
+    let told = rig.engine.events().after(0, 1_000).unwrap().events;
+    let about = |event: &&unspent_engine::events::Event| {
+        event.body["txid"] == name.as_str() || event.subject.as_ref() == Some(&name)
+    };
+    let kinds: Vec<&str> = told.iter().filter(about).map(|event| event.kind.as_str()).collect();
+    let at = |kind: &str| kinds.iter().position(|found| *found == kind);
+    let (made, sent) = (at("created"), at("broadcast_accepted"));
+    assert!(made.is_some() && sent.is_some() && made < sent, "{kinds:?}");
+}

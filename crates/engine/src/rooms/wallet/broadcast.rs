@@ -7,10 +7,12 @@ use serde_json::json;
 use unspent_model::wallet::Status;
 use unspent_wallet::{Batch, Room as Wallets, TxSource, WalletError, WalletId};
 
+use super::NAME;
 use crate::{
     clock,
     context::Context,
     events::{LogError, NewEvent, kind},
+    rooms::Pace,
     source::{Answer, Node, SourceError},
 };
 
@@ -78,6 +80,11 @@ fn write_event(
         Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
     };
     let event = NewEvent::engine(kind, Some(txid.to_string()), body);
+    // What the wallet did comes first: that the transaction was made is told before it was sent.
+    let pace = Pace { is_catching_up: false, is_last: false };
+    for (_, room) in context.rooms().iter().filter(|(name, _)| *name == NAME) {
+        while room.write_events(&context.log, pace)? {}
+    }
     let (name, wallet_id) = (Some(wallets.wallet_info(wallet)?.name), Some(wallet.0));
     Ok(context.log.write(vec![NewEvent { wallet: name, wallet_id, ..event }])?)
 }

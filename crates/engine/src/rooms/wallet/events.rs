@@ -1,10 +1,15 @@
 //! The wallets' journals as events: every line once, in the order of its wallet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use bitcoin::Txid;
 use serde_json::json;
 use unspent_sql::{Arg, Tx};
-use unspent_wallet::{Room, WalletId, history::JournalLine, stopped::Stopped};
+use unspent_wallet::{
+    Room, WalletId,
+    history::{JournalLine, TxSummary},
+    stopped::Stopped,
+};
 
 use super::NAME;
 use crate::{
@@ -83,7 +88,9 @@ fn write_one(
     let lines = room.journal(wallet, None, before, LINES_AT_ONCE).map_err(unreadable)?;
     let Some(last) = lines.last().map(|line| line.id) else { return Ok(false) };
     let name = room.wallet_info(wallet).map_err(unreadable)?.name;
-    let events: Vec<NewEvent> = lines.iter().map(|line| event(wallet, &name, line)).collect();
+    let amounts = amounts(room, wallet, &lines)?;
+    let events = lines.iter().map(|line| event(wallet, &name, line, amounts.get(&line.txid)));
+    let events: Vec<NewEvent> = events.collect();
     let is_full = events.len() >= LINES_AT_ONCE as usize;
     log.write_with(events, move |tx: &mut Tx<'_>| {
         tx.execute(MARK, &[Arg::Int(wallet.0), Arg::Int(last)])?;
@@ -100,7 +107,18 @@ fn written_before(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
     })
 }
 
-fn event(wallet: WalletId, name: &str, line: &JournalLine) -> NewEvent {
+/// What the lines' transactions mean to the wallet, as far as it knows them still.
+fn amounts(
+    room: &Room,
+    wallet: WalletId,
+    lines: &[JournalLine],
+) -> Result<HashMap<Txid, TxSummary>, LogError> {
+    let names: HashSet<Txid> = lines.iter().map(|line| line.txid).collect();
+    let known = room.txs_named(wallet, names.into_iter().collect()).map_err(unreadable)?;
+    Ok(known.into_iter().map(|tx| (tx.txid, tx)).collect())
+}
+
+fn event(wallet: WalletId, name: &str, line: &JournalLine, tx: Option<&TxSummary>) -> NewEvent {
     let subject = line.output.map_or(line.txid.to_string(), |coin| coin.to_string());
     let body = json!({
         "line": line.id,
@@ -112,6 +130,10 @@ fn event(wallet: WalletId, name: &str, line: &JournalLine) -> NewEvent {
         "other": line.other.map(|txid| txid.to_string()),
         "height": line.height,
         "lock": line.lock.map(|lock| lock.to_string()),
+        "credit": tx.map(|tx| tx.credit.to_string()),
+        "debit": tx.map(|tx| tx.debit.to_string()),
+        "net": tx.map(|tx| tx.net().to_string()),
+        "fee": tx.and_then(|tx| tx.fee).map(|fee| fee.to_string()),
     });
     NewEvent {
         room: NAME.name(),
