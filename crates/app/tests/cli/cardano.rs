@@ -181,6 +181,16 @@ fn invalid_transactions_pay_with_their_collateral_and_get_change() {
         assert_eq!(collateral["spent_at_block"], tx["height"]);
         let delta = folder.chain(&["delta", &tx["height"].to_string()]).json();
         assert_eq!(delta["deltas"][0]["flags"]["containsInvalidTx"], true);
+        // Compact deltas say too who spent.
+        assert_eq!(delta["deltas"][0]["is_self_contained"], false);
+        let spent = delta["deltas"][0]["spent"].as_array().unwrap();
+        assert!(!spent.is_empty());
+        for coin in spent {
+            assert!(coin["spent_tx_hash"].is_string(), "{coin}");
+            assert_eq!(coin["spent_tx_hash"], coin["spent_by"], "{coin}");
+        }
+        let ours = spent.iter().find(|coin| coin["tx_hash"] == *hash).unwrap();
+        assert_eq!(ours["spent_tx_hash"], tx["tx"]);
         let flags = delta["deltas"][0]["tx_flags"].as_array().unwrap();
         let flags = flags.iter().find(|flags| flags["tx_hash"] == tx["tx"]).unwrap();
         assert_eq!(

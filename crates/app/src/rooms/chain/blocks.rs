@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Serialize;
 use unspent_chain::{
-    Moment, Reader,
+    CoinState, Moment, QueryError, Reader,
     codec::{StoredDelta, StoredPoint},
 };
 use unspent_model::{BlockHash, Family, Network};
@@ -183,9 +183,28 @@ pub(super) async fn deltas(
     State(app): State<App>,
     ApiPath(height): ApiPath<u64>,
 ) -> Result<Json<DeltasJson>, ApiError> {
-    let found = app
-        .chain(move |reader| Ok(DeltasJson::new(reader.network(), height, &reader.delta(height)?)));
+    let found = app.chain(move |reader| {
+        Ok(DeltasJson::new(reader.network(), height, &with_spenders(reader, height)?))
+    });
     Ok(Json(found.await?))
+}
+
+/// What the block at a height did, all of one moment. A compact delta leaves out who spent a coin;
+/// the record of the spend, which is kept as long, knows.
+fn with_spenders(reader: &Reader, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
+    let moment = reader.moment();
+    let mut stored = moment.delta(height)?;
+    for delta in &mut stored {
+        let at = delta.point;
+        for spent in delta.spent.iter_mut().filter(|spent| spent.by.is_none()) {
+            if let CoinState::Spent(known) = moment.coin(&spent.outpoint)?
+                && known.at == at
+            {
+                spent.by = known.by;
+            }
+        }
+    }
+    Ok(stored)
 }
 
 // ---- command line
@@ -203,7 +222,7 @@ pub(super) fn print_delta(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let network = reader.network();
-    let stored = reader.delta(args.height)?;
+    let stored = with_spenders(reader, args.height)?;
     output.answer(&DeltasJson::new(network, args.height, &stored), || {
         let blocks = stored.iter().map(|delta| delta_text(network, delta));
         blocks.collect::<Vec<_>>().join("\n")
