@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     auth, backup,
-    config::{self, DATA_DIR},
+    config::{self, Config, DATA_DIR},
     demo,
     error::Outcome,
     manual,
@@ -32,6 +32,12 @@ pub(crate) struct Cli {
     /// Folder that holds the data, one network per folder [default: ./unspent-data]
     #[arg(long, global = true, env = "UNSPENT_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// The daemon's configuration, which says where the data is; see `unspent config init`
+    #[arg(long, global = true, env = "UNSPENT_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What the file says, for commands that work on its data folder.
+    #[arg(skip)]
+    pub(crate) settings: Option<Config>,
     /// Answer with one JSON document instead of tables
     #[arg(long, global = true, env = "UNSPENT_JSON")]
     pub(crate) json: bool,
@@ -48,8 +54,36 @@ impl Cli {
         self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
     }
 
+    /// Reads the configuration where one is named and the command works on data. A folder named
+    /// with `--data-dir` counts more.
+    pub(crate) fn find_data(&mut self) -> anyhow::Result<()> {
+        // The daemon reads it by itself, and the demonstration has settings of its own.
+        let reads_itself = matches!(self.command, Command::Serve(_) | Command::Demo(_));
+        let reads = self.command.keeps_data() && !reads_itself;
+        let Some(file) = self.config.as_deref().filter(|_| reads) else { return Ok(()) };
+        let mut settings = config::load(Some(file), &config::environment(), &[])?;
+        if let Some(folder) = &self.data_dir {
+            settings.data_dir.clone_from(folder);
+        }
+        self.data_dir = Some(settings.data_dir.clone());
+        self.settings = Some(settings);
+        Ok(())
+    }
+
+    /// Where the tokens are while no daemon runs.
+    pub(crate) fn tokens_file(&self) -> PathBuf {
+        match &self.settings {
+            Some(settings) => settings.tokens_file(),
+            None => self.data_dir().join(config::TOKENS_FILE),
+        }
+    }
+
     /// Runs the command.
     pub(crate) fn run(&self, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+        let looks_itself = matches!(self.command, Command::Db(_) | Command::Demo(_));
+        if self.command.keeps_data() && !looks_itself {
+            backup::check_finished(&self.data_dir())?;
+        }
         match &self.command {
             Command::Chain(chain) => rooms::chain::run(self, chain, output),
             Command::VerifyProof(proof) => rooms::chain::verify_proof(proof, output),
@@ -96,4 +130,21 @@ pub(crate) enum Command {
     Man,
     /// Show the product in a minute: a daemon on a simulated network, two wallets, a running story
     Demo(crate::demo::DemoArgs),
+}
+
+impl Command {
+    /// Whether it works on somebody's data: what it writes is for the owner alone.
+    pub(crate) fn keeps_data(&self) -> bool {
+        match self {
+            Self::Chain(_)
+            | Self::Wallet(_)
+            | Self::Txstore(_)
+            | Self::Ecash(_)
+            | Self::Serve(_)
+            | Self::Token(_)
+            | Self::Db(_)
+            | Self::Demo(_) => true,
+            Self::Config(_) | Self::Completions { .. } | Self::Man => false,
+        }
+    }
 }

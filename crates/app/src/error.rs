@@ -66,6 +66,11 @@ impl CliError {
         Self { code: "bug", message: message.into(), hint }
     }
 
+    /// Whether the request makes no sense as it is written.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.code == "usage"
+    }
+
     /// What to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -13,6 +13,8 @@
 //! | `backup` | everything in one folder, and back |
 //! | `manual` | completions and the manual page |
 //! | `auth` | who may do what |
+//! | `private` | what lies on the disk is for its owner alone |
+//! | `reached` | the daemon that has a data folder, as commands reach it |
 //! | `demo` | the product in a minute, on a simulated network |
 //! | `json` | the words that all rooms use in JSON |
 //! | `text` | numbers, values and coins as people read them |
@@ -37,7 +39,9 @@ mod json;
 mod logging;
 mod manual;
 mod output;
+mod private;
 mod random;
+mod reached;
 mod request;
 mod rooms;
 mod serve;
@@ -55,7 +59,7 @@ use crate::{
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let json = std::env::args_os().any(|argument| argument == "--json");
@@ -66,9 +70,12 @@ pub fn main() -> ExitCode {
     if !matches!(cli.command, Command::Serve(_)) {
         logging::start(cli.verbose);
     }
+    if cli.command.keeps_data() {
+        private::start();
+    }
     let mut stdout = std::io::stdout().lock();
     let mut output = Output::new(&mut stdout, cli.json);
-    match cli.run(&mut output) {
+    match cli.find_data().and_then(|()| cli.run(&mut output)) {
         Ok(outcome) => outcome.exit_code(),
         Err(error) => error::report(&error, &mut output),
     }

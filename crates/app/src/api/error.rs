@@ -12,14 +12,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use unspent_engine::events::LogError;
 use unspent_model::Kind;
 use unspent_networks::address::AddressError;
+use unspent_sql::Failure;
 use utoipa::{
     IntoResponses, ToSchema,
     openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, response},
 };
 
-use crate::request::BadRequest;
+use crate::{error::CliError, request::BadRequest};
 
 /// Seconds after which a busy server may be asked again.
 const TRY_AGAIN: u64 = 1;
@@ -92,6 +94,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).after(TRY_AGAIN)
     }
 
+    /// Something that is needed can't be reached or written; nothing was changed.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).after(TRY_AGAIN)
+    }
+
     /// A fault of ours. What happened goes to the log alone.
     pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
         tracing::error!(error = %what, "a request failed through a fault of the program");
@@ -130,6 +137,16 @@ impl ApiError {
         ErrorBody { error }
     }
 
+    /// The same of an error that may come from a full disk, which is then the reason given.
+    pub(crate) fn of_failure<E: Failure + std::fmt::Display>(kind: Kind, error: &E) -> Self {
+        if !error.is_disk() {
+            return Self::of_store(kind, error);
+        }
+        tracing::warn!(%error, "a request met a full disk");
+        Self::unavailable("the disk is full or can't be written; nothing was changed")
+            .hint("make room on the disk of the data folder; the daemon goes on by itself")
+    }
+
     /// What a room's kind of error means to a client.
     pub(crate) fn of_store(kind: Kind, error: &dyn std::fmt::Display) -> Self {
         match kind {
@@ -162,6 +179,26 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(WWW_AUTHENTICATE, how);
         }
         response
+    }
+}
+
+impl From<LogError> for ApiError {
+    fn from(error: LogError) -> Self {
+        match error.kind() {
+            Kind::Refused => Self::invalid(error.to_string()),
+            kind @ (Kind::Busy | Kind::Unavailable | Kind::Corrupt | Kind::Bug) => {
+                Self::of_failure(kind, &error)
+            }
+        }
+    }
+}
+
+impl From<&CliError> for ApiError {
+    fn from(error: &CliError) -> Self {
+        if error.is_usage() {
+            return Self::invalid(error.to_string());
+        }
+        Self::refused(error.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::HeaderMap,
     response::{
         IntoResponse as _, Response, Sse,
         sse::{self, KeepAlive},
@@ -16,17 +16,22 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use unspent_engine::events::{Event, EventPage};
+use unspent_engine::events::{Event, EventFilter, EventPage};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
     error::{ApiError, Failures},
-    extract::{ApiQuery, May, Read},
+    extract::{ApiQuery, Caller, May, Read},
+    narrow::no_wallet,
     state::App,
+    streams::{NoPlace, StreamPlace},
 };
-use crate::request::page_limit;
+use crate::{
+    auth::Identity,
+    request::{page_limit, short},
+};
 
 /// Events that wait for one client.
 const QUEUE: usize = 64;
@@ -34,6 +39,8 @@ const QUEUE: usize = 64;
 const READ_AT_ONCE: usize = 100;
 /// How long a client may not read before it is let go.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a stream looks whether its credential still counts, at least.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// A sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Pause after the log could not be read.
@@ -62,9 +69,18 @@ pub(crate) struct EventsQuery {
     /// The id of the last event seen
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     after: Option<u64>,
+    /// Only events about the wallet of this name
+    #[param(min_length = 1, max_length = 100)]
+    wallet: Option<String>,
+    /// Only events of this room, or of `engine`
+    #[param(min_length = 1, max_length = 100)]
+    room: Option<String>,
+    /// Only events of this kind
+    #[param(min_length = 1, max_length = 100)]
+    kind: Option<String>,
 }
 
-/// Where a stream starts.
+/// Where a stream starts, and which events it has.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -72,11 +88,46 @@ pub(crate) struct StreamQuery {
     /// The id of the last event seen; the header `Last-Event-ID` counts more
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     after: Option<u64>,
+    /// Only events about the wallet of this name
+    #[param(min_length = 1, max_length = 100)]
+    wallet: Option<String>,
+    /// Only events of this room, or of `engine`
+    #[param(min_length = 1, max_length = 100)]
+    room: Option<String>,
+    /// Only events of this kind
+    #[param(min_length = 1, max_length = 100)]
+    kind: Option<String>,
 }
 
-async fn page(app: &App, after: u64, limit: usize) -> Result<EventPage, ApiError> {
-    let engine = app.engine.clone();
-    let read = move || engine.events().after(after, limit).map_err(|error| ApiError::bug(&error));
+/// The filter that a caller asks for. One who sees a single wallet asks for its events alone.
+fn filter(
+    who: &Identity,
+    wallet: Option<String>,
+    room: Option<String>,
+    kind: Option<String>,
+) -> Result<EventFilter, ApiError> {
+    for text in [&wallet, &room, &kind].into_iter().flatten() {
+        if text.is_empty() || text.chars().any(char::is_control) {
+            return Err(ApiError::malformed("a filter is empty or holds control characters"));
+        }
+        short(Some(text))?;
+    }
+    let wallet = match (&who.wallet, wallet) {
+        (Some(own), Some(other)) if *own != other => return Err(no_wallet(&other)),
+        (Some(own), _) => Some(own.clone()),
+        (None, wallet) => wallet,
+    };
+    Ok(EventFilter { wallet, room, kind })
+}
+
+async fn page(
+    app: &App,
+    after: u64,
+    limit: usize,
+    filter: &EventFilter,
+) -> Result<EventPage, ApiError> {
+    let (engine, filter) = (app.engine.clone(), filter.clone());
+    let read = move || engine.events().matching(after, limit, &filter).map_err(ApiError::from);
     app.pool.run(read).await
 }
 
@@ -85,13 +136,17 @@ async fn page(app: &App, after: u64, limit: usize) -> Result<EventPage, ApiError
     responses((status = 200, body = EventsJson), Failures))]
 pub(crate) async fn list(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiQuery(query): ApiQuery<EventsQuery>,
 ) -> Result<Json<EventsJson>, ApiError> {
     let limit = usize::try_from(page_limit(query.limit)?).unwrap_or(1);
+    let filter = filter(&who, query.wallet, query.room, query.kind)?;
     let EventPage { events, first_kept, last } =
-        page(&app, query.after.unwrap_or(0), limit).await?;
-    let next = events.last().map(|event| event.id).filter(|id| *id < last);
+        page(&app, query.after.unwrap_or(0), limit, &filter).await?;
+    // A page that isn't full has everything there is.
+    let is_full = events.len() >= limit;
+    let next = events.last().map(|event| event.id).filter(|id| is_full && *id < last);
     Ok(Json(EventsJson { events, first_kept, last, next }))
 }
 
@@ -101,6 +156,7 @@ pub(crate) async fn list(
     responses((status = 200, body = String, content_type = "text/event-stream"), Failures))]
 pub(crate) async fn stream(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiQuery(query): ApiQuery<StreamQuery>,
     headers: HeaderMap,
@@ -112,14 +168,17 @@ pub(crate) async fn stream(
         }
         None => query.after,
     };
-    let place = app.streams.clone().try_acquire_owned();
-    let place = place.map_err(|_| {
-        let message = "too many live streams are open";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).after(5)
+    let filter = filter(&who, query.wallet, query.room, query.kind)?;
+    let place = app.streams.take(&who).map_err(|why| {
+        let message = match why {
+            NoPlace::All => "too many live streams are open",
+            NoPlace::Yours => "you have too many live streams open",
+        };
+        ApiError::busy(message).after(5)
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
     let start = seen.unwrap_or_else(|| app.engine.events().last_id());
-    tokio::spawn(Feed { app, send, after: start, _place: place }.run());
+    tokio::spawn(Feed { app, who, filter, send, after: start, _place: place }.run());
     let alive = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(ReceiverStream::new(receive)).keep_alive(alive).into_response())
 }
@@ -127,9 +186,11 @@ pub(crate) async fn stream(
 /// One client's stream.
 struct Feed {
     app: App,
+    who: Identity,
+    filter: EventFilter,
     send: mpsc::Sender<Result<sse::Event, Infallible>>,
     after: u64,
-    _place: OwnedSemaphorePermit,
+    _place: StreamPlace,
 }
 
 impl Feed {
@@ -144,7 +205,11 @@ impl Feed {
         let mut stopping = self.app.stopping.clone();
         loop {
             newest.mark_unchanged();
-            match page(&self.app, self.after, READ_AT_ONCE).await {
+            // It ends with the credential that opened it.
+            if !self.app.auth.is_live(&self.who) {
+                return;
+            }
+            match page(&self.app, self.after, READ_AT_ONCE, &self.filter).await {
                 Ok(page) if self.is_gap(&page) => {
                     let (first_kept, last) = (page.first_kept, page.last);
                     let data = json!({ "first_kept": first_kept, "last": last });
@@ -154,21 +219,26 @@ impl Feed {
                     self.after = last;
                     continue;
                 }
-                Ok(page) if !page.events.is_empty() => {
+                Ok(page) => {
+                    let (is_full, last) = (page.events.len() >= READ_AT_ONCE, page.last);
                     if !self.all(page.events).await {
                         return;
                     }
-                    continue;
+                    if is_full {
+                        continue;
+                    }
+                    // What didn't match isn't looked at again.
+                    self.after = last;
                 }
-                Ok(_) => {}
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
             tokio::select! {
                 changed = newest.changed() => if changed.is_err() { return },
                 _ = stopping.wait_for(|stopping| *stopping) => return,
                 () = self.send.closed() => return,
-                // News can't be missed for longer than this, whatever happens to the signal.
-                () = tokio::time::sleep(HEARTBEAT) => {}
+                // News can't be missed for longer than this, whatever happens to the signal, nor
+                // that the credential ended.
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
         }
     }

@@ -155,12 +155,28 @@ impl<D: Demand, S: Send + Sync> FromRequestParts<S> for May<D> {
         match parts.extensions.get::<Identity>() {
             None => Err(unauthorized("credentials are needed")),
             Some(identity) if identity.scope < D::SCOPE => {
-                let message = format!("this needs the scope `{}`", D::SCOPE);
-                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+                Err(forbidden(&format!("this needs the scope `{}`", D::SCOPE)))
             }
             Some(_) => Ok(Self(PhantomData)),
         }
     }
+}
+
+/// Who is asking, for handlers that show more to some than to others.
+pub(crate) struct Caller(pub(crate) Identity);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let known = parts.extensions.get::<Identity>().cloned();
+        known.map(Self).ok_or_else(|| unauthorized("credentials are needed"))
+    }
+}
+
+/// Somebody we know, but not for this.
+pub(crate) fn forbidden(message: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
 }
 
 /// Nobody we know.

@@ -18,7 +18,12 @@ use axum::{
 };
 use metrics::{counter, histogram};
 
-use super::{error::ApiError, extract::unauthorized, session, state::App};
+use super::{
+    error::ApiError,
+    extract::{forbidden, unauthorized},
+    narrow, session,
+    state::App,
+};
 use crate::auth::Identity;
 
 /// Seconds after which an address that sent too many wrong credentials may try again.
@@ -64,6 +69,9 @@ pub(crate) async fn identify(State(app): State<App>, request: Request, next: Nex
     let peer = Peer::of(&parts.extensions);
     match sender(&app, peer, &parts).await {
         Ok(Some(identity)) => {
+            if let Err(error) = narrow::check(&identity, &parts.method, parts.uri.path()) {
+                return error.into_response();
+            }
             parts.extensions.insert(identity);
         }
         Ok(None) => {}
@@ -83,20 +91,18 @@ async fn sender(app: &App, peer: Peer, request: &Parts) -> Result<Option<Identit
         }
         return check_token(app, peer, token.trim()).await.map(Some);
     }
-    let Some(identity) = session::cookie(headers).and_then(|secret| app.auth.by_session(secret))
-    else {
-        return Ok(None);
-    };
+    let Some(identity) = session::by_cookie(app, headers) else { return Ok(None) };
     // A browser sends the cookie by itself, so what it asks for must come from our own page.
     let changes = ![Method::GET, Method::HEAD].contains(&request.method);
-    if is_cross_site(headers) || (changes && !is_own_origin(headers)) {
+    if is_foreign(headers) || (changes && !is_own_origin(headers)) {
         return Err(forbidden("this request was made by another site"));
     }
     Ok(Some(identity))
 }
 
-fn forbidden(message: &str) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+/// A browser says that another site's page sends this.
+pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
+    is_cross_site(headers) || (headers.contains_key(ORIGIN) && !is_own_origin(headers))
 }
 
 fn is_cross_site(headers: &HeaderMap) -> bool {

@@ -103,7 +103,7 @@ impl<T: Send + 'static> Keyed<T> {
             let target = open(&engine)?;
             let requests = engine.requests();
             let begun = requests.begin(&key, digest, clock::now());
-            match begun.map_err(|error| ApiError::bug(&error))? {
+            match begun? {
                 Begun::New => {}
                 Begun::Unfinished => target.give_back(&key)?,
                 Begun::Repeat { status, body } => return Ok((status, body, true)),

@@ -6,6 +6,8 @@
 //! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
+//! | `streams` | places for live streams |
+//! | `narrow` | what a token that sees one wallet may ask for |
 //! | `document` | the description, completed for validators and generators |
 //! | `guard`, `extract`, `error`, `keyed`, `pool` | what all routes share |
 //!
@@ -24,11 +26,13 @@ pub(crate) mod figures;
 pub(crate) mod guard;
 pub(crate) mod history;
 pub(crate) mod keyed;
+mod narrow;
 pub(crate) mod pool;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod state;
 mod status;
+pub(crate) mod streams;
 pub(crate) mod timeline;
 
 use axum::{
@@ -50,7 +54,7 @@ use self::{
     state::App,
 };
 
-use crate::{backup::running, rooms::ROOMS};
+use crate::{auth::routes as token_routes, backup::running, rooms::ROOMS};
 
 const BASE: &str = "/api/v1";
 
@@ -72,7 +76,8 @@ impl Modify for Credentials {
         let components = document.components.get_or_insert_with(Default::default);
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
-        let cookie = ApiKey::Cookie(ApiKeyValue::new(session::COOKIE));
+        // The name of the standard port; another one has its own number.
+        let cookie = ApiKey::Cookie(ApiKeyValue::new("unspent_session_8480"));
         components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
     }
 }
@@ -89,6 +94,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(status::jobs))
         .routes(routes!(status::run_job))
         .routes(routes!(running::last, running::begin))
+        .routes(routes!(token_routes::list, token_routes::add))
+        .routes(routes!(token_routes::revoke))
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
         .routes(routes!(session::who, session::log_in, session::log_out));

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     error::{ApiError, Failures},
-    extract::{ApiQuery, May, Read},
+    extract::{ApiQuery, Caller, May, Read},
     state::App,
 };
 use crate::{
@@ -58,9 +58,16 @@ pub(crate) struct MatchJson {
 pub(crate) struct SearchText {
     pub(crate) network: Network,
     pub(crate) text: String,
+    /// The only wallet that whoever asks may see.
+    pub(crate) only: Option<String>,
 }
 
 impl SearchText {
+    /// Whether whoever asks may know of a wallet.
+    pub(crate) fn sees(&self, wallet: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == wallet)
+    }
+
     /// The text as the hash of a block or transaction.
     pub(crate) fn hash(&self) -> Option<[u8; 32]> {
         self.network.parse_hash(&self.text)
@@ -109,6 +116,7 @@ impl Matches {
     responses((status = 200, body = SearchJson), Failures))]
 pub(crate) async fn search(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiQuery(query): ApiQuery<SearchQuery>,
 ) -> Result<Json<SearchJson>, ApiError> {
@@ -116,7 +124,7 @@ pub(crate) async fn search(
     if text.is_empty() || text.chars().any(char::is_control) {
         return Err(ApiError::malformed("`q` is empty or holds control characters"));
     }
-    let asked = SearchText { network: app.network(), text };
+    let asked = SearchText { network: app.network(), text, only: who.wallet };
     let engine = app.engine.clone();
     let found = app.pool.run(move || {
         let mut found = Matches::default();

@@ -11,20 +11,55 @@ use utoipa::ToSchema;
 
 use super::{
     error::{ApiError, Failures},
-    extract::ApiJson,
-    guard::{Peer, check_token},
-    state::App,
+    extract::{ApiJson, forbidden},
+    guard::{Peer, check_token, is_foreign},
+    state::{App, Settings},
 };
-use crate::auth::{Identity, Scope, Session};
+use crate::auth::{Identity, Scope};
 
-/// The session cookie's name.
-pub(crate) const COOKIE: &str = "unspent_session";
+/// A cookie of ours, by what it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CookieKind {
+    /// Of somebody who logged in.
+    Member,
+    /// Of a browser that opened the page. It has a name of its own: another site's link brings no
+    /// session along (`SameSite=Strict`), and the guest's cookie that answers it must not take the
+    /// place of the session.
+    Guest,
+}
+
+impl Settings {
+    /// A cookie's name. Browsers keep cookies by host and not by port, so the port is part of it:
+    /// two daemons of one machine don't end each other's sessions. With TLS the prefix has the
+    /// browser refuse one that another host or an unsafe connection set.
+    pub(crate) fn cookie_name(&self, kind: CookieKind) -> String {
+        let what = match kind {
+            CookieKind::Member => "session",
+            CookieKind::Guest => "guest",
+        };
+        let prefix = if self.is_tls { "__Host-" } else { "" };
+        format!("{prefix}unspent_{what}_{}", self.port)
+    }
+}
 
 /// Who is asking; null for nobody.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WhoJson {
     name: Option<String>,
     scope: Option<Scope>,
+    /// The only wallet that is seen; null for all
+    wallet: Option<String>,
+    /// Nobody logged in
+    guest: bool,
+}
+
+impl WhoJson {
+    fn new(who: Option<Identity>) -> Self {
+        let Some(Identity { name, scope, wallet, is_guest, .. }) = who else {
+            return Self { name: None, scope: None, wallet: None, guest: true };
+        };
+        Self { name: Some(name), scope: Some(scope), wallet, guest: is_guest }
+    }
 }
 
 /// A token, or what stands in the cookie file.
@@ -35,19 +70,32 @@ pub(crate) struct LogIn {
     token: String,
 }
 
-/// The value of the session cookie that a request carries.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The value of a cookie of ours that a request carries.
+fn cookie<'a>(app: &App, headers: &'a HeaderMap, kind: CookieKind) -> Option<&'a str> {
+    let wanted = app.settings.cookie_name(kind);
     let all = headers.get_all(axum::http::header::COOKIE).iter();
     let pairs = all.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
     let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// Whose session a request carries: that of a login, or else a guest's.
+pub(super) fn by_cookie(app: &App, headers: &HeaderMap) -> Option<Identity> {
+    let kinds = [CookieKind::Member, CookieKind::Guest];
+    kinds.into_iter().find_map(|kind| app.auth.by_session(cookie(app, headers, kind)?))
 }
 
 /// A header that sets the cookie, for `seconds`.
-pub(crate) fn set_cookie(app: &App, secret: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
-    let secure = if app.settings.is_tls { "; Secure" } else { "" };
+pub(crate) fn set_cookie(
+    app: &App,
+    kind: CookieKind,
+    secret: &str,
+    seconds: u64,
+) -> Result<HeaderValue, ApiError> {
+    let (name, settings) = (app.settings.cookie_name(kind), &app.settings);
+    let secure = if settings.is_tls { "; Secure" } else { "" };
     let text =
-        format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+        format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).map_err(|error| ApiError::bug(&error))
 }
 
@@ -55,9 +103,7 @@ pub(crate) fn set_cookie(app: &App, secret: &str, seconds: u64) -> Result<Header
 #[utoipa::path(get, path = "/session", tag = "session", security(()),
     responses((status = 200, body = WhoJson), Failures))]
 pub(crate) async fn who(identity: Option<axum::Extension<Identity>>) -> Json<WhoJson> {
-    let identity = identity.map(|axum::Extension(identity)| identity);
-    let (name, scope) = identity.map(|who| (who.name, who.scope)).unzip();
-    Json(WhoJson { name, scope })
+    Json(WhoJson::new(identity.map(|axum::Extension(identity)| identity)))
 }
 
 /// Log in: a session cookie for a token; never more than `wallet`
@@ -66,15 +112,17 @@ pub(crate) async fn who(identity: Option<axum::Extension<Identity>>) -> Json<Who
 pub(crate) async fn log_in(
     State(app): State<App>,
     peer: Peer,
+    headers: HeaderMap,
     ApiJson(body): ApiJson<LogIn>,
 ) -> Result<Response, ApiError> {
+    if is_foreign(&headers) {
+        return Err(forbidden("this request was made by another site"));
+    }
     let identity = check_token(&app, peer, body.token.trim()).await?;
-    let scope = identity.scope.min(Scope::Wallet);
-    let session = Session { name: identity.name.clone(), scope, is_guest: false };
-    let secret = app.auth.open_session(session).map_err(|error| ApiError::bug(&error))?;
-    let who = WhoJson { name: Some(identity.name), scope: Some(scope) };
-    let mut response = Json(who).into_response();
-    let cookie = set_cookie(&app, &secret, app.settings.session.as_secs())?;
+    let secret = app.auth.open_session(&identity).map_err(|error| ApiError::bug(&error))?;
+    let mut response = Json(WhoJson::new(app.auth.by_session(&secret))).into_response();
+    let seconds = app.settings.session.as_secs();
+    let cookie = set_cookie(&app, CookieKind::Member, &secret, seconds)?;
     response.headers_mut().insert(SET_COOKIE, cookie);
     Ok(response)
 }
@@ -86,10 +134,10 @@ pub(crate) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if let Some(secret) = cookie(&headers) {
+    if let Some(secret) = cookie(&app, &headers, CookieKind::Member) {
         app.auth.close_session(secret);
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
-    response.headers_mut().insert(SET_COOKIE, set_cookie(&app, "", 0)?);
+    response.headers_mut().insert(SET_COOKIE, set_cookie(&app, CookieKind::Member, "", 0)?);
     Ok(response)
 }

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use unspent_engine::Engine;
 use unspent_model::Network;
 
-use super::{figures::Figures, history::History, pool::BlockingPool};
+use super::{figures::Figures, history::History, pool::BlockingPool, streams::Streams};
 use crate::{auth::Auth, backup::running::Backups, config::Config};
 
 /// The server's state. Cheap to clone.
@@ -25,8 +25,8 @@ pub(crate) struct Inner {
     pub(crate) history: History,
     pub(crate) figures: Figures,
     pub(crate) backups: Backups,
-    /// Live streams that may still be opened.
-    pub(crate) streams: Arc<Semaphore>,
+    /// Places for live streams.
+    pub(crate) streams: Arc<Streams>,
     /// Turns true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) settings: Settings,
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) dashboard_read: bool,
     pub(crate) is_loopback: bool,
     pub(crate) is_tls: bool,
+    /// Where it listens.
+    pub(crate) port: u16,
     pub(crate) session: Duration,
 }
 

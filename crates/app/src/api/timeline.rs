@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::{
     error::{ApiError, Failures},
-    extract::{ApiPath, May, OutpointPath, Read, outpoint},
+    extract::{ApiPath, Caller, May, OutpointPath, Read, outpoint},
     state::App,
 };
 use crate::{
@@ -57,6 +57,7 @@ pub(crate) struct TimelineEventJson {
     responses((status = 200, body = TimelineJson), Failures))]
 pub(crate) async fn timeline(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiPath(name): ApiPath<String>,
 ) -> Result<Json<TimelineJson>, ApiError> {
@@ -64,7 +65,7 @@ pub(crate) async fn timeline(
     let outpoint = outpoint(network, &name)?;
     let engine = app.engine.clone();
     let found = app.pool.run(move || {
-        let mut timeline = Timeline::new(network, outpoint);
+        let mut timeline = Timeline::new(network, outpoint, who.wallet);
         for room in ROOMS.iter() {
             room.timeline(&engine, &mut timeline)?;
         }
@@ -77,6 +78,8 @@ pub(crate) async fn timeline(
 pub(crate) struct Timeline {
     pub(crate) network: Network,
     pub(crate) outpoint: Outpoint,
+    /// The only wallet that whoever asks may see.
+    pub(crate) only: Option<String>,
     pub(crate) events: Vec<TimelineEventJson>,
     pub(crate) wallets: Vec<String>,
     /// A wallet's word counts more than the chain's.
@@ -90,10 +93,11 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    fn new(network: Network, outpoint: Outpoint) -> Self {
+    fn new(network: Network, outpoint: Outpoint, only: Option<String>) -> Self {
         Self {
             network,
             outpoint,
+            only,
             events: Vec::new(),
             wallets: Vec::new(),
             state: None,

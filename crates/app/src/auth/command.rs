@@ -1,22 +1,28 @@
-//! `unspent token add`, `list` and `revoke`.
+//! `unspent token add`, `list` and `revoke`: through the daemon that has the data folder, or in the
+//! file itself.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use unspent_engine::clock;
 
-use super::{Scope, TokenFile};
+use super::{
+    TokenFile,
+    routes::{MadeTokenJson, TokensJson},
+    tokens::NewToken,
+};
 use crate::{
+    api::search::percent,
     cli::Cli,
     error::Outcome,
-    json::Time,
     output::{Output, table},
+    reached::Reached,
 };
 
 #[derive(Args)]
 pub(crate) struct TokenArgs {
-    /// The file of tokens; `tokens.json` in the data folder by default
+    /// The file of tokens, past any daemon; by default the daemon's own, or the data folder's
     #[arg(long, global = true, env = "UNSPENT_AUTH__TOKENS_FILE", value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(subcommand)]
@@ -26,46 +32,92 @@ pub(crate) struct TokenArgs {
 #[derive(Subcommand)]
 enum TokenCommand {
     /// Make a token and show it, this once
-    Add {
-        /// What to call it
-        name: String,
-        /// What it may do
-        #[arg(long, value_enum, default_value_t = Scope::Read)]
-        scope: Scope,
-    },
+    Add(NewToken),
     /// Names and scopes of all tokens
     List,
-    /// Take a token away; a running daemon notices within a second
+    /// Take a token away, and with it its sessions and streams
     Revoke {
         /// Its name
         name: String,
     },
 }
 
+/// Where the tokens are.
+enum TokenPlace {
+    /// A daemon has them.
+    Daemon(Reached),
+    File(PathBuf),
+}
+
+impl TokenPlace {
+    /// A daemon is asked where there is one, unless it speaks TLS, whose certificate need not name
+    /// this machine: it looks at its file every second.
+    fn find(cli: &Cli, file: Option<&PathBuf>) -> Self {
+        if let Some(file) = file {
+            return Self::File(file.clone());
+        }
+        match Reached::found(&cli.data_dir()) {
+            Some(daemon) if daemon.speaks_tls() => Self::File(daemon.tokens_file()),
+            Some(daemon) => Self::Daemon(daemon),
+            None => Self::File(cli.tokens_file()),
+        }
+    }
+
+    fn add(&self, new: &NewToken) -> anyhow::Result<Value> {
+        new.check()?;
+        match self {
+            Self::Daemon(daemon) => daemon.post("/api/v1/tokens", new),
+            Self::File(path) => {
+                let mut file = TokenFile::open(path.clone())?;
+                Ok(serde_json::to_value(MadeTokenJson::make(&mut file, new, clock::now())?)?)
+            }
+        }
+    }
+
+    fn list(&self) -> anyhow::Result<Value> {
+        match self {
+            Self::Daemon(daemon) => daemon.get("/api/v1/tokens"),
+            Self::File(path) => {
+                let file = TokenFile::open(path.clone())?;
+                Ok(serde_json::to_value(TokensJson::of(&file, clock::now()))?)
+            }
+        }
+    }
+
+    fn revoke(&self, name: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Daemon(daemon) => daemon.delete(&format!("/api/v1/tokens/{}", percent(name))),
+            Self::File(path) => TokenFile::open(path.clone())?.revoke(name),
+        }
+    }
+}
+
 pub(crate) fn run(cli: &Cli, args: &TokenArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let path = args.file.clone().unwrap_or_else(|| cli.data_dir().join("tokens.json"));
-    let mut file = TokenFile::open(path)?;
+    let place = TokenPlace::find(cli, args.file.as_ref());
     match &args.command {
-        TokenCommand::Add { name, scope } => {
-            let token = file.add(name, *scope, clock::now())?;
-            let shown = json!({ "name": name, "scope": scope, "token": token });
-            output.answer(&shown, || {
-                format!("{token}\nKeep it: it can't be shown again. It may: {scope}.")
+        TokenCommand::Add(new) => {
+            let made = place.add(new)?;
+            output.answer(&made, || {
+                let token = made["token"].as_str().unwrap_or_default();
+                format!("{token}\nKeep it: it can't be shown again. It may: {}.", new.scope)
             })?;
         }
         TokenCommand::List => {
-            let tokens = file.list().iter();
-            let listed = tokens.clone().map(|token| {
-                let created_at = Time(token.created_at);
-                json!({ "name": token.name, "scope": token.scope, "created_at": created_at })
-            });
-            output.answer(&listed.collect::<Vec<_>>(), || {
-                let rows = tokens.map(|token| [token.name.clone(), token.scope.to_string()]);
-                table(["token", "may"], rows).to_string()
+            let listed = place.list()?;
+            let tokens = listed["tokens"].as_array().cloned().unwrap_or_default();
+            output.answer(&tokens, || {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let rows = tokens.iter().map(|token| {
+                    let until = if token["expired"] == true { "expired" } else { "" };
+                    let until =
+                        if until.is_empty() { text(&token["expires_at"]) } else { until.into() };
+                    [text(&token["name"]), text(&token["scope"]), text(&token["wallet"]), until]
+                });
+                table(["token", "may", "wallet", "until"], rows).to_string()
             })?;
         }
         TokenCommand::Revoke { name } => {
-            file.revoke(name)?;
+            place.revoke(name)?;
             output.answer(&json!({ "revoked": name }), || format!("{name} is revoked"))?;
         }
     }

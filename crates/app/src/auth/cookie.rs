@@ -1,6 +1,11 @@
 //! The cookie file: whoever can read it may do everything.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    fs::File,
+    io::Write as _,
+    os::unix::fs::{MetadataExt as _, fchown},
+    path::Path,
+};
 
 use anyhow::Context as _;
 
@@ -14,7 +19,7 @@ pub(super) fn write(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Replaces a file as a whole by one that only its owner can read. A link is replaced, not
-/// followed.
+/// followed. What the superuser writes belongs to whoever has the folder.
 pub(crate) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let shown = file.display();
     let folder = match file.parent() {
@@ -26,7 +31,20 @@ pub(crate) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let mut made = tempfile::NamedTempFile::new_in(folder)
         .with_context(|| format!("can't write beside {shown}"))?;
     made.write_all(content).with_context(|| format!("can't write {shown}"))?;
+    give_to_owner_of(folder, made.as_file())
+        .with_context(|| format!("can't give {shown} to the folder's owner"))?;
     made.as_file().sync_all().with_context(|| format!("can't write {shown}"))?;
     made.persist(file).with_context(|| format!("can't write {shown}"))?;
+    Ok(())
+}
+
+/// A daemon runs as the folder's owner, and couldn't read a file of root's. Anybody else may write
+/// only what is his own.
+fn give_to_owner_of(folder: &Path, made: &File) -> std::io::Result<()> {
+    let (made_by, owner) = (made.metadata()?, std::fs::metadata(folder)?);
+    let is_superuser = made_by.uid() == 0;
+    if is_superuser && (made_by.uid(), made_by.gid()) != (owner.uid(), owner.gid()) {
+        fchown(made, Some(owner.uid()), Some(owner.gid()))?;
+    }
     Ok(())
 }

@@ -2,50 +2,50 @@
 //!
 //! | module | keeps |
 //! |---|---|
+//! | `identity` | who a sender is, once known, and what that lets it see |
 //! | `scope` | the three scopes, one containing the other |
 //! | `cookie` | 32 random bytes in a file, new at each start, for local use |
 //! | `tokens` | named tokens, stored as hashes |
+//! | `routes` | `/tokens` |
 //! | `sessions` | what a browser gets for a login; in memory alone |
 //! | `attempts` | how many wrong credentials one address may send |
 //! | `command` | `unspent token add`, `list`, `revoke` |
 //!
 //! Invariant: a secret is compared by its SHA-256 and in constant time; none is ever logged or
-//! shown, except once to whoever made it.
+//! shown, except once to whoever made it. A session, and a live stream, end with the token behind
+//! them: not with its name, which another token may bear later.
 
 mod attempts;
 mod command;
 mod cookie;
+mod identity;
+pub(crate) mod routes;
 mod scope;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
-use std::{path::PathBuf, sync::Mutex, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use unspent_engine::clock;
 
 use self::sessions::Sessions;
 pub(crate) use self::{
     attempts::{Attempts, DELAY},
     command::{TokenArgs, run},
     cookie::private_file,
+    identity::{ClientKey, Identity},
     scope::Scope,
-    sessions::Session,
     tokens::TokenFile,
 };
 use crate::random;
-
-/// A request's sender, once known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    /// Name of the token, `cookie` or `dashboard`.
-    pub(crate) name: String,
-    pub(crate) scope: Scope,
-    /// Whether it came as a session cookie, which browsers send by themselves.
-    pub(crate) by_session: bool,
-}
 
 /// The hash under which a secret is known.
 type Hash = [u8; 32];
@@ -90,39 +90,58 @@ impl Auth {
         })
     }
 
+    /// The tokens as the file has them now; `None` after a panic, which lets nobody in.
+    fn tokens(&self) -> Option<MutexGuard<'_, TokenFile>> {
+        let mut tokens = self.tokens.lock().ok()?;
+        tokens.refresh();
+        Some(tokens)
+    }
+
     /// Who sent this token, if anybody we know.
     pub(crate) fn by_token(&self, presented: &str) -> Option<Identity> {
         let presented = hash(presented);
         if same(&presented, &self.cookie) {
-            let name = "cookie".to_owned();
-            return Some(Identity { name, scope: Scope::Admin, by_session: false });
+            return Some(Identity::cookie(presented));
         }
-        let mut tokens = self.tokens.lock().ok()?;
-        tokens.refresh();
-        let found = tokens.find(&presented)?;
-        Some(Identity { name: found.name.clone(), scope: found.scope, by_session: false })
+        let tokens = self.tokens()?;
+        let found = tokens.find(&presented, clock::now())?;
+        Some(Identity::token(found, presented))
     }
 
     /// Who has this session.
     pub(crate) fn by_session(&self, presented: &str) -> Option<Identity> {
         let session = self.sessions.lock().ok()?.find(&hash(presented))?;
-        // A session made from a token ends with the token.
-        if !session.is_guest && session.name != "cookie" {
-            let mut tokens = self.tokens.lock().ok()?;
-            tokens.refresh();
-            tokens.list().iter().find(|token| token.name == session.name)?;
-        }
-        Some(Identity { name: session.name, scope: session.scope, by_session: true })
+        self.still(session)
+    }
+
+    /// The session as its token lets it be now.
+    fn still(&self, session: Identity) -> Option<Identity> {
+        let Some(token) = session.token else { return Some(session) };
+        let tokens = self.tokens()?;
+        let found = tokens.find(&token, clock::now())?;
+        let (scope, wallet) = (session.scope.min(found.scope), found.wallet.clone());
+        Some(Identity { scope, wallet, ..session })
+    }
+
+    /// Whether a sender that was known is known still: its token is neither revoked nor expired,
+    /// its session not ended.
+    pub(crate) fn is_live(&self, identity: &Identity) -> bool {
+        let session = || self.sessions.lock().ok()?.find(&identity.client.0);
+        (!identity.by_session || session().is_some()) && self.still(identity.clone()).is_some()
     }
 
     /// A new session; never more than `wallet`, whatever the token may do.
-    pub(crate) fn open_session(&self, session: Session) -> anyhow::Result<String> {
+    pub(crate) fn open_session(&self, identity: &Identity) -> anyhow::Result<String> {
         let secret = secret()?;
-        let session = Session { scope: session.scope.min(Scope::Wallet), ..session };
         if let Ok(mut sessions) = self.sessions.lock() {
-            sessions.put(hash(&secret), session);
+            sessions.put(identity.session(hash(&secret)));
         }
         Ok(secret)
+    }
+
+    /// A session for a browser that showed nothing: it may read.
+    pub(crate) fn open_guest(&self) -> anyhow::Result<String> {
+        self.open_session(&Identity::guest())
     }
 
     pub(crate) fn close_session(&self, presented: &str) {

@@ -1,53 +1,65 @@
 //! Sessions of browsers. They live in memory, so a restart ends them all.
+//!
+//! Guests have a table of their own: whoever reaches the port can have as many as he likes, and
+//! pushes out no one but other guests. Of those who logged in, each token has a bounded number.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-use super::{Hash, Scope};
+use super::{Hash, Identity};
 
-/// Sessions at a time; the oldest goes when one more comes.
+/// Sessions of each sort at a time; the oldest goes when one more comes.
 const MAX_SESSIONS: usize = 1_000;
+/// Sessions of one token at a time; its oldest goes when one more comes.
+const MAX_OF_TOKEN: usize = 50;
 
-/// Who a session is for.
-#[derive(Clone, Debug)]
-pub(crate) struct Session {
-    pub(crate) name: String,
-    pub(crate) scope: Scope,
-    /// Nobody logged in: the dashboard on loopback, which may read.
-    pub(crate) is_guest: bool,
-}
+type SessionTable = HashMap<Hash, (Identity, Instant)>;
 
 pub(super) struct Sessions {
     lasts: Duration,
-    open: HashMap<Hash, (Session, Instant)>,
+    members: SessionTable,
+    guests: SessionTable,
 }
 
 impl Sessions {
     pub(super) fn new(lasts: Duration) -> Self {
-        Self { lasts, open: HashMap::new() }
+        Self { lasts, members: SessionTable::new(), guests: SessionTable::new() }
     }
 
-    pub(super) fn put(&mut self, key: Hash, session: Session) {
+    /// Keeps a session under its own client.
+    pub(super) fn put(&mut self, session: Identity) {
         let lasts = self.lasts;
-        self.open.retain(|_, (_, since)| since.elapsed() < lasts);
-        if self.open.len() >= MAX_SESSIONS {
-            let oldest = self.open.iter().min_by_key(|(_, (_, since))| *since);
-            if let Some(key) = oldest.map(|(key, _)| *key) {
-                self.open.remove(&key);
-            }
+        let table = if session.is_guest { &mut self.guests } else { &mut self.members };
+        table.retain(|_, (_, since)| since.elapsed() < lasts);
+        if !session.is_guest {
+            keep_below(table, MAX_OF_TOKEN, |other| other.token == session.token);
         }
-        self.open.insert(key, (session, Instant::now()));
+        keep_below(table, MAX_SESSIONS, |_| true);
+        table.insert(session.client.0, (session, Instant::now()));
     }
 
-    pub(super) fn find(&self, key: &Hash) -> Option<Session> {
+    pub(super) fn find(&self, key: &Hash) -> Option<Identity> {
         // The key is a hash of 32 random bytes: how long the look-up takes says nothing of them.
-        let (session, since) = self.open.get(key)?;
+        let (session, since) = self.members.get(key).or_else(|| self.guests.get(key))?;
         (since.elapsed() < self.lasts).then(|| session.clone())
     }
 
     pub(super) fn remove(&mut self, key: &Hash) {
-        self.open.remove(key);
+        self.members.remove(key);
+        self.guests.remove(key);
+    }
+}
+
+/// Makes room for one more of a sort by taking its oldest away.
+fn keep_below(table: &mut SessionTable, most: usize, is_of_sort: impl Fn(&Identity) -> bool) {
+    let of_sort = table.iter().filter(|(_, (session, _))| is_of_sort(session));
+    if of_sort.clone().count() < most {
+        return;
+    }
+    let oldest = of_sort.min_by_key(|(_, (_, since))| *since).map(|(key, _)| *key);
+    if let Some(key) = oldest {
+        table.remove(&key);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
-use super::{Auth, Scope, Session, TokenFile, hash};
+use super::{Auth, Scope, TokenFile, hash, tokens::NewToken};
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -11,6 +11,15 @@ fn mode(path: &std::path::Path) -> u32 {
 fn auth(folder: &std::path::Path) -> Auth {
     let (cookie, tokens) = (folder.join(".cookie"), folder.join("tokens.json"));
     Auth::start(cookie, tokens, Duration::from_secs(60), 5).unwrap()
+}
+
+fn new(name: &str, scope: Scope) -> NewToken {
+    NewToken { name: name.to_owned(), scope, expires: None, wallet: None }
+}
+
+/// Until the daemon has looked at its file again.
+fn look_again() {
+    std::thread::sleep(Duration::from_millis(1_100));
 }
 
 #[test]
@@ -35,40 +44,104 @@ fn tokens_are_stored_hashed_and_end_when_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json");
     let mut tokens = TokenFile::open(file.clone()).unwrap();
-    let token = tokens.add("grafana", Scope::Read, 1).unwrap();
-    assert!(tokens.add("grafana", Scope::Admin, 1).is_err());
+    let (token, _) = tokens.add(&new("grafana", Scope::Read), 1).unwrap();
+    assert!(tokens.add(&new("grafana", Scope::Admin), 1).is_err());
     for bad in ["", "a b", "cookie", "é", &"x".repeat(65)] {
-        assert!(tokens.add(bad, Scope::Read, 1).is_err(), "{bad}");
+        assert!(tokens.add(&new(bad, Scope::Read), 1).is_err(), "{bad}");
     }
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(!text.contains(&token) && text.contains(&hex::encode(hash(&token))));
     assert_eq!(mode(&file), 0o600);
     let auth = auth(folder.path());
-    assert_eq!(auth.by_token(&token).unwrap().scope, Scope::Read);
-    let session = Session { name: "grafana".into(), scope: Scope::Read, is_guest: false };
-    let session = auth.open_session(session).unwrap();
-    assert!(auth.by_session(&session).is_some());
+    let known = auth.by_token(&token).unwrap();
+    assert_eq!(known.scope, Scope::Read);
+    let session = auth.open_session(&known).unwrap();
+    assert!(auth.by_session(&session).is_some() && auth.is_live(&known));
     tokens.revoke("grafana").unwrap();
     assert!(tokens.revoke("grafana").is_err());
-    std::thread::sleep(Duration::from_millis(1_100));
+    look_again();
     assert_eq!(auth.by_token(&token), None);
     assert_eq!(auth.by_session(&session), None, "it ends with its token");
+    assert!(!auth.is_live(&known));
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     assert!(TokenFile::open(file).is_err(), "others can read it");
+}
+
+#[test]
+fn a_session_dies_with_its_token_and_not_with_the_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let auth = auth(folder.path());
+    let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
+    let (token, _) = tokens.add(&new("shop", Scope::Wallet), 1).unwrap();
+    look_again();
+    let session = auth.open_session(&auth.by_token(&token).unwrap()).unwrap();
+    assert_eq!(auth.by_session(&session).unwrap().scope, Scope::Wallet);
+    tokens.revoke("shop").unwrap();
+    tokens.add(&new("shop", Scope::Read), 2).unwrap();
+    look_again();
+    assert_eq!(auth.by_session(&session), None, "another token bears the name");
+}
+
+#[test]
+fn a_token_ends_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
+    let short = NewToken { expires: Some("30d".parse().unwrap()), ..new("t", Scope::Read) };
+    let (token, kept) = tokens.add(&short, 1_000).unwrap();
+    let end = 1_000 + 30 * 86_400 * 1_000_000;
+    assert_eq!(kept.expires_at, Some(end));
+    assert!(tokens.find(&hash(&token), end - 1).is_some());
+    assert!(tokens.find(&hash(&token), end).is_none());
+    assert!(tokens.has_any(end - 1) && !tokens.has_any(end));
+    // It was made long ago: nobody is let in by it.
+    assert_eq!(auth(folder.path()).by_token(&token), None);
+    let admin = NewToken { wallet: Some("one".into()), ..new("w", Scope::Admin) };
+    assert!(tokens.add(&admin, 1).is_err(), "an administrator sees everything");
 }
 
 #[test]
 fn a_session_never_has_all_rights_and_failures_are_counted_by_address() {
     let folder = tempfile::tempdir().unwrap();
     let auth = auth(folder.path());
-    let session = Session { name: "cookie".into(), scope: Scope::Admin, is_guest: false };
-    let session = auth.open_session(session).unwrap();
+    let cookie = std::fs::read_to_string(folder.path().join(".cookie")).unwrap();
+    let session = auth.open_session(&auth.by_token(&cookie).unwrap()).unwrap();
     assert_eq!(auth.by_session(&session).unwrap().scope, Scope::Wallet);
     auth.close_session(&session);
     assert_eq!(auth.by_session(&session), None);
     let one = "10.0.0.1".parse().unwrap();
-    assert_eq!((0..10).filter(|_| auth.attempts.failed(one)).count(), 5);
-    assert!(auth.attempts.failed("10.0.0.2".parse().unwrap()));
-    let v6 = |text: &str| auth.attempts.failed(text.parse().unwrap());
-    assert_eq!((0..10).filter(|at| v6(&format!("2001:db8::{at}"))).count(), 5);
+    for _ in 0..5 {
+        assert!(auth.attempts.failed(one));
+    }
+    assert!(!auth.attempts.failed(one) && auth.attempts.failed("10.0.0.2".parse().unwrap()));
+    let six = |last: u16| format!("2001:db8::{last:x}").parse().unwrap();
+    for at in 0..5 {
+        assert!(auth.attempts.failed(six(at)));
+    }
+    assert!(!auth.attempts.failed(six(9)), "one network of IPv6 counts as one");
+}
+
+#[test]
+fn guests_push_out_guests_alone_and_a_token_its_own_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    let auth = auth(folder.path());
+    let cookie = std::fs::read_to_string(folder.path().join(".cookie")).unwrap();
+    let cookie = auth.by_token(&cookie).unwrap();
+    let member = auth.open_session(&cookie).unwrap();
+    let guest = auth.open_guest().unwrap();
+    assert!(auth.by_session(&guest).unwrap().is_guest);
+    for _ in 0..1_500 {
+        auth.open_guest().unwrap();
+    }
+    assert_eq!(auth.by_session(&guest), None, "the oldest guest is gone");
+    assert!(auth.by_session(&member).is_some(), "whoever logged in stays");
+    let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
+    let (token, _) = tokens.add(&new("busy", Scope::Read), 1).unwrap();
+    look_again();
+    let busy = auth.by_token(&token).unwrap();
+    let first = auth.open_session(&busy).unwrap();
+    for _ in 0..60 {
+        auth.open_session(&busy).unwrap();
+    }
+    assert_eq!(auth.by_session(&first), None, "a token has a bounded number");
+    assert!(auth.by_session(&member).is_some());
 }

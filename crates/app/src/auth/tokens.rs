@@ -7,10 +7,12 @@ use std::{
 };
 
 use anyhow::Context as _;
+use clap::Args;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Hash, Scope, cookie::private_file, hash, same, secret};
-use crate::error::CliError;
+use crate::{error::CliError, rooms::wallet::Seconds};
 
 /// Tokens that a file may hold.
 const MAX_TOKENS: usize = 1_000;
@@ -30,6 +32,73 @@ pub(crate) struct Token {
     sha256: Hash,
     /// Microseconds since 1970.
     pub(crate) created_at: i64,
+    /// When it stops counting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<i64>,
+    /// The only wallet that it may see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wallet: Option<String>,
+}
+
+impl Token {
+    /// Whether it still lets anybody in.
+    pub(super) fn counts(&self, now: i64) -> bool {
+        self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+/// A token to make.
+#[derive(Args, Serialize, Deserialize, ToSchema, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToken {
+    /// What to call it
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    pub(super) name: String,
+    /// What it may do
+    #[arg(long, value_enum, default_value_t = Scope::Read)]
+    #[serde(default = "reading")]
+    pub(super) scope: Scope,
+    /// How long it counts, such as 30d or 12h; without it, until it is revoked
+    #[arg(long, value_name = "TIME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires: Option<Seconds>,
+    /// The only wallet that it may see
+    #[arg(long, value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100)]
+    pub(super) wallet: Option<String>,
+}
+
+fn reading() -> Scope {
+    Scope::Read
+}
+
+impl NewToken {
+    /// Refuses what can't be.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        check_name(&self.name)?;
+        if self.wallet.is_some() && self.scope == Scope::Admin {
+            let message = "a token that sees one wallet can't have the scope `admin`";
+            return Err(CliError::usage(message).into());
+        }
+        let is_name = |name: &String| !name.is_empty() && !name.chars().any(char::is_control);
+        if self.wallet.as_ref().is_some_and(|name| !is_name(name)) {
+            return Err(CliError::usage("no wallet can have such a name").into());
+        }
+        Ok(())
+    }
+
+    fn kept(&self, sha256: Hash, now: i64) -> Token {
+        let lasts = self.expires.map(|Seconds(seconds)| i64::from(seconds) * 1_000_000);
+        Token {
+            name: self.name.clone(),
+            scope: self.scope,
+            sha256,
+            created_at: now,
+            expires_at: lasts.map(|lasts| now.saturating_add(lasts)),
+            wallet: self.wallet.clone(),
+        }
+    }
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -75,7 +144,15 @@ impl TokenFile {
         });
     }
 
-    pub(super) fn find(&self, presented: &Hash) -> Option<&Token> {
+    /// Reads the file now, before it is changed: others may have written to it.
+    pub(super) fn reload(&mut self) -> anyhow::Result<()> {
+        (self.changed, self.looked) = (changed(&self.path), Instant::now());
+        self.tokens = read(&self.path)?;
+        Ok(())
+    }
+
+    /// The token with this hash, while it counts.
+    pub(super) fn find(&self, presented: &Hash, now: i64) -> Option<&Token> {
         // All are compared, so that the time says nothing about which.
         let mut found = None;
         for token in &self.tokens {
@@ -83,13 +160,20 @@ impl TokenFile {
                 found = Some(token);
             }
         }
-        found
+        found.filter(|token| token.counts(now))
+    }
+
+    /// Whether anybody could be let in.
+    pub(crate) fn has_any(&self, now: i64) -> bool {
+        self.tokens.iter().any(|token| token.counts(now))
     }
 
     /// Makes a token and returns it: the only time that anybody sees it.
-    pub(super) fn add(&mut self, name: &str, scope: Scope, now: i64) -> anyhow::Result<String> {
-        check_name(name)?;
-        if self.tokens.iter().any(|token| token.name == name) {
+    pub(super) fn add(&mut self, new: &NewToken, now: i64) -> anyhow::Result<(String, Token)> {
+        new.check()?;
+        self.reload()?;
+        let name = &new.name;
+        if self.tokens.iter().any(|token| token.name == *name) {
             let message = format!("a token called `{name}` is there; nothing was changed");
             return Err(CliError::refused(message).into());
         }
@@ -97,13 +181,14 @@ impl TokenFile {
             return Err(CliError::refused("there are 1,000 tokens already").into());
         }
         let secret = format!("{PREFIX}{}", secret()?);
-        let sha256 = hash(&secret);
-        self.tokens.push(Token { name: name.to_owned(), scope, sha256, created_at: now });
+        let kept = new.kept(hash(&secret), now);
+        self.tokens.push(kept.clone());
         self.save()?;
-        Ok(secret)
+        Ok((secret, kept))
     }
 
     pub(super) fn revoke(&mut self, name: &str) -> anyhow::Result<()> {
+        self.reload()?;
         let before = self.tokens.len();
         self.tokens.retain(|token| token.name != name);
         if self.tokens.len() == before {
@@ -112,9 +197,12 @@ impl TokenFile {
         self.save()
     }
 
-    fn save(&self) -> anyhow::Result<()> {
+    /// Writes what is known; what can't be written is forgotten again.
+    fn save(&mut self) -> anyhow::Result<()> {
         let document = TokenDocument { tokens: self.tokens.clone() };
-        private_file(&self.path, &serde_json::to_vec_pretty(&document)?)
+        let written = private_file(&self.path, &serde_json::to_vec_pretty(&document)?);
+        let read = self.reload();
+        written.and(read)
     }
 }
 

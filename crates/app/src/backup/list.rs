@@ -1,6 +1,8 @@
 //! What a backup holds: every file with its size and SHA-256.
 
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
     fs,
     io::Read as _,
     path::{Component, Path, PathBuf},
@@ -45,6 +47,12 @@ impl List {
             Ok(Listed { path, bytes, sha256 })
         });
         Ok(Self { version: VERSION, files: listed.collect::<anyhow::Result<_>>()? })
+    }
+
+    /// Names of what lies in the backup's own folder.
+    pub(super) fn top_names(&self) -> BTreeSet<OsString> {
+        let first = |file: &Listed| file.path.components().next().map(|c| c.as_os_str().to_owned());
+        self.files.iter().filter_map(first).collect()
     }
 
     /// Files and their bytes.

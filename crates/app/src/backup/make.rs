@@ -15,7 +15,7 @@ use unspent_model::Network;
 use unspent_sql::copy_sqlite;
 
 use super::list::{self, List};
-use crate::{error::CliError, serve::folder_lock};
+use crate::{error::CliError, private, serve::folder_lock};
 
 /// The simulated network's folder.
 const SIM: &str = "sim";
@@ -150,13 +150,11 @@ fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies one file, with its permissions, onto the disk.
+/// Copies one file onto the disk, for its owner alone.
 pub(super) fn copy_file(from: &Path, to: &Path) -> anyhow::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
     }
-    fs::copy(from, to)
-        .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))?;
-    let copy = fs::File::open(to).with_context(|| format!("can't read {}", to.display()))?;
-    copy.sync_all().with_context(|| format!("can't write {}", to.display()))
+    private::copy(from, to)
+        .with_context(|| format!("can't copy {} to {}", from.display(), to.display()))
 }

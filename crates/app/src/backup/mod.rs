@@ -5,13 +5,15 @@
 //! |---|---|
 //! | `make` | the making of a backup |
 //! | `running` | a backup that a running daemon makes: `/backup`, and how it is asked |
+//! | `restore` | a backup brought back, whole or not at all |
 //! | `list` | the list of files with their sizes and hashes |
 //! | `copy` | `db copy`: a room's rows into another database |
 //! | `distribute` | `db distribute`: a room's tables over a Citus cluster |
 //!
 //! Invariant: each room is saved as it stands at one moment, by the daemon if one has the data
 //! folder. A backup is complete when its list is there, which is written last. A restore goes into
-//! a folder that holds nothing, and only after every file was found as the list says.
+//! a folder that holds nothing, only after every file was found as the list says, and whole or not
+//! at all.
 //!
 //! After a restore the daemon goes on from the restored point: blocks are fetched again, the
 //! mempool is read again, and every unconfirmed transaction is judged anew. The rooms need not be
@@ -23,6 +25,7 @@ mod copy;
 mod distribute;
 mod list;
 mod make;
+mod restore;
 pub(crate) mod running;
 
 use std::path::{Path, PathBuf};
@@ -30,8 +33,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use self::{list::List, make::copy_file, running::BackupRequest};
-use crate::{cli::Cli, error::Outcome, output::Output, serve::folder_lock};
+pub(crate) use self::restore::check_finished;
+use self::running::BackupRequest;
+use crate::{cli::Cli, error::Outcome, output::Output, reached::Reached};
 
 #[derive(Args)]
 pub(crate) struct DbArgs {
@@ -60,7 +64,7 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
     let data = cli.data_dir();
     let (done, (files, bytes)) = match &args.command {
         DbCommand::Backup(request) => ("saved", backup(&data, request)?),
-        DbCommand::Restore { from } => ("restored", restore(from, &data)?.size()),
+        DbCommand::Restore { from } => ("restored", restore::restore(from, &data)?.size()),
         DbCommand::Copy(args) => return copy::run(args, output),
         DbCommand::Distribute(args) => return distribute::run(args, output),
     };
@@ -71,19 +75,9 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
 }
 
 fn backup(data: &Path, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
-    match running::found(data) {
-        Some(daemon) => daemon.back_up(request),
+    check_finished(data)?;
+    match Reached::found(data) {
+        Some(daemon) => running::back_up(&daemon, request),
         None => Ok(make::alone(data, &request.folder, &request.without)?.size()),
     }
-}
-
-fn restore(from: &Path, data: &Path) -> anyhow::Result<List> {
-    let list = List::read(from)?;
-    list.check(from)?;
-    make::empty(data)?;
-    let _alone = folder_lock::exclusive(data)?;
-    for file in &list.files {
-        copy_file(&from.join(&file.path), &data.join(&file.path))?;
-    }
-    Ok(list)
 }

@@ -2,7 +2,6 @@
 //! longer than a request, so it is begun by one and looked at by others.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -12,7 +11,6 @@ use anyhow::Context as _;
 use axum::{Json, extract::State, http::StatusCode};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use unspent_engine::lock::LOCK_FILE;
 use utoipa::ToSchema;
 
 use super::make;
@@ -23,16 +21,14 @@ use crate::{
         extract::{Admin, ApiJson},
         state::App,
     },
-    config::secret,
     error::CliError,
+    reached::Reached,
 };
 
-/// Where a daemon says how it is reached, in its data folder.
-pub(crate) const ADDRESS_FILE: &str = "daemon.json";
+/// Where backups are asked for.
+const ROUTE: &str = "/api/v1/backup";
 /// How often the command line looks whether a backup is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The longest answer read.
-const MAX_ANSWER: u64 = 1 << 20;
 
 /// What is to be saved, and where.
 #[derive(Args, Serialize, Deserialize, ToSchema, Clone, Debug)]
@@ -135,80 +131,25 @@ pub(crate) async fn last(_: May<Admin>, State(app): State<App>) -> Json<BackupJs
     Json(app.backups.last().clone())
 }
 
-/// How a running daemon is reached.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Reached {
-    listening: String,
-    cookie_file: PathBuf,
-}
-
-impl Reached {
-    /// Tells commands of the same machine where this daemon is.
-    pub(crate) fn tell(data: &Path, listening: &str, cookie: &Path) -> anyhow::Result<()> {
-        let cookie_file = std::path::absolute(cookie).unwrap_or_else(|_| cookie.to_owned());
-        let told = Self { listening: listening.to_owned(), cookie_file };
-        let path = data.join(ADDRESS_FILE);
-        fs::write(&path, serde_json::to_vec(&told)?)
-            .with_context(|| format!("can't write {}", path.display()))
+/// Has the daemon that has the data folder make a backup, and waits for it.
+pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
+    if daemon.speaks_tls() {
+        let message = "the daemon that has the data folder speaks TLS; nothing was copied";
+        let hint = "ask it for POST /api/v1/backup, or end it first";
+        return Err(CliError::refused(message).hint(hint).into());
     }
-
-    /// Has the daemon make a backup, and waits for it.
-    pub(super) fn back_up(&self, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
-        if self.listening.starts_with("https") {
-            let message = "the daemon that has the data folder speaks TLS; nothing was copied";
-            let hint = "ask it for POST /api/v1/backup, or end it first";
-            return Err(CliError::refused(message).hint(hint).into());
-        }
-        let folder = std::path::absolute(&request.folder).context("no such folder can be")?;
-        let request = BackupRequest { folder, ..request.clone() };
-        let mut state = self.send(Some(&request))?;
-        while state.state == BackupState::Running {
-            std::thread::sleep(LOOK_AGAIN);
-            state = self.send(None)?;
-        }
-        match state.state {
-            BackupState::Done => Ok((state.files, state.bytes)),
-            BackupState::None | BackupState::Running | BackupState::Failed => {
-                let why = state.reason.unwrap_or_else(|| "the daemon was started anew".into());
-                Err(CliError::refused(format!("the daemon made no backup: {why}")).into())
-            }
+    let folder = std::path::absolute(&request.folder).context("no such folder can be")?;
+    let request = BackupRequest { folder, ..request.clone() };
+    let mut state: BackupJson = daemon.post(ROUTE, &request)?;
+    while state.state == BackupState::Running {
+        std::thread::sleep(LOOK_AGAIN);
+        state = daemon.get(ROUTE)?;
+    }
+    match state.state {
+        BackupState::Done => Ok((state.files, state.bytes)),
+        BackupState::None | BackupState::Running | BackupState::Failed => {
+            let why = state.reason.unwrap_or_else(|| "the daemon was started anew".into());
+            Err(CliError::refused(format!("the daemon made no backup: {why}")).into())
         }
     }
-
-    fn send(&self, request: Option<&BackupRequest>) -> anyhow::Result<BackupJson> {
-        let url = format!("{}/api/v1/backup", self.listening);
-        let bearer = format!("Bearer {}", secret(&self.cookie_file)?);
-        let agent = ureq::Agent::new_with_config(
-            ureq::Agent::config_builder().http_status_as_error(false).build(),
-        );
-        let sent = match request {
-            Some(request) => agent.post(&url).header("Authorization", bearer).send_json(request),
-            None => agent.get(&url).header("Authorization", bearer).call(),
-        };
-        let mut answer = sent.with_context(|| format!("can't ask the daemon at {url}"))?;
-        let is_fine = answer.status().is_success();
-        let text = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
-        let text = text.context("the daemon's answer breaks off")?;
-        if !is_fine {
-            return Err(CliError::refused(format!("the daemon refuses: {}", said(&text))).into());
-        }
-        serde_json::from_str(&text).context("the daemon's answer can't be read")
-    }
-}
-
-/// The message in an error's body.
-fn said(body: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-    let message = value.pointer("/error/message").and_then(serde_json::Value::as_str);
-    message.unwrap_or("it doesn't say why").to_owned()
-}
-
-/// The daemon that has the folder, if one has.
-pub(super) fn found(data: &Path) -> Option<Reached> {
-    let lock = fs::File::open(data.join(LOCK_FILE)).ok()?;
-    if lock.try_lock().is_ok() {
-        // A daemon that was killed leaves its address behind.
-        return None;
-    }
-    serde_json::from_slice(&fs::read(data.join(ADDRESS_FILE)).ok()?).ok()
 }

@@ -62,7 +62,14 @@ fn source(config: &Config) -> anyhow::Result<()> {
     if source.user.is_some() != source.password_file.is_some() {
         return Err(wrong("source.user and source.password_file belong together"));
     }
-    complete
+    complete?;
+    // Nodes speak plain HTTP; whoever wants TLS has it end before the node.
+    match (source.kind, &source.url) {
+        (SourceKind::BitcoinNode, Some(url)) if !url.starts_with("http://") => {
+            Err(wrong("source.url must begin with http://; for a node behind TLS use a tunnel"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn http(config: &Config) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 //! for `utxo.delta.self_contained`: a variable whose name holds two underscores in a row belongs
 //! here.
 
-use std::{fs, path::Path};
+use std::{ffi::OsString, fs, path::Path};
 
 use anyhow::Context as _;
 use toml::{Table, Value};
@@ -47,6 +47,14 @@ pub(crate) fn load(
     let config = build(table)?;
     check::check(&config)?;
     Ok(config)
+}
+
+/// The environment, as far as it is text.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<Table> {

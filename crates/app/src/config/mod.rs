@@ -29,8 +29,8 @@ pub(crate) use self::{
     command::{ConfigArgs, run},
     database::{check_database, database},
     declare::{KeyText, Section, default_of, section, section_text, shown_default, toml_text},
-    load::{load, read_section},
+    load::{environment, load, read_section},
     secret::secret,
     sections::{LogFormat, LogSection, SimSection, SourceKind, SourceSection},
-    whole::{Config, DATA_DIR, RoomSection},
+    whole::{Config, DATA_DIR, RoomSection, TOKENS_FILE},
 };

@@ -93,6 +93,11 @@ fn what_cannot_be_is_refused_by_name() {
     let node = "network = \"bitcoin\"\n[source]\nkind = \"bitcoin-node\"\n";
     assert!(refusal(node).contains("source.url"));
     assert!(refusal(&format!("{node}url = \"u\"\nuser = \"me\"")).contains("password_file"));
+    for url in ["https://node.example:8332", "127.0.0.1:8332", "HTTP://h"] {
+        let told = refusal(&format!("{node}url = \"{url}\""));
+        assert!(told.contains("source.url must begin with http://"), "{told}");
+    }
+    assert!(with(&format!("{node}url = \"http://127.0.0.1:8332\""), &[], &[]).is_ok());
     assert!(refusal("network = \"bitcoin\"").contains("bitcoin-regtest"));
     assert!(refusal("[http]\ntls_cert = \"c\"").contains("tls_key"));
     assert!(refusal("[http]\nlisten = \"nowhere\"").contains("in [http]"));

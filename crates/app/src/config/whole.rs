@@ -37,7 +37,16 @@ pub(crate) trait RoomSection: Any + Debug + Send + Sync {}
 
 impl<T: Any + Debug + Send + Sync> RoomSection for T {}
 
+/// The tokens' file in the data folder, unless the configuration names another.
+pub(crate) const TOKENS_FILE: &str = "tokens.json";
+
 impl Config {
+    /// Where the tokens are.
+    pub(crate) fn tokens_file(&self) -> PathBuf {
+        let given = self.auth.tokens_file.clone();
+        given.unwrap_or_else(|| self.data_dir.join(TOKENS_FILE))
+    }
+
     /// A room's section.
     pub(crate) fn room<T: Section + 'static>(&self) -> anyhow::Result<&T> {
         let found = self.rooms.iter().find_map(|section| {

@@ -20,6 +20,7 @@ use super::refused;
 use crate::{
     config::{Config, SimSection, SourceKind, SourceSection, secret},
     error::CliError,
+    private,
     rooms::ROOMS,
 };
 
@@ -27,6 +28,7 @@ use crate::{
 pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
     fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("can't make {}", config.data_dir.display()))?;
+    private::tighten(&config.data_dir);
     let rooms = ROOMS.iter().filter_map(|room| room.engine_room(config).transpose());
     let engine_config = EngineConfig {
         network: config.network,

@@ -9,8 +9,11 @@ use axum::{
 };
 
 use crate::{
-    api::{session, state::App},
-    auth::{Identity, Scope, Session},
+    api::{
+        session::{self, CookieKind},
+        state::App,
+    },
+    auth::Identity,
     web,
 };
 
@@ -27,10 +30,10 @@ async fn welcome(State(app): State<App>, request: Request, next: Next) -> Respon
     if !is_first || is_known || !app.settings.dashboard_read {
         return response;
     }
-    let guest = Session { name: "dashboard".into(), scope: Scope::Read, is_guest: true };
     let seconds = app.settings.session.as_secs();
-    let cookie = app.auth.open_session(guest).ok();
-    let cookie = cookie.and_then(|secret| session::set_cookie(&app, &secret, seconds).ok());
+    let cookie = app.auth.open_guest().ok();
+    let set = |secret: String| session::set_cookie(&app, CookieKind::Guest, &secret, seconds).ok();
+    let cookie = cookie.and_then(set);
     if let Some(cookie) = cookie {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }

@@ -32,7 +32,7 @@ use clap::Args;
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, watch},
 };
 use unspent_engine::{Engine, clock, source::Origin};
 
@@ -43,14 +43,16 @@ use crate::{
         history::{self, History},
         pool::BlockingPool,
         state::{App, Inner, Settings},
+        streams::Streams,
     },
     auth::{Auth, TokenFile},
-    backup::running::{ADDRESS_FILE, Backups, Reached},
+    backup::{self, running::Backups},
     cli::Cli,
     config::{self, Config},
     error::{CliError, Outcome},
     interrupt, logging,
     output::Output,
+    reached::{ADDRESS_FILE, Reached},
 };
 
 /// How long requests under way may take when the server ends.
@@ -60,9 +62,6 @@ const OUTWARD: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Configuration file; see `unspent config init`
-    #[arg(long, env = "UNSPENT_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Network, over what the file says
     #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
     network: Option<String>,
@@ -81,16 +80,13 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 impl ServeArgs {
     fn load(&self, cli: &Cli) -> anyhow::Result<Config> {
-        let environment: Vec<_> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
         let mut over = Vec::new();
         let flags = [("network", &self.network), ("http.listen", &self.listen)];
         for (key, value) in flags {
             over.extend(value.clone().map(|value| (key.to_owned(), value)));
         }
         over.extend(self.set.iter().cloned());
-        let mut config = config::load(self.config.as_deref(), &environment, &over)?;
+        let mut config = config::load(cli.config.as_deref(), &config::environment(), &over)?;
         if let Some(folder) = &cli.data_dir {
             config.data_dir.clone_from(folder);
         }
@@ -101,12 +97,14 @@ impl ServeArgs {
 /// Runs until somebody ends it.
 pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let config = args.load(cli)?;
+    backup::check_finished(&config.data_dir)?;
     logging::start_daemon(&config.log, cli.verbose);
     let daemon = Daemon::new(config)?;
     let engine = daemon.start(build::origin(&daemon.config)?)?;
     let (url, data) = (daemon.url.clone(), daemon.config.data_dir.clone());
+    let tokens = daemon.tokens_file.clone();
     let told = |cookie: &Path| -> anyhow::Result<()> {
-        Reached::tell(&data, &url, cookie)?;
+        Reached::tell(&data, &url, cookie, &tokens)?;
         let document = json!({ "listening": url, "cookie_file": cookie.display().to_string() });
         output.answer(&document, || format!("listening on {url}; Ctrl-C ends it"))?;
         Ok(())
@@ -130,8 +128,9 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Checks the configuration and takes the port, before anything else is touched.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
-        let tokens_file = tokens_file(&config);
-        listen::check(&config, || Ok(!TokenFile::open(tokens_file.clone())?.list().is_empty()))?;
+        let tokens_file = config.tokens_file();
+        let has_tokens = || Ok(TokenFile::open(tokens_file.clone())?.has_any(clock::now()));
+        listen::check(&config, has_tokens)?;
         recorder::install()?;
         let socket = listen::bind(&config)?;
         let address = socket.local_addr().context("the socket has no address")?;
@@ -155,13 +154,9 @@ impl Daemon {
         told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let Self { config, socket, tokens_file, .. } = self;
-        Served { config, engine, tokens_file, end }.run(socket, told)
+        let port = socket.local_addr().context("the socket has no address")?.port();
+        Served { config, engine, tokens_file, port, end }.run(socket, told)
     }
-}
-
-fn tokens_file(config: &Config) -> PathBuf {
-    let given = config.auth.tokens_file.clone();
-    given.unwrap_or_else(|| config.data_dir.join("tokens.json"))
 }
 
 /// A daemon whose engine runs.
@@ -169,6 +164,7 @@ struct Served {
     config: Config,
     engine: Engine,
     tokens_file: PathBuf,
+    port: u16,
     /// Ends the server as a signal does.
     end: Arc<Notify>,
 }
@@ -205,6 +201,7 @@ impl Served {
             dashboard_read: auth.dashboard_read.unwrap_or(is_loopback),
             is_loopback,
             is_tls: http.tls_cert.is_some(),
+            port: self.port,
             session,
         };
         let tokens = self.tokens_file.clone();
@@ -217,7 +214,7 @@ impl Served {
             history: History::new(),
             figures: Figures::default(),
             backups: Backups::default(),
-            streams: Arc::new(Semaphore::new(http.streams)),
+            streams: Arc::new(Streams::new(http.streams)),
             stopping,
             settings,
         }))

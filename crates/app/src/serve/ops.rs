@@ -1,5 +1,7 @@
 //! `/healthz`, `/readyz` and `/metrics`: for whoever watches over the daemon.
 
+use std::path::Path;
+
 use axum::{
     Json, Router,
     extract::State,
@@ -13,6 +15,8 @@ use unspent_engine::RoomState;
 use super::recorder;
 use crate::api::{May, Read, error::ApiError, state::App};
 
+/// Bytes without which the next block may not find room.
+const LEAST_FREE: u64 = 1 << 20;
 /// What Prometheus expects.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -34,14 +38,22 @@ async fn readyz(State(app): State<App>) -> (StatusCode, Json<Value>) {
     let is_fine = |state: &RoomState| {
         matches!(state, RoomState::Following | RoomState::Working | RoomState::Off)
     };
-    let ready = status.rooms.iter().all(|room| is_fine(&room.state));
+    let folder = app.config.data_dir.clone();
+    let is_full = tokio::task::spawn_blocking(move || is_full(&folder)).await.unwrap_or(false);
+    let ready = !is_full && status.rooms.iter().all(|room| is_fine(&room.state));
+    let reason = is_full.then_some("the disk of the data folder is full");
     let rooms: Vec<Value> = status
         .rooms
         .iter()
         .map(|room| json!({ "room": room.room, "state": room.state.name(), "lag": room.lag }))
         .collect();
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(json!({ "ready": ready, "rooms": rooms })))
+    (code, Json(json!({ "ready": ready, "reason": reason, "rooms": rooms })))
+}
+
+/// Whether nothing can be kept any more. What can't be asked isn't called full.
+fn is_full(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < LEAST_FREE)
 }
 
 /// Everything that is counted and measured.

@@ -72,6 +72,83 @@ fn a_damaged_or_half_written_backup_is_refused_whole() {
     assert_eq!(db(&folder, "fresh", "restore", "saved").0, 1, "a path that leads out");
 }
 
+/// Starts a restore and kills it as soon as it has begun to put files together.
+fn killed_restore(folder: &Folder, data: &str, saved: &str) -> bool {
+    let side = folder.beside(&format!("{data}.restoring"));
+    let mut command = unspent(&folder.beside(data));
+    command.args(["db", "restore"]).arg(folder.beside(saved));
+    let mut child = command.spawn().unwrap();
+    while !side.exists() {
+        if let Some(ended) = child.try_wait().unwrap() {
+            assert!(ended.success(), "{ended}");
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    side.exists()
+}
+
+#[test]
+fn a_killed_restore_is_refused_by_name_and_done_again() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    assert_eq!(daemon.end(), 0);
+    // Something that takes a moment to copy.
+    std::fs::write(folder.data().join("sim/large"), vec![7; 96 << 20]).unwrap();
+    assert_eq!(db(&folder, "data", "backup", "saved").0, 0);
+    let mut tries = (0..20).map(|at| format!("back-{at}"));
+    let data = tries.find(|data| killed_restore(&folder, data, "saved"));
+    let data = data.expect("no kill hit a restore at work");
+    let path = folder.beside(&data);
+    assert!(!path.join("wallet.db").exists(), "nothing is in its place yet");
+    let serve = Daemon::command(&path, &[SEED_SETTING]);
+    let (code, _, err) = ended(serve);
+    let named = err.contains("restore") && err.contains(&format!("{data}.restoring"));
+    assert_eq!((code, named), (1, true), "{err}");
+    for arguments in [&["wallet", "list"][..], &["chain", "status"], &["token", "list"]] {
+        let (code, _, err) = run(&path, arguments);
+        assert_eq!((code, err.contains("cut short")), (1, true), "{arguments:?}: {err}");
+    }
+    let (code, _, err) = db(&folder, &data, "backup", "again");
+    assert_eq!((code, err.contains("cut short")), (1, true), "{err}");
+    let (code, _, err) = db(&folder, &data, "restore", "saved");
+    assert_eq!(code, 0, "{err}");
+    assert!(!folder.beside(&format!("{data}.restoring")).exists());
+    let daemon = Daemon::start(&path, &[SEED_SETTING]);
+    assert_eq!(balance(&daemon.admin(), "alice")["confirmed"]["value"], "120000");
+    assert_eq!(daemon.end(), 0);
+}
+
+/// A volume can't be renamed over: what is inside it is put into place instead.
+#[test]
+fn a_mount_point_is_restored_into_and_a_half_one_is_refused_too() {
+    let folder = funded();
+    assert_eq!(folder.start(&[SEED_SETTING]).end(), 0);
+    assert_eq!(db(&folder, "data", "backup", "saved").0, 0);
+    let volume = folder.beside("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let unspent = assert_cmd::cargo::cargo_bin("unspent");
+    let script = "mount -t tmpfs tmpfs \"$1\" || exit 99
+        \"$0\" --data-dir \"$1\" db restore \"$2\" || exit 1
+        test -e \"$1/engine.db\" -a ! -e \"$1/restoring\" || exit 2
+        mkdir \"$1/restoring\"; mv \"$1/engine.db\" \"$1/restoring\"
+        \"$0\" --data-dir \"$1\" chain status 2>&1 | grep -q 'cut short' || exit 3
+        \"$0\" --data-dir \"$1\" db restore \"$2\" || exit 4
+        \"$0\" --data-dir \"$1\" chain status || exit 5";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "--map-root-user", "sh", "-c", script]);
+    command.arg(unspent).arg(&volume).arg(folder.beside("saved"));
+    let (code, out, err) = ended(command);
+    if code == 99 || err.starts_with("unshare") {
+        eprintln!("skipped: this system lets nobody mount a volume");
+        return;
+    }
+    assert_eq!(code, 0, "{out} {err}");
+}
+
 fn run(data: &std::path::Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = unspent(data);
     command.args(arguments);

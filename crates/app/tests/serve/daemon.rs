@@ -24,6 +24,20 @@ pub(crate) fn unspent(data: &Path) -> Command {
     command
 }
 
+/// The same command under another umask.
+pub(crate) fn umasked(mask: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("umask {mask}; exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 /// Runs a command to its end: exit code, standard output, standard error.
 pub(crate) fn ended(mut command: Command) -> (i32, String, String) {
     let output = command.output().unwrap();
@@ -67,6 +81,16 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn start(data: &Path, settings: &[&str]) -> Self {
+        Self::spawn(Self::command(data, settings))
+    }
+
+    /// The same under another umask.
+    pub(crate) fn start_umasked(mask: &str, data: &Path, settings: &[&str]) -> Self {
+        Self::spawn(umasked(mask, &Self::command(data, settings)))
+    }
+
+    /// The command that starts a daemon.
+    pub(crate) fn command(data: &Path, settings: &[&str]) -> Command {
         let mut command = unspent(data);
         command.args(["--json", "serve"]);
         let still = ["http.listen=127.0.0.1:0", "source.sim.block_seconds=0"];
@@ -74,6 +98,11 @@ impl Daemon {
         for setting in still.iter().chain(&quick).chain(settings) {
             command.args(["--set", setting]);
         }
+        command
+    }
+
+    /// Starts it, and waits until it says where it listens.
+    pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());

@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
+
 use crate::{
     daemon::Client,
     world::{self, SEED_SETTING, address, funded},
@@ -52,14 +54,21 @@ fn memory_stays_bounded_while_two_hundred_clients_page_and_stream() {
         let (client, asked) = (daemon.admin(), asked.clone());
         threads.push(std::thread::spawn(move || page(&client, until, &asked)));
     }
+    // One client may have a quarter of the places.
+    let tokens: Vec<String> = (0..4)
+        .map(|at| json!({ "name": format!("t{at}") }))
+        .map(|body| daemon.admin().post("/api/v1/tokens", &body).ok()["token"].clone())
+        .map(|token| token.as_str().unwrap().to_owned())
+        .collect();
     for at in 0..STREAMERS {
-        let (address, cookie, ended) = (daemon.address, daemon.cookie.clone(), ended.clone());
+        let token = tokens[at % tokens.len()].clone();
+        let (address, ended) = (daemon.address, ended.clone());
         threads.push(std::thread::spawn(move || {
             let mut socket = TcpStream::connect(address).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
             let head = format!(
                 "GET /api/v1/events/stream?after=0 HTTP/1.1\r\nhost: {address}\r\n\
-                 authorization: Bearer {cookie}\r\n\r\n"
+                 authorization: Bearer {token}\r\n\r\n"
             );
             socket.write_all(head.as_bytes()).unwrap();
             let mut bytes = [0; 1024];

@@ -304,6 +304,11 @@ fn operator(walk: &Walk, daemon: &Daemon) {
     // Made and brought back in `backup`.
     walk.post("/backup", &[], &json!({ "folder": "saved" })).refused(422);
     assert_eq!(walk.get("/backup", &[], "").ok()["state"], "none");
+    // Every way in which they are used: in `tokens`.
+    let made = walk.post("/tokens", &[], &json!({ "name": "walker" }));
+    assert_eq!((made.status, &made.ok()["scope"]), (201, &json!("read")));
+    assert_eq!(walk.get("/tokens", &[], "").ok()["tokens"][0]["name"], "walker");
+    assert_eq!(walk.send("DELETE", "/tokens/{name}", &["walker"], None).status, 204);
     assert!(!walk.get("/history", &[], "").ok()["samples"].as_array().unwrap().is_empty());
     let events = walk.get("/events", &[], "?limit=2").ok();
     assert_eq!(events["events"][0]["id"], 1);

@@ -50,6 +50,10 @@ fn the_interface_is_served_over_tls() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("; Secure"), "the session cookie stays on TLS");
+    let lines: Vec<&str> = answer.lines().collect();
+    let set = lines.iter().find(|line| line.starts_with("set-cookie: __Host-unspent_guest_"));
+    let set = set.unwrap_or_else(|| panic!("a browser must know that we alone set it: {answer}"));
+    assert!(set.contains("Path=/;") && !set.contains("Domain"), "what the prefix demands");
     // Plain HTTP gets no answer.
     let mut plain = TcpStream::connect(daemon.address).unwrap();
     plain.write_all(head.as_bytes()).unwrap();

@@ -22,7 +22,7 @@ impl From<EcashError> for ApiError {
         if matches!(error, E::ProofsTaken { .. }) {
             return Self::busy(text);
         }
-        Self::of_store(error.kind(), &text)
+        Self::of_failure(error.kind(), &error)
     }
 }
 

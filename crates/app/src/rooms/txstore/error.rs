@@ -12,7 +12,7 @@ impl From<TxStoreError> for ApiError {
         use TxStoreError as E;
         let kind = error.kind();
         if kind != Kind::Refused {
-            return Self::of_store(kind, &error);
+            return Self::of_failure(kind, &error);
         }
         let text = error.to_string();
         if matches!(error, E::Missing(_)) {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{
         error::{ApiError, Failures},
-        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        extract::{ApiJson, ApiPath, ApiQuery, Caller, May, PageQuery, Read, Wallet},
         state::App,
     },
     error::Outcome,
@@ -130,11 +130,16 @@ pub(super) struct WalletAddressPath {
     params(WalletAddressPath), responses((status = 200, body = WhoseJson), Failures))]
 pub(super) async fn find(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiPath(path): ApiPath<WalletAddressPath>,
 ) -> Result<Json<WhoseJson>, ApiError> {
     let request = FindAddress { address: path.address };
-    Ok(Json(app.wallet(path.wallet, move |context| request.run(context)).await?))
+    let mut found = app.wallet(path.wallet, move |context| request.run(context)).await?;
+    if !who.may_see_descriptors() {
+        found.descriptor = None;
+    }
+    Ok(Json(found))
 }
 
 // ---- command line

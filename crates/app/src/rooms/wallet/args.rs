@@ -8,6 +8,7 @@ use unspent_sql::{Options, Url};
 use unspent_wallet::{Room, lease::DEFAULT_DURATION};
 
 use super::{
+    WalletSection,
     addresses::{self, FindAddress, NextAddress},
     bumps::{self, BumpArgs, CpfpArgs},
     context::RoomContext,
@@ -296,6 +297,9 @@ fn dispatch(
 fn url(cli: &Cli, args: &WalletArgs) -> anyhow::Result<Url> {
     match &args.db {
         Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
-        None => Ok(Url::Sqlite(cli.data_dir().join("wallet.db"))),
+        None => match &cli.settings {
+            Some(settings) => settings.room::<WalletSection>()?.database(&settings.data_dir),
+            None => Ok(Url::Sqlite(cli.data_dir().join("wallet.db"))),
+        },
     }
 }

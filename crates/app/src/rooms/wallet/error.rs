@@ -60,7 +60,7 @@ impl From<WalletError> for ApiError {
         use WalletError as E;
         let kind = error.kind();
         if kind != Kind::Refused {
-            return Self::of_store(kind, &error);
+            return Self::of_failure(kind, &error);
         }
         let text = error.to_string();
         if matches!(error, E::NoWallet(_) | E::CoinNotFound(_) | E::NoTransaction(_)) {

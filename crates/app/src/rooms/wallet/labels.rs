@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::{
         error::{ApiError, Failures},
-        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        extract::{ApiJson, ApiPath, ApiQuery, Caller, May, PageQuery, Read, Wallet},
         state::App,
     },
     error::Outcome,
@@ -33,6 +33,8 @@ use crate::{
 
 /// What labels are exported as.
 const LINES: &str = "application/jsonl";
+/// Labels of extended keys, which name the key itself. No other type comes after it.
+const XPUB: &str = "xpub";
 
 /// A label, in the words of BIP-329.
 #[derive(Args, Deserialize, ToSchema)]
@@ -102,11 +104,17 @@ fn page(context: &WalletContext, query: &PageQuery) -> Result<LabelsJson, Reques
     responses((status = 200, body = LabelsJson), Failures))]
 pub(super) async fn list(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiPath(wallet): ApiPath<String>,
     ApiQuery(query): ApiQuery<PageQuery>,
 ) -> Result<Json<LabelsJson>, ApiError> {
-    Ok(Json(app.wallet(wallet, move |context| page(context, &query)).await?))
+    let mut found = app.wallet(wallet, move |context| page(context, &query)).await?;
+    if !who.may_see_descriptors() {
+        found.labels.retain(|label| label.kind != XPUB);
+        found.next = found.next.filter(|next| !next.starts_with(XPUB));
+    }
+    Ok(Json(found))
 }
 
 /// Label a transaction, an address or a coin; an empty label clears
@@ -129,11 +137,19 @@ pub(super) async fn set(
     responses((status = 200, body = String, content_type = "application/jsonl"), Failures))]
 pub(super) async fn export(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiPath(wallet): ApiPath<String>,
 ) -> Result<Response, ApiError> {
     let lines = app.wallet(wallet, |context| Ok(context.room.export_labels(context.wallet)?));
-    Ok(([(CONTENT_TYPE, LINES)], lines.await?).into_response())
+    let mut lines = lines.await?;
+    if !who.may_see_descriptors() {
+        let is_xpub =
+            |line: &&str| serde_json::from_str::<Label>(line).is_ok_and(|label| label.kind == XPUB);
+        lines =
+            lines.lines().filter(|line| !is_xpub(line)).map(|line| format!("{line}\n")).collect();
+    }
+    Ok(([(CONTENT_TYPE, LINES)], lines).into_response())
 }
 
 /// Take in BIP-329 lines; a bad line is left out and named by its number

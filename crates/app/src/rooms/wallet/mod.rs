@@ -76,6 +76,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use self::{
     args::{WalletArgs, run},
+    input::Seconds,
     section::WalletSection,
 };
 use super::{AppRoom, Classified, RoomTables};

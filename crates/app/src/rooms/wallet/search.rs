@@ -39,6 +39,7 @@ pub(super) fn search(
         transaction(&room, &hash, asked, found)?;
     }
     match room.wallet(&asked.text) {
+        Ok(_) if !asked.sees(&asked.text) => {}
         Ok(_) => found.extend(Some(MatchJson {
             kind: "wallet",
             href: Some(format!("/api/v1/wallets/{}", percent(&asked.text))),
@@ -58,7 +59,8 @@ fn transaction(
     found: &mut Matches,
 ) -> Result<(), ApiError> {
     let wallets = room.wallets_of_tx(Txid::from_byte_array(*hash))?;
-    let wallets: Vec<String> = wallets.into_iter().map(|(_, name)| name).collect();
+    let names = wallets.into_iter().map(|(_, name)| name);
+    let wallets: Vec<String> = names.filter(|name| asked.sees(name)).collect();
     let Some(first) = wallets.first() else { return Ok(()) };
     let shown = asked.network.show_hash(hash);
     let href = format!("/api/v1/wallets/{}/txs/{shown}", percent(first));
@@ -74,6 +76,9 @@ pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), A
     let now = clock::now();
     for found in room.coins_at(bitcoin_outpoint(timeline.outpoint), now)? {
         let FoundCoin { wallet, name, coin } = found;
+        if timeline.only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
         timeline.state = Some(coin.state.name());
         timeline.address = Some(show_address(timeline.network, coin.script.as_bytes()));
         timeline.value = Some(coin.amount);

@@ -7,8 +7,10 @@ use serde::Deserialize;
 use unspent_model::Network;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
-    NewAccount, NewWallet, Room, WalletError, WalletId, additions::Additions,
-    descriptor::parse_address, wallets::DEFAULT_GAP_LIMIT,
+    NewAccount, NewWallet, Room, WalletError, WalletId,
+    additions::Additions,
+    descriptor::parse_address,
+    wallets::{DEFAULT_GAP_LIMIT, WalletInfo},
 };
 use utoipa::ToSchema;
 
@@ -21,7 +23,7 @@ use super::{
 use crate::{
     api::{
         error::{ApiError, Failures},
-        extract::{ApiJson, ApiPath, ApiQuery, May, PageQuery, Read, Wallet},
+        extract::{ApiJson, ApiPath, ApiQuery, Caller, May, PageQuery, Read, Wallet},
         state::App,
     },
     cli::Cli,
@@ -162,12 +164,16 @@ pub(super) fn detail(context: &WalletContext) -> Result<WalletDetailJson, Reques
     responses((status = 200, body = WalletsJson), Failures))]
 pub(super) async fn list(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiQuery(query): ApiQuery<PageQuery>,
 ) -> Result<Json<WalletsJson>, ApiError> {
     let (limit, after) = (query.limit()?, cursor_number(query.after()?)?);
     let found = app.wallets(move |context| {
-        let mut page = context.room.wallets(Some(WalletId(after)))?;
+        let mut page = match &who.wallet {
+            Some(only) => only_one(&context.room, only, after)?,
+            None => context.room.wallets(Some(WalletId(after)))?,
+        };
         let next = cut(&mut page, limit).map(|last| last.id.0.to_string());
         let network = context.room.network();
         let tip = context.chain_tip()?;
@@ -175,6 +181,14 @@ pub(super) async fn list(
         Ok(WalletsJson { network: network.name(), wallets, next })
     });
     Ok(Json(found.await?))
+}
+
+/// The page of somebody who sees one wallet.
+fn only_one(room: &Room, name: &str, after: i64) -> Result<Vec<WalletInfo>, WalletError> {
+    match known(room, name)?.filter(|wallet| wallet.0 > after) {
+        Some(wallet) => Ok(vec![room.wallet_info(wallet)?]),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Make a watch-only wallet
@@ -196,10 +210,15 @@ pub(super) async fn create(
     responses((status = 200, body = WalletDetailJson), Failures))]
 pub(super) async fn show(
     _: May<Read>,
+    Caller(who): Caller,
     State(app): State<App>,
     ApiPath(wallet): ApiPath<String>,
 ) -> Result<Json<WalletDetailJson>, ApiError> {
-    Ok(Json(app.wallet(wallet, detail).await?))
+    let mut found = app.wallet(wallet, detail).await?;
+    if !who.may_see_descriptors() {
+        found.hide_descriptors();
+    }
+    Ok(Json(found))
 }
 
 /// An account to add.
@@ -347,7 +366,7 @@ pub(super) fn print_show(
                 chain.account.clone(),
                 chain.purpose.clone(),
                 chain.watched.to_string(),
-                chain.descriptor.clone(),
+                chain.descriptor.clone().unwrap_or_default(),
             ]
         });
         let facts = facts(&[

@@ -188,12 +188,20 @@ impl WalletDetailJson {
     }
 }
 
+impl WalletDetailJson {
+    /// For those who may look at what there is, and not at what will be.
+    pub(crate) fn hide_descriptors(&mut self) {
+        self.chains.iter_mut().for_each(|chain| chain.descriptor = None);
+    }
+}
+
 /// A chain of addresses.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ChainOfKeysJson {
     pub(crate) account: String,
     pub(crate) purpose: String,
-    pub(crate) descriptor: String,
+    /// Null for those who may only read
+    pub(crate) descriptor: Option<String>,
     pub(crate) next_index: u32,
     pub(crate) last_used: Option<u32>,
     pub(crate) watched: u32,
@@ -204,7 +212,7 @@ impl ChainOfKeysJson {
         Self {
             account: chain.account.clone(),
             purpose: chain.purpose.clone(),
-            descriptor: chain.descriptor.clone(),
+            descriptor: Some(chain.descriptor.clone()),
             next_index: chain.next_index,
             last_used: chain.last_used,
             watched: chain.derived_to,
@@ -344,7 +352,8 @@ pub(crate) struct WhoseJson {
     pub(crate) found: Option<AddressJson>,
     /// The keys behind it, each as `[fingerprint/path]`
     pub(crate) keys: Vec<String>,
-    /// The chain that it comes from, or the script itself where it was imported
+    /// The chain that it comes from, or the script itself where it was imported; null for those
+    /// who may only read
     pub(crate) descriptor: Option<String>,
     pub(crate) label: Option<String>,
 }

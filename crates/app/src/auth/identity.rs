@@ -1,0 +1,65 @@
+//! Who a sender is, once known, and what that lets it see.
+
+use super::{Hash, Scope, tokens::Token};
+
+/// A client, as limits count them: whoever presents the same credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClientKey(pub(super) Hash);
+
+/// A request's sender, once known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Name of the token, `cookie` or `dashboard`.
+    pub(crate) name: String,
+    pub(crate) scope: Scope,
+    /// The only wallet that it may see; `None` for all.
+    pub(crate) wallet: Option<String>,
+    /// Whether it came as a session cookie, which browsers send by themselves.
+    pub(crate) by_session: bool,
+    /// Nobody logged in: the dashboard on loopback, which may read.
+    pub(crate) is_guest: bool,
+    pub(crate) client: ClientKey,
+    /// The token behind it; `None` for the cookie file and for guests.
+    pub(super) token: Option<Hash>,
+}
+
+impl Identity {
+    pub(super) fn cookie(presented: Hash) -> Self {
+        Self {
+            name: "cookie".to_owned(),
+            scope: Scope::Admin,
+            wallet: None,
+            by_session: false,
+            is_guest: false,
+            client: ClientKey(presented),
+            token: None,
+        }
+    }
+
+    pub(super) fn token(token: &Token, presented: Hash) -> Self {
+        Self {
+            name: token.name.clone(),
+            scope: token.scope,
+            wallet: token.wallet.clone(),
+            token: Some(presented),
+            ..Self::cookie(presented)
+        }
+    }
+
+    pub(super) fn guest() -> Self {
+        let name = "dashboard".to_owned();
+        Self { name, scope: Scope::Read, is_guest: true, ..Self::cookie([0; 32]) }
+    }
+
+    /// The same in a session known by its own secret; never more than `wallet`.
+    pub(super) fn session(&self, key: Hash) -> Self {
+        let scope = self.scope.min(Scope::Wallet);
+        Self { scope, by_session: true, client: ClientKey(key), ..self.clone() }
+    }
+
+    /// Descriptors and extended keys tell every address that a wallet will ever have: whoever may
+    /// look at what there is need not know them.
+    pub(crate) fn may_see_descriptors(&self) -> bool {
+        self.scope >= Scope::Wallet && !self.is_guest
+    }
+}
