@@ -144,7 +144,7 @@ impl Command {
             | Self::Token(_)
             | Self::Db(_)
             | Self::Demo(_) => true,
-            Self::Config(_) | Self::Completions { .. } | Self::Man => false,
+            Self::VerifyProof(_) | Self::Config(_) | Self::Completions { .. } | Self::Man => false,
         }
     }
 }
