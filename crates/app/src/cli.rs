@@ -95,7 +95,7 @@ impl Cli {
             Command::Token(token) => auth::run(self, token, output),
             Command::Db(db) => backup::run(self, db, output),
             Command::Completions { shell } => manual::completions(*shell, output),
-            Command::Man => manual::page(output),
+            Command::Man { folder } => manual::pages(folder.as_deref(), output),
             Command::Demo(demo) => demo::run(demo, output),
         }
     }
@@ -126,8 +126,12 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual page
-    Man,
+    /// Write the manual: one page to standard output, or a page for each command into a folder
+    Man {
+        /// The folder, such as /usr/local/share/man/man1
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Show the product in a minute: a daemon on a simulated network, two wallets, a running story
     Demo(crate::demo::DemoArgs),
 }
@@ -144,7 +148,10 @@ impl Command {
             | Self::Token(_)
             | Self::Db(_)
             | Self::Demo(_) => true,
-            Self::VerifyProof(_) | Self::Config(_) | Self::Completions { .. } | Self::Man => false,
+            Self::VerifyProof(_)
+            | Self::Config(_)
+            | Self::Completions { .. }
+            | Self::Man { .. } => false,
         }
     }
 }

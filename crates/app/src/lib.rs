@@ -11,7 +11,7 @@
 //! | `web` | the dashboard's files |
 //! | `config` | the configuration of the daemon |
 //! | `backup` | everything in one folder, and back |
-//! | `manual` | completions and the manual page |
+//! | `manual` | completions and the manual pages |
 //! | `auth` | who may do what |
 //! | `private` | what lies on the disk is for its owner alone |
 //! | `reached` | the daemon that has a data folder, as commands reach it |

@@ -53,6 +53,15 @@ pub(crate) fn start_daemon(section: &LogSection, verbose: u8) {
     drop(started);
 }
 
+/// Where the lines of a daemon go, as people look for them.
+pub(crate) fn place() -> &'static str {
+    // systemd says which stream is the journal's, since a program may have redirected its own.
+    let journal = std::env::var("JOURNAL_STREAM").ok();
+    let own = rustix::fs::fstat(std::io::stderr());
+    let own = own.map(|stream| format!("{}:{}", stream.st_dev, stream.st_ino)).ok();
+    if journal.is_some() && journal == own { "the journal" } else { "standard error" }
+}
+
 fn filter(chosen: &str) -> EnvFilter {
     // The last directive for a target counts.
     EnvFilter::builder().parse_lossy(format!("{ONCE},{chosen},{NO_DUMPS}"))

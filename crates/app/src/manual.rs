@@ -1,7 +1,11 @@
-//! Completions for shells, and the manual page, both made from the arguments themselves.
+//! Completions for shells, and the manual pages, both made from the arguments themselves.
 
+use std::{fs, io, path::Path};
+
+use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use serde_json::json;
 
 use crate::{cli::Cli, error::Outcome, output::Output};
 
@@ -13,8 +17,27 @@ pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> anyhow::Resu
     Ok(Outcome::Done)
 }
 
-/// The manual page of the program; each command has its own `--help`.
-pub(crate) fn page(output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+/// The manual pages: that of the program to the output, or one for each command into a folder.
+pub(crate) fn pages(folder: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let Some(folder) = folder else { return page(output) };
+    let shown = folder.display();
+    fs::create_dir_all(folder).with_context(|| format!("can't make {shown}"))?;
+    clap_mangen::generate_to(Cli::command(), folder)
+        .with_context(|| format!("can't write into {shown}"))?;
+    let is_page = |entry: &io::Result<fs::DirEntry>| {
+        let name = entry.as_ref().map(fs::DirEntry::file_name).unwrap_or_default();
+        name.to_string_lossy().starts_with("unspent")
+    };
+    let written = fs::read_dir(folder).with_context(|| format!("can't read {shown}"))?;
+    let written = written.filter(is_page).count();
+    output.answer(&json!({ "done": "written", "pages": written }), || {
+        format!("{written} pages in {shown}; read one with: man -l {shown}/unspent-serve.1")
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// The manual page of the program.
+fn page(output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut text)?;
     output.raw(&String::from_utf8(text)?)?;

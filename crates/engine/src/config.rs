@@ -37,7 +37,7 @@ pub struct Follow {
     pub poll: Duration,
     /// More blocks than this to go: they are taken in bulk.
     pub bulk_threshold: u64,
-    /// First pause before a source that is away is tried again; it doubles up to a minute.
+    /// First pause before a source that is away is tried again; it doubles, up to five seconds.
     pub retry: Duration,
     /// Blocks that the rooms share at most.
     pub cache_blocks: usize,

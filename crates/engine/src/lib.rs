@@ -12,8 +12,10 @@
 //! | [`rooms`] | the rooms, one module each, listed in one table |
 //! | [`road`] | how a block comes from a source into a room: forward, backward, the end |
 //! | [`jobs`] | what is done from time to time |
+//! | [`series`] | the figures that Prometheus reads |
 //! | [`scenario`] | a random but seeded course of events, for demonstrations and tests |
 //! | [`error`] | why it didn't start, or a room didn't resume |
+//! | [`roots`] | who may vouch for the other end of a TLS connection |
 //! | `outgoing` | which addresses may be called when somebody else named them |
 //! | `store` | the engine's own database |
 //!
@@ -63,7 +65,9 @@ mod outgoing;
 pub mod requests;
 pub mod road;
 pub mod rooms;
+pub mod roots;
 pub mod scenario;
+pub mod series;
 pub mod source;
 pub mod status;
 mod status_board;

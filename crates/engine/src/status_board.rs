@@ -13,6 +13,7 @@ use crate::{
     clock::{self, Time},
     jobs::JobName,
     rooms::RoomName,
+    series,
     status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView},
     wakeup::lock,
 };
@@ -137,6 +138,7 @@ impl StatusBoard {
 
     /// The room follows the chain, so it can be behind.
     pub(crate) fn set_following(&self, room: RoomName) {
+        series::begin_room(room.name());
         self.room(room, |entry| entry.follows = true);
     }
 
@@ -206,6 +208,7 @@ impl StatusBoard {
     }
 
     pub(crate) fn add_job(&self, job: JobName, every: Duration) {
+        series::begin_job(job.name());
         lock(&self.inner).jobs.push(JobStatus {
             job,
             every_seconds: every.as_secs_f64(),

@@ -22,21 +22,56 @@ const SIM: &str = "sim";
 /// Single files in a data folder.
 const FILES: [&str; 1] = ["tokens.json"];
 
+/// Which rooms are saved: all but some, or only some and then nothing besides.
+#[derive(Clone, Copy)]
+pub(super) struct Choice<'a> {
+    pub(super) without: &'a [String],
+    pub(super) only: &'a [String],
+}
+
+impl Choice<'_> {
+    fn is_everything(self) -> bool {
+        self.only.is_empty()
+    }
+
+    fn takes(self, room: &TableEntry) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|name| name == room.name.name());
+        if self.is_everything() { !is_in(self.without) } else { is_in(self.only) }
+    }
+
+    fn check(self) -> anyhow::Result<()> {
+        let is_known = |name: &String| TABLE.iter().any(|room| room.name.name() == name);
+        match self.without.iter().chain(self.only).find(|name| !is_known(name)) {
+            Some(unknown) => Err(CliError::usage(format!("no room is called {unknown}")).into()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Something to be copied, and whose it is.
 struct SavedPart {
     room: Option<RoomName>,
     kept: OnDisk,
 }
 
+impl SavedPart {
+    fn is_there(&self, data: &Path) -> bool {
+        match self.kept {
+            OnDisk::Database(name) => data.join(name).exists(),
+            OnDisk::Folder(name) => data.join(name).is_dir(),
+        }
+    }
+}
+
 /// A backup while nobody else has the folder.
-pub(super) fn alone(data: &Path, to: &Path, without: &[String]) -> anyhow::Result<List> {
+pub(super) fn alone(data: &Path, to: &Path, choice: Choice<'_>) -> anyhow::Result<List> {
     if !data.is_dir() {
         return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
     let _alone = folder_lock::exclusive(data)?;
     // Nobody can say which rooms a daemon has on here, besides those that are on by themselves.
     let is_on = |room: &TableEntry| (room.standard)(data, Network::Bitcoin).is_some();
-    make(data, to, without, &is_on, &|_, _| Ok(false))
+    make(data, to, choice, &is_on, &|_, _| Ok(false))
 }
 
 /// A backup of what a running engine keeps, each room as it stands at one moment.
@@ -44,13 +79,13 @@ pub(super) fn beside(
     engine: &Engine,
     data: &Path,
     to: &Path,
-    without: &[String],
+    choice: Choice<'_>,
 ) -> anyhow::Result<List> {
     let rooms = engine.status().rooms;
     let is_on = |entry: &TableEntry| {
         rooms.iter().any(|room| room.room == entry.name && room.state != RoomState::Off)
     };
-    make(data, to, without, &is_on, &|room, to| engine.copy_folder(room, to))
+    make(data, to, choice, &is_on, &|room, to| engine.copy_folder(room, to))
 }
 
 /// How a room that is open copies its folder; `false` when files may be copied one by one.
@@ -62,17 +97,17 @@ type IsOn<'a> = &'a dyn Fn(&TableEntry) -> bool;
 fn make(
     data: &Path,
     to: &Path,
-    without: &[String],
+    choice: Choice<'_>,
     is_on: IsOn<'_>,
     copy_open: CopyOpen<'_>,
 ) -> anyhow::Result<List> {
-    let parts = parts(data, without, is_on)?;
+    let parts = parts(data, choice, is_on)?;
     empty(to)?;
     for part in parts {
         save(data, to, &part, copy_open)?;
     }
     for name in FILES {
-        if data.join(name).is_file() {
+        if choice.is_everything() && data.join(name).is_file() {
             copy_file(&data.join(name), &to.join(name))?;
         }
     }
@@ -102,14 +137,12 @@ fn save(data: &Path, to: &Path, part: &SavedPart, copy_open: CopyOpen<'_>) -> an
 }
 
 /// What is to be copied: everything of every room that isn't left out by name.
-fn parts(data: &Path, without: &[String], is_on: IsOn<'_>) -> anyhow::Result<Vec<SavedPart>> {
-    if let Some(unknown) = without.iter().find(|name| TABLE.iter().all(|r| r.name.name() != *name))
-    {
-        return Err(CliError::usage(format!("no room is called {unknown}")).into());
-    }
+fn parts(data: &Path, choice: Choice<'_>, is_on: IsOn<'_>) -> anyhow::Result<Vec<SavedPart>> {
+    choice.check()?;
     let is_daemon = data.join(STORE_FILE).exists();
-    let mut parts = vec![SavedPart { room: None, kept: OnDisk::Database(STORE_FILE) }];
-    for room in TABLE.iter().filter(|room| without.iter().all(|name| name != room.name.name())) {
+    let shared = |kept: OnDisk| choice.is_everything().then_some(SavedPart { room: None, kept });
+    let mut parts: Vec<SavedPart> = shared(OnDisk::Database(STORE_FILE)).into_iter().collect();
+    for room in TABLE.iter().filter(|room| choice.takes(room)) {
         for kept in room.keeps {
             // A daemon's room that isn't here lives in a database elsewhere.
             if let OnDisk::Database(name) = kept
@@ -120,14 +153,19 @@ fn parts(data: &Path, without: &[String], is_on: IsOn<'_>) -> anyhow::Result<Vec
                 let room = room.name;
                 let message = format!("there is no {name} in the data folder; nothing was copied");
                 let hint = format!(
-                    "with PostgreSQL use pg_dump at the same time, and pass --without {room}"
+                    "with PostgreSQL use pg_dump at the same time, and save the rest with --without \
+                     {room}"
                 );
                 return Err(CliError::refused(message).hint(hint).into());
             }
             parts.push(SavedPart { room: Some(room.name), kept: *kept });
         }
     }
-    parts.push(SavedPart { room: None, kept: OnDisk::Folder(SIM) });
+    parts.extend(shared(OnDisk::Folder(SIM)));
+    if !choice.is_everything() && !parts.iter().any(|part| part.is_there(data)) {
+        let message = format!("{} holds nothing of that; nothing was copied", data.display());
+        return Err(CliError::refused(message).into());
+    }
     Ok(parts)
 }
 

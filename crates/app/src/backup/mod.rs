@@ -64,7 +64,9 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
     let data = cli.data_dir();
     let (done, (files, bytes)) = match &args.command {
         DbCommand::Backup(request) => ("saved", backup(&data, request)?),
-        DbCommand::Restore { from } => ("restored", restore::restore(from, &data)?.size()),
+        DbCommand::Restore { from } => {
+            return show_restored(&restore::restore(from, &data)?, output);
+        }
         DbCommand::Copy(args) => return copy::run(args, output),
         DbCommand::Distribute(args) => return distribute::run(args, output),
     };
@@ -74,10 +76,22 @@ pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::
     Ok(Outcome::Done)
 }
 
+/// Not every backup holds everything: what came back is named.
+fn show_restored(list: &list::List, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let (files, bytes) = list.size();
+    let names = list.top_names();
+    let holds: Vec<String> = names.iter().map(|name| name.to_string_lossy().into()).collect();
+    let answer = json!({ "done": "restored", "files": files, "bytes": bytes, "holds": holds });
+    output.answer(&answer, || {
+        format!("restored {files} files, {bytes} bytes: {}", holds.join(", "))
+    })?;
+    Ok(Outcome::Done)
+}
+
 fn backup(data: &Path, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
     check_finished(data)?;
     match Reached::found(data) {
         Some(daemon) => running::back_up(&daemon, request),
-        None => Ok(make::alone(data, &request.folder, &request.without)?.size()),
+        None => Ok(make::alone(data, &request.folder, request.choice())?.size()),
     }
 }

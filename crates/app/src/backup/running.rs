@@ -13,7 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::make;
+use super::make::{self, Choice};
 use crate::{
     api::{
         May,
@@ -42,6 +42,17 @@ pub(crate) struct BackupRequest {
     #[arg(long, value_name = "ROOM")]
     #[serde(default)]
     pub(super) without: Vec<String>,
+    /// A room that is saved, and nothing else: no other rooms, events, webhooks or tokens; may be
+    /// repeated
+    #[arg(long, value_name = "ROOM", conflicts_with = "without")]
+    #[serde(default)]
+    pub(super) only: Vec<String>,
+}
+
+impl BackupRequest {
+    pub(super) fn choice(&self) -> Choice<'_> {
+        Choice { without: &self.without, only: &self.only }
+    }
 }
 
 /// How far the last backup has come.
@@ -113,12 +124,15 @@ pub(crate) async fn begin(
     if !request.folder.is_absolute() {
         return Err(ApiError::invalid("the folder must be an absolute path"));
     }
+    if !request.only.is_empty() && !request.without.is_empty() {
+        return Err(ApiError::invalid("name the rooms in `only` or in `without`, not in both"));
+    }
     let begun = app.backups.begin(&request.folder)?;
     let (backups, engine, data) =
         (app.backups.clone(), app.engine.clone(), app.config.data_dir.clone());
     // Whoever asked may go away; the work goes on.
     tokio::task::spawn_blocking(move || {
-        let made = make::beside(&engine, &data, &request.folder, &request.without);
+        let made = make::beside(&engine, &data, &request.folder, request.choice());
         backups.end(made.map(|list| list.size()));
     });
     Ok((StatusCode::ACCEPTED, Json(begun)))

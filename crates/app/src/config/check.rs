@@ -63,13 +63,17 @@ fn source(config: &Config) -> anyhow::Result<()> {
         return Err(wrong("source.user and source.password_file belong together"));
     }
     complete?;
-    // Nodes speak plain HTTP; whoever wants TLS has it end before the node.
-    match (source.kind, &source.url) {
-        (SourceKind::BitcoinNode, Some(url)) if !url.starts_with("http://") => {
-            Err(wrong("source.url must begin with http://; for a node behind TLS use a tunnel"))
-        }
-        _ => Ok(()),
+    let Some(url) = source.url.as_deref().filter(|_| source.kind == SourceKind::BitcoinNode) else {
+        return Ok(());
+    };
+    let is_tls = url.starts_with("https://");
+    if !is_tls && !url.starts_with("http://") {
+        return Err(wrong("source.url must begin with http:// or https://"));
     }
+    if source.root_certificate.is_some() && !is_tls {
+        return Err(wrong("source.root_certificate is for a source.url that begins with https://"));
+    }
+    Ok(())
 }
 
 fn http(config: &Config) -> anyhow::Result<()> {

@@ -44,6 +44,9 @@ section! {
         kind: SourceKind = SourceKind::Sim;
         /// bitcoin-node: where its JSON-RPC listens
         url: Option<String>, example "\"http://127.0.0.1:8332\"";
+        /// bitcoin-node behind https://: PEM file with the certificates that may vouch for it, in the
+        /// place of the usual ones
+        root_certificate: Option<PathBuf>, example "\"/etc/unspent/node-root.pem\"";
         /// bitcoin-node: the node's cookie file; or user and password_file
         cookie_file: Option<PathBuf>, example "\"/var/lib/bitcoind/.cookie\"";
         user: Option<String>, example "\"unspent\"";

@@ -93,11 +93,15 @@ fn what_cannot_be_is_refused_by_name() {
     let node = "network = \"bitcoin\"\n[source]\nkind = \"bitcoin-node\"\n";
     assert!(refusal(node).contains("source.url"));
     assert!(refusal(&format!("{node}url = \"u\"\nuser = \"me\"")).contains("password_file"));
-    for url in ["https://node.example:8332", "127.0.0.1:8332", "HTTP://h"] {
+    for url in ["ftp://node.example:8332", "127.0.0.1:8332", "HTTP://h"] {
         let told = refusal(&format!("{node}url = \"{url}\""));
-        assert!(told.contains("source.url must begin with http://"), "{told}");
+        assert!(told.contains("source.url must begin with http:// or https://"), "{told}");
     }
-    assert!(with(&format!("{node}url = \"http://127.0.0.1:8332\""), &[], &[]).is_ok());
+    for url in ["http://127.0.0.1:8332", "https://node.example"] {
+        assert!(with(&format!("{node}url = \"{url}\""), &[], &[]).is_ok(), "{url}");
+    }
+    let plain = refusal(&format!("{node}url = \"http://h:1\"\nroot_certificate = \"c.pem\""));
+    assert!(plain.contains("source.root_certificate"), "{plain}");
     assert!(refusal("network = \"bitcoin\"").contains("bitcoin-regtest"));
     assert!(refusal("[http]\ntls_cert = \"c\"").contains("tls_key"));
     assert!(refusal("[http]\nlisten = \"nowhere\"").contains("in [http]"));

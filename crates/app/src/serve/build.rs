@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use unspent_engine::{
     Config as EngineConfig, Engine,
     config::Follow,
+    roots::TrustedRoots,
     source::{
         Origin,
         cardano::{Address, CardanoConfig, CardanoNode},
@@ -13,7 +14,7 @@ use unspent_engine::{
         folder::{Folder, FolderConfig},
         sim::{SimError, SimNetwork},
     },
-    webhooks::{HookRoots, WebhookOptions},
+    webhooks::WebhookOptions,
 };
 
 use super::refused;
@@ -42,7 +43,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         events_kept: config.events.keep,
         webhooks: WebhookOptions {
             allow_private: config.webhooks.allow_private,
-            roots: config.webhooks.root_certificate.as_deref().map(hook_roots).transpose()?,
+            roots: config.webhooks.root_certificate.as_deref().map(trusted_roots).transpose()?,
             timeout: Duration::from_secs(config.webhooks.timeout_seconds),
             ..WebhookOptions::default()
         },
@@ -54,11 +55,11 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
     })
 }
 
-/// Certificates that may vouch for the receivers of webhooks.
-pub(crate) fn hook_roots(file: &Path) -> anyhow::Result<HookRoots> {
+/// Certificates that may vouch for a node, or for the receivers of webhooks.
+pub(crate) fn trusted_roots(file: &Path) -> anyhow::Result<TrustedRoots> {
     let shown = file.display();
     let pem = fs::read(file).with_context(|| format!("can't read the certificates in {shown}"))?;
-    HookRoots::from_pem(&pem)
+    TrustedRoots::from_pem(&pem)
         .map_err(|reason| CliError::input(format!("certificates in {shown}: {reason}")).into())
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn origin(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
         SourceKind::Sim => sim(config),
         SourceKind::BitcoinNode => Ok(Arc::new(CoreNode::new(CoreConfig {
             url: source.url.clone().unwrap_or_default(),
+            roots: source.root_certificate.as_deref().map(trusted_roots).transpose()?,
             auth: node_auth(source)?,
             network: config.network,
             zmq: source.zmq.clone(),

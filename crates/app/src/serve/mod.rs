@@ -105,8 +105,19 @@ pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyho
     let tokens = daemon.tokens_file.clone();
     let told = |cookie: &Path| -> anyhow::Result<()> {
         Reached::tell(&data, &url, cookie, &tokens)?;
-        let document = json!({ "listening": url, "cookie_file": cookie.display().to_string() });
-        output.answer(&document, || format!("listening on {url}; Ctrl-C ends it"))?;
+        let (dashboard, cookie) = (format!("{url}/"), cookie.display().to_string());
+        let log = logging::place();
+        let document = json!({
+            "listening": url, "dashboard": dashboard, "cookie_file": cookie, "log": log,
+            "data_dir": data.display().to_string(),
+        });
+        output.answer(&document, || {
+            format!(
+                "listening on {url}; Ctrl-C ends it\n  dashboard  {dashboard}\n  cookie     {cookie} \
+                 (all rights, for programs of this user)\n  data       {}\n  log        {log}",
+                data.display()
+            )
+        })?;
         Ok(())
     };
     // Nobody but a signal ends it.

@@ -12,7 +12,7 @@ use axum::{
 use serde_json::{Value, json};
 use unspent_engine::RoomState;
 
-use super::recorder;
+use super::recorder::{self, METRICS_ROUTE};
 use crate::api::{May, Read, error::ApiError, state::App};
 
 /// Bytes without which the next block may not find room.
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .route(METRICS_ROUTE, get(metrics))
 }
 
 /// The process answers.

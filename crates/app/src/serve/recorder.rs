@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
+use metrics::Label;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use unspent_engine::series::{self, LabelSets, Series};
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
@@ -14,8 +16,27 @@ const BUCKETS: [f64; 14] =
 const DEPTHS: [f64; 7] = [1.0, 2.0, 3.0, 6.0, 12.0, 100.0, 288.0];
 /// The same for coins of one address.
 const COUNTS: [f64; 7] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0];
+/// Where the figures are read.
+pub(super) const METRICS_ROUTE: &str = "/metrics";
 /// Bytes of a page of memory, as `/proc` counts them.
 const PAGE: u64 = 4096;
+
+/// What the server itself counts. Requests begin with those of whoever reads the figures.
+const OWN: [Series; 5] = [
+    Series::gauge("unspent_process_resident_bytes", "Memory of the process"),
+    Series::gauge("unspent_http_streams", "Live streams that are open"),
+    Series::counter("unspent_http_wrong_credentials_total", "Requests with wrong credentials"),
+    Series::counter("unspent_http_requests_total", "Requests, by route, method and status")
+        .by(|| scrape(&[("status", "200")])),
+    Series::histogram("unspent_http_request_seconds", "Time of a request, by route and method")
+        .by(|| scrape(&[])),
+];
+
+fn scrape(more: &[(&'static str, &'static str)]) -> LabelSets {
+    let route = [("route", METRICS_ROUTE), ("method", "GET")];
+    let labels = route.iter().chain(more).map(|(name, value)| Label::new(*name, *value));
+    vec![labels.collect()]
+}
 
 /// Installs the recorder, once for the process.
 pub(super) fn install() -> anyhow::Result<()> {
@@ -30,6 +51,8 @@ pub(super) fn install() -> anyhow::Result<()> {
     }
     let handle = builder.install_recorder().context("a recorder is there already")?;
     let _ = RECORDER.set(handle);
+    series::begin();
+    OWN.iter().for_each(Series::begin);
     Ok(())
 }
 

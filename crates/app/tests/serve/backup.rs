@@ -262,3 +262,67 @@ fn wallets_are_copied_to_postgresql_and_back() {
     assert_eq!(code, 2, "{err}");
     assert_eq!(run(&data, &["db", "copy", &here, &back, "--room", "chain"]).0, 2);
 }
+
+/// What `--only wallet` saves is all that it takes to have the wallets again: the chain is read
+/// anew, or put back by hand.
+#[test]
+fn wallets_alone_are_saved_while_the_daemon_runs_and_come_back() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    let saved = |name: &str, rooms: &[&str]| {
+        let mut command = unspent(&folder.data());
+        command.args(["--json", "db", "backup"]).arg(folder.beside(name)).args(rooms);
+        ended(command)
+    };
+    let (code, out, err) = saved("hot", &["--only", "wallet"]);
+    assert_eq!((code, out.contains("\"files\": 1")), (0, true), "{out} {err}");
+    let to = folder.beside("hot-rest");
+    let body = json!({ "folder": to.to_str().unwrap(), "only": ["wallet"] });
+    assert_eq!(daemon.admin().post("/api/v1/backup", &body).status, 202);
+    daemon.wait_for("it is saved", |client| client.get("/api/v1/backup").ok()["state"] == "done");
+    let both = json!({ "folder": "/x", "only": ["wallet"], "without": ["chain"] });
+    assert_eq!(daemon.admin().post("/api/v1/backup", &both).refused(422), "invalid");
+    assert_eq!(daemon.end(), 0);
+    assert_eq!(saved("cold", &["--only", "wallet"]).0, 0);
+    for name in ["hot", "hot-rest", "cold"] {
+        let mut held: Vec<_> = std::fs::read_dir(folder.beside(name)).unwrap().collect();
+        held.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+        let held = held.into_iter().map(|entry| entry.unwrap().file_name());
+        assert_eq!(held.collect::<Vec<_>>(), ["backup.json", "wallet.db"], "{name}");
+    }
+    for (rooms, code, words) in [
+        (&["--only", "wallet", "--without", "chain"][..], 2, "cannot be used with"),
+        (&["--only", "kitchen"], 2, "no room is called kitchen"),
+        (&["--only", "txstore"], 1, "holds nothing of that"),
+    ] {
+        let (got, _, err) = saved("never", rooms);
+        assert_eq!((got, err.contains(words)), (code, true), "{err}");
+        assert!(!folder.beside("never").exists());
+    }
+    // The chain is read anew in the one, and was brought along into the other.
+    for (name, has_chain) in [("hot", false), ("cold", true)] {
+        let restored = format!("{name}-restored");
+        let (code, out, err) = db(&folder, &restored, "restore", name);
+        assert_eq!((code, out.contains("wallet.db")), (0, true), "{out} {err}");
+        let data = folder.beside(&restored);
+        let copied = |part: &str| {
+            let mut copy = std::process::Command::new("cp");
+            copy.arg("-a").arg(folder.data().join(part)).arg(&data);
+            assert!(copy.status().unwrap().success());
+        };
+        copied("sim");
+        if has_chain {
+            copied("chain");
+        }
+        let daemon = Daemon::start(&data, &[SEED_SETTING]);
+        daemon.wait_for("the wallet is as it was", |client| {
+            let now = balance(client, "alice");
+            now["confirmed"]["value"] == "120000" && now["unconfirmed_foreign"]["value"] == "25000"
+        });
+        daemon.wait_for("all rooms follow", |client| client.get("/readyz").status == 200);
+        let audit = daemon.admin().get("/api/v1/wallets/alice/audit").ok();
+        assert_eq!(audit["differences"], json!([]));
+        assert_eq!(daemon.end(), 0);
+    }
+}

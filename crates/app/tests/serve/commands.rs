@@ -1,11 +1,11 @@
-//! The command line around the daemon: configuration, writes beside it, completions, metrics.
+//! The command line around the daemon: configuration, writes beside it, completions, manual pages.
 
-use std::{collections::BTreeSet, path::Path};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{Folder, ended, unspent},
+    daemon::{Daemon, Folder, ended, unspent},
     world::{self, SEED_SETTING, funded},
 };
 
@@ -76,7 +76,7 @@ fn beside_a_daemon_the_command_line_reads_and_writes_nothing() {
 }
 
 #[test]
-fn completions_and_the_manual_page_are_written() {
+fn completions_and_the_manual_pages_are_written() {
     let folder = Folder::new();
     for shell in ["bash", "zsh", "fish"] {
         let (code, out, _) = run(&folder, &["completions", shell]);
@@ -84,70 +84,45 @@ fn completions_and_the_manual_page_are_written() {
     }
     let (code, page, _) = run(&folder, &["man"]);
     assert_eq!((code, page.contains(".TH unspent")), (0, true));
-}
-
-/// Names of metrics in a text.
-fn names(text: &str) -> BTreeSet<String> {
-    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
-    let found = text.split(word).filter(|word| word.starts_with("unspent_"));
-    let plain = |name: &str| {
-        let ends = ["_bucket", "_sum", "_count"];
-        let found = ends.iter().find_map(|end| name.strip_suffix(end));
-        found.unwrap_or(name).to_owned()
-    };
-    found.map(plain).collect()
+    let pages = folder.beside("man/man1");
+    let (code, out, err) = run(&folder, &["--json", "man", pages.to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    let written: Vec<_> = std::fs::read_dir(&pages).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(told["pages"], written.len());
+    // Commands of commands have theirs too, and each is called as it is typed.
+    for (name, typed) in [
+        ("unspent", "unspent"),
+        ("unspent-serve", "unspent serve"),
+        ("unspent-wallet-pay", "unspent wallet pay"),
+        ("unspent-db-backup", "unspent db backup"),
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        let synopsis = page.split_once(".SH SYNOPSIS").unwrap().1.lines().nth(1).unwrap();
+        let synopsis = synopsis.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-");
+        assert!(synopsis.starts_with(typed), "{name}: {synopsis}");
+    }
+    let is_there = Command::new("man").arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("SKIPPED: there is no man to read the pages with");
+        return;
+    }
+    for page in written {
+        let mut man = Command::new("man");
+        let shown = man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(&page).output().unwrap();
+        let warned = String::from_utf8_lossy(&shown.stderr).into_owned();
+        assert!(shown.status.success() && warned.is_empty(), "{}: {warned}", page.display());
+    }
 }
 
 #[test]
-fn the_ready_made_dashboard_asks_only_for_metrics_that_exist() {
-    let folder = funded();
-    let daemon = folder.start(&[SEED_SETTING, "txstore.enabled=true"]);
-    world::make_wallet(&daemon, "alice");
-    daemon.wait_for("the transactions are there", |client| {
-        client.get("/api/v1/transactions").ok()["tip"]["height"] == 113
-    });
-    daemon.with("wrong").get("/api/v1/status");
-    daemon.admin().post("/api/v1/jobs/clean_transactions/run", &json!({}));
-    daemon.admin().post("/api/v1/jobs/measure/run", &json!({}));
-    let shown = names(&daemon.nobody().get("/metrics").text);
-    let text = include_str!("../../../../docs/grafana/unspent.json");
-    let dashboard: Value = serde_json::from_str(text).unwrap();
-    let mut asked = BTreeSet::new();
-    for panel in dashboard["panels"].as_array().unwrap() {
-        for target in panel["targets"].as_array().unwrap_or(&Vec::new()) {
-            asked.extend(names(target["expr"].as_str().unwrap()));
-        }
-    }
-    assert!(asked.len() > 10, "{asked:?}");
-    // Counted only when it happens.
-    let rare = [
-        "unspent_chain_rolled_back_blocks_total",
-        "unspent_chain_missing_inputs_total",
-        "unspent_chain_pruned_total",
-        "unspent_engine_reorgs_total",
-        "unspent_engine_source_errors_total",
-        "unspent_http_streams",
-        "unspent_txstore_kept_total",
-    ];
-    let sources = sources();
-    for name in &asked {
-        assert!(sources.contains(&format!("\"{name}\"")), "{name} is written nowhere");
-        let is_shown = shown.contains(name) || rare.contains(&name.as_str());
-        assert!(is_shown, "{name} is not among {shown:?}");
-    }
-}
-
-/// The text of everything that counts and measures.
-fn sources() -> String {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut waiting: Vec<_> = ["chain", "engine", "app"].map(|n| crates.join(n).join("src")).into();
-    let mut text = String::new();
-    while let Some(path) = waiting.pop() {
-        if path.is_dir() {
-            waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            text += &std::fs::read_to_string(&path).unwrap();
-        }
-    }
-    text
+fn a_daemon_says_where_its_dashboard_its_cookie_and_its_log_are() {
+    let folder = Folder::new();
+    let (daemon, told) = Daemon::spawn_told(Daemon::command(&folder.data(), &[]));
+    let url = format!("http://{}", daemon.address);
+    assert_eq!(told["dashboard"], format!("{url}/"));
+    assert_eq!(told["log"], "standard error");
+    assert_eq!(told["data_dir"], folder.data().to_str().unwrap());
+    assert!(daemon.nobody().get("/").text.contains("<html"), "the dashboard is there");
+    assert_eq!(daemon.end(), 0);
 }

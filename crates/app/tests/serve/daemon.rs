@@ -102,7 +102,12 @@ impl Daemon {
     }
 
     /// Starts it, and waits until it says where it listens.
-    pub(crate) fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(command: Command) -> Self {
+        Self::spawn_told(command).0
+    }
+
+    /// The same, with all that it says.
+    pub(crate) fn spawn_told(mut command: Command) -> (Self, Value) {
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -114,7 +119,7 @@ impl Daemon {
         let url = told["listening"].as_str().unwrap();
         let address = url.split("://").nth(1).unwrap().parse().unwrap();
         let cookie = std::fs::read_to_string(told["cookie_file"].as_str().unwrap()).unwrap();
-        Self { child, address, cookie }
+        (Self { child, address, cookie }, told)
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -13,7 +13,12 @@ fn start(node: &Knots, folder: &Folder, wallets: Option<&str>) -> Daemon {
     start_with(node, folder, wallets, &[])
 }
 
-fn start_with(node: &Knots, folder: &Folder, wallets: Option<&str>, more: &[&str]) -> Daemon {
+pub(crate) fn start_with(
+    node: &Knots,
+    folder: &Folder,
+    wallets: Option<&str>,
+    more: &[&str],
+) -> Daemon {
     let mut settings = vec![
         "network=bitcoin-regtest".to_owned(),
         "source.kind=bitcoin-node".to_owned(),
@@ -54,7 +59,7 @@ fn a_node_that_publishes_transactions_is_not_asked_for_its_whole_mempool() {
     }
 }
 
-fn wait_for_tip(node: &Knots, daemon: &Daemon) {
+pub(crate) fn wait_for_tip(node: &Knots, daemon: &Daemon) {
     let best = node.best_hash();
     daemon.wait_for("all rooms stand at the node's tip", |client| {
         let rooms = client.get("/api/v1/status").ok()["rooms"].clone();

@@ -251,7 +251,7 @@ fn every_event_arrives_in_order_through_failures_and_a_kill() {
 }
 
 /// A root of our own and the configuration of a server that it vouches for.
-fn own_root(folder: &Folder) -> (PathBuf, Arc<ServerConfig>) {
+pub(crate) fn own_root(folder: &Folder) -> (PathBuf, Arc<ServerConfig>) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "a root of our own");

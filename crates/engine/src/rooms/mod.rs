@@ -30,6 +30,7 @@ pub use self::plug::Plug;
 use crate::{
     error::StartError,
     events::{EventLog, LogError},
+    series::Series,
 };
 
 /// A room's name in events, metrics, logs and answers.
@@ -82,6 +83,8 @@ pub struct TableEntry {
     pub name: RoomName,
     /// What it leaves in the data folder, for backups.
     pub keeps: &'static [OnDisk],
+    /// The figures that it counts.
+    pub series: &'static [Series],
     /// The room with its defaults in a data folder; `None` on a network that can't have it, and for
     /// one that is off unless somebody switches it on.
     pub standard: fn(&Path, Network) -> Option<Box<dyn Room>>,

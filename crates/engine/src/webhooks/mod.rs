@@ -32,9 +32,8 @@ use utoipa::ToSchema;
 
 pub use deliver::Webhooks;
 pub use message::SECRET_BYTES;
-pub use post::HookRoots;
 
-use crate::{clock::Time, events::LogError, jobs::JobName};
+use crate::{clock::Time, events::LogError, jobs::JobName, roots::TrustedRoots};
 
 /// Starts the deliveries that are due.
 pub const WEBHOOKS: JobName = JobName::new("webhooks");
@@ -50,7 +49,7 @@ pub struct WebhookOptions {
     /// Whether addresses of the machine and of private networks may be called, and without TLS.
     pub allow_private: bool,
     /// Who may vouch for a receiver; those that browsers know, unless said otherwise.
-    pub roots: Option<HookRoots>,
+    pub roots: Option<TrustedRoots>,
     /// How long one call may take.
     pub timeout: Duration,
     /// Pause after the first failure; it doubles.

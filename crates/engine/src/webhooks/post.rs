@@ -3,15 +3,13 @@
 
 use std::net::IpAddr;
 
-use ureq::{
-    Agent,
-    http::Uri,
-    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
-    unversioned::transport::DefaultConnector,
-};
+use ureq::{Agent, http::Uri, unversioned::transport::DefaultConnector};
 
 use super::{MAX_URL_BYTES, WebhookOptions, message::Message};
-use crate::outgoing::{Guarded, may_call, private};
+use crate::{
+    outgoing::{Guarded, may_call, private},
+    roots,
+};
 
 /// What allows addresses of this machine and of private networks.
 const PERMISSION: &str = "webhooks.allow_private";
@@ -46,30 +44,6 @@ pub(super) fn check_url(url: &str, options: &WebhookOptions) -> Result<(), Strin
     Ok(())
 }
 
-/// Certificates of those who may vouch for a receiver, in the place of the usual ones.
-#[derive(Clone, Debug)]
-pub struct HookRoots(RootCerts);
-
-impl HookRoots {
-    /// Reads certificates in PEM.
-    ///
-    /// # Errors
-    ///
-    /// The reason, when something in it can't be read or there is no certificate.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
-        let mut found = Vec::new();
-        for item in parse_pem(pem) {
-            if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
-                found.push(certificate);
-            }
-        }
-        if found.is_empty() {
-            return Err("it holds no certificate".into());
-        }
-        Ok(Self(RootCerts::new_with_certs(&found)))
-    }
-}
-
 /// Posts messages. No redirect is followed and no proxy is asked.
 pub(super) struct Poster {
     agent: Agent,
@@ -77,7 +51,6 @@ pub(super) struct Poster {
 
 impl Poster {
     pub(super) fn new(options: &WebhookOptions) -> Self {
-        let roots = options.roots.as_ref().map_or(RootCerts::WebPki, |roots| roots.0.clone());
         let config = Agent::config_builder()
             .timeout_global(Some(options.timeout))
             .http_status_as_error(false)
@@ -85,7 +58,7 @@ impl Poster {
             .max_idle_connections_per_host(1)
             .user_agent(concat!("unspent/", env!("CARGO_PKG_VERSION")))
             .proxy(None)
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .tls_config(roots::tls(options.roots.as_ref()))
             .build();
         let allow_private = options.allow_private;
         let resolver = Guarded::new(allow_private, PERMISSION);

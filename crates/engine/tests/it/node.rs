@@ -62,6 +62,7 @@ impl Pair {
     fn engine(node: &Knots, folder: &tempfile::TempDir) -> Engine {
         let origin = CoreNode::new(CoreConfig {
             url: node.url(),
+            roots: None,
             auth: Auth::Cookie(node.cookie()),
             network: NETWORK,
             zmq: None,

@@ -64,6 +64,22 @@ fn every_depth_up_to_the_window_is_followed_and_one_more_stops_the_chain_room_al
     assert!(matches!(rig.engine.resume(wallet_room::NAME), Err(ResumeError::Running(_))));
 }
 
+/// The blocks of a wallet without payments are forgotten below a depth; how much further back a
+/// chain left, nobody here knows then.
+#[test]
+fn a_wallet_room_that_no_longer_knows_the_place_says_what_it_knows() {
+    let sim = SimNetwork::in_memory(12);
+    let known = u32::try_from(unspent_wallet::block::BLOCKS_KEPT).unwrap();
+    sim.mine(known + 40).unwrap();
+    let rig = Rig::on(sim.clone(), Arc::new(sim), |config| config.without(chain::NAME));
+    rig.wallet("ours", 1);
+    rig.settle_room(wallet_room::NAME);
+    rig.sim.fork(known + 15).unwrap();
+    let (reason, remedy) = stopped(&rig, wallet_room::NAME);
+    assert!(reason.contains(&format!("at least {known} blocks ago")), "{reason}");
+    assert!(remedy.contains("rewind the wallets"), "{remedy}");
+}
+
 #[test]
 fn a_source_that_drops_out_is_waited_for() {
     let sim = SimNetwork::in_memory(4);

@@ -252,7 +252,7 @@ fn a_chain_that_left_too_deep_stops_this_room_alone() {
     rig.sim.fork(9).unwrap();
     wait_for("the room to stop", || {
         matches!(rig.state(room::NAME), RoomState::Stopped { ref reason, ref remedy, .. }
-            if reason.contains("only 4") && remedy.contains("build the store anew"))
+            if reason.contains("at least 5 blocks ago, and only the last 4") && remedy.contains("build the store anew"))
     });
     rig.settle_room(chain::NAME);
 }

@@ -70,6 +70,7 @@ impl Fake {
     pub(crate) fn core(&self) -> CoreNode {
         CoreNode::new(CoreConfig {
             url: self.url.clone(),
+            roots: None,
             auth: Auth::None,
             network: Network::BitcoinRegtest,
             zmq: None,

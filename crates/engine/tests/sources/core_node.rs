@@ -28,6 +28,7 @@ const SOON: Duration = Duration::from_secs(20);
 fn config(node: &Knots) -> CoreConfig {
     CoreConfig {
         url: node.url(),
+        roots: None,
         auth: Auth::Cookie(node.cookie()),
         network: NETWORK,
         zmq: None,

@@ -26,7 +26,7 @@ use crate::{
     error::{CliError, Outcome},
     output::{Output, facts, table},
     random,
-    serve::build::hook_roots,
+    serve::build::trusted_roots,
 };
 
 /// A hook to make.
@@ -246,7 +246,7 @@ pub(super) fn print(
             done(output, "removed", *webhook)?;
         }
         WebhookCommand::Test { webhook, allow_private, root_certificate } => {
-            let roots = root_certificate.as_deref().map(hook_roots).transpose()?;
+            let roots = root_certificate.as_deref().map(trusted_roots).transpose()?;
             let allow_private = *allow_private;
             let hooks = with(WebhookOptions { allow_private, roots, ..WebhookOptions::default() })?;
             let sent = hooks.test(*webhook, clock::now());

@@ -10,6 +10,7 @@
 
 mod events;
 mod follower;
+mod series;
 
 use std::{
     path::{Path, PathBuf},
@@ -41,6 +42,7 @@ pub const NAME: RoomName = RoomName::new("chain");
 pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Folder(FOLDER)],
+    series: &series::SERIES,
     standard: |folder, network| Some(Box::new(ChainRoom::new(folder, network))),
 };
 /// Its folder in the data folder.

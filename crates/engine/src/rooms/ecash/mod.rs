@@ -12,6 +12,7 @@
 pub mod events;
 pub mod mint;
 pub mod room;
+mod series;
 pub mod spark;
 pub mod watch;
 pub mod work;

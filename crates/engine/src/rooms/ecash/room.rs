@@ -38,6 +38,7 @@ pub const NAME: RoomName = RoomName::new("ecash");
 pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
+    series: &super::series::SERIES,
     // It holds money and speaks to strangers: who wants that says so.
     standard: |_, _| None,
 };

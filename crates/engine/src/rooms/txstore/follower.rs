@@ -151,7 +151,7 @@ impl Follower for TxStoreFollower {
     }
 
     fn roll_back(&mut self, to: Option<Point>) -> Result<(), Trouble> {
-        let undone = self.store.roll_back(to).map_err(trouble)?;
+        let undone = self.store.roll_back(to).map_err(|error| not_rolled_back(to, error))?;
         self.stored.undone += undone.blocks as u64;
         Ok(())
     }
@@ -163,6 +163,24 @@ impl Follower for TxStoreFollower {
         }
     }
 }
+
+/// Where the source has none of the stored blocks, nobody here knows how much further back it left.
+fn not_rolled_back(to: Option<Point>, error: TxStoreError) -> Trouble {
+    match error {
+        TxStoreError::TooDeep { depth, possible } if to.is_none() => Trouble::stop(
+            format!(
+                "the source's chain left the store's at least {depth} blocks ago, and only the \
+                 last {possible} can be undone"
+            ),
+            TOO_DEEP,
+        ),
+        other => trouble(other),
+    }
+}
+
+/// What to do about a chain that can't be followed.
+const TOO_DEEP: &str = "see whether the source follows the right chain; if it does, build the \
+                        store anew, then resume the room";
 
 /// What the store's error asks for.
 pub(super) fn trouble(error: TxStoreError) -> Trouble {
@@ -176,10 +194,7 @@ pub(super) fn trouble(error: TxStoreError) -> Trouble {
     let remedy = match error.kind() {
         Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
         Kind::Corrupt => "restore a backup or build the store anew, then resume the room",
-        Kind::Refused if matches!(error, E::TooDeep { .. } | E::Replayed(_)) => {
-            "see whether the source follows the right chain; if it does, build the store anew, \
-             then resume the room"
-        }
+        Kind::Refused if matches!(error, E::TooDeep { .. } | E::Replayed(_)) => TOO_DEEP,
         Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
     };
     Trouble::stop(error, remedy)

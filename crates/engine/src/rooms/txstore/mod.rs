@@ -13,6 +13,7 @@
 mod cleaner;
 pub mod events;
 mod follower;
+mod series;
 mod unmined;
 
 use std::{
@@ -47,6 +48,7 @@ pub const NAME: RoomName = RoomName::new("txstore");
 pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
+    series: &series::SERIES,
     // Whole transactions take disk: who wants them says so.
     standard: |_, _| None,
 };
@@ -198,11 +200,8 @@ impl Opened for OpenTxStore {
         for (name, value) in gauges {
             gauge!(name).set(value as f64);
         }
-        let waiting = [
-            ("child_unmined", found.kept_by_unmined_child),
-            ("child_unknown", found.kept_by_unknown_child),
-        ];
-        for (reason, count) in waiting {
+        let waiting = [found.kept_by_unmined_child, found.kept_by_unknown_child];
+        for (reason, count) in series::WAITING.into_iter().zip(waiting) {
             gauge!("unspent_txstore_waiting", "reason" => reason).set(count as f64);
         }
         Ok(())

@@ -26,6 +26,8 @@ use crate::{
 /// Blocks of one database transaction at most, and their bytes.
 const BLOCKS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 32 << 20;
+/// Names of blocks read at once.
+const KNOWN_AT_ONCE: u32 = 500;
 
 /// The wallet room on the road.
 pub struct WalletFollower {
@@ -90,6 +92,23 @@ impl WalletFollower {
             blocks.retain(|block| block.placed.height >= self.first);
         }
         Ok(blocks)
+    }
+
+    /// Blocks from the tip down that are stored without a gap, as far as they are kept.
+    fn known_blocks(&self, tip: Point) -> Result<u64, Trouble> {
+        let mut next = Some(tip.height);
+        let known = |next: Option<u64>| tip.height + 1 - next.map_or(0, |next| next + 1);
+        while let Some(height) = next.filter(|_| known(next) < BLOCKS_KEPT) {
+            let below = height.saturating_add(1);
+            let page = self.wallets.blocks_below(below, KNOWN_AT_ONCE).map_err(trouble)?;
+            let in_row = page.iter().zip((0..below).rev()).take_while(|((at, _), here)| at == here);
+            let count = in_row.count() as u64;
+            next = below.checked_sub(count + 1);
+            if count < u64::from(KNOWN_AT_ONCE) {
+                break;
+            }
+        }
+        Ok(known(next).min(BLOCKS_KEPT))
     }
 }
 
@@ -197,10 +216,12 @@ impl Follower for WalletFollower {
         let Some(tip) = self.tip()? else { return Ok(()) };
         let depth = (tip.height + 1).saturating_sub(to.map_or(0, |to| to.height + 1));
         if depth > BLOCKS_KEPT {
+            // Below the blocks that are kept without gaps, nobody here knows where it left.
+            let known = self.known_blocks(tip)?;
             return Err(Trouble::stop(
                 format!(
-                    "the source's chain left the wallets' {depth} blocks ago, and only the last \
-                     {BLOCKS_KEPT} are known"
+                    "the source's chain left the wallets' at least {known} blocks ago, and no more \
+                     are known"
                 ),
                 "see whether the source follows the right chain; if it does, rewind the wallets by \
                  hand, then resume",

@@ -13,6 +13,7 @@ mod events;
 mod follower;
 mod mempool;
 mod scan;
+mod series;
 
 use std::{
     path::Path,
@@ -50,6 +51,7 @@ pub const NAME: RoomName = RoomName::new("wallet");
 pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
+    series: &series::SERIES,
     standard: |folder, network| {
         let is_bitcoin = network.family() == Family::Bitcoin;
         is_bitcoin.then(|| Box::new(WalletRoom::new(folder)) as Box<dyn Room>)

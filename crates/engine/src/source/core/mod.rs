@@ -44,7 +44,7 @@ use self::{
     waker::BlockWaker,
 };
 use super::{Node, Origin, Source, SourceError};
-use crate::wakeup::lock;
+use crate::{roots::TrustedRoots, wakeup::lock};
 
 /// How a node lets us in.
 #[derive(Clone)]
@@ -75,8 +75,10 @@ impl fmt::Debug for Auth {
 /// Which node, and how to talk with it.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
-    /// `http://host:port`, also with `/wallet/…`, without user and password.
+    /// `http://host:port` or `https://host:port`, also with `/wallet/…`, without user and password.
     pub url: String,
+    /// Who may vouch for it behind `https://`; the usual roots when nobody is named.
+    pub roots: Option<TrustedRoots>,
     /// How it lets us in.
     pub auth: Auth,
     /// The chain it has to serve.
@@ -106,8 +108,9 @@ struct CoreState {
 impl CoreNode {
     /// A node that is not spoken to yet.
     pub fn new(config: CoreConfig) -> Self {
-        let CoreConfig { url, auth, network, zmq, poll } = config;
-        let (rpc, waker, tx_bell) = (Rpc::new(&url, auth), Mutex::new(None), Mutex::new(None));
+        let CoreConfig { url, roots, auth, network, zmq, poll } = config;
+        let rpc = Rpc::new(&url, roots.as_ref(), auth);
+        let (waker, tx_bell) = (Mutex::new(None), Mutex::new(None));
         Self { state: Arc::new(CoreState { rpc, network, zmq, poll, waker, tx_bell }) }
     }
 }

@@ -16,7 +16,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::Auth;
-use crate::source::SourceError;
+use crate::{
+    roots::{self, TrustedRoots},
+    source::SourceError,
+};
 
 /// A node that takes longer over one answer counts as away.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
@@ -72,7 +75,7 @@ struct Reply<T> {
 
 impl Rpc {
     /// A client; nothing is sent yet.
-    pub(super) fn new(url: &str, auth: Auth) -> Self {
+    pub(super) fn new(url: &str, roots: Option<&TrustedRoots>, auth: Auth) -> Self {
         let (url, given) = without_password(url);
         let auth = match (auth, given) {
             (Auth::None, Some(given)) => given,
@@ -83,8 +86,10 @@ impl Rpc {
             .timeout_connect(Some(CONNECT_DEADLINE))
             .http_status_as_error(false)
             .max_redirects(0)
+            .tls_config(roots::tls(roots))
             .proxy(None);
-        let name = format!("the node at {}", url.strip_prefix("http://").unwrap_or(&url));
+        let name =
+            format!("the node at {}", url.split_once("://").map_or(url.as_str(), |(_, rest)| rest));
         Self { agent: config.build().new_agent(), url, name, auth, header: Mutex::new(None) }
     }
 
@@ -302,13 +307,13 @@ mod tests {
 
     #[test]
     fn a_password_in_the_address_is_used_and_never_shown() {
-        let rpc = Rpc::new("http://me:se@cret@host:8332/wallet/x", Auth::None);
+        let rpc = Rpc::new("http://me:se@cret@host:8332/wallet/x", None, Auth::None);
         assert_eq!(rpc.url, "http://host:8332/wallet/x");
         assert_eq!(rpc.name(), "the node at host:8332/wallet/x");
         assert_eq!(rpc.host(), "host");
         assert_eq!(rpc.authorization(false).unwrap(), Some(basic("me:se@cret")));
         assert_eq!(format!("{:?}", rpc.auth), "Password");
-        assert_eq!(Rpc::new("http://[::1]:1", Auth::None).host(), "[::1]");
+        assert_eq!(Rpc::new("http://[::1]:1", None, Auth::None).host(), "[::1]");
     }
 
     #[test]
