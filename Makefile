@@ -78,6 +78,16 @@ test-cdk-mintd: ## Test the ecash room against cdk-mintd, a second mint (built o
 	UNSPENT_CDK_MINTD=$(CDK_MINTD)/bin/cdk-mintd \
 		$(RUN) cargo nextest run -p unspent-engine --test ecash second_mint
 
+.PHONY: dist
+dist: deps ## Make target/dist/unspent-VERSION-MACHINE.tar.gz, the same bytes for the same commit
+	@scripts/say-rocksdb release
+	scripts/dist
+
+.PHONY: test-dist
+test-dist: ## Try that archive in an empty Debian, as a user without rights (needs root)
+	@scripts/deps debootstrap
+	scripts/test-dist
+
 .PHONY: bench
 bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
