@@ -7,12 +7,14 @@ use std::{
 };
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::json;
 use unspent_testkit::peers::Knots;
 
 use crate::{
     daemon::Folder,
     node::{start_with, wait_for_tip},
     webhooks::own_root,
+    world::descriptor,
 };
 
 /// Starts a proxy in front of a node; its threads end with the process.
@@ -79,6 +81,8 @@ fn a_node_behind_tls_is_followed_when_its_certificate_is_vouched_for() {
     assert_eq!(daemon.end(), 0);
     let trusted = format!("source.root_certificate={}", root.display());
     let daemon = start_with(&node, &folder, None, &[&url, &trusted]);
+    let wallet = json!({ "name": "alice", "descriptor": descriptor() });
+    daemon.admin().post("/api/v1/wallets", &wallet).ok();
     wait_for_tip(&node, &daemon);
     node.mine(3);
     wait_for_tip(&node, &daemon);
