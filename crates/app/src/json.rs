@@ -73,6 +73,30 @@ impl From<bitcoin::OutPoint> for OutpointJson {
     }
 }
 
+/// How large a transaction of Bitcoin is.
+#[derive(Serialize, Clone, Copy, ToSchema)]
+pub(crate) struct TxSizeJson {
+    /// Bytes, witnesses included
+    pub(crate) size: usize,
+    /// What fee rates count, in vB
+    pub(crate) vsize: usize,
+    /// In weight units
+    pub(crate) weight: u64,
+}
+
+impl TxSizeJson {
+    pub(crate) fn new(tx: &bitcoin::Transaction) -> Self {
+        Self { size: tx.total_size(), vsize: tx.vsize(), weight: tx.weight().to_wu() }
+    }
+
+    /// What is paid for each vB, in satoshis with two decimals, rounded down.
+    pub(crate) fn fee_rate(self, fee: u64) -> Option<String> {
+        let size = u128::try_from(self.vsize).ok().filter(|size| *size > 0)?;
+        let hundredths = u128::from(fee) * 100 / size;
+        Some(format!("{}.{:02}", hundredths / 100, hundredths % 100))
+    }
+}
+
 /// Reads `txid:vout` or `txid#vout`; `None` when it is neither.
 pub(crate) fn parse_outpoint(network: Network, text: &str) -> Option<Outpoint> {
     let (txid, vout) = text.split_once([':', '#'])?;

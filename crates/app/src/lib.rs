@@ -40,6 +40,7 @@ mod logging;
 mod manual;
 mod output;
 mod private;
+mod qr;
 mod random;
 mod reached;
 mod request;

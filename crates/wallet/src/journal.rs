@@ -45,6 +45,12 @@ const JOURNAL: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_ind
 const JOURNAL_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
         to_status, other_tx_hash, block_height, lock_id FROM journal
     WHERE wallet_id = $1 AND tx_hash = $4 AND id > $2 ORDER BY id LIMIT $3";
+const NEWEST: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
+        to_status, other_tx_hash, block_height, lock_id FROM journal
+    WHERE wallet_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3";
+const NEWEST_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_index, from_status,
+        to_status, other_tx_hash, block_height, lock_id FROM journal
+    WHERE wallet_id = $1 AND tx_hash = $4 AND id < $2 ORDER BY id DESC LIMIT $3";
 
 impl Room {
     /// A page of the journal, of the wallet or of one transaction, oldest first.
@@ -59,12 +65,38 @@ impl Room {
         after: i64,
         limit: u32,
     ) -> Result<Vec<JournalLine>, WalletError> {
+        self.journal_page([JOURNAL, JOURNAL_OF], wallet, of, after, limit)
+    }
+
+    /// The same, newest first: lines with numbers below `before`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn newest_journal(
+        &self,
+        wallet: WalletId,
+        of: Option<Txid>,
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalLine>, WalletError> {
+        self.journal_page([NEWEST, NEWEST_OF], wallet, of, before, limit)
+    }
+
+    fn journal_page(
+        &self,
+        [all, of_one]: [&'static str; 2],
+        wallet: WalletId,
+        of: Option<Txid>,
+        cursor: i64,
+        limit: u32,
+    ) -> Result<Vec<JournalLine>, WalletError> {
         self.door.read(move |tx| {
             let limit = Arg::Int(limit.min(MAX_PAGE).into());
-            let page = [Arg::Int(wallet.0), Arg::Int(after), limit];
+            let page = [Arg::Int(wallet.0), Arg::Int(cursor), limit];
             let rows = match of.map(model_txid) {
-                Some(txid) => tx.query(JOURNAL_OF, &[&page[..], &[Arg::Blob(&txid.0)]].concat())?,
-                None => tx.query(JOURNAL, &page)?,
+                Some(txid) => tx.query(of_one, &[&page[..], &[Arg::Blob(&txid.0)]].concat())?,
+                None => tx.query(all, &page)?,
             };
             rows.iter().map(journal_line).collect()
         })

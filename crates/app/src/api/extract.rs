@@ -154,12 +154,24 @@ impl<D: Demand, S: Send + Sync> FromRequestParts<S> for May<D> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         match parts.extensions.get::<Identity>() {
             None => Err(unauthorized("credentials are needed")),
+            Some(identity) if is_stale(identity, D::SCOPE) => Err(fresh_login()),
             Some(identity) if identity.scope < D::SCOPE => {
                 Err(forbidden(&format!("this needs the scope `{}`", D::SCOPE)))
             }
             Some(_) => Ok(Self(PhantomData)),
         }
     }
+}
+
+/// Somebody who logged in to look and to pay, and now wants to run the daemon.
+fn is_stale(identity: &Identity, wanted: Scope) -> bool {
+    identity.by_session && !identity.is_guest && identity.scope < wanted && wanted == Scope::Admin
+}
+
+fn fresh_login() -> ApiError {
+    let message = "this needs the scope `admin`, and a login for it that is not long ago";
+    let hint = "log in again with a token of that scope and `\"admin\": true`";
+    ApiError::new(StatusCode::FORBIDDEN, "fresh_login", message).hint(hint)
 }
 
 /// Who is asking, for handlers that show more to some than to others.

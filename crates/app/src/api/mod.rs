@@ -3,6 +3,7 @@
 //! | module | routes or business |
 //! |---|---|
 //! | `timeline`, `search` | what happened to a coin in all rooms; what a text may name |
+//! | `transaction` | `/txs`: a transaction as all rooms know it |
 //! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
@@ -34,6 +35,7 @@ pub(crate) mod state;
 mod status;
 pub(crate) mod streams;
 pub(crate) mod timeline;
+pub(crate) mod transaction;
 
 use axum::{
     Json, Router,
@@ -87,6 +89,7 @@ fn routes() -> OpenApiRouter<App> {
     let common = OpenApiRouter::new()
         .routes(routes!(timeline::timeline))
         .routes(routes!(search::search))
+        .routes(routes!(transaction::transaction))
         .routes(routes!(status::status))
         .routes(routes!(status::history))
         .routes(routes!(status::rooms))

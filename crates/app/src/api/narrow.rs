@@ -23,7 +23,7 @@ pub(super) fn check(identity: &Identity, method: &Method, path: &str) -> Result<
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["session" | "openapi.json" | "search"] | ["events"] | ["events", "stream"] => Ok(()),
-        ["coins", _, "timeline"] => Ok(()),
+        ["coins", _, "timeline"] | ["txs", _] => Ok(()),
         ["wallets"] if *method == Method::GET => Ok(()),
         // A new name would leave the token behind with the old one.
         ["wallets", wallet] if wallet == own && *method == Method::PATCH => shut(),

@@ -1,5 +1,7 @@
 //! `/session`: how a browser logs in.
 
+use std::time::Instant;
+
 use axum::{
     Json,
     extract::State,
@@ -51,14 +53,25 @@ pub(crate) struct WhoJson {
     wallet: Option<String>,
     /// Nobody logged in
     guest: bool,
+    /// Seconds for which this session may still run jobs and resume rooms; null for one that was
+    /// not opened for it
+    admin_seconds: Option<u64>,
 }
 
 impl WhoJson {
     fn new(who: Option<Identity>) -> Self {
-        let Some(Identity { name, scope, wallet, is_guest, .. }) = who else {
-            return Self { name: None, scope: None, wallet: None, guest: true };
+        let Some(Identity { name, scope, wallet, is_guest, admin_until, .. }) = who else {
+            return Self {
+                name: None,
+                scope: None,
+                wallet: None,
+                guest: true,
+                admin_seconds: None,
+            };
         };
-        Self { name: Some(name), scope: Some(scope), wallet, guest: is_guest }
+        let left = |until: Instant| until.saturating_duration_since(Instant::now()).as_secs();
+        let (name, scope, admin_seconds) = (Some(name), Some(scope), admin_until.map(left));
+        Self { name, scope, wallet, guest: is_guest, admin_seconds }
     }
 }
 
@@ -68,6 +81,10 @@ impl WhoJson {
 pub(crate) struct LogIn {
     #[schema(min_length = 1, max_length = 200)]
     token: String,
+    /// To run jobs and resume rooms, with a token that may: for five minutes, or as
+    /// `auth.admin_seconds` says
+    #[serde(default)]
+    admin: bool,
 }
 
 /// The value of a cookie of ours that a request carries.
@@ -106,7 +123,7 @@ pub(crate) async fn who(identity: Option<axum::Extension<Identity>>) -> Json<Who
     Json(WhoJson::new(identity.map(|axum::Extension(identity)| identity)))
 }
 
-/// Log in: a session cookie for a token; never more than `wallet`
+/// Log in: a session cookie for a token; never more than `wallet`, unless it is asked for
 #[utoipa::path(post, path = "/session", tag = "session", security(()), request_body = LogIn,
     responses((status = 200, body = WhoJson), Failures))]
 pub(crate) async fn log_in(
@@ -119,7 +136,15 @@ pub(crate) async fn log_in(
         return Err(forbidden("this request was made by another site"));
     }
     let identity = check_token(&app, peer, body.token.trim()).await?;
-    let secret = app.auth.open_session(&identity).map_err(|error| ApiError::bug(&error))?;
+    let opened = match body.admin {
+        true => app.auth.open_admin_session(&identity),
+        false => app.auth.open_session(&identity),
+    };
+    let secret = opened.map_err(|error| ApiError::bug(&error))?;
+    // The browser forgets the session that it had; so do we.
+    if let Some(before) = cookie(&app, &headers, CookieKind::Member) {
+        app.auth.close_session(before);
+    }
     let mut response = Json(WhoJson::new(app.auth.by_session(&secret))).into_response();
     let seconds = app.settings.session.as_secs();
     let cookie = set_cookie(&app, CookieKind::Member, &secret, seconds)?;

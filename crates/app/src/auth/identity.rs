@@ -1,5 +1,7 @@
 //! Who a sender is, once known, and what that lets it see.
 
+use std::time::Instant;
+
 use super::{Hash, Scope, tokens::Token};
 
 /// A client, as limits count them: whoever presents the same credential.
@@ -19,6 +21,8 @@ pub(crate) struct Identity {
     /// Nobody logged in: the dashboard on loopback, which may read.
     pub(crate) is_guest: bool,
     pub(crate) client: ClientKey,
+    /// Of a session that was opened for it: until when it may run the daemon.
+    pub(crate) admin_until: Option<Instant>,
     /// The token behind it; `None` for the cookie file and for guests.
     pub(super) token: Option<Hash>,
 }
@@ -32,6 +36,7 @@ impl Identity {
             by_session: false,
             is_guest: false,
             client: ClientKey(presented),
+            admin_until: None,
             token: None,
         }
     }
@@ -51,10 +56,21 @@ impl Identity {
         Self { name, scope: Scope::Read, is_guest: true, ..Self::cookie([0; 32]) }
     }
 
-    /// The same in a session known by its own secret; never more than `wallet`.
-    pub(super) fn session(&self, key: Hash) -> Self {
-        let scope = self.scope.min(Scope::Wallet);
-        Self { scope, by_session: true, client: ClientKey(key), ..self.clone() }
+    /// The same in a session known by its own secret: never more than `wallet`, unless it was
+    /// opened to run the daemon and that is not long ago.
+    pub(super) fn session(&self, key: Hash, admin_until: Option<Instant>) -> Self {
+        let admin_until = admin_until.filter(|_| self.scope == Scope::Admin);
+        Self { by_session: true, client: ClientKey(key), admin_until, ..self.clone() }
+            .at(Instant::now())
+    }
+
+    /// What a session may do at a time.
+    pub(super) fn at(mut self, now: Instant) -> Self {
+        self.admin_until = self.admin_until.filter(|until| now < *until);
+        if self.by_session && self.admin_until.is_none() {
+            self.scope = self.scope.min(Scope::Wallet);
+        }
+        self
     }
 
     /// Descriptors and extended keys tell every address that a wallet will ever have: whoever may

@@ -29,7 +29,7 @@ mod tokens;
 use std::{
     path::PathBuf,
     sync::{Mutex, MutexGuard},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -63,12 +63,22 @@ fn secret() -> anyhow::Result<String> {
     Ok(hex::encode(random::bytes()?))
 }
 
+/// How long sessions last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionTimes {
+    pub(crate) session: Duration,
+    /// How long after a login for it a session may run the daemon.
+    pub(crate) admin: Duration,
+}
+
 /// Everything that can tell who is asking.
 pub(crate) struct Auth {
     cookie: Hash,
     cookie_file: PathBuf,
     tokens: Mutex<TokenFile>,
     sessions: Mutex<Sessions>,
+    /// How long a session that was opened for it may run the daemon.
+    admin: Duration,
     pub(crate) attempts: Attempts,
 }
 
@@ -77,7 +87,7 @@ impl Auth {
     pub(crate) fn start(
         cookie_file: PathBuf,
         tokens_file: PathBuf,
-        session: Duration,
+        times: SessionTimes,
         failures_per_minute: u32,
     ) -> anyhow::Result<Self> {
         let cookie = cookie::write(&cookie_file)?;
@@ -85,7 +95,8 @@ impl Auth {
             cookie: hash(&cookie),
             cookie_file,
             tokens: Mutex::new(TokenFile::open(tokens_file)?),
-            sessions: Mutex::new(Sessions::new(session)),
+            sessions: Mutex::new(Sessions::new(times.session)),
+            admin: times.admin,
             attempts: Attempts::new(failures_per_minute),
         })
     }
@@ -111,7 +122,7 @@ impl Auth {
     /// Who has this session.
     pub(crate) fn by_session(&self, presented: &str) -> Option<Identity> {
         let session = self.sessions.lock().ok()?.find(&hash(presented))?;
-        self.still(session)
+        self.still(session).map(|session| session.at(Instant::now()))
     }
 
     /// The session as its token lets it be now.
@@ -132,9 +143,18 @@ impl Auth {
 
     /// A new session; never more than `wallet`, whatever the token may do.
     pub(crate) fn open_session(&self, identity: &Identity) -> anyhow::Result<String> {
+        self.open(identity, None)
+    }
+
+    /// A new session that may do all that the token may, for a short time; then as any other.
+    pub(crate) fn open_admin_session(&self, identity: &Identity) -> anyhow::Result<String> {
+        self.open(identity, Instant::now().checked_add(self.admin))
+    }
+
+    fn open(&self, identity: &Identity, admin_until: Option<Instant>) -> anyhow::Result<String> {
         let secret = secret()?;
         if let Ok(mut sessions) = self.sessions.lock() {
-            sessions.put(identity.session(hash(&secret)));
+            sessions.put(identity.session(hash(&secret), admin_until));
         }
         Ok(secret)
     }

@@ -2,7 +2,10 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
-use super::{Auth, Scope, TokenFile, hash, tokens::NewToken};
+use super::{Auth, Scope, SessionTimes, TokenFile, hash, tokens::NewToken};
+
+/// How long a session may run the daemon.
+const ADMIN: Duration = Duration::from_secs(2);
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -10,7 +13,8 @@ fn mode(path: &std::path::Path) -> u32 {
 
 fn auth(folder: &std::path::Path) -> Auth {
     let (cookie, tokens) = (folder.join(".cookie"), folder.join("tokens.json"));
-    Auth::start(cookie, tokens, Duration::from_secs(60), 5).unwrap()
+    let times = SessionTimes { session: Duration::from_secs(60), admin: ADMIN };
+    Auth::start(cookie, tokens, times, 5).unwrap()
 }
 
 fn new(name: &str, scope: Scope) -> NewToken {
@@ -118,6 +122,29 @@ fn a_session_never_has_all_rights_and_failures_are_counted_by_address() {
         assert!(auth.attempts.failed(six(at)));
     }
     assert!(!auth.attempts.failed(six(9)), "one network of IPv6 counts as one");
+}
+
+#[test]
+fn a_session_runs_the_daemon_only_if_opened_for_it_and_not_for_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let auth = auth(folder.path());
+    let cookie = std::fs::read_to_string(folder.path().join(".cookie")).unwrap();
+    let opened = std::time::Instant::now();
+    let admin = auth.open_admin_session(&auth.by_token(&cookie).unwrap()).unwrap();
+    let first = auth.by_session(&admin).unwrap();
+    // A machine that slept through those seconds proves nothing of the beginning.
+    if opened.elapsed() < ADMIN {
+        assert_eq!(first.scope, Scope::Admin);
+    }
+    std::thread::sleep(ADMIN);
+    let later = auth.by_session(&admin).unwrap();
+    assert_eq!((later.scope, later.admin_until), (Scope::Wallet, None), "it goes on as any other");
+    let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
+    let (token, _) = tokens.add(&new("shop", Scope::Wallet), 1).unwrap();
+    look_again();
+    let shop = auth.open_admin_session(&auth.by_token(&token).unwrap()).unwrap();
+    let shop = auth.by_session(&shop).unwrap();
+    assert_eq!((shop.scope, shop.admin_until), (Scope::Wallet, None), "never more than its token");
 }
 
 #[test]

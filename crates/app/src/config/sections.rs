@@ -121,6 +121,8 @@ section! {
         /// Wrong credentials that one address may send in a minute
         failures_per_minute: u32 = 30;
         session_minutes: u64 = 720;
+        /// Seconds after a login for it in which the dashboard may run jobs and resume rooms
+        admin_seconds: u64 = 300;
     }
 }
 

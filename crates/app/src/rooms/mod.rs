@@ -28,6 +28,7 @@ use crate::{
         search::{Matches, SearchText},
         state::App,
         timeline::Timeline,
+        transaction::TxView,
     },
     config::{Config, RoomSection},
 };
@@ -89,6 +90,11 @@ pub(crate) trait AppRoom: Sync {
 
     /// Adds what it knows of a coin. May block.
     fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError>;
+
+    /// Adds what it knows of a transaction, after the rooms below it in [`ROOMS`]. May block.
+    fn transaction(&self, _: &Engine, _: &mut TxView) -> Result<(), ApiError> {
+        Ok(())
+    }
 
     /// Its rows, where they are in SQLite or PostgreSQL.
     fn tables(&self) -> Option<RoomTables> {

@@ -45,7 +45,7 @@ use crate::{
         state::{App, Inner, Settings},
         streams::Streams,
     },
-    auth::{Auth, TokenFile},
+    auth::{Auth, SessionTimes, TokenFile},
     backup::{self, running::Backups},
     cli::Cli,
     config::{self, Config},
@@ -216,10 +216,11 @@ impl Served {
             session,
         };
         let tokens = self.tokens_file.clone();
+        let times = SessionTimes { session, admin: Duration::from_secs(auth.admin_seconds) };
         Ok(App::new(Inner {
             engine: self.engine.clone(),
             config: self.config.clone(),
-            auth: Auth::start(cookie, tokens, session, auth.failures_per_minute)?,
+            auth: Auth::start(cookie, tokens, times, auth.failures_per_minute)?,
             pool: BlockingPool::new(http.concurrency, http.queue),
             outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
             history: History::new(),

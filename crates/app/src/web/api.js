@@ -5,7 +5,6 @@ import { get } from "./http.js";
 
 export const PAGE = 50;
 const WALLETS_PAGE = 20;
-const MAX_OUTPUTS = 50;
 
 const piece = encodeURIComponent;
 const millis = (time) => (time === null || time === undefined ? null : Date.parse(time));
@@ -154,17 +153,23 @@ export async function blockBy(name) {
   return block(await get(`/blocks/${piece(name)}`));
 }
 
-// What the block at a height did to the coin set.
-export async function blockDelta(height) {
-  const value = await get(`/deltas/${piece(height)}`);
+// A block with what it created and spent; what is no longer kept is null.
+export async function blockDetail(name) {
+  const value = await get(`/blocks/${piece(name)}/detail`);
   const coin = (item) => ({
     ...outpoint(item),
-    value: text(item.utxo?.value),
+    value: text(item.value),
+    address: item.address ?? null,
     by: item.spent_by ?? null,
   });
+  const side = (found) => found && {
+    coins: found.coins, value: text(found.value), first: found.first.map(coin),
+  };
   return {
-    created: value.deltas.flatMap((delta) => delta.created.map(coin)),
-    spent: value.deltas.flatMap((delta) => delta.spent.map(coin)),
+    ...block(value),
+    createdCoins: side(value.created_coins),
+    spentCoins: side(value.spent_coins),
+    size: value.size ?? null,
   };
 }
 
@@ -333,6 +338,7 @@ function walletTx(value) {
     txid: value.txid,
     status: value.status,
     height: value.height ?? null,
+    blockTime: millis(value.block_time),
     received: millis(value.received_at),
     coinbase: Boolean(value.coinbase),
     own: Boolean(value.own),
@@ -353,6 +359,8 @@ function walletCoin(value) {
     height: value.height ?? null,
     state: value.state,
     own: Boolean(value.own),
+    frozen: Boolean(value.frozen),
+    label: value.label ?? null,
     spentBy: value.spent_by ?? null,
     lock: value.lock ?? null,
   };
@@ -403,47 +411,62 @@ const WALLET_LISTS = {
 
 export async function walletList(name, list, after = null) {
   const [path, field, read] = WALLET_LISTS[list];
-  const value = await get(`/wallets/${piece(name)}/${path}`, { after, limit: PAGE });
+  // What happened last is what people look for.
+  const order = list === "journal" ? { newest_first: true } : {};
+  const value = await get(`/wallets/${piece(name)}/${path}`, { after, limit: PAGE, ...order });
   return { items: value[field].map(read), next: value.next ?? null };
 }
 
-export async function walletTransaction(name, txid) {
-  const value = await get(`/wallets/${piece(name)}/txs/${piece(txid)}`);
-  const edge = (item) => ({ txid: item.txid, cause: item.cause });
-  return {
-    ...walletTx(value),
-    wallet: name,
-    inputs: value.inputs.map((item) => ({ ...outpoint(item), value: text(item.value) })),
-    outputs: value.outputs.map((item) => ({
-      outpoint: `${value.txid}:${item.vout}`, vout: item.vout, value: text(item.value),
-      address: item.address, ours: item.ours,
-    })),
-    replacedBy: value.replaced_by.map(edge),
-    replaces: value.replaces.map(edge),
-  };
+// Whether an address is a wallet's, its label and its QR code.
+export async function addressOf(name, address) {
+  const value = await get(`/wallets/${piece(name)}/addresses/${piece(address)}`);
+  return { mine: value.mine, label: value.label ?? null, qr: value.qr ?? null };
 }
 
-// A transaction as a wallet sees it, or else the outputs that the chain room still has.
+// The unconfirmed transactions of a wallet, with what they pay to miners.
+export async function mempool(name) {
+  const value = await get(`/wallets/${piece(name)}/mempool`, { limit: PAGE });
+  return value.txs.map((tx) => ({
+    ...walletTx(tx), wallet: name, vsize: tx.vsize, rate: tx.fee_rate ?? null,
+  }));
+}
+
+// A transaction as all rooms know it; what isn't known is null.
 export async function transaction(txid) {
-  const match = (await search(txid)).find((found) => found.kind === "transaction");
-  if (match?.wallets.length) return walletTransaction(match.wallets[0], txid);
-  const names = (match?.outpoints ?? []).slice(0, MAX_OUTPUTS);
-  const coins = await Promise.all(names.map(coinAt));
+  const value = await get(`/txs/${piece(txid)}`);
+  const end = (item) => ({
+    ...outpoint(item),
+    value: text(item.value),
+    address: item.address ?? null,
+    wallets: item.wallets,
+    state: item.state ?? null,
+    spentBy: item.spent_by ?? null,
+  });
+  const rival = (item) => ({ txid: item.txid, cause: item.cause, at: millis(item.at) });
   return {
-    txid,
-    status: null,
-    height: coins[0]?.height ?? null,
-    received: null,
-    coinbase: coins[0]?.coinbase ?? false,
-    fee: null,
-    net: null,
-    label: null,
-    evictedAt: null,
-    wallet: null,
-    inputs: [],
-    outputs: coins.map((coin) => ({ ...coin, ours: false })),
-    replacedBy: [],
-    replaces: [],
+    txid: value.txid,
+    state: value.state ?? null,
+    height: value.height ?? null,
+    block: value.block_hash ?? null,
+    blockTime: millis(value.block_time),
+    coinbase: Boolean(value.coinbase),
+    fee: text(value.fee),
+    rate: value.fee_rate ?? null,
+    size: value.size ?? null,
+    inputs: value.inputs?.map(end) ?? null,
+    outputs: value.outputs.map(end),
+    wallets: value.wallets.map((one) => ({
+      wallet: one.wallet,
+      net: text(one.net),
+      status: one.status,
+      received: millis(one.received_at),
+      own: one.own,
+      label: one.label ?? null,
+      evictedAt: millis(one.evicted_at),
+    })),
+    replaces: value.replaces.map(rival),
+    replacedBy: value.replaced_by.map(rival),
+    raw: value.raw ?? null,
   };
 }
 

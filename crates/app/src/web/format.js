@@ -7,7 +7,8 @@ const clock = new Intl.DateTimeFormat("en-GB", {
   hour: "2-digit", minute: "2-digit", second: "2-digit",
 });
 const date = new Intl.DateTimeFormat("en-GB", {
-  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+  year: "numeric", month: "short", day: "numeric",
+  hour: "2-digit", minute: "2-digit", second: "2-digit",
 });
 
 const UNITS = {
@@ -75,6 +76,21 @@ export function amount(base, { signed = false, named = true } = {}) {
     named && h("span", { class: "unit" }, ` ${unit.name}`));
 }
 
+export function unitName() {
+  return unit.name;
+}
+
+// What people type as base units, in decimal digits; no floating point.
+export function baseUnits(text) {
+  const found = text.trim().replaceAll(",", "").match(/^(\d{1,12})(?:\.(\d+))?$/);
+  const tail = found?.[2] ?? "";
+  if (!found || tail.length > unit.decimals) {
+    const wrong = `An amount in ${unit.name} is a number with at most ${unit.decimals} decimals`;
+    throw Object.assign(new Error(wrong), { status: 0 });
+  }
+  return BigInt(found[1] + tail.padEnd(unit.decimals, "0")).toString();
+}
+
 export function shortHash(hash, keep = 8) {
   if (!hash) return "–";
   return hash.length <= 2 * keep + 1 ? hash : `${hash.slice(0, keep)}…${hash.slice(-keep)}`;
@@ -95,10 +111,32 @@ export function dateTime(ms) {
   return ms === null || ms === undefined ? "–" : date.format(ms);
 }
 
-// How long ago, in one unit.
-export function ago(ms, now = Date.now()) {
+// How far the server's clock is ahead of ours. Its header counts whole seconds, so that less than
+// two is no difference.
+const LEAST_SKEW_MS = 2000;
+let skew = 0;
+
+export function tellTime(serverMs) {
+  const ahead = serverMs - Date.now();
+  skew = Math.abs(ahead) < LEAST_SKEW_MS || Number.isNaN(ahead) ? 0 : ahead;
+}
+
+// What the server's clock says.
+export function serverNow() {
+  return Date.now() + skew;
+}
+
+let isFrozen = false;
+
+// While nobody tells us what is new, times are told as they are and not by how long ago they were.
+export function freeze(frozen) {
+  isFrozen = frozen;
+}
+
+// How long ago, in one unit; a time while the server is gone.
+export function ago(ms, now = serverNow()) {
   if (ms === null || ms === undefined) return "never";
-  return `${span(Math.max(0, now - ms))} ago`;
+  return isFrozen ? dateTime(ms) : `${span(Math.max(0, now - ms))} ago`;
 }
 
 export function span(ms) {

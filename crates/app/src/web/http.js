@@ -1,7 +1,10 @@
-// Talks to the server: one way to ask, one way to listen. Knows nothing of what is said.
+// Talks to the server: one way to ask, one way to tell, one way to listen. Knows nothing of what
+// is said.
+
+import { tellTime } from "./format.js";
 
 const BASE = "/api/v1";
-const RETRY_MS = [500, 1000, 2000, 5000, 10000];
+const RETRY_MS = [500, 1000, 2000];
 const MAX_EVENT_CHARS = 1 << 20;
 
 // What the server answered when it didn't answer the question.
@@ -45,11 +48,13 @@ export async function renewSession() {
   return scope !== null;
 }
 
-export async function signIn(token) {
+// Trades a token for a session; `admin` for one that may run the daemon for a short time.
+export async function signIn(token, admin = false) {
   const headers = { accept: "application/json", "content-type": "application/json" };
-  const body = JSON.stringify({ token });
+  const body = JSON.stringify(admin ? { token, admin } : { token });
   const response = await fetch(address("/session"), { method: "POST", headers, body });
   if (!response.ok) throw await answerOf(response);
+  return response.json();
 }
 
 function address(path, query) {
@@ -77,12 +82,42 @@ async function refused(response) {
   return error;
 }
 
+// Whether the server answers at all, within a time. Never throws.
+export async function isAnswering(patienceMs) {
+  try {
+    const response = await fetch("/healthz", { signal: AbortSignal.timeout(patienceMs) });
+    tellTime(Date.parse(response.headers.get("date")));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 // Asks one question. `path` pieces must be escaped by the caller.
 export async function get(path, query = {}) {
   const headers = { accept: "application/json" };
   const response = await fetch(address(path, query), { headers });
   if (!response.ok) throw await refused(response);
   return response.json();
+}
+
+// Changes something. `key` names the request: sent again with it, it is done once.
+export async function send(method, path, body = null, key = null) {
+  const headers = { accept: "application/json" };
+  if (body !== null) headers["content-type"] = "application/json";
+  if (key !== null) headers["idempotency-key"] = key;
+  const text = body === null ? undefined : JSON.stringify(body);
+  const response = await fetch(address(path), { method, headers, body: text });
+  if (!response.ok) throw await refused(response);
+  return response.status === 204 ? null : response.json();
+}
+
+const KEY_BYTES = 16;
+
+// A new name for a request.
+export function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
@@ -118,7 +153,7 @@ export async function listen(path, { after, onData, onState }) {
       const headers = { accept: "text/event-stream" };
       const response = await fetch(address(path, { after: after() }), { headers });
       if (!response.ok) throw await refused(response);
-      onState("live");
+      onState(true);
       failures = 0;
       for await (const { name, data } of messages(response.body)) {
         onData(name, JSON.parse(data));
@@ -126,7 +161,7 @@ export async function listen(path, { after, onData, onState }) {
     } catch (error) {
       if (error.status === 401) return;
     }
-    onState("away");
+    onState(false);
     await pause(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
     failures += 1;
   }

@@ -2,9 +2,13 @@
 // the samples behind the plots. Panels subscribe to the topics they draw.
 
 import * as api from "./api.js";
-import { listen } from "./http.js";
+import { freeze, serverNow } from "./format.js";
+import { isAnswering, listen } from "./http.js";
 
 const STATUS_EVERY_MS = 2000;
+// A server that is gone is noticed after both at most, below three seconds.
+const PULSE_EVERY_MS = 1000;
+const PULSE_PATIENCE_MS = 1500;
 const BLOCKS_WAIT_MS = 150;
 const STATUS_WAIT_MS = 400;
 const NOTIFY_WAIT_MS = 40;
@@ -17,7 +21,8 @@ const MAX_COUNTED = 14;
 
 export const live = {
   status: null,
-  statusAt: 0,
+  // When the server was last heard of.
+  heardAt: 0,
   link: "connecting",
   events: [],
   lastEvent: 0,
@@ -49,10 +54,36 @@ function flush() {
   }
 }
 
+// ---- whether the server is there
+
+let streaming = false;
+let wasLive = false;
+
+// Times that pass ("1 s ago") are true only while somebody tells us what is new: without a server
+// they give way to the time itself.
 function setLink(state) {
   if (live.link === state) return;
   live.link = state;
-  notify("link");
+  freeze(state === "away");
+  for (const topic of ["link", "status", "blocks", "events"]) notify(topic);
+}
+
+function heard() {
+  live.heardAt = Date.now();
+  wasLive ||= streaming;
+  if (streaming) setLink("live");
+  else setLink(wasLive ? "interrupted" : "connecting");
+}
+
+let isPulsing = false;
+
+async function pulse() {
+  if (isPulsing) return;
+  isPulsing = true;
+  const answers = await isAnswering(PULSE_PATIENCE_MS);
+  isPulsing = false;
+  if (answers) heard();
+  else setLink("away");
 }
 
 // ---- status and samples
@@ -62,12 +93,13 @@ async function readStatus() {
   statusTimer = null;
   try {
     live.status = await api.status();
-    live.statusAt = Date.now();
+    heard();
     takeSample(live.status);
     notify("status");
-    if (live.link !== "live" && streaming) setLink("live");
+    // Without the stream nobody tells of new blocks.
+    if (!streaming) blocksSoon();
   } catch (error) {
-    if (error.status === undefined) setLink("away");
+    if (error.status === undefined) pulse();
   }
 }
 
@@ -81,7 +113,7 @@ function takeSample(status) {
   if (status.coins === null && status.storage.length === 0) return;
   const storage = Object.fromEntries(status.storage.map((part) => [part.name, part.bytes]));
   const records = status.transactions?.records ?? null;
-  live.samples.push({ at: Date.now(), coins: status.coins, records, storage });
+  live.samples.push({ at: serverNow(), coins: status.coins, records, storage });
   if (live.samples.length > MAX_SAMPLES) thin();
   notify("samples");
 }
@@ -171,7 +203,7 @@ function takeBlocks(fresh) {
 function addStale(blocks) {
   const known = new Set(live.stale.map((block) => block.hash));
   const found = blocks.filter((block) => !known.has(block.hash));
-  const now = Date.now();
+  const now = serverNow();
   live.stale = live.stale.concat(found.map((block) => ({ ...block, left: block.left ?? now })));
   live.stale = live.stale.slice(-MAX_STALE);
 }
@@ -196,8 +228,6 @@ function leftByEvents() {
 }
 
 // ---- events
-
-let streaming = false;
 
 function takeEvents(found) {
   const fresh = found.filter((event) => event.id > live.lastEvent);
@@ -232,7 +262,12 @@ export async function startLive() {
   await readStatus();
   flush();
   setInterval(() => document.hidden || readStatus(), STATUS_EVERY_MS);
-  document.addEventListener("visibilitychange", () => document.hidden || readStatus());
+  setInterval(() => document.hidden || pulse(), PULSE_EVERY_MS);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    pulse();
+    readStatus();
+  });
   follow();
 }
 
@@ -244,9 +279,9 @@ async function follow() {
   listen("/events/stream", {
     after: () => live.lastEvent,
     onData: onMessage,
-    onState: (state) => {
-      streaming = state === "live";
-      setLink(state);
+    onState: (isStreaming) => {
+      streaming = isStreaming;
+      pulse();
       if (streaming) blocksSoon();
     },
   });

@@ -1,12 +1,14 @@
 // Starts the dashboard: routes, search, keys, and the lines around the page.
 
 import { h, setText, show } from "./dom.js";
-import { useFamily, words } from "./format.js";
+import { dateTime, useFamily, words } from "./format.js";
 import * as http from "./http.js";
 import { isOn, live, startLive, subscribe } from "./live.js";
 import { PAGES, pageFor } from "./pages.js";
 import { routeOfQuery } from "./pages/lookup.js";
+import { openAct } from "./parts/dialog.js";
 import { problem, signIn } from "./parts/notes.js";
+import { logIn, logOut, readSession, session } from "./session.js";
 
 const main = document.getElementById("main");
 const field = document.getElementById("find-field");
@@ -100,13 +102,23 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 const LINK_STATES = {
   connecting: "Connecting…",
   live: "Live",
+  interrupted: "Live events are interrupted; looking every 2 s",
   away: "The server doesn’t answer; trying again",
 };
 
+// A server that is gone turns everything grey: what is shown was true, and may be so no more.
 subscribe("link", () => {
   const state = document.getElementById("link-state");
   state.dataset.state = live.link;
   setText(state, LINK_STATES[live.link]);
+  document.documentElement.dataset.link = live.link;
+  const isAway = live.link === "away";
+  const banner = document.getElementById("away");
+  banner.hidden = !isAway;
+  if (!isAway) return;
+  const since = live.heardAt ? ` since ${dateTime(live.heardAt)}` : "";
+  setText(banner, `The server doesn’t answer${since}. What is shown may be out of date; this page `
+    + "looks again by itself.");
 });
 
 // The page of a room that is off unless switched on is offered when it is on.
@@ -117,6 +129,7 @@ subscribe("status", () => {
 });
 
 subscribe("status", () => {
+  if (!live.status) return;
   useFamily(live.status.family);
   const chip = document.getElementById("network");
   chip.hidden = false;
@@ -142,6 +155,52 @@ subscribe("events", () => {
   if (event) setText(document.getElementById("announcer"), telling[event.kind]);
 });
 
+// ---- who is there
+
+const who = document.getElementById("who");
+
+function showWho() {
+  who.hidden = false;
+  setText(who, session.isGuest ? "Log in" : session.name);
+  who.title = session.isGuest ? "" : `Logged in with the scope “${session.scope}”`;
+}
+
+// What may be done is offered on every page, so that the page is made anew.
+function onSession() {
+  showWho();
+  onRoute();
+}
+
+function logInAct() {
+  return {
+    title: "Log in",
+    says: ["With a token of the scope “wallet” you may get addresses, build payments, and freeze, "
+      + "label and release coins here. On the server’s own machine, what stands in the cookie file "
+      + "of the data folder will do."],
+    fields: [{ name: "token", label: "Token", type: "password", maxlength: "400" }],
+    button: "Log in",
+    run: async ({ token }) => {
+      await logIn(token.trim());
+      return null;
+    },
+  };
+}
+
+function logOutAct() {
+  return {
+    title: `Log out ${session.name}`,
+    says: [`This browser has the scope “${session.scope}”. Logged out, it may look on, if the server `
+      + "lets guests."],
+    button: "Log out",
+    run: async () => {
+      await logOut();
+      return null;
+    },
+  };
+}
+
+who.addEventListener("click", () => openAct(session.isGuest ? logInAct() : logOutAct(), onSession));
+
 // ---- start
 
 let isLocked = false;
@@ -165,5 +224,6 @@ http.start(locked);
 await http.signInFromAddress();
 addEventListener("hashchange", () => isLocked || onRoute());
 await startLive();
+if (!isLocked) await readSession().then(showWho, () => {});
 announced = live.status?.lastEvent ?? 0;
 if (!isLocked) await route();

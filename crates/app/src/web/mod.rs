@@ -38,6 +38,7 @@ macro_rules! asset {
 
 /// Every file but the first page.
 const ASSETS: &[Asset] = &[
+    asset!(SCRIPT, "acts.js"),
     asset!(SCRIPT, "api.js"),
     asset!(STYLE, "base.css"),
     asset!(SCRIPT, "dom.js"),
@@ -53,6 +54,7 @@ const ASSETS: &[Asset] = &[
     asset!(SCRIPT, "pages/coin.js"),
     asset!(SCRIPT, "pages/ecash.js"),
     asset!(SCRIPT, "pages/lookup.js"),
+    asset!(SCRIPT, "pages/mempool.js"),
     asset!(SCRIPT, "pages/overview.js"),
     asset!(SCRIPT, "pages/payment.js"),
     asset!(SCRIPT, "pages/proof.js"),
@@ -72,15 +74,18 @@ const ASSETS: &[Asset] = &[
     asset!(STYLE, "parts.css"),
     asset!(SCRIPT, "parts/balance.js"),
     asset!(SCRIPT, "parts/chart.js"),
+    asset!(SCRIPT, "parts/dialog.js"),
     asset!(SCRIPT, "parts/event.js"),
     asset!(SCRIPT, "parts/facts.js"),
     asset!(SCRIPT, "parts/list.js"),
     asset!(SCRIPT, "parts/notes.js"),
     asset!(SCRIPT, "parts/path.js"),
     asset!(SCRIPT, "parts/plot.js"),
+    asset!(SCRIPT, "parts/qr.js"),
     asset!(SCRIPT, "parts/state.js"),
     asset!(SCRIPT, "parts/strip.js"),
     asset!(SCRIPT, "parts/timeline.js"),
+    asset!(SCRIPT, "session.js"),
     asset!(SCRIPT, "theme.js"),
     asset!(SCRIPT, "timeline.js"),
 ];

@@ -5,6 +5,7 @@ import { showBlock } from "./pages/block.js";
 import { showCoin } from "./pages/coin.js";
 import { showEcash } from "./pages/ecash.js";
 import { showLookup } from "./pages/lookup.js";
+import { showMempool } from "./pages/mempool.js";
 import { showOverview } from "./pages/overview.js";
 import { showPayment } from "./pages/payment.js";
 import { showProof } from "./pages/proof.js";
@@ -17,6 +18,8 @@ export const PAGES = [
   { path: "/", tab: "overview", title: "Overview", inTabs: true, show: showOverview },
   { path: "/lookup", tab: "lookup", title: "Lookup", inTabs: true, show: showLookup },
   { path: "/wallets", tab: "wallets", title: "Wallets", inTabs: true, show: showWallets },
+  { path: "/mempool", tab: "mempool", title: "Mempool", inTabs: true, room: "wallet",
+    show: showMempool },
   { path: "/ecash", tab: "ecash", title: "Ecash", inTabs: true, room: "ecash", show: showEcash },
   { path: "/rooms", tab: "rooms", title: "Rooms", inTabs: true, show: showRooms },
   { path: "/lookup/:query", tab: "lookup", title: "Lookup", show: showLookup },

@@ -27,13 +27,25 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts one on a free port, with these settings (`key=value`), and waits until it follows.
     pub(crate) fn start(settings: &[&str]) -> Self {
+        let daemon = Self::start_unready(settings);
+        daemon.wait_until_ready();
+        daemon
+    }
+
+    /// As [`Self::start`], for one that never gets that far: some room stops.
+    pub(crate) fn start_unready(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         super::world::prepare(&folder.path().join("data"));
         let settings: Vec<_> = settings.iter().map(|&text| text.to_owned()).collect();
         let (child, base) = run(&folder, "127.0.0.1:0", &settings);
-        let daemon = Self { child, folder, settings, base };
-        daemon.wait_until_ready();
-        daemon
+        Self { child, folder, settings, base }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent =
+            Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
     }
 
     /// Ends it without a word.

@@ -13,6 +13,9 @@
     missing_docs
 )]
 
+mod acts;
+mod away;
+mod axe;
 mod chromium;
 mod daemon;
 mod ecash;

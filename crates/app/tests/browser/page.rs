@@ -68,6 +68,85 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", json!({ "features": feature }));
     }
 
+    /// The same, and nothing moves: colours are what they will be.
+    pub(crate) fn prefer_calm(&mut self, colours: &str) {
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": colours },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+    }
+
+    /// Goes to a page by its address, and waits until it is there.
+    pub(crate) fn go(&mut self, route: &str) {
+        self.evaluate(&format!("location.hash = {}", json!(route)));
+        self.wait(
+            route,
+            &format!(
+                "decodeURIComponent(location.hash) === {} && !document.querySelector('.ghosts') \
+                 && document.querySelector('main .page')?.childElementCount",
+                json!(format!("#{route}"))
+            ),
+        );
+    }
+
+    /// Clicks the first of some elements whose text is this.
+    pub(crate) fn click_text(&mut self, selector: &str, text: &str) {
+        let mark = format!(
+            "[...document.querySelectorAll({})].find((one) => one.textContent === {})\
+             ?.setAttribute('data-clicked', {})",
+            json!(selector),
+            json!(text),
+            json!(text)
+        );
+        let marked = format!("[data-clicked={}]", json!(text));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.evaluate(&format!("{mark}; true"));
+            let found = format!("Boolean(document.querySelector({}))", json!(marked));
+            if self.evaluate(&found) == json!(true) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "no {selector} says {text}");
+            std::thread::sleep(PAUSE);
+        }
+        self.click(&marked);
+        self.evaluate(
+            "document.querySelectorAll('[data-clicked]').forEach((one) => \
+            one.removeAttribute('data-clicked'))",
+        );
+    }
+
+    /// Clicks the button that runs a job, which a fresh status may replace at any moment.
+    pub(crate) fn click_job(&mut self, name: &str) {
+        let row = format!(
+            "[...document.querySelectorAll('tbody tr')].find((row) => \
+             row.firstElementChild.textContent === {})",
+            json!(name)
+        );
+        self.wait(name, &format!("{row}?.querySelector('button')"));
+        self.evaluate(&format!("{row}.querySelector('button').click(); true"));
+    }
+
+    /// Puts a text in the place of what a field holds.
+    pub(crate) fn fill(&mut self, selector: &str, text: &str) {
+        self.expect(selector);
+        self.evaluate(&format!(
+            "document.querySelector({0}).focus(); document.querySelector({0}).select()",
+            json!(selector)
+        ));
+        self.type_in(text);
+    }
+
+    /// Logs in by the button in the head.
+    pub(crate) fn log_in(&mut self, token: &str) {
+        self.click("#who");
+        self.fill("#act-token", token);
+        self.click("dialog[open] .primary");
+        self.wait("the login", "!document.querySelector('dialog')");
+        self.wait("a name", "document.querySelector('#who').textContent !== 'Log in'");
+    }
+
     /// The value of an expression in the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({

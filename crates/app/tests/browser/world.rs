@@ -30,6 +30,27 @@ pub(crate) const SETTINGS: [&str; 8] = [
     "wallet.mempool_seconds=1",
 ];
 
+/// The same network, standing still: what waits for a block goes on waiting.
+pub(crate) const STILL: [&str; 5] = [
+    "txstore.enabled=true",
+    "utxo.store=mmr",
+    "source.sim.seed=5",
+    "source.sim.block_seconds=0",
+    "wallet.mempool_seconds=1",
+];
+
+/// Reorganisations that go deeper than what the chain room can undo: it stops.
+pub(crate) const STOPPING: [&str; 8] = [
+    "source.sim.seed=5",
+    "source.sim.block_seconds=1",
+    "source.sim.reorg_every=4",
+    "source.sim.reorg_depth=12",
+    "utxo.rollback_window=6",
+    "utxo.prune_depth=6",
+    "wallet.enabled=false",
+    "utxo.prune_seconds=1",
+];
+
 /// Payments to each wallet, by rounds of one block.
 const ROUNDS: u32 = 10;
 const PER_ROUND: u32 = 6;

@@ -20,6 +20,7 @@ mod full_disk;
 mod keyed;
 mod limits;
 mod load;
+mod looking;
 mod metrics;
 mod node;
 mod node_tls;

@@ -151,6 +151,8 @@ fn chain(walk: &Walk) {
     let block = coin["height"].to_string();
     assert!(walk.get("/blocks/{block}", &[&block], "").ok()["spent"].as_u64().unwrap() > 0);
     walk.get("/blocks/{block}", &["9999"], "").refused(404);
+    assert_eq!(walk.get("/blocks/{block}/detail", &[&block], "").ok()["height"], coin["height"]);
+    assert_eq!(walk.get("/txs/{txid}", &[hash], "").ok()["state"], "confirmed");
     let blocks = walk.get("/blocks", &[], "?limit=60").ok();
     assert_eq!(blocks["blocks"][0]["height"], 113);
     let next = blocks["next"].as_str().unwrap();
@@ -217,6 +219,8 @@ fn transactions(walk: &Walk, daemon: &Daemon) {
     assert!(status["sizes"][0]["bytes"].as_u64().unwrap() > 10_000);
     let waiting = walk.get("/wallets/{wallet}/txs", &["alice"], "?unconfirmed=true").ok();
     let child = waiting["txs"][0]["txid"].as_str().unwrap();
+    let pool = walk.get("/wallets/{wallet}/mempool", &["alice"], "?limit=5").ok();
+    assert_eq!(pool["txs"][0]["txid"], child);
     let record = walk.get("/transactions/{txid}", &[child], "?raw=true").ok();
     assert_eq!((&record["state"], &record["unmined_since"]), (&json!("unmined"), &json!(113)));
     assert_eq!((&record["height"], &record["coinbase"]), (&Value::Null, &json!(false)));

@@ -32,6 +32,64 @@ fn log_in(daemon: &Daemon, token: &str) -> String {
     cookie(&answer)
 }
 
+/// The same for running the daemon.
+fn log_in_as_admin(daemon: &Daemon, token: &str) -> Answer {
+    let own = format!("http://{}", daemon.address);
+    let headers = [("content-type", "application/json"), ("origin", own.as_str())];
+    let body = json!({ "token": token, "admin": true }).to_string();
+    daemon.nobody().send("POST", "/api/v1/session", &headers, Some(body.as_bytes()))
+}
+
+/// Runs a job with a session; says the status and the code of a refusal.
+fn run_job(daemon: &Daemon, session: &str) -> (u16, String) {
+    let own = format!("http://{}", daemon.address);
+    let headers = [("cookie", session), ("origin", own.as_str())];
+    let sent = daemon.nobody().send("POST", "/api/v1/jobs/prune_chain/run", &headers, None);
+    (sent.status, sent.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_session_runs_the_daemon_only_after_a_fresh_login_of_an_administrator() {
+    let folder = Folder::new();
+    let daemon = folder.start(&["auth.admin_seconds=5"]);
+    let stale = (403, "fresh_login".to_owned());
+    // A login to look and to pay is none for that, whatever its token may do.
+    let session = log_in(&daemon, &daemon.cookie);
+    assert_eq!(who(&daemon, &session)["admin_seconds"], serde_json::Value::Null);
+    assert_eq!(run_job(&daemon, &session), stale);
+    let answer = log_in_as_admin(&daemon, &daemon.cookie);
+    assert_eq!((&answer.ok()["scope"], answer.status), (&json!("admin"), 200));
+    let admin = cookie(&answer);
+    let first = run_job(&daemon, &admin);
+    // On a machine that sleeps for seconds the login may be over already; then the test says less.
+    assert!(first == (202, String::new()) || first == stale, "{first:?}");
+    daemon.wait_for("the login is no longer fresh", |_| who(&daemon, &admin)["scope"] == "wallet");
+    assert_eq!(run_job(&daemon, &admin), stale);
+    // Whoever may only pay doesn't become an administrator by asking, and guests never do.
+    let shop = cookie(&log_in_as_admin(&daemon, &token(&folder, "shop", "wallet")));
+    assert_eq!(who(&daemon, &shop)["scope"], "wallet");
+    assert_eq!(run_job(&daemon, &shop), stale);
+    let guest = cookie(&daemon.nobody().get("/"));
+    assert_eq!(run_job(&daemon, &guest), (403, "forbidden".to_owned()));
+}
+
+#[test]
+fn a_browser_that_logs_in_again_leaves_no_session_behind() {
+    let folder = Folder::new();
+    let daemon = folder.start(&[]);
+    let first = log_in(&daemon, &daemon.cookie);
+    let own = format!("http://{}", daemon.address);
+    let headers = [
+        ("content-type", "application/json"),
+        ("origin", own.as_str()),
+        ("cookie", first.as_str()),
+    ];
+    let body = json!({ "token": daemon.cookie, "admin": true }).to_string();
+    let again = daemon.nobody().send("POST", "/api/v1/session", &headers, Some(body.as_bytes()));
+    assert_eq!(who(&daemon, &cookie(&again))["name"], "cookie");
+    assert_eq!(who(&daemon, &first)["name"], serde_json::Value::Null, "the old one is over");
+}
+
 fn who(daemon: &Daemon, cookies: &str) -> serde_json::Value {
     let path = "/api/v1/session";
     daemon.nobody().send("GET", path, &[("cookie", cookies)], None).ok()

@@ -183,6 +183,8 @@ fn ask(l: &Ledger) {
     room.tx(wallet, funding.compute_txid()).unwrap();
     room.wallets_of_tx(funding.compute_txid()).unwrap();
     room.journal(wallet, None, 0, 100).unwrap();
+    room.newest_journal(wallet, None, i64::MAX, 100).unwrap();
+    room.newest_journal(wallet, Some(funding.compute_txid()), i64::MAX, 100).unwrap();
     room.journal(wallet, Some(funding.compute_txid()), 0, 100).unwrap();
     room.metrics(now).unwrap();
     room.tip().unwrap();

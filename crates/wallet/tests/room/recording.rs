@@ -100,6 +100,11 @@ fn the_same_again_changes_nothing() {
         assert_eq!((again.new_txs, again.changed_txs, again.new_coins), (0, 0, 0));
         assert_eq!(l.count_txs(), 1);
         assert_eq!(l.room.journal(l.wallet, None, 0, 100).unwrap(), lines);
+        // Newest first it is the same, page by page.
+        let mut newest = l.room.newest_journal(l.wallet, None, i64::MAX, 1).unwrap();
+        newest.extend(l.room.newest_journal(l.wallet, None, newest[0].id, 100).unwrap());
+        newest.reverse();
+        assert_eq!(newest, lines);
         assert_eq!(lines.len(), 2, "seen, confirmed");
     });
 }

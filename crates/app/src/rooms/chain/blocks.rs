@@ -159,19 +159,21 @@ pub(super) async fn one(
     State(app): State<App>,
     ApiPath(text): ApiPath<String>,
 ) -> Result<Json<BlockJson>, ApiError> {
-    let wrong = || ApiError::malformed("a block is named by its height or its hash");
-    let name = BlockName::parse(app.network(), &text).ok_or_else(wrong)?;
-    let found = app.chain(move |reader| {
-        let moment = reader.moment();
-        let stored = match name {
-            BlockName::Height(height) => moment.block_at(height)?,
-            BlockName::Hash(hash) => moment.block_by_hash(&hash)?,
-        };
-        let stored = stored.ok_or_else(|| ApiError::not_found("no such block is stored"))?;
-        let tip = last_block(&moment)?.point.height;
-        Ok(BlockJson::with_counts(&moment, &stored, tip))
-    });
+    let found = app.chain(move |reader| Ok(find(&reader.moment(), &text)?.1));
     Ok(Json(found.await?))
+}
+
+/// A block that somebody names, as it is stored and as it is shown.
+pub(super) fn find(moment: &Moment<'_>, text: &str) -> Result<(StoredPoint, BlockJson), ApiError> {
+    let wrong = || ApiError::malformed("a block is named by its height or its hash");
+    let stored = match BlockName::parse(moment.network(), text).ok_or_else(wrong)? {
+        BlockName::Height(height) => moment.block_at(height)?,
+        BlockName::Hash(hash) => moment.block_by_hash(&hash)?,
+    };
+    let stored = stored.ok_or_else(|| ApiError::not_found("no such block is stored"))?;
+    let tip = last_block(moment)?.point.height;
+    let shown = BlockJson::with_counts(moment, &stored, tip);
+    Ok((stored, shown))
 }
 
 /// What the block at a height did to the coin set
@@ -184,15 +186,17 @@ pub(super) async fn deltas(
     ApiPath(height): ApiPath<u64>,
 ) -> Result<Json<DeltasJson>, ApiError> {
     let found = app.chain(move |reader| {
-        Ok(DeltasJson::new(reader.network(), height, &with_spenders(reader, height)?))
+        Ok(DeltasJson::new(reader.network(), height, &with_spenders(&reader.moment(), height)?))
     });
     Ok(Json(found.await?))
 }
 
 /// What the block at a height did, all of one moment. A compact delta leaves out who spent a coin;
 /// the record of the spend, which is kept as long, knows.
-fn with_spenders(reader: &Reader, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
-    let moment = reader.moment();
+pub(super) fn with_spenders(
+    moment: &Moment<'_>,
+    height: u64,
+) -> Result<Vec<StoredDelta>, QueryError> {
     let mut stored = moment.delta(height)?;
     for delta in &mut stored {
         let at = delta.point;
@@ -222,7 +226,7 @@ pub(super) fn print_delta(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let network = reader.network();
-    let stored = with_spenders(reader, args.height)?;
+    let stored = with_spenders(&reader.moment(), args.height)?;
     output.answer(&DeltasJson::new(network, args.height, &stored), || {
         let blocks = stored.iter().map(|delta| delta_text(network, delta));
         blocks.collect::<Vec<_>>().join("\n")

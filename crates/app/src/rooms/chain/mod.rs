@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `coins` | coins by owner, one coin; as routes and commands |
 //! | `blocks` | blocks and deltas; as routes and a command |
+//! | `block_detail` | a block with amounts, owners, totals and size |
 //! | `roots` | roots of blocks and proofs; as routes and commands |
 //! | `verify_proof` | the checking of a proof, without a folder |
 //! | `upkeep` | rollback, prune, verify, digest |
@@ -18,6 +19,7 @@
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
 
 mod args;
+mod block_detail;
 mod blocks;
 mod coins;
 mod error;
@@ -59,6 +61,7 @@ use crate::{
         search::{Matches, SearchText},
         state::App,
         timeline::Timeline,
+        transaction::TxView,
     },
     config::{self, Config, RoomSection, Section as _},
     import,
@@ -134,6 +137,7 @@ impl AppRoom for ChainEntry {
             .routes(routes!(blocks::blocks))
             .routes(routes!(blocks::tip))
             .routes(routes!(blocks::one))
+            .routes(routes!(block_detail::block_detail))
             .routes(routes!(blocks::deltas))
             .routes(routes!(roots::root))
             .routes(routes!(roots::proof))
@@ -150,6 +154,10 @@ impl AppRoom for ChainEntry {
 
     fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
         search::timeline(engine, timeline)
+    }
+
+    fn transaction(&self, engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+        search::transaction_view(engine, view)
     }
 
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {

@@ -1,6 +1,6 @@
-//! What the chain room adds to `/search` and to a coin's timeline.
+//! What the chain room adds to `/search`, to a coin's timeline and to a transaction.
 
-use unspent_chain::{CoinState, Reader};
+use unspent_chain::{CoinState, Reader, codec::SpentRecord};
 use unspent_engine::Engine;
 use unspent_model::{
     Outpoint, TxId,
@@ -14,12 +14,15 @@ use crate::{
         error::ApiError,
         search::{MatchJson, Matches, SearchText, percent},
         timeline::{Timeline, TimelineEventJson},
+        transaction::{TxBlock, TxView},
     },
     json::{OutpointJson, Time},
 };
 
 /// Outputs of a transaction that are looked for: the room knows coins, not transactions.
 const OUTPUTS_LOOKED_AT: u32 = 64;
+/// Coins of one transaction that are looked up, on either side; the rest is shown without.
+const ENDS_LOOKED_AT: u32 = 1_000;
 
 pub(super) fn search(
     engine: &Engine,
@@ -135,4 +138,40 @@ fn block_event(
         txid,
         ..TimelineEventJson::default()
     });
+}
+
+/// The coins at both ends of a transaction, as long as the room knows them.
+pub(super) fn transaction_view(engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+    let Some(reader) = unspent_engine::rooms::chain::reader(engine) else { return Ok(()) };
+    let spends = view.spends().unwrap_or_default();
+    for coin in spends.into_iter().take(ENDS_LOOKED_AT as usize) {
+        if let CoinState::Unspent(record) | CoinState::Spent(SpentRecord { record, .. }) =
+            reader.coin(&coin)?
+        {
+            tell_end(view, coin, &record.output);
+        }
+    }
+    let known = view.tx.as_ref().map(|tx| u32::try_from(tx.output.len()).unwrap_or(u32::MAX));
+    for index in 0..known.unwrap_or(OUTPUTS_LOOKED_AT).min(ENDS_LOOKED_AT) {
+        let coin = Outpoint::new(view.txid, index);
+        let (record, state, by) = match reader.coin(&coin)? {
+            CoinState::Unspent(record) => (record, "unspent", None),
+            CoinState::Spent(spent) => (spent.record, "spent", spent.by),
+            CoinState::Unknown => continue,
+        };
+        tell_end(view, coin, &record.output);
+        let by = by.map(|by| view.network.show_hash(&by.tx.0));
+        let end = view.end(coin);
+        (end.state, end.spent_by) = (Some(state), by);
+        let Born { block_number, block_hash, block_time, .. } = record.born;
+        let (hash, time) = (Some(block_hash.0), Some(block_time));
+        view.in_block(TxBlock { height: block_number, hash, time });
+    }
+    Ok(())
+}
+
+fn tell_end(view: &mut TxView, coin: Outpoint, output: &Output) {
+    let address = show_address(view.network, &output.addr);
+    let end = view.end(coin);
+    (end.value, end.address) = (Some(output.value), Some(address));
 }

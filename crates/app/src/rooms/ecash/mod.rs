@@ -7,7 +7,6 @@
 //! | `routes` | both over REST |
 //! | `accounts`, `payments`, `shown` | the same on the command line |
 //! | `work` | recover and run: the worker in the foreground |
-//! | `qr` | invoices and tokens as pictures |
 //! | `whole` | its database as a whole, for `unspent db` |
 //! | `args` | the subcommands, and how the room is opened for them |
 //! | `key` | the key that secrets are sealed with |
@@ -24,7 +23,6 @@ mod json;
 mod key;
 mod lists;
 mod payments;
-mod qr;
 mod requests;
 mod routes;
 mod section;

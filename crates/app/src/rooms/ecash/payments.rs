@@ -14,7 +14,6 @@ use unspent_engine::rooms::ecash::work::{EcashWorkError, executor::Standing, pay
 use super::{
     args::{Desk, Patience},
     json::PaymentJson,
-    qr,
     requests::{ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
 };
 use crate::{
@@ -22,6 +21,7 @@ use crate::{
     error::Outcome,
     interrupt::Interrupt,
     output::{Output, facts},
+    qr,
 };
 
 /// Between two looks at a payment.

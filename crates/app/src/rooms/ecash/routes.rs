@@ -25,7 +25,6 @@ use super::{
         self, EcashTxsJson, PaymentGroup, PaymentsJson, ProofStateName, ProofsJson,
         ShownPaymentJson,
     },
-    qr::{self, QrJson},
     requests::{
         AddAccount, ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount,
     },
@@ -38,6 +37,7 @@ use crate::{
         keyed::{KeyHeader, Keyed, KeyedTarget},
         state::App,
     },
+    qr::{self, QrJson},
     request::{page_limit, short},
 };
 

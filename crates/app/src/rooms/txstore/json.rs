@@ -12,7 +12,7 @@ use unspent_networks::address::show_address;
 use unspent_txstore::{CleanReport, StoredTx, TxStoreError, UnminedTx, Why, query::best_block};
 use utoipa::ToSchema;
 
-use crate::json::OutpointJson;
+use crate::json::{OutpointJson, TxSizeJson};
 
 /// A stored transaction.
 #[derive(Serialize, ToSchema)]
@@ -32,6 +32,10 @@ pub(crate) struct StoredTxJson {
     /// In satoshis, where it is known
     pub(super) fee: Option<String>,
     pub(super) size: u64,
+    /// In weight units
+    pub(super) weight: Option<u64>,
+    /// In sat/vB, where the fee is known
+    pub(super) fee_rate: Option<String>,
     pub(super) outputs: u32,
     /// Outputs that can still be spent
     pub(super) unspent: u32,
@@ -70,6 +74,7 @@ impl StoredTxJson {
         let best = best_block(record);
         let hash = |hash: &[u8; 32]| network.show_hash(hash);
         let coin = |coin: &Outpoint| format!("{}:{}", hash(&coin.tx.0), coin.index);
+        let shape = deserialize::<Transaction>(body).ok().map(|tx| TxSizeJson::new(&tx));
         Self {
             txid: hash(&record.txid.0),
             state: state(record),
@@ -89,6 +94,8 @@ impl StoredTxJson {
             locked: record.is_locked,
             fee: record.fee.map(|fee| fee.to_string()),
             size: record.size,
+            weight: shape.map(|shape| shape.weight),
+            fee_rate: shape.zip(record.fee).and_then(|(shape, fee)| shape.fee_rate(fee)),
             outputs: record.slots.len(),
             unspent: record.slots.open(),
             delete_at: record.delete_at,

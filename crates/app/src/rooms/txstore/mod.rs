@@ -51,6 +51,7 @@ use crate::{
         search::{Matches, SearchText},
         state::App,
         timeline::Timeline,
+        transaction::TxView,
     },
     config::{self, Config, RoomSection, Section as _},
 };
@@ -136,6 +137,10 @@ impl AppRoom for TxStoreEntry {
     /// The chain room and the wallets tell a coin's life; this room knows nothing to add.
     fn timeline(&self, _: &Engine, _: &mut Timeline) -> Result<(), ApiError> {
         Ok(())
+    }
+
+    fn transaction(&self, engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+        search::transaction_view(engine, view)
     }
 
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {

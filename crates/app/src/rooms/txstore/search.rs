@@ -1,11 +1,14 @@
-//! What the txstore room adds to `/search`.
+//! What the txstore room adds to `/search` and to a transaction.
 
+use bitcoin::{Transaction, consensus::deserialize};
 use unspent_engine::{Engine, rooms::txstore::store};
 use unspent_model::TxId;
+use unspent_txstore::query::best_block;
 
 use crate::api::{
     error::ApiError,
     search::{Matches, SearchText},
+    transaction::{TxBlock, TxView},
 };
 
 pub(super) fn search(
@@ -19,6 +22,18 @@ pub(super) fn search(
         let href = format!("/api/v1/transactions/{shown}");
         // A wallet that knows it has more to tell.
         found.transaction(shown).href.get_or_insert(href);
+    }
+    Ok(())
+}
+
+/// Its bytes, its block and its fee.
+pub(super) fn transaction_view(engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+    let Some(store) = store(engine) else { return Ok(()) };
+    let Some(stored) = store.get(view.txid)? else { return Ok(()) };
+    view.tx = deserialize::<Transaction>(&stored.body).ok();
+    view.fee = stored.record.fee;
+    if let Some(block) = best_block(&stored.record) {
+        view.in_block(TxBlock { height: block.height, hash: Some(block.hash.0), time: None });
     }
     Ok(())
 }

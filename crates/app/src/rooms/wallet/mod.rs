@@ -10,6 +10,7 @@
 //! | `manage` | rename, archive, gap limit, resume, unwatch |
 //! | `addresses` | watched addresses, the next one, whose an address is |
 //! | `queries`, `tables` | balance, coins, transactions, journal; as tables |
+//! | `mempool` | unconfirmed transactions with their fee rates |
 //! | `statement` | history with running balance, as pages or CSV |
 //! | `freeze` | freeze, unfreeze |
 //! | `leases` | lease, release, leases |
@@ -51,6 +52,7 @@ mod json;
 mod labels;
 mod leases;
 mod manage;
+mod mempool;
 mod payments;
 mod policy;
 mod psbts;
@@ -86,6 +88,7 @@ use crate::{
         search::{Matches, SearchText},
         state::App,
         timeline::Timeline,
+        transaction::TxView,
     },
     config::{self, Config, RoomSection, Section as _},
 };
@@ -167,6 +170,7 @@ impl AppRoom for WalletEntry {
             .routes(routes!(queries::txs))
             .routes(routes!(queries::tx))
             .routes(routes!(queries::journal))
+            .routes(routes!(mempool::mempool))
             .routes(routes!(statement::history))
             .routes(routes!(freeze::freeze))
             .routes(routes!(freeze::unfreeze))
@@ -206,6 +210,10 @@ impl AppRoom for WalletEntry {
 
     fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
         search::timeline(engine, timeline)
+    }
+
+    fn transaction(&self, engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+        search::transaction_view(engine, view)
     }
 
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {

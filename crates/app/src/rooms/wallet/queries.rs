@@ -281,14 +281,24 @@ pub(crate) struct JournalQuery {
     #[arg(long, visible_alias = "tx")]
     #[param(inline)]
     txid: Option<TxName>,
+    /// The newest lines first
+    #[arg(long)]
+    #[serde(default)]
+    newest_first: bool,
 }
 
 impl JournalQuery {
     pub(super) fn run(&self, context: &WalletContext) -> Result<JournalJson, RequestError> {
         let limit = page_limit(Some(self.limit))?;
-        let after = cursor_number(self.after.as_deref())?;
+        let WalletContext { room, wallet, .. } = context;
         let of = self.txid.map(|txid| txid.0);
-        let mut page = context.room.journal(context.wallet, of, after, limit + 1)?;
+        let after = self.after.as_deref();
+        let mut page = if self.newest_first {
+            let before = if after.is_some() { cursor_number(after)? } else { i64::MAX };
+            room.newest_journal(*wallet, of, before, limit + 1)?
+        } else {
+            room.journal(*wallet, of, cursor_number(after)?, limit + 1)?
+        };
         let next = cut(&mut page, limit).map(|last| last.id.to_string());
         Ok(JournalJson { lines: page.iter().map(LineJson::new).collect(), next })
     }
@@ -380,7 +390,7 @@ pub(super) async fn tx(
     Ok(Json(app.wallet(path.wallet, move |context| detail(context, path.txid.0)).await?))
 }
 
-/// Every change and its cause, oldest first
+/// Every change and its cause, oldest first unless asked otherwise
 #[utoipa::path(get, path = "/wallets/{wallet}/journal", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), JournalQuery),
     responses((status = 200, body = JournalJson), Failures))]

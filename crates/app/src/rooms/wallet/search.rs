@@ -1,16 +1,16 @@
-//! What the wallet room adds to `/search` and to a coin's timeline.
+//! What the wallet room adds to `/search`, to a coin's timeline and to a transaction.
 //!
 //! A wallet's journal knows every change of the transaction that made a coin and of those that
 //! spend it.
 
-use bitcoin::{Txid, hashes::Hash as _};
+use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Engine, clock, rooms::wallet::wallets};
-use unspent_model::wallet::Cause;
+use unspent_model::{Outpoint, TxId, wallet::Cause};
 use unspent_networks::address::show_address;
 use unspent_wallet::{
     Room, WalletError, WalletId,
     coins::{CoinInfo, FoundCoin},
-    history::JournalLine,
+    history::{EdgeInfo, JournalLine, TxDetail},
     room::bitcoin_outpoint,
 };
 
@@ -20,6 +20,7 @@ use crate::{
         error::ApiError,
         search::{MatchJson, Matches, SearchText, percent},
         timeline::{Timeline, TimelineEventJson},
+        transaction::{RivalTxJson, TxBlock, TxOfWalletJson, TxView},
     },
     json::Time,
 };
@@ -28,6 +29,8 @@ use crate::{
 const LINES_LOOKED_AT: u32 = 200;
 /// Attempts to spend a coin that are followed.
 const SPENDERS_LOOKED_AT: usize = 16;
+/// Wallets that are asked about one transaction.
+const WALLETS_LOOKED_AT: usize = 20;
 
 pub(super) fn search(
     engine: &Engine,
@@ -193,4 +196,57 @@ fn spenders(room: &Room, wallet: WalletId, coin: &CoinInfo) -> Result<Vec<Txid>,
         }
     }
     Ok(found)
+}
+
+/// What a transaction is to every wallet that knows it.
+pub(super) fn transaction_view(engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
+    let Some(room) = wallets(engine) else { return Ok(()) };
+    let txid = Txid::from_byte_array(view.txid.0);
+    let seen = room.wallets_of_tx(txid)?.into_iter();
+    let only = view.only.clone();
+    let seen = seen.filter(|(_, name)| only.as_ref().is_none_or(|only| only == name));
+    for (wallet, name) in seen.take(WALLETS_LOOKED_AT) {
+        add_wallet(view, name, room.tx(wallet, txid)?);
+    }
+    Ok(())
+}
+
+fn add_wallet(view: &mut TxView, wallet: String, found: TxDetail) {
+    let summary = found.summary;
+    let coin = |coin: OutPoint| Outpoint::new(TxId(coin.txid.to_byte_array()), coin.vout);
+    for input in found.inputs {
+        if input.amount.is_some() {
+            let end = view.end(coin(input.outpoint));
+            end.value = input.amount;
+            end.wallets.push(wallet.clone());
+        }
+    }
+    for output in found.outputs.iter().filter(|output| output.is_ours) {
+        view.end(Outpoint::new(view.txid, output.index)).wallets.push(wallet.clone());
+    }
+    let rival = |edge: &EdgeInfo| RivalTxJson {
+        txid: edge.txid.to_string(),
+        cause: edge.cause.name(),
+        at: Time(edge.at),
+    };
+    // Wallets that both know a conflict tell of the same one.
+    if view.replaces.is_empty() && view.replaced_by.is_empty() {
+        view.replaces = found.replaces.iter().map(rival).collect();
+        view.replaced_by = found.replaced_by.iter().map(rival).collect();
+    }
+    if let Some(height) = summary.height {
+        view.in_block(TxBlock { height, hash: None, time: summary.block_time });
+    }
+    view.status = view.status.or(Some(summary.status.name()));
+    view.fee = view.fee.or(summary.fee);
+    view.tx = Some(found.tx);
+    view.wallets.push(TxOfWalletJson {
+        wallet,
+        net: summary.net().to_string(),
+        status: summary.status.name(),
+        received_at: Time(summary.received),
+        own: summary.is_own,
+        label: summary.label,
+        evicted_at: summary.evicted_at.map(Time),
+    });
 }

@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { h, show } from "../dom.js";
-import { amount, count, dateTime, hash, plural, shortHash } from "../format.js";
+import { amount, count, dateTime, hash, shortHash } from "../format.js";
 import { to } from "../links.js";
 import { facts, head, panel } from "../parts/facts.js";
 import { pagedTable } from "../parts/list.js";
@@ -35,6 +35,7 @@ export async function showAddress(place, { address }, context) {
     columns: COLUMNS,
     load: (after) => api.addressCoins(address, after),
     caption: `Coins of ${address}`,
-    nothing: balance.coins === 0 ? "Nothing unspent here" : plural(0, "coin"),
+    // Nothing is kept of owners who have nothing left.
+    nothing: "Nothing is known of this address: it was never paid, or all it had was spent",
   });
 }

@@ -1,43 +1,40 @@
-// A block: its place, and what it did to the coin set.
+// A block: its place, what it did to the coin set, and how large it is.
 
 import * as api from "../api.js";
 import { h, show } from "../dom.js";
-import { amount, count, dateTime, hash, shortHash } from "../format.js";
+import { amount, bytes, count, dateTime, hash, shortHash } from "../format.js";
 import { to } from "../links.js";
 import { live } from "../live.js";
 import { facts, head, panel } from "../parts/facts.js";
 import { table } from "../parts/list.js";
 import { empty, waiting } from "../parts/notes.js";
 
-const SHOWN = 100;
-
-const COIN = { title: "Coin", cell: (coin) => h("a", { class: "mono nowrap",
-  title: coin.outpoint, href: to.coin(coin.outpoint) }, `${shortHash(coin.txid)}:${coin.vout}`) };
+const coinLink = (coin) => h("a", { class: "mono nowrap", title: coin.outpoint,
+  href: to.coin(coin.outpoint) }, `${shortHash(coin.txid, 4)}:${coin.vout}`);
+const COIN = { title: "Coin", cell: coinLink };
+const OWNER = { title: "Owner", cell: (coin) => coin.address && hash(coin.address,
+  { href: to.address(coin.address), keep: 6 }) };
 const VALUE = { title: "Value", class: "right", cell: (coin) =>
-  (coin.value === null ? h("span", { class: "faint" }, "–") : amount(coin.value)) };
-const BY = { title: "By", cell: (coin) => coin.by && hash(coin.by, { href: to.tx(coin.by) }) };
+  (coin.value === null ? h("span", { class: "faint" }, "not known") : amount(coin.value)) };
+const BY = { title: "By", cell: (coin) => coin.by && hash(coin.by,
+  { href: to.tx(coin.by), keep: 4 }) };
 
 export async function showBlock(place, { name }, context) {
   show(place, waiting(5));
   const block = await findBlock(name);
   if (!context.isCurrent()) return;
   context.title(`Block ${count(block.height)}`);
-  const body = h("div", { class: "flow" }, waiting(5));
   show(place,
     head(block.left ? "Block, no longer in the chain" : "Block", count(block.height), block.hash,
-      facts(factsOf(block))),
+      facts(factsOf(block)), facts(totalsOf(block))),
     steps(block),
-    body);
-  if (block.left) {
-    show(body, empty("This block left the chain", "Its coins were undone with it."));
-    return;
-  }
-  await showDelta(body, block);
+    block.left ? empty("This block left the chain", "Its coins were undone with it.")
+      : sides(block));
 }
 
 // A block that left the chain is known to this page alone.
 async function findBlock(name) {
-  return live.stale.find((block) => block.hash === name) ?? api.blockBy(name);
+  return live.stale.find((block) => block.hash === name) ?? api.blockDetail(name);
 }
 
 function factsOf(block) {
@@ -45,6 +42,16 @@ function factsOf(block) {
     ["Time", block.time && dateTime(block.time)],
     ["Confirmations", block.confirmations && count(block.confirmations)],
     ["Left the chain", block.left && dateTime(block.left)],
+  ];
+}
+
+function totalsOf({ createdCoins, spentCoins, size }) {
+  return [
+    ["Created", createdCoins?.value && amount(createdCoins.value)],
+    ["Spent", spentCoins?.value && amount(spentCoins.value)],
+    ["Transactions", size?.transactions && count(size.transactions)],
+    ["Size", size && bytes(size.size)],
+    ["Weight", size?.weight && `${count(size.weight)} WU`],
   ];
 }
 
@@ -56,21 +63,16 @@ function steps(block) {
     block.height < top && h("a", { href: to.block(block.height + 1) }, "Later →"));
 }
 
-async function showDelta(place, block) {
-  let delta;
-  try {
-    delta = await api.blockDelta(block.height);
-  } catch (error) {
-    show(place, empty("What it did is no longer kept", error.message));
-    return;
+function sides({ createdCoins, spentCoins }) {
+  if (!createdCoins) {
+    return empty("What it did is no longer kept", "It is older than what can be undone.");
   }
-  const side = (title, coins, columns, nothing) => {
-    const more = coins.length > SHOWN ? ` (the first ${SHOWN})` : "";
-    return panel(`${title} · ${count(coins.length)}${more}`, coins.length === 0
-      ? empty(nothing) : table(columns, coins.slice(0, SHOWN), title).element);
+  const side = (title, { coins, first }, columns, nothing) => {
+    const more = coins > first.length ? ` (the first ${count(first.length)})` : "";
+    return panel(`${title} · ${count(coins)}${more}`, coins === 0
+      ? empty(nothing) : table(columns, first, title).element);
   };
-  const values = (coins) => (coins.some((coin) => coin.value !== null) ? [VALUE] : []);
-  show(place,
-    side("Created", delta.created, [COIN, ...values(delta.created)], "No coin was created"),
-    side("Spent", delta.spent, [COIN, BY, ...values(delta.spent)], "No coin was spent"));
+  return h("div", { class: "flow" },
+    side("Created", createdCoins, [COIN, OWNER, VALUE], "No coin was created"),
+    side("Spent", spentCoins, [COIN, OWNER, BY, VALUE], "No coin was spent"));
 }

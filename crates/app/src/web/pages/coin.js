@@ -1,13 +1,16 @@
 // A coin: what it is now, and what happened to it.
 
+import * as acts from "../acts.js";
 import * as api from "../api.js";
 import { h, show } from "../dom.js";
 import { amount, capital, count, dateTime, hash, shortHash, words } from "../format.js";
 import { to } from "../links.js";
+import { actButton } from "../parts/dialog.js";
 import { facts, head, panel } from "../parts/facts.js";
 import { empty, waiting } from "../parts/notes.js";
 import { state } from "../parts/state.js";
 import { timelineDrawing, timelineList } from "../parts/timeline.js";
+import { mayAct } from "../session.js";
 import { statesOf } from "../timeline.js";
 
 export async function showCoin(place, { outpoint }, context) {
@@ -21,6 +24,7 @@ export async function showCoin(place, { outpoint }, context) {
   const title = timeline.value === null ? "A coin" : amount(timeline.value);
   show(place,
     head("Coin", title, timeline.outpoint, facts(factsOf(timeline, coin, hasRoots))),
+    buttons(timeline, () => showCoin(place, { outpoint }, context).catch(() => {})),
     coin && assets(coin),
     timelinePanel(timeline, context));
 }
@@ -41,6 +45,17 @@ function factsOf(timeline, coin, hasRoots) {
     ["Coinbase", coin?.coinbase ? "yes" : null],
     ["Proof", hasRoots && h("a", { href: to.proof(timeline.outpoint) }, "The way to the root")],
   ];
+}
+
+const FREE = ["confirmed", "unconfirmed", "immature"];
+
+function buttons(coin, after) {
+  if (!mayAct() || coin.wallets.length === 0) return null;
+  const [wallet] = coin.wallets;
+  return h("p", { class: "acts" },
+    coin.state === "frozen" && actButton("Unfreeze", () => acts.unfreezeCoin(wallet, coin), after),
+    FREE.includes(coin.state) && actButton("Freeze", () => acts.freezeCoin(wallet, coin), after),
+    actButton("Label", () => acts.setLabel(wallet, coin.outpoint, null), after));
 }
 
 function assets(coin) {

@@ -8,7 +8,12 @@ import { empty } from "../parts/notes.js";
 export function showOverview(place, _args, context) {
   if (!live.status) {
     show(place, empty("The server doesn’t answer", "This page looks again by itself."));
-    context.on("status", () => showOverview(place, _args, context));
+    let isShown = false;
+    context.on("status", () => {
+      if (isShown || !live.status) return;
+      isShown = true;
+      showOverview(place, _args, context);
+    });
     return;
   }
   const shown = PANELS.filter((panel) => panel.room === null || isOn(panel.room));

@@ -1,11 +1,12 @@
 // One payment: where it stands, what happened to it, and its token while nobody has claimed it.
 
 import * as api from "../api.js";
-import { h, s, show } from "../dom.js";
+import { h, show } from "../dom.js";
 import { capital, dateTime, shortHash, words } from "../format.js";
 import { live } from "../live.js";
 import { facts, fullName, head, panel } from "../parts/facts.js";
 import { waiting } from "../parts/notes.js";
+import { qrCode } from "../parts/qr.js";
 import { state } from "../parts/state.js";
 import { timelineDrawing } from "../parts/timeline.js";
 import { units } from "./ecash.js";
@@ -26,13 +27,6 @@ function steps(payment) {
       h("time", { class: "step-time" }, dateTime(step.at)))));
 }
 
-function picture({ size, path }) {
-  return s("svg", { class: "qr", viewBox: `0 0 ${size} ${size}`, role: "img",
-    "aria-label": "The token as a QR code" },
-    s("rect", { class: "qr-paper", width: size, height: size }),
-    s("path", { class: "qr-ink", d: path }));
-}
-
 // A token is money, so it is fetched and shown when somebody asks for it, not before.
 function tokenPanel(payment) {
   if (payment.kind !== "cashu_send_swap" || payment.state !== "pending") return null;
@@ -41,8 +35,9 @@ function tokenPanel(payment) {
   button.addEventListener("click", async () => {
     try {
       const { token, qr } = await api.tokenOf(payment.id);
-      show(place, qr ? picture(qr) : h("p", { class: "soft" }, "Too long for a QR code."),
-        fullName(token));
+      const code = qr ? qrCode(qr, "The token as a QR code")
+        : h("p", { class: "soft" }, "Too long for a QR code.");
+      show(place, code, fullName(token));
     } catch (error) {
       const text = error.status === 403
         ? "Whoever sees a token has the money: log in with the scope “wallet”." : error.message;

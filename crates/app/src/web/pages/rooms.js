@@ -1,14 +1,17 @@
 // Rooms and jobs in full: states, reasons, remedies, last runs.
 
+import * as acts from "../acts.js";
 import { h, show } from "../dom.js";
 import { ago, bytes, capital, count, dateTime, hash, plural, span, words } from "../format.js";
 import { to } from "../links.js";
 import { live } from "../live.js";
+import { actButton } from "../parts/dialog.js";
 import { facts, panel } from "../parts/facts.js";
 import { table } from "../parts/list.js";
 import { empty } from "../parts/notes.js";
 import { state } from "../parts/state.js";
 import { roomLine } from "../panels/rooms.js";
+import { mayRun } from "../session.js";
 
 const JOBS = [
   { title: "Job", cell: (job) => capital(words(job.name)) },
@@ -18,6 +21,9 @@ const JOBS = [
   { title: "Outcome", cell: (job) => job.outcome ?? h("span", { class: "faint" }, "–") },
   { title: "Runs", class: "right", cell: (job) => count(job.runs) },
 ];
+
+const RUN = { title: "Acts", class: "right acts-cell", cell: (job) => !job.running
+  && actButton("Run now", () => acts.runJob(job)) };
 
 function pointLink(point) {
   return point && h("span", {}, h("a", { href: to.block(point.hash) }, count(point.height)), " ",
@@ -29,6 +35,8 @@ function roomPanel(room, storage) {
   const last = room.lastReorg;
   return h("section", { class: "panel room-panel", "aria-label": `${room.name} room` },
     h("ul", { class: "rooms" }, roomLine(room)),
+    room.state === "stopped" && mayRun() && h("p", { class: "acts" },
+      actButton("Resume", () => acts.resumeRoom(room))),
     facts([
       ["Tip", pointLink(room.tip)],
       ["Storage", size && bytes(size.bytes)],
@@ -42,7 +50,7 @@ function sourcePanel({ source, startedAt }) {
     ["State", source.connected ? state("live", "Connected") : state("away")],
     ["Tip", pointLink(source.tip)],
     ["Said last", source.error],
-    ["Running since", startedAt && `${dateTime(startedAt)} (${span(Date.now() - startedAt)})`],
+    ["Started", startedAt && h("span", { title: dateTime(startedAt) }, ago(startedAt))],
   ]));
 }
 
@@ -59,7 +67,7 @@ export function showRooms(place, _args, context) {
       h("div", { class: "flow" }, rooms.map((room) => roomPanel(room, storage))),
       sourcePanel(live.status),
       panel("Jobs", jobs.length === 0 ? empty("No job is set up")
-        : table(JOBS, jobs, "Jobs").element));
+        : table(mayRun() ? [...JOBS, RUN] : JOBS, jobs, "Jobs").element));
   };
   context.on("status", draw);
   draw();

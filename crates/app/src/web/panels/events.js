@@ -20,9 +20,9 @@ export const events = {
   size: "twothirds",
   room: null,
   make(body, context) {
-    const list = h("ol", { class: "events", role: "log", "aria-live": "off", tabindex: "0",
-      "aria-label": "Events, newest first" });
-    show(body, list);
+    const list = h("ol", {});
+    show(body, h("div", { class: "events", role: "log", "aria-live": "off", tabindex: "0",
+      "aria-label": "Events, newest first" }, list));
     let newest = 0;
     const draw = () => {
       const fresh = live.events.filter((event) => event.id > newest);

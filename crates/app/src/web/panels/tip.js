@@ -1,7 +1,7 @@
 // The best block, and where blocks come from.
 
 import { h, setText, show } from "../dom.js";
-import { ago, count, dateTime, hash } from "../format.js";
+import { ago, count, dateTime, hash, serverNow } from "../format.js";
 import { to } from "../links.js";
 import { live } from "../live.js";
 import { state } from "../parts/state.js";
@@ -14,7 +14,7 @@ function age(block) {
     && event.subject === block.hash);
   if (applied) return `Applied ${ago(applied.at)}`;
   if (!block.time) return "\u00a0";
-  const isOld = Date.now() - block.time > LONG_AGO_MS;
+  const isOld = serverNow() - block.time > LONG_AGO_MS;
   return `Mined ${isOld ? dateTime(block.time) : ago(block.time)}`;
 }
 

@@ -5,11 +5,11 @@ import { empty, problem, waiting } from "./notes.js";
 
 // A table. Each column: { title, cell(item), class }. On a phone, a row becomes a small card in
 // which each cell carries its column's title.
-export function table(columns, items, caption) {
+export function table(columns, items, caption, look = "") {
   const body = h("tbody", {});
   const head = columns.map((column) =>
     h("th", { scope: "col", class: column.class }, column.title));
-  const element = h("table", { class: "table" },
+  const element = h("table", { class: `table ${look}`.trim() },
     h("caption", { class: "hidden" }, caption),
     h("thead", {}, h("tr", {}, head)), body);
   const add = (more) => body.append(...more.map((item) => row(columns, item)));
@@ -24,7 +24,7 @@ function row(columns, item) {
 }
 
 // A table fed by `load(cursor) -> { items, next }`, with a button for the next page.
-export async function pagedTable(place, { columns, load, caption, nothing }) {
+export async function pagedTable(place, { columns, load, caption, nothing, ...look }) {
   show(place, waiting(6));
   let page;
   try {
@@ -37,7 +37,7 @@ export async function pagedTable(place, { columns, load, caption, nothing }) {
     show(place, empty(nothing));
     return;
   }
-  const { element, add } = table(columns, page.items, caption);
+  const { element, add } = table(columns, page.items, caption, look.class);
   let next = page.next;
   const more = h("button", { class: "button more", type: "button", hidden: !next }, "Show more");
   const complaint = h("p", { class: "complaint", role: "alert" });

@@ -32,6 +32,7 @@ use crate::{
     error::StartError,
     events::{EventLog, LogError},
     jobs::{Job, JobName, Lane, Outcome},
+    source::{SourceError, Step},
     status::RoomState,
     wakeup::lock,
 };
@@ -178,6 +179,28 @@ impl Opened for OpenChain {
 /// Questions to the room. `None` when it is off, being opened again, or ended.
 pub fn reader(engine: &Engine) -> Option<Reader> {
     engine.room::<OpenChain>()?.reader()
+}
+
+/// A block's bytes, read again from the source, which is waited for at most for `patience`. `None`
+/// where it no longer has that block on its best chain, or says nothing in time.
+///
+/// # Errors
+///
+/// [`SourceError`] when the source can't be reached.
+pub fn block_bytes(
+    engine: &Engine,
+    parent: Option<Point>,
+    block: Point,
+    patience: Duration,
+) -> Result<Option<Arc<[u8]>>, SourceError> {
+    let mut source = engine.context().origin.open()?;
+    if source.intersect(parent.as_slice())? != parent {
+        return Ok(None);
+    }
+    Ok(match source.next(patience)? {
+        Step::Forward(found) if found.point.hash == block.hash => Some(found.bytes),
+        Step::Forward(_) | Step::Backward(_) | Step::Nothing => None,
+    })
 }
 
 /// Has the room forget what is due. Only its own thread may do that.

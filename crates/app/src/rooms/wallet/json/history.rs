@@ -12,7 +12,7 @@ use unspent_wallet::{
 use utoipa::ToSchema;
 
 use crate::{
-    json::{OutpointJson, Time},
+    json::{OutpointJson, Time, TxSizeJson},
     rooms::wallet::labels::LabelJson,
 };
 
@@ -96,6 +96,10 @@ pub(crate) struct TxDetailJson {
     pub(crate) tx: TxJson,
     pub(crate) inputs: Vec<TxInputJson>,
     pub(crate) outputs: Vec<TxOutputJson>,
+    #[serde(flatten)]
+    pub(crate) size: TxSizeJson,
+    /// In sat/vB, where the fee is known
+    pub(crate) fee_rate: Option<String>,
     pub(crate) replaced_by: Vec<EdgeJson>,
     pub(crate) replaces: Vec<EdgeJson>,
     pub(crate) raw: String,
@@ -121,15 +125,36 @@ impl TxDetailJson {
             };
             edges.iter().map(edge).collect()
         };
+        let size = TxSizeJson::new(&found.tx);
         Self {
             tx: TxJson::new(&found.summary),
             inputs: inputs.collect(),
             outputs: outputs.collect(),
+            size,
+            fee_rate: found.summary.fee.and_then(|fee| size.fee_rate(fee)),
             replaced_by: edges(&found.replaced_by),
             replaces: edges(&found.replaces),
             raw: encode::serialize_hex(&found.tx),
         }
     }
+}
+
+/// An unconfirmed transaction of a wallet.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PoolTxJson {
+    #[serde(flatten)]
+    pub(crate) tx: TxJson,
+    #[serde(flatten)]
+    pub(crate) size: TxSizeJson,
+    /// In sat/vB, where the wallet or the node knows the fee
+    pub(crate) fee_rate: Option<String>,
+}
+
+/// What a wallet waits for.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PoolTxsJson {
+    pub(crate) txs: Vec<PoolTxJson>,
+    pub(crate) next: Option<String>,
 }
 
 /// A line of the journal.

@@ -17,7 +17,10 @@ use unspent_wallet::{
 };
 use utoipa::ToSchema;
 
-use crate::json::{OutpointJson, Time};
+use crate::{
+    json::{OutpointJson, Time},
+    qr::{self, QrJson},
+};
 
 /// A wallet in a list.
 #[derive(Serialize, ToSchema)]
@@ -356,6 +359,8 @@ pub(crate) struct WhoseJson {
     /// who may only read
     pub(crate) descriptor: Option<String>,
     pub(crate) label: Option<String>,
+    /// A code that wallets read to pay it, where it is the wallet's
+    pub(crate) qr: Option<QrJson>,
 }
 
 impl WhoseJson {
@@ -364,8 +369,11 @@ impl WhoseJson {
         own: Option<&OwnAddress>,
         network: bitcoin::Network,
     ) -> Self {
+        // BIP-21 without an amount.
+        let qr = own.and_then(|_| qr::path(&format!("bitcoin:{address}")));
         Self {
             address,
+            qr,
             mine: own.is_some(),
             found: own.map(|own| AddressJson::new(&own.info, network)),
             keys: own.map(|own| own.keys.clone()).unwrap_or_default(),

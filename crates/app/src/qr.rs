@@ -1,4 +1,4 @@
-//! Invoices and tokens as QR codes: for a terminal, and as a path that a page draws.
+//! Invoices, tokens and addresses as QR codes: for a terminal, and as a path that a page draws.
 
 use qrcode::{Color, QrCode, render::unicode::Dense1x2};
 use serde::Serialize;
@@ -19,14 +19,14 @@ pub(crate) struct QrJson {
 }
 
 /// For a terminal.
-pub(super) fn drawn(text: &str) -> Result<String, CliError> {
+pub(crate) fn drawn(text: &str) -> Result<String, CliError> {
     let code = QrCode::new(text.as_bytes());
     let code = code.map_err(|_| CliError::input("it is too long for a QR code"))?;
     Ok(code.render::<Dense1x2>().quiet_zone(true).build())
 }
 
 /// For a page; `None` for what is too long.
-pub(super) fn path(text: &str) -> Option<QrJson> {
+pub(crate) fn path(text: &str) -> Option<QrJson> {
     let code = QrCode::new(text.as_bytes()).ok()?;
     let width = code.width();
     let colors = code.to_colors();

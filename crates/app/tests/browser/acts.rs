@@ -1,0 +1,251 @@
+//! Everything that may be done from the pages, by somebody who logged in: at a desk and on a phone,
+//! in light and dark. What the page says was done is asked of the daemon.
+
+use bitcoin::Psbt;
+use serde_json::{Value, json};
+
+use super::{
+    chromium::Browser,
+    daemon::Daemon,
+    page::{DESK, PHONE, Page},
+    world,
+};
+
+/// Presses what an act offers and confirms it; the dialog must say what will happen.
+fn confirm(page: &mut Page, says: &str) {
+    page.expect_text("dialog[open]", says);
+    page.click("dialog[open] .primary");
+}
+
+fn done(page: &mut Page) {
+    page.wait("the dialog to close", "!document.querySelector('dialog')");
+}
+
+/// What a result shows in full, such as a PSBT.
+fn shown(page: &mut Page, at: usize) -> String {
+    page.expect("dialog[open] .full-name .mono");
+    let names = page.evaluate(
+        "[...document.querySelectorAll('dialog .full-name .mono')].map((one) => one.textContent)",
+    );
+    names[at].as_str().unwrap().to_owned()
+}
+
+fn coin(daemon: &Daemon, outpoint: &str) -> Value {
+    daemon.get(&format!("/wallets/alice/coins/{outpoint}"))
+}
+
+fn coins(page: &mut Page, daemon: &Daemon) {
+    page.go("/wallets/alice/coins");
+    page.click_text(".acts-cell button", "Freeze");
+    confirm(page, "until it is unfrozen");
+    done(page);
+    page.wait(
+        "the coin to be frozen",
+        "document.querySelector('main').innerText.includes('Frozen')",
+    );
+    let frozen = daemon.get("/wallets/alice/coins?state=frozen&limit=500");
+    let frozen = frozen["coins"].as_array().unwrap();
+    assert_eq!(frozen.len(), 1, "{frozen:?}");
+    let name = frozen[0]["outpoint"].as_str().unwrap();
+    // The other way from the coin's own page.
+    page.go(&format!("/coin/{name}"));
+    page.click_text(".acts button", "Unfreeze");
+    confirm(page, "may take");
+    done(page);
+    page.wait(
+        "the coin to be free",
+        "!document.querySelector('.facts').innerText.includes('Frozen')",
+    );
+    assert_eq!(coin(daemon, name)["frozen"], false);
+    page.click_text(".acts button", "Label");
+    page.fill("#act-label", "rent of May");
+    confirm(page, "Nobody but this wallet knows it");
+    done(page);
+    assert_eq!(coin(daemon, name)["label"], "rent of May");
+    let leases =
+        |daemon: &Daemon| daemon.get("/wallets/alice/leases")["leases"].as_array().unwrap().len();
+    let before = leases(daemon);
+    page.go("/wallets/alice/leases");
+    page.click_text(".acts-cell button", "Release");
+    confirm(page, "can’t be finished then");
+    done(page);
+    assert_eq!(leases(daemon), before - 1);
+}
+
+fn addresses(page: &mut Page, daemon: &Daemon, name: &str) {
+    page.go("/wallets/alice");
+    page.click_text(".acts button", "New address");
+    confirm(page, "not handed out again");
+    let address = shown(page, 0);
+    page.expect("dialog[open] .qr .qr-ink");
+    page.assert_fits("a new address");
+    page.picture(&format!("act-address-{name}"));
+    let own = daemon.get(&format!("/wallets/alice/addresses/{address}"));
+    assert_eq!(own["mine"], true);
+    page.click_text("dialog[open] button", "Close");
+    done(page);
+}
+
+fn payments(page: &mut Page, daemon: &Daemon, name: &str) {
+    page.go("/wallets/alice");
+    page.click_text(".acts button", "Pay");
+    page.fill("#act-address", &world::BOB.address(8));
+    page.fill("#act-value", "0.0001");
+    page.picture(&format!("act-pay-{name}"));
+    confirm(page, "Nothing is held, signed or sent yet");
+    page.expect_text("dialog[open]", "0.0001 BTC to");
+    page.picture(&format!("act-pay-confirm-{name}"));
+    confirm(page, "Nothing is sent");
+    page.expect_text("dialog[open]", "Built, not signed");
+    let psbt: Psbt = shown(page, 0).parse().unwrap();
+    let pays = psbt.unsigned_tx.output.iter().any(|out| out.value.to_sat() == 10_000);
+    assert!(pays, "{psbt:?}");
+    let lock = shown(page, 1);
+    let leases = daemon.get("/wallets/alice/leases");
+    assert!(leases["leases"].as_array().unwrap().iter().any(|lease| lease["lock"] == lock));
+    page.assert_fits("a PSBT");
+    page.picture(&format!("act-psbt-{name}"));
+    page.press("Escape");
+    done(page);
+    // Wrong amounts are refused before anything is asked.
+    page.click_text(".acts button", "Pay");
+    page.fill("#act-address", &world::BOB.address(8));
+    page.fill("#act-value", "1.123456789");
+    page.click("dialog[open] .primary");
+    page.expect_text("dialog .complaint", "at most 8 decimals");
+    page.press("Escape");
+    done(page);
+}
+
+fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
+    let pool = daemon.get("/wallets/alice/mempool");
+    let own = pool["txs"].as_array().unwrap().iter().find(|tx| tx["own"] == true);
+    let txid = own.unwrap_or_else(|| panic!("{pool}"))["txid"].as_str().unwrap().to_owned();
+    page.go("/mempool");
+    page.expect_text("main", "sat/vB");
+    page.picture(&format!("mempool-{name}"));
+    page.go(&format!("/tx/{txid}"));
+    page.expect_text("main", "Takes the place of");
+    page.expect_text("main .facts + .facts", "sat/vB");
+    page.picture(&format!("act-tx-{name}"));
+    page.click_text(".acts button", "Pay more");
+    page.fill("#act-rate", "25");
+    confirm(page, "the first transaction stands");
+    page.expect_text("dialog[open]", "Built, not signed");
+    let psbt: Psbt = shown(page, 0).parse().unwrap();
+    let first = daemon.get(&format!("/txs/{txid}"));
+    let spent: Vec<String> =
+        psbt.unsigned_tx.input.iter().map(|input| input.previous_output.to_string()).collect();
+    assert!(
+        first["inputs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|input| { spent.contains(&input["outpoint"].as_str().unwrap().to_owned()) })
+    );
+    page.press("Escape");
+    done(page);
+    page.click_text(".acts button", "Label");
+    page.fill("#act-label", "to Bob");
+    confirm(page, "Nobody but this wallet knows it");
+    done(page);
+    page.expect_text("main .tag", "to Bob");
+}
+
+fn jobs(page: &mut Page, daemon: &Daemon) {
+    let runs = |daemon: &Daemon| {
+        let jobs = daemon.get("/jobs");
+        let job = jobs["jobs"].as_array().unwrap().iter().find(|job| job["job"] == "prune_chain");
+        job.unwrap()["runs"].as_u64().unwrap()
+    };
+    let before = runs(daemon);
+    page.go("/rooms");
+    page.click_job("Prune chain");
+    page.expect_text("dialog[open]", "The job runs now");
+    // An administrator's token is asked for the first time; within five minutes, not again.
+    let is_asked = page.evaluate("Boolean(document.querySelector('#act-token'))") == json!(true);
+    if is_asked {
+        page.fill("#act-token", &daemon.cookie());
+    }
+    page.click("dialog[open] .primary");
+    done(page);
+    assert!(runs(daemon) > before, "the job didn't run");
+    page.click_job("Prune chain");
+    page.expect_text("dialog[open]", "The job runs now");
+    assert_eq!(page.evaluate("document.querySelector('#act-token')"), json!(null));
+    page.press("Escape");
+    done(page);
+}
+
+fn every_act(page: &mut Page, daemon: &Daemon, name: &str) {
+    page.expect_text("#who", "cookie");
+    coins(page, daemon);
+    addresses(page, daemon, name);
+    payments(page, daemon, name);
+    bump(page, daemon, name);
+    jobs(page, daemon);
+}
+
+fn in_both_colours(size: (u32, u32), device: &str) {
+    let Some(browser) = Browser::start() else { return };
+    let daemon = Daemon::start(&world::STILL);
+    world::make_wallets(&daemon);
+    world::let_alice_pay(&daemon);
+    let mut page = Page::open(browser, &daemon.base);
+    page.resize(size);
+    page.expect_text("#who", "Log in");
+    // A guest is offered nothing that he may not do.
+    page.go("/wallets/alice");
+    assert_eq!(page.number("document.querySelectorAll('main .button.small').length"), 0);
+    page.log_in(&daemon.cookie());
+    for colours in ["light", "dark"] {
+        page.prefer_calm(colours);
+        every_act(&mut page, &daemon, &format!("{device}-{colours}"));
+    }
+    page.click("#who");
+    confirm(&mut page, "Logged out, it may look on");
+    page.expect_text("#who", "Log in");
+    page.assert_clean();
+}
+
+#[test]
+fn everything_is_done_at_a_desk() {
+    in_both_colours(DESK, "desk");
+}
+
+#[test]
+fn everything_is_done_on_a_phone() {
+    in_both_colours(PHONE, "phone");
+}
+
+#[test]
+fn a_stopped_room_is_resumed_by_an_administrator() {
+    let Some(browser) = Browser::start() else { return };
+    let daemon = Daemon::start_unready(&world::STOPPING);
+    let mut page = Page::open(browser, &daemon.base);
+    page.expect("#who:not([hidden])");
+    page.log_in(&daemon.cookie());
+    page.go("/rooms");
+    page.expect("[data-room=chain][data-state=stopped]");
+    for (size, colours) in [(DESK, "light"), (PHONE, "dark")] {
+        page.resize(size);
+        page.prefer_calm(colours);
+        page.expect("[data-room=chain][data-state=stopped]");
+        page.click_text(".room-panel .acts button", "Resume");
+        page.picture(&format!("act-resume-{colours}"));
+        if page.evaluate("Boolean(document.querySelector('#act-token'))") == json!(true) {
+            page.fill("#act-token", &daemon.cookie());
+        }
+        confirm(&mut page, "nothing is lost");
+        done(&mut page);
+    }
+    let resumed = || {
+        let events = daemon.get("/events?kind=room_resumed&limit=100");
+        events["events"].as_array().unwrap().len()
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while resumed() < 2 {
+        assert!(std::time::Instant::now() < deadline, "the room was resumed {} times", resumed());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
