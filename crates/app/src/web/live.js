@@ -8,7 +8,7 @@ import { isAnswering, listen } from "./http.js";
 const STATUS_EVERY_MS = 2000;
 // A server that is gone is noticed after both at most, below three seconds.
 const PULSE_EVERY_MS = 1000;
-const PULSE_PATIENCE_MS = 1500;
+const PULSE_PATIENCE_MS = 1300;
 const BLOCKS_WAIT_MS = 150;
 const STATUS_WAIT_MS = 400;
 const NOTIFY_WAIT_MS = 40;

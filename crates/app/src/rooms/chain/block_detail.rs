@@ -80,14 +80,14 @@ fn record(moment: &Moment<'_>, coin: &Outpoint) -> Result<Option<Record>, QueryE
 }
 
 /// Adds coins up while they come.
-struct Side {
+struct CoinSum {
     network: Network,
     coins: u64,
     value: Option<u128>,
     first: Vec<BlockCoinJson>,
 }
 
-impl Side {
+impl CoinSum {
     fn new(network: Network) -> Self {
         Self { network, coins: 0, value: Some(0), first: Vec::new() }
     }
@@ -119,7 +119,7 @@ fn sides(
 ) -> Result<Option<(BlockSideJson, BlockSideJson)>, QueryError> {
     let network = moment.network();
     let Ok(deltas) = with_spenders(moment, stored.point.height) else { return Ok(None) };
-    let (mut created, mut spent) = (Side::new(network), Side::new(network));
+    let (mut created, mut spent) = (CoinSum::new(network), CoinSum::new(network));
     for delta in deltas.iter().filter(|delta| delta.point.hash == stored.point.hash) {
         for born in &delta.created {
             let known = match &born.record {

@@ -5,7 +5,7 @@ import { h, show } from "../dom.js";
 import { ago, bytes, capital, count, dateTime, hash, plural, span, words } from "../format.js";
 import { to } from "../links.js";
 import { live } from "../live.js";
-import { actButton } from "../parts/dialog.js";
+import { actButton, redraw } from "../parts/dialog.js";
 import { facts, panel } from "../parts/facts.js";
 import { table } from "../parts/list.js";
 import { empty } from "../parts/notes.js";
@@ -23,7 +23,7 @@ const JOBS = [
 ];
 
 const RUN = { title: "Acts", class: "right acts-cell", cell: (job) => !job.running
-  && actButton("Run now", () => acts.runJob(job)) };
+  && actButton("Run now", () => acts.runJob(job), () => {}, job.name) };
 
 function pointLink(point) {
   return point && h("span", {}, h("a", { href: to.block(point.hash) }, count(point.height)), " ",
@@ -36,7 +36,7 @@ function roomPanel(room, storage) {
   return h("section", { class: "panel room-panel", "aria-label": `${room.name} room` },
     h("ul", { class: "rooms" }, roomLine(room)),
     room.state === "stopped" && mayRun() && h("p", { class: "acts" },
-      actButton("Resume", () => acts.resumeRoom(room))),
+      actButton("Resume", () => acts.resumeRoom(room), () => {}, room.name)),
     facts([
       ["Tip", pointLink(room.tip)],
       ["Storage", size && bytes(size.bytes)],
@@ -63,7 +63,7 @@ export function showRooms(place, _args, context) {
       return;
     }
     const { rooms, jobs, storage } = live.status;
-    show(body,
+    redraw(body,
       h("div", { class: "flow" }, rooms.map((room) => roomPanel(room, storage))),
       sourcePanel(live.status),
       panel("Jobs", jobs.length === 0 ? empty("No job is set up")

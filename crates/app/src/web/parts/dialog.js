@@ -71,6 +71,7 @@ function wordsOf(error) {
   if (error.status === undefined) {
     return "The server didn’t answer, so it isn’t known whether this was done. Once more is safe.";
   }
+  if (error.status === 401) return "This token isn’t known here.";
   return [error.message, error.hint].filter(Boolean).join(" — ");
 }
 
@@ -91,8 +92,16 @@ function finish(dialog, outcome, after) {
   close.focus();
 }
 
-// A button that opens an act.
-export function actButton(text, act, after) {
-  return h("button", { class: "button small", type: "button",
+// A button that opens an act; `key` finds it again where a list is drawn anew.
+export function actButton(text, act, after, key = null) {
+  return h("button", { class: "button small", type: "button", "data-key": key,
     onclick: () => openAct(act(), after) }, text);
+}
+
+// Draws a place anew that may hold such buttons: not under a finger, and the focus stays.
+export function redraw(place, ...children) {
+  if (place.querySelector("button:active")) return;
+  const focused = place.contains(document.activeElement) && document.activeElement.dataset.key;
+  show(place, ...children);
+  if (focused) place.querySelector(`[data-key=${CSS.escape(focused)}]`)?.focus();
 }

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 
 const COPIED_MS = 1500;
+const LONG = 200;
 
 // A long name that may be copied.
 export function fullName(value) {
@@ -16,7 +17,9 @@ export function fullName(value) {
     }
     setTimeout(() => { button.textContent = "Copy"; }, COPIED_MS);
   });
-  return h("p", { class: "full-name" }, h("span", { class: "mono" }, value), button);
+  // What is so long that it scrolls must be reached by the keyboard.
+  const reach = value.length > LONG ? { tabindex: "0" } : {};
+  return h("p", { class: "full-name" }, h("span", { class: "mono", ...reach }, value), button);
 }
 
 export function head(kind, title, name, ...rest) {
