@@ -61,7 +61,7 @@ lint: ## Check formatting and unused dependencies, run clippy with warnings as e
 
 .PHONY: test
 test: ## Lint, then run every test and doctest
-	@scripts/deps nextest postgresql chromium machete python
+	@scripts/deps nextest postgresql chromium machete python java node curl
 	@scripts/say-rocksdb debug
 	$(RUN) cargo fmt --all --check
 	$(RUN) cargo machete --with-metadata crates

@@ -1,7 +1,7 @@
 //! Blocks, coins and undo data as of one moment: answers that are put together from several reads
 //! never mix two branches of the chain.
 
-use unspent_model::{BlockHash, Network, Outpoint};
+use unspent_model::{BlockHash, Network, Outpoint, Point};
 
 use crate::{
     codec::{SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent},
@@ -11,8 +11,8 @@ use crate::{
     open,
     options::StoreKind,
     points,
-    query::{CoinState, Reader, Status},
-    schema::{Family, OutpointKey},
+    query::{self, Balance, CoinState, Reader, Status},
+    schema::{Family, OutpointKey, Owner},
 };
 
 /// The store as it stood when it was made; later blocks and rollbacks are not seen.
@@ -88,6 +88,26 @@ impl Moment<'_> {
     /// [`QueryError`].
     pub fn last_block(&self) -> Result<Option<StoredPoint>, QueryError> {
         Ok(points::last(&self.view)?.map(|(_, stored)| stored))
+    }
+
+    /// Where the index stands; `None` at the origin.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn tip(&self) -> Result<Option<Point>, QueryError> {
+        self.reader.enabled()?;
+        Ok(query::tip(&self.view)?)
+    }
+
+    /// Everything an owner has, added up.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::IndexDisabled`] when that list is not kept: an empty answer would be a lie.
+    pub fn balance(&self, owner: Owner) -> Result<Balance, QueryError> {
+        self.reader.listed(owner)?;
+        Ok(query::balance(&self.view, owner)?)
     }
 
     /// What is known of a coin.

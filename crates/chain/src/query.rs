@@ -186,20 +186,7 @@ impl Reader {
     ///
     /// As for [`Self::page`].
     pub fn balance(&self, owner: Owner) -> Result<Balance, QueryError> {
-        self.listed(owner)?;
-        let view = self.db.view();
-        let mut balance = Balance { at: tip(&view)?, ..Balance::default() };
-        let mut keys = Vec::with_capacity(PAGE_LIMIT);
-        scan_owner(&view, owner, Order::Ascending, None, |key| {
-            keys.push(key);
-            if keys.len() == PAGE_LIMIT {
-                add_up(&view, &mut keys, &mut balance)?;
-            }
-            Ok(true)
-        })?;
-        add_up(&view, &mut keys, &mut balance)?;
-        telemetry::coins_of_owner(balance.coins);
-        Ok(balance)
+        self.moment().balance(owner)
     }
 
     /// Copies the store as it stands at one moment into a folder that must not be there yet, while
@@ -235,7 +222,7 @@ impl Reader {
     }
 
     /// The owner's list is one that is kept.
-    fn listed(&self, owner: Owner) -> Result<(), QueryError> {
+    pub(crate) fn listed(&self, owner: Owner) -> Result<(), QueryError> {
         self.enabled()?;
         let layout = open::stored_layout(&*self.db)?;
         let kept = |on: fn(&crate::codec::Layout) -> bool| layout.as_ref().is_some_and(on);
@@ -269,6 +256,22 @@ pub(crate) fn measure(db: &Db, sampled: Option<Owner>) {
     if counted.is_ok() {
         telemetry::coins_of_owner(coins);
     }
+}
+
+/// Everything an owner has at the moment of `view`.
+pub(crate) fn balance(view: &View<'_>, owner: Owner) -> Result<Balance, StoreError> {
+    let mut balance = Balance { at: tip(view)?, ..Balance::default() };
+    let mut keys = Vec::with_capacity(PAGE_LIMIT);
+    scan_owner(view, owner, Order::Ascending, None, |key| {
+        keys.push(key);
+        if keys.len() == PAGE_LIMIT {
+            add_up(view, &mut keys, &mut balance)?;
+        }
+        Ok(true)
+    })?;
+    add_up(view, &mut keys, &mut balance)?;
+    telemetry::coins_of_owner(balance.coins);
+    Ok(balance)
 }
 
 /// The index's tip at the moment of `view`.

@@ -8,7 +8,7 @@ use std::{
 use unspent_model::{Network, Point};
 
 use crate::{
-    events::{EventLog, NewEvent},
+    events::{EventLog, NewEvent, kind::EventKind},
     road::cache::BlockCache,
     rooms::{Opened, RoomName},
     source::Origin,
@@ -104,14 +104,9 @@ impl Context {
     }
 
     /// Writes an event of the engine itself. Losing one is no reason to stop a room.
-    pub(crate) fn write_event(
-        &self,
-        kind: &'static str,
-        subject: Option<String>,
-        body: serde_json::Value,
-    ) {
-        if let Err(error) = self.log.write(vec![NewEvent::engine(kind, subject, body)]) {
-            tracing::warn!(%error, kind, "an event could not be written");
+    pub(crate) fn write_event<B: serde::Serialize>(&self, kind: EventKind<B>, body: &B) {
+        if let Err(error) = self.log.write(vec![NewEvent::new(kind, body)]) {
+            tracing::warn!(%error, kind = kind.name, "an event could not be written");
         }
     }
 }

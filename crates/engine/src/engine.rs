@@ -23,6 +23,7 @@ use crate::{
     requests::RequestLog,
     road::cache::BlockCache,
     rooms::{self, Opened, Plug, RoomName, plug::spawn},
+    source::sim::SimNetwork,
     status::{RoomState, Status},
     status_board::StatusBoard,
     store,
@@ -92,6 +93,11 @@ impl Engine {
     /// The chain that is followed.
     pub fn network(&self) -> Network {
         self.inner.context.network
+    }
+
+    /// The simulated network that is followed, where it is one.
+    pub fn simulated(&self) -> Option<SimNetwork> {
+        self.inner.context.origin.simulated()
     }
 
     /// What the engine is doing. Waits for no room.

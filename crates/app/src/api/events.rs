@@ -132,7 +132,8 @@ async fn page(
 }
 
 /// A page of events, oldest first
-#[utoipa::path(get, path = "/events", tag = "daemon", params(EventsQuery),
+#[utoipa::path(get, path = "/events", operation_id = "list_events",
+    tag = "daemon", params(EventsQuery),
     responses((status = 200, body = EventsJson), Failures))]
 pub(crate) async fn list(
     _: May<Read>,
@@ -151,7 +152,8 @@ pub(crate) async fn list(
 }
 
 /// Live events (server-sent events), from an id on
-#[utoipa::path(get, path = "/events/stream", tag = "daemon", params(StreamQuery,
+#[utoipa::path(get, path = "/events/stream", operation_id = "stream_events",
+    tag = "daemon", params(StreamQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last event seen")),
     responses((status = 200, body = String, content_type = "text/event-stream"), Failures))]
 pub(crate) async fn stream(

@@ -7,9 +7,10 @@
 //! | `status`, `history`, `figures` | `/status`, `/rooms`, `/jobs`, `/history` |
 //! | `events` | `/events`, pages and live |
 //! | `session` | `/session`: how a browser logs in |
+//! | `sim` | `/sim`: what can be done to the simulated network |
 //! | `streams` | places for live streams |
 //! | `narrow` | what a token that sees one wallet may ask for |
-//! | `document` | the description, completed for validators and generators |
+//! | `document`, `flatten` | the description, completed for validators and generators |
 //! | `guard`, `extract`, `error`, `keyed`, `pool` | what all routes share |
 //!
 //! What belongs to one room stands in its folder under `rooms`, and is merged in here.
@@ -24,6 +25,7 @@ pub(crate) mod error;
 mod events;
 pub(crate) mod extract;
 pub(crate) mod figures;
+mod flatten;
 pub(crate) mod guard;
 pub(crate) mod history;
 pub(crate) mod keyed;
@@ -31,6 +33,7 @@ mod narrow;
 pub(crate) mod pool;
 pub(crate) mod search;
 pub(crate) mod session;
+mod sim;
 pub(crate) mod state;
 mod status;
 pub(crate) mod streams;
@@ -44,6 +47,7 @@ use axum::{
     middleware,
     response::Response,
 };
+use serde_json::Value;
 use utoipa::{
     Modify, OpenApi,
     openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -106,17 +110,20 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 /// The routes and their description.
-fn description() -> (Router<App>, utoipa::openapi::OpenApi) {
-    let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, routes());
-    let (router, mut document) = described.split_for_parts();
-    document::complete(&mut document, BASE);
-    (router, document)
+fn description(is_simulated: bool) -> (Router<App>, Value) {
+    let mut all = routes();
+    if is_simulated {
+        all = all.merge(sim::routes());
+    }
+    let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, all);
+    let (router, document) = described.split_for_parts();
+    (router, document::completed(document))
 }
 
 /// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside
 /// it.
 pub(crate) fn router(app: &App, more: Router<App>) -> Router {
-    let (router, document) = description();
+    let (router, document) = description(app.engine.simulated().is_some());
     let document = Json(document);
     let open = axum::routing::get(move || async move { document.clone() });
     router

@@ -112,7 +112,7 @@ impl Matches {
 }
 
 /// What a text may be the name of
-#[utoipa::path(get, path = "/search", tag = "chain", params(SearchQuery),
+#[utoipa::path(get, path = "/search", operation_id = "search", tag = "chain", params(SearchQuery),
     responses((status = 200, body = SearchJson), Failures))]
 pub(crate) async fn search(
     _: May<Read>,

@@ -117,14 +117,15 @@ pub(crate) fn set_cookie(
 }
 
 /// Who am I
-#[utoipa::path(get, path = "/session", tag = "session", security(()),
+#[utoipa::path(get, path = "/session", operation_id = "get_session", tag = "session", security(()),
     responses((status = 200, body = WhoJson), Failures))]
 pub(crate) async fn who(identity: Option<axum::Extension<Identity>>) -> Json<WhoJson> {
     Json(WhoJson::new(identity.map(|axum::Extension(identity)| identity)))
 }
 
 /// Log in: a session cookie for a token; never more than `wallet`, unless it is asked for
-#[utoipa::path(post, path = "/session", tag = "session", security(()), request_body = LogIn,
+#[utoipa::path(post, path = "/session", operation_id = "log_in",
+    tag = "session", security(()), request_body = LogIn,
     responses((status = 200, body = WhoJson), Failures))]
 pub(crate) async fn log_in(
     State(app): State<App>,
@@ -153,7 +154,7 @@ pub(crate) async fn log_in(
 }
 
 /// Log out
-#[utoipa::path(delete, path = "/session", tag = "session", security(()),
+#[utoipa::path(delete, path = "/session", operation_id = "log_out", tag = "session", security(()),
     responses((status = 204), Failures))]
 pub(crate) async fn log_out(
     State(app): State<App>,

@@ -47,7 +47,7 @@ pub(crate) struct JobsJson {
 }
 
 /// Everything at a glance
-#[utoipa::path(get, path = "/status", tag = "daemon",
+#[utoipa::path(get, path = "/status", operation_id = "get_status", tag = "daemon",
     responses((status = 200, body = OverviewJson), Failures))]
 pub(crate) async fn status(
     _: May<Read>,
@@ -68,21 +68,21 @@ pub(crate) async fn status(
 }
 
 /// Samples of coin set, storage and leases since the start
-#[utoipa::path(get, path = "/history", tag = "daemon",
+#[utoipa::path(get, path = "/history", operation_id = "get_history", tag = "daemon",
     responses((status = 200, body = HistoryJson), Failures))]
 pub(crate) async fn history(_: May<Read>, State(app): State<App>) -> Json<HistoryJson> {
     Json(app.history.shown())
 }
 
 /// The rooms and their states
-#[utoipa::path(get, path = "/rooms", tag = "daemon",
+#[utoipa::path(get, path = "/rooms", operation_id = "list_rooms", tag = "daemon",
     responses((status = 200, body = RoomsJson), Failures))]
 pub(crate) async fn rooms(_: May<Read>, State(app): State<App>) -> Json<RoomsJson> {
     Json(RoomsJson { rooms: app.engine.status().rooms })
 }
 
 /// Start a stopped room again, after its trouble was mended
-#[utoipa::path(post, path = "/rooms/{room}/resume", tag = "daemon",
+#[utoipa::path(post, path = "/rooms/{room}/resume", operation_id = "resume_room", tag = "daemon",
     params(("room" = String, Path, description = "Name of the room")),
     responses((status = 202, body = RoomsJson), Failures))]
 pub(crate) async fn resume(
@@ -109,14 +109,14 @@ pub(crate) async fn resume(
 }
 
 /// The jobs and their last runs
-#[utoipa::path(get, path = "/jobs", tag = "daemon",
+#[utoipa::path(get, path = "/jobs", operation_id = "list_jobs", tag = "daemon",
     responses((status = 200, body = JobsJson), Failures))]
 pub(crate) async fn jobs(_: May<Read>, State(app): State<App>) -> Json<JobsJson> {
     Json(JobsJson { jobs: app.engine.status().jobs })
 }
 
 /// Run a job now
-#[utoipa::path(post, path = "/jobs/{job}/run", tag = "daemon",
+#[utoipa::path(post, path = "/jobs/{job}/run", operation_id = "run_job", tag = "daemon",
     params(("job" = String, Path, description = "Name of the job")),
     responses((status = 202, body = JobsJson), Failures))]
 pub(crate) async fn run_job(

@@ -53,7 +53,8 @@ pub(crate) struct TimelineEventJson {
 }
 
 /// What happened to a coin, in the order in which it happened
-#[utoipa::path(get, path = "/coins/{outpoint}/timeline", tag = "chain", params(OutpointPath),
+#[utoipa::path(get, path = "/coins/{outpoint}/timeline", operation_id = "get_coin_timeline",
+    tag = "chain", params(OutpointPath),
     responses((status = 200, body = TimelineJson), Failures))]
 pub(crate) async fn timeline(
     _: May<Read>,

@@ -98,13 +98,14 @@ pub(crate) fn run(cli: &Cli, args: &TokenArgs, output: &mut Output<'_>) -> anyho
         TokenCommand::Add(new) => {
             let made = place.add(new)?;
             output.answer(&made, || {
-                let token = made["token"].as_str().unwrap_or_default();
+                let token = made.get("token").and_then(Value::as_str).unwrap_or_default();
                 format!("{token}\nKeep it: it can't be shown again. It may: {}.", new.scope)
             })?;
         }
         TokenCommand::List => {
             let listed = place.list()?;
-            let tokens = listed["tokens"].as_array().cloned().unwrap_or_default();
+            let tokens =
+                listed.get("tokens").and_then(Value::as_array).cloned().unwrap_or_default();
             output.answer(&tokens, || {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let rows = tokens.iter().map(|token| {

@@ -90,7 +90,7 @@ impl Auth {
 }
 
 /// All tokens, without what they are
-#[utoipa::path(get, path = "/tokens", tag = "daemon",
+#[utoipa::path(get, path = "/tokens", operation_id = "list_tokens", tag = "daemon",
     responses((status = 200, body = TokensJson), Failures))]
 pub(crate) async fn list(
     _: May<Admin>,
@@ -107,7 +107,8 @@ pub(crate) async fn list(
 }
 
 /// Make a token and show it, this once
-#[utoipa::path(post, path = "/tokens", tag = "daemon", request_body = NewToken,
+#[utoipa::path(post, path = "/tokens", operation_id = "add_token",
+    tag = "daemon", request_body = NewToken,
     responses((status = 201, body = MadeTokenJson), Failures))]
 pub(crate) async fn add(
     _: May<Admin>,
@@ -122,7 +123,7 @@ pub(crate) async fn add(
 }
 
 /// Take a token away; its sessions and streams end with it
-#[utoipa::path(delete, path = "/tokens/{name}", tag = "daemon",
+#[utoipa::path(delete, path = "/tokens/{name}", operation_id = "revoke_token", tag = "daemon",
     params(("name" = String, Path, description = "Name of the token")),
     responses((status = 204), Failures))]
 pub(crate) async fn revoke(

@@ -114,7 +114,8 @@ impl Backups {
 }
 
 /// Save everything into a new folder of the daemon's machine; GET tells how far it has come
-#[utoipa::path(post, path = "/backup", tag = "daemon", request_body = BackupRequest,
+#[utoipa::path(post, path = "/backup", operation_id = "begin_backup",
+    tag = "daemon", request_body = BackupRequest,
     responses((status = 202, body = BackupJson), Failures))]
 pub(crate) async fn begin(
     _: May<Admin>,
@@ -139,7 +140,7 @@ pub(crate) async fn begin(
 }
 
 /// The last backup that was asked for
-#[utoipa::path(get, path = "/backup", tag = "daemon",
+#[utoipa::path(get, path = "/backup", operation_id = "get_backup", tag = "daemon",
     responses((status = 200, body = BackupJson), Failures))]
 pub(crate) async fn last(_: May<Admin>, State(app): State<App>) -> Json<BackupJson> {
     Json(app.backups.last().clone())

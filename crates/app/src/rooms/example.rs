@@ -115,7 +115,7 @@ struct CountsJson {
 }
 
 /// Blocks and payments counted
-#[utoipa::path(get, path = "/counting", tag = "example",
+#[utoipa::path(get, path = "/counting", operation_id = "get_counts", tag = "example",
     responses((status = 200, body = CountsJson), Failures))]
 async fn counts(_: May<Read>, State(app): State<App>) -> Result<Json<CountsJson>, ApiError> {
     let engine = app.engine.clone();

@@ -1,12 +1,11 @@
 //! schemathesis reads the description of the interface and tries to break what it promises.
 //!
 //! It is fetched into a folder outside the repository. Where it can't be had the test says so and
-//! is skipped, unless `UNSPENT_REQUIRE_PEERS=1`.
+//! is SKIPPED, unless `UNSPENT_REQUIRE_PEERS=1`.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::process::Command;
+
+use unspent_testkit::peers::{python::environment, required};
 
 use crate::world::{self, SEED_SETTING, funded};
 
@@ -15,40 +14,10 @@ const PACKAGE: &str = "schemathesis==4.32.5";
 /// Examples tried for each operation and kind of input.
 const EXAMPLES: &str = "60";
 
-fn cache() -> PathBuf {
-    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home =
-        home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    home.unwrap_or_else(std::env::temp_dir).join("unspent-peers").join(PACKAGE.replace("==", "-"))
-}
-
-fn quiet(program: &Path, arguments: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-/// The tool, fetched when it isn't there.
-fn schemathesis() -> Option<PathBuf> {
-    let folder = cache();
-    let tool = folder.join("bin/schemathesis");
-    if quiet(&tool, &["--version"]) {
-        return Some(tool);
-    }
-    std::fs::create_dir_all(folder.parent()?).ok()?;
-    let venv = quiet(Path::new("python3"), &["-m", "venv", folder.to_str()?]);
-    let fetched = venv && quiet(&folder.join("bin/pip"), &["install", "--quiet", PACKAGE]);
-    (fetched && quiet(&tool, &["--version"])).then_some(tool)
-}
-
 #[test]
 fn schemathesis_finds_no_fault_and_nothing_undocumented() {
-    let Some(tool) = schemathesis() else {
-        let required = std::env::var("UNSPENT_REQUIRE_PEERS").is_ok_and(|value| value == "1");
-        assert!(!required, "schemathesis can't be had");
-        eprintln!("skipped: schemathesis can't be had");
-        return;
-    };
+    let tools = environment("schemathesis", &[PACKAGE]);
+    let Some(tools) = required("schemathesis", tools) else { return };
     let folder = funded();
     // It logs in with nonsense many times, which is no attack here.
     let daemon = folder.start(&[SEED_SETTING, "auth.failures_per_minute=100000"]);
@@ -61,7 +30,7 @@ fn schemathesis_finds_no_fault_and_nothing_undocumented() {
     let settings = folder.beside("schemathesis.toml");
     let known = "[parameters]\n\"path.wallet\" = \"alice\"\n\"path.room\" = \"chain\"\n";
     std::fs::write(&settings, known).unwrap();
-    let mut command = Command::new(tool);
+    let mut command = Command::new(tools.join("schemathesis"));
     command.arg("--config-file").arg(&settings);
     command.args(["run", &url, "--checks", checks, "--max-examples", &examples]);
     command.args(["--header", &format!("Authorization: Bearer {}", daemon.cookie)]);

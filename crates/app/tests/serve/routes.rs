@@ -77,6 +77,7 @@ fn every_documented_route_answers() {
     let (client, seen, keys) = (daemon.admin(), RefCell::default(), RefCell::default());
     let walk = Walk { client, seen, keys };
     chain(&walk);
+    lookups(&walk);
     transactions(&walk, &daemon);
     ecash(&walk);
     operator(&walk, &daemon);
@@ -87,6 +88,7 @@ fn every_documented_route_answers() {
     labels(&walk);
     managing(&walk);
     hooks(&walk);
+    simulated(&walk);
     let documented = documented(&walk.client);
     let seen = walk.seen.borrow();
     let missing: Vec<_> = documented.difference(&seen).collect();
@@ -548,6 +550,25 @@ fn managing(walk: &Walk) {
         "internal": false, "range": [0, 999], "next_index": 3 }] });
     let taken = walk.post("/imports/core", &[], &json!({ "name": "core", "list": list }));
     assert!(taken.status == 201 || taken.status == 200, "{}", taken.text);
+}
+
+fn lookups(walk: &Walk) {
+    let asked = json!({ "addresses": [address(0)] });
+    let found = walk.send("POST", "/addresses/lookup", &[], Some(&asked)).ok();
+    assert_eq!(found["addresses"][0]["value"], "70000");
+    let asked = json!({ "outpoints": [format!("{}:0", "ab".repeat(32))] });
+    let found = walk.send("POST", "/utxos/lookup", &[], Some(&asked)).ok();
+    assert_eq!(found["utxos"][0]["state"], "unknown");
+}
+
+fn simulated(walk: &Walk) {
+    let pay = json!({ "address": address(0), "value": "1000" });
+    assert_eq!(walk.send("POST", "/sim/pay", &[], Some(&pay)).status, 200);
+    for (path, body) in
+        [("/sim/mine", json!({ "blocks": 2 })), ("/sim/reorganise", json!({ "depth": 1 }))]
+    {
+        walk.send("POST", path, &[], Some(&body)).ok();
+    }
 }
 
 fn hooks(walk: &Walk) {

@@ -255,6 +255,9 @@ fn a_token_for_one_wallet_sees_no_other() {
     daemon.nobody().send("GET", path, &[("cookie", &cookie)], None).refused(404);
 }
 
+/// A path, and what must hold of its answer.
+type Case<'a> = (&'a str, &'a dyn Fn(&Value) -> bool);
+
 #[test]
 fn events_are_filtered_by_wallet_room_and_kind() {
     let (_folder, daemon, _) = two_wallets("read");
@@ -264,7 +267,7 @@ fn events_are_filtered_by_wallet_room_and_kind() {
     let wanted = |is_wanted: &dyn Fn(&Value) -> bool| -> Vec<Value> {
         all.iter().filter(|event| is_wanted(event)).cloned().collect()
     };
-    let cases: [(&str, &dyn Fn(&Value) -> bool); 4] = [
+    let cases: [Case<'_>; 4] = [
         ("&wallet=alice", &|event| event["wallet"] == "alice"),
         ("&room=chain", &|event| event["room"] == "chain"),
         ("&kind=confirmed", &|event| event["kind"] == "confirmed"),

@@ -9,11 +9,12 @@ use std::{
 };
 
 use metrics::counter;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 use unspent_sql::{Arg, Column, Door, Row, Set, SqlError, Tx};
 
-use super::{Event, EventPage, LogError, kind::ENGINE};
+use super::{Event, EventPage, LogError, kind::EventKind};
 use crate::{
     clock::{self, Time},
     rooms::RoomName,
@@ -44,24 +45,38 @@ const INSERT: Set = Set {
 /// An event before it has a number.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// The room that it happened in.
-    pub room: &'static str,
-    /// One word for what happened.
-    pub kind: &'static str,
-    /// The wallet's name, where it is about one.
-    pub wallet: Option<String>,
-    /// The wallet's number, by which webhooks find their events.
-    pub wallet_id: Option<i64>,
-    /// A transaction, coin or block, as people read it.
-    pub subject: Option<String>,
-    /// The rest.
-    pub body: Value,
+    room: &'static str,
+    kind: &'static str,
+    wallet: Option<String>,
+    /// By which webhooks find their events.
+    wallet_id: Option<i64>,
+    subject: Option<String>,
+    body: Value,
 }
 
 impl NewEvent {
-    /// An event of the engine itself.
-    pub(crate) fn engine(kind: &'static str, subject: Option<String>, body: Value) -> Self {
-        Self { room: ENGINE, kind, wallet: None, wallet_id: None, subject, body }
+    /// An event of a kind, about no wallet and nothing in particular.
+    pub fn new<B: Serialize>(kind: EventKind<B>, body: &B) -> Self {
+        let EventKind { room, name, .. } = kind;
+        let body = serde_json::to_value(body).unwrap_or_else(|error| {
+            tracing::error!(%error, kind = name, "the body of an event could not be written");
+            Value::Object(serde_json::Map::new())
+        });
+        Self { room, kind: name, wallet: None, wallet_id: None, subject: None, body }
+    }
+
+    /// The same about a transaction, coin or block, as people read it.
+    #[must_use]
+    pub fn about(mut self, subject: Option<String>) -> Self {
+        self.subject = subject;
+        self
+    }
+
+    /// The same about a wallet, by its name and number.
+    #[must_use]
+    pub fn of_wallet(mut self, name: String, id: i64) -> Self {
+        (self.wallet, self.wallet_id) = (Some(name), Some(id));
+        self
     }
 }
 

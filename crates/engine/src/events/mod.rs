@@ -22,7 +22,18 @@ use utoipa::ToSchema;
 pub use log::{EventFilter, EventLog, MAX_EVENTS, NewEvent};
 pub(crate) use writer::EventWriter;
 
-use crate::{clock::Time, road::Cause, rooms::RoomName};
+use self::kind::KindShape;
+use crate::{
+    clock::Time,
+    road::Cause,
+    rooms::{RoomName, TABLE},
+};
+
+/// Every kind of event that can be written: the engine's own, and those of its rooms.
+pub fn kinds() -> impl Iterator<Item = KindShape> {
+    let rooms = TABLE.iter().flat_map(|entry| entry.events);
+    kind::KINDS.iter().chain(rooms).copied()
+}
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

@@ -8,10 +8,13 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{counter, histogram};
-use serde_json::json;
 
 use super::{Job, JobName, Outcome};
-use crate::{context::Context, events::kind, source::Node};
+use crate::{
+    context::Context,
+    events::kind::{self, JobDoneBody},
+    source::Node,
+};
 
 /// A job that couldn't run is tried again after this, unless its own pause is shorter.
 const RETRY: Duration = Duration::from_millis(500);
@@ -79,11 +82,12 @@ impl Runner {
     fn asked(&mut self, ask: &Ask) {
         let Some(planned) = self.jobs.iter_mut().find(|p| p.job.name == ask.job) else { return };
         let outcome = planned.go(&self.context, true);
-        let body = match &outcome {
-            Ok(said) => json!({ "job": ask.job.name(), "outcome": said }),
-            Err(reason) => json!({ "job": ask.job.name(), "failed": reason }),
+        let body = JobDoneBody {
+            job: ask.job.name(),
+            outcome: outcome.as_ref().ok().cloned(),
+            failed: outcome.as_ref().err().cloned(),
         };
-        self.context.write_event(kind::JOB_DONE, None, body);
+        self.context.write_event(kind::JOB_DONE, &body);
         // Whoever asked may have gone.
         let _ = ask.reply.send(outcome.map(|_| ()));
     }

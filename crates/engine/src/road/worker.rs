@@ -9,12 +9,15 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
 use unspent_model::Point;
 
 use super::{Cause, End, Follower, Trip, Trouble, Watch};
 use crate::{
-    config::Follow, context::Context, events::kind, rooms::RoomName, source::SourceError,
+    config::Follow,
+    context::Context,
+    events::kind::{self, CaughtUpBody, EmptyBody, ReasonBody, RoomBody, RoomStoppedBody},
+    rooms::RoomName,
+    source::SourceError,
     status::RoomState,
 };
 
@@ -64,7 +67,7 @@ impl Watch for Progress {
 
     fn source_is_here(&self, tip: Option<Point>) {
         if self.context.board.source_is_here(self.room, tip) {
-            self.context.write_event(kind::SOURCE_FOUND, None, json!({}));
+            self.context.write_event(kind::SOURCE_FOUND, &EmptyBody {});
         }
         if matches!(self.context.board.state(self.room), RoomState::Waiting { .. }) {
             self.set_state(RoomState::Starting);
@@ -97,8 +100,8 @@ impl Watch for Progress {
         }
         if self.was_behind.swap(false, Ordering::Relaxed) {
             let tip = self.context.board.tip(self.room);
-            let body = json!({ "room": self.room.name(), "height": tip.map(|tip| tip.height) });
-            self.context.write_event(kind::CAUGHT_UP, None, body);
+            let body = CaughtUpBody { room: self.room.name(), height: tip.map(|tip| tip.height) };
+            self.context.write_event(kind::CAUGHT_UP, &body);
         }
     }
 
@@ -174,7 +177,7 @@ impl<F: Follower> Worker<F> {
         let context = &self.progress.context;
         let is_here = matches!(error, SourceError::Missing { .. });
         if !is_here && context.board.source_is_away(self.progress.room, reason.clone()) {
-            context.write_event(kind::SOURCE_LOST, None, json!({ "reason": reason }));
+            context.write_event(kind::SOURCE_LOST, &ReasonBody { reason: reason.clone() });
         }
         match error {
             SourceError::Missing { height, .. } => self.stop(
@@ -224,10 +227,11 @@ impl<F: Follower> Worker<F> {
     fn stop(&mut self, reason: String, remedy: String) {
         tracing::error!(room = self.name(), reason, remedy, "the room is stopped");
         let context = self.progress.context.clone();
-        let body = json!({ "room": self.name(), "reason": reason, "remedy": remedy });
+        let body =
+            RoomStoppedBody { room: self.name(), reason: reason.clone(), remedy: remedy.clone() };
         self.follower.refuse_orders(&reason);
         self.progress.set_state(RoomState::Stopped { reason: reason.clone(), remedy });
-        context.write_event(kind::ROOM_STOPPED, None, body);
+        context.write_event(kind::ROOM_STOPPED, &body);
         context.news.wake();
         while !context.is_stopping() && !self.resume.swap(false, Ordering::AcqRel) {
             let known = context.wakeup.count();
@@ -241,7 +245,7 @@ impl<F: Follower> Worker<F> {
         }
         self.progress.settled();
         self.progress.set_state(RoomState::Starting);
-        context.write_event(kind::ROOM_RESUMED, None, json!({ "room": self.name() }));
+        context.write_event(kind::ROOM_RESUMED, &RoomBody { room: self.name() });
         if let Err(trouble) = self.follower.reopen() {
             self.settle(trouble);
         }

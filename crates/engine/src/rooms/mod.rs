@@ -29,7 +29,7 @@ use unspent_model::{Network, Point};
 pub use self::plug::Plug;
 use crate::{
     error::StartError,
-    events::{EventLog, LogError},
+    events::{EventLog, LogError, kind::KindShape},
     series::Series,
 };
 
@@ -44,7 +44,7 @@ impl RoomName {
     }
 
     /// The word.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         self.0
     }
 }
@@ -85,6 +85,8 @@ pub struct TableEntry {
     pub keeps: &'static [OnDisk],
     /// The figures that it counts.
     pub series: &'static [Series],
+    /// The kinds of events that it writes.
+    pub events: &'static [KindShape],
     /// The room with its defaults in a data folder; `None` on a network that can't have it, and for
     /// one that is off unless somebody switches it on.
     pub standard: fn(&Path, Network) -> Option<Box<dyn Room>>,

@@ -20,6 +20,7 @@ use std::{sync::Arc, time::Duration};
 use bitcoin::{Transaction, Txid};
 use unspent_model::{BlockHash, Network, Point};
 
+use self::sim::SimNetwork;
 use crate::files::Place;
 
 /// A block as its source gives it.
@@ -122,6 +123,11 @@ pub trait Origin: Send + Sync {
 
     /// The node behind it, where there is one that has a mempool.
     fn node(&self) -> Option<Arc<dyn Node>>;
+
+    /// The simulated network, where it is one: others can't be told what to do.
+    fn simulated(&self) -> Option<SimNetwork> {
+        None
+    }
 }
 
 /// What a node says to a transaction that is handed to it.

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use super::{SECRET_BYTES, Webhook, WebhookError, WebhookOptions, Webhooks};
 use crate::{
     clock,
-    events::{EventLog, NewEvent},
+    events::{EventLog, NewEvent, kind::EventKind},
     store,
 };
 
@@ -158,13 +158,10 @@ impl Bench {
     }
 
     fn write(&self, wallet: &str, count: u64) {
-        let events = (0..count).map(|n| NewEvent {
-            room: "wallet",
-            kind: "confirmed",
-            wallet: Some(wallet.to_owned()),
-            wallet_id: Some(number(wallet)),
-            subject: Some(format!("tx {n}")),
-            body: json!({ "n": n }),
+        let kind = EventKind::<Value>::new("wallet", "confirmed");
+        let events = (0..count).map(|n| {
+            let event = NewEvent::new(kind, &json!({ "n": n })).about(Some(format!("tx {n}")));
+            event.of_wallet(wallet.to_owned(), number(wallet))
         });
         self.log.write(events.collect()).unwrap();
     }

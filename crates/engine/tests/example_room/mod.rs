@@ -18,9 +18,9 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde::Serialize;
 use unspent_engine::{
-    Engine, EventLog, JobName, LogError, RoomName, StartError,
+    Engine, EventLog, JobName, LogError, RoomName, StartError, event_kinds,
     events::NewEvent,
     jobs::{Job, Lane, Outcome},
     road::{Follower, SharedBlock, Trouble},
@@ -28,13 +28,26 @@ use unspent_engine::{
 };
 use unspent_model::{BlockHash, Network, Point};
 use unspent_sql::{Arg, Door, Migration, Options, Row, Schema, SqlError, Tx, Url};
+use utoipa::ToSchema;
 
 pub const NAME: RoomName = RoomName::new("counting");
 /// Says how much has been counted.
 pub const REPORT: JobName = JobName::new("report_counts");
-/// A block was counted, or is no longer.
-pub const COUNTED: &str = "block_counted";
-pub const UNCOUNTED: &str = "block_uncounted";
+
+event_kinds! {
+    NAME.name();
+    /// A block was counted.
+    COUNTED: CountedBody = "block_counted";
+    /// A block is no longer counted.
+    UNCOUNTED: CountedBody = "block_uncounted";
+}
+
+/// What was counted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CountedBody {
+    height: i64,
+    payments: i64,
+}
 
 /// Events written at once.
 const EVENTS_AT_ONCE: i64 = 100;
@@ -224,9 +237,9 @@ impl Opened for OpenCounts {
 }
 
 fn event(row: &Row) -> Result<NewEvent, SqlError> {
-    let body = json!({ "height": row.int("height")?, "payments": row.int("payments")? });
+    let body = CountedBody { height: row.int("height")?, payments: row.int("payments")? };
     let kind = if row.int("counted")? == 1 { COUNTED } else { UNCOUNTED };
-    Ok(NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject: None, body })
+    Ok(NewEvent::new(kind, &body))
 }
 
 fn sum(door: &Door) -> Result<(i64, i64), SqlError> {

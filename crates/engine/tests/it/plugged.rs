@@ -31,7 +31,7 @@ pub fn check_count_events(engine: &Engine) {
             let Some(last) = page.events.last() else { break };
             after = last.id;
             for event in page.events.iter().filter(|event| event.room == counting::NAME.name()) {
-                let sign = if event.kind == counting::COUNTED { 1 } else { -1 };
+                let sign = if event.kind == counting::COUNTED.name { 1 } else { -1 };
                 blocks += sign;
                 payments += sign * event.body["payments"].as_i64().unwrap();
             }
@@ -63,7 +63,10 @@ fn a_room_that_is_plugged_in_follows_reorganisations() {
     }
     check_count_events(&rig.engine);
     let undone = rig.engine.events().after(0, 1_000).unwrap().events;
-    assert!(undone.iter().any(|event| event.kind == counting::UNCOUNTED), "nothing was undone");
+    assert!(
+        undone.iter().any(|event| event.kind == counting::UNCOUNTED.name),
+        "nothing was undone"
+    );
 }
 
 #[test]

@@ -141,8 +141,8 @@ pub fn check_store_events(engine: &Engine) {
             for event in page.events.iter().filter(|event| event.room == room::NAME.name()) {
                 let number = |field: &str| event.body[field].as_i64().unwrap_or(0);
                 match event.kind.as_str() {
-                    events::APPLIED => blocks += number("blocks"),
-                    events::UNDONE => blocks -= number("blocks"),
+                    kind if kind == events::APPLIED.name => blocks += number("blocks"),
+                    kind if kind == events::UNDONE.name => blocks -= number("blocks"),
                     kind => *counted.entry(kind.into()).or_default() += number("count") as u64,
                 }
             }
@@ -150,8 +150,8 @@ pub fn check_store_events(engine: &Engine) {
         let tallies = store.tallies().unwrap();
         let of = |kind: &str| counted.get(kind).copied().unwrap_or(0);
         blocks == store.tip().unwrap().map_or(0, |tip| tip.height as i64 + 1)
-            && of(events::DELETED) == tallies.deleted
-            && of(events::LOSERS_DELETED) == tallies.losers_deleted
+            && of(events::DELETED.name) == tallies.deleted
+            && of(events::LOSERS_DELETED.name) == tallies.losers_deleted
     });
 }
 
@@ -181,7 +181,7 @@ fn it_follows_reorganisations_beside_the_others() {
     }
     check_store_events(&rig.engine);
     let told = rig.engine.events().after(0, 1_000).unwrap().events;
-    assert!(told.iter().any(|event| event.kind == events::UNDONE), "nothing was undone");
+    assert!(told.iter().any(|event| event.kind == events::UNDONE.name), "nothing was undone");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn another_store_is_told_from_its_start() {
     rig.engine.shutdown();
     let told = |engine: &Engine| {
         let page = engine.events().after(0, 1_000).unwrap().events;
-        page.iter().filter(|event| event.kind == events::APPLIED).count()
+        page.iter().filter(|event| event.kind == events::APPLIED.name).count()
     };
     let before = told(&rig.engine);
     assert!(before > 0, "nothing was told");

@@ -15,23 +15,39 @@ use super::fetch::cache;
 
 /// The folder of an environment's programs; the environment is made where it isn't there. One test
 /// makes it, the others wait.
-pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf, String> {
+///
+/// # Errors
+///
+/// Says why it can't be had.
+pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let place = installed(name, packages, |place| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(place))?;
+        run(pip(&place.join("bin/python")).args(["install", "--quiet"]).args(packages))
+    })?;
+    Ok(place.join("bin"))
+}
+
+/// The folder of a peer in the cache, made by `make` unless these packages are there already.
+pub(super) fn installed(
+    name: &str,
+    packages: &[&str],
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("no cache folder: {error}"))?;
     let lock = File::create(cache.join(format!("lock-{name}")));
     let lock = lock.map_err(|error| format!("no lock: {error}"))?;
     lock.lock().map_err(|error| format!("the lock can't be taken: {error}"))?;
     let (place, wanted) = (cache.join(name), packages.join(" "));
-    let (programs, whole) = (place.join("bin"), place.join("whole"));
+    let whole = place.join("whole");
     if fs::read_to_string(&whole).is_ok_and(|installed| installed == wanted) {
-        return Ok(programs);
+        return Ok(place);
     }
     // What a killed run or another version left.
     let _ = fs::remove_dir_all(&place);
-    run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-    run(pip(&programs.join("python")).args(["install", "--quiet"]).args(packages))?;
+    make(&place)?;
     fs::write(&whole, wanted).map_err(|error| error.to_string())?;
-    Ok(programs)
+    Ok(place)
 }
 
 fn pip(python: &Path) -> Command {
@@ -40,8 +56,9 @@ fn pip(python: &Path) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
-    let done = command.output().map_err(|error| error.to_string())?;
+pub(super) fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let done = command.output().map_err(|error| format!("{program}: {error}"))?;
     if done.status.success() {
         return Ok(());
     }

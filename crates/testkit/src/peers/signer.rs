@@ -1,14 +1,13 @@
 //! A signer that shares no code with ours: `embit`, in a Python environment of its own.
-#![allow(clippy::expect_used, clippy::panic)]
+#![allow(clippy::expect_used)]
 
 use std::{
-    env,
     io::Write as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use super::python::environment;
+use super::{python::environment, required};
 
 /// The version that the tests were written against.
 const EMBIT: &str = "embit==0.8.0";
@@ -36,16 +35,13 @@ impl Signer {
     ///
     /// When it can't be had though `UNSPENT_REQUIRE_PEERS` is set.
     pub fn find() -> Option<Self> {
-        match environment("embit", &[EMBIT]) {
-            Ok(programs) => Some(Self { python: programs.join("python") }),
-            Err(reason) if env::var_os("UNSPENT_REQUIRE_PEERS").is_some() => {
-                panic!("the signer is required and can't be had: {reason}")
-            }
-            Err(reason) => {
-                skipped(&reason);
-                None
-            }
-        }
+        let programs = required("the signer (embit)", environment("embit", &[EMBIT]))?;
+        Some(Self { python: programs.join("python") })
+    }
+
+    /// The Python that has the signer's package, for scripts of others.
+    pub fn python(&self) -> &Path {
+        &self.python
     }
 
     /// Signs a PSBT (base64) with extended private keys: how many signatures were made, and the
@@ -73,9 +69,4 @@ impl Signer {
         let count = lines.next().and_then(|line| line.parse().ok()).expect("a count");
         (count, lines.next().expect("a PSBT").to_owned())
     }
-}
-
-#[allow(clippy::print_stderr)]
-fn skipped(reason: &str) {
-    eprintln!("SKIPPED: the signer (embit) can't be had: {reason}");
 }

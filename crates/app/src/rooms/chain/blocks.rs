@@ -101,7 +101,8 @@ impl BlockName {
 // ---- REST
 
 /// The latest blocks, newest first
-#[utoipa::path(get, path = "/blocks", tag = "chain", params(PageQuery),
+#[utoipa::path(get, path = "/blocks", operation_id = "list_blocks",
+    tag = "chain", params(PageQuery),
     responses((status = 200, body = BlocksJson), Failures))]
 pub(super) async fn blocks(
     _: May<Read>,
@@ -139,7 +140,7 @@ fn last_block(moment: &Moment<'_>) -> Result<StoredPoint, ApiError> {
 }
 
 /// The tip
-#[utoipa::path(get, path = "/blocks/tip", tag = "chain",
+#[utoipa::path(get, path = "/blocks/tip", operation_id = "get_tip", tag = "chain",
     responses((status = 200, body = BlockJson), Failures))]
 pub(super) async fn tip(_: May<Read>, State(app): State<App>) -> Result<Json<BlockJson>, ApiError> {
     let found = app.chain(|reader| {
@@ -151,7 +152,7 @@ pub(super) async fn tip(_: May<Read>, State(app): State<App>) -> Result<Json<Blo
 }
 
 /// A block by height or hash
-#[utoipa::path(get, path = "/blocks/{block}", tag = "chain",
+#[utoipa::path(get, path = "/blocks/{block}", operation_id = "get_block", tag = "chain",
     params(("block" = String, Path, description = "Height or hash")),
     responses((status = 200, body = BlockJson), Failures))]
 pub(super) async fn one(
@@ -177,7 +178,7 @@ pub(super) fn find(moment: &Moment<'_>, text: &str) -> Result<(StoredPoint, Bloc
 }
 
 /// What the block at a height did to the coin set
-#[utoipa::path(get, path = "/deltas/{height}", tag = "chain",
+#[utoipa::path(get, path = "/deltas/{height}", operation_id = "get_deltas", tag = "chain",
     params(("height" = u64, Path, minimum = 0)),
     responses((status = 200, body = DeltasJson), Failures))]
 pub(super) async fn deltas(

@@ -80,7 +80,7 @@ impl CoinsPage {
 
 // ---- REST
 
-fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
+pub(super) fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
     match parse_query(network, text)? {
         Query::Address(raw) => Ok(Owner::address(network.family(), &raw)),
         Query::ScriptHash(hash) => Ok(Owner::script_hash(&hash)),
@@ -112,7 +112,8 @@ async fn sum(app: App, owner: Owner) -> Result<Json<BalanceJson>, ApiError> {
 }
 
 /// Unspent coins of an address, in chain order
-#[utoipa::path(get, path = "/addresses/{address}/utxos", tag = "chain",
+#[utoipa::path(get, path = "/addresses/{address}/utxos", operation_id = "list_address_utxos",
+    tag = "chain",
     params(("address" = String, Path, description = "Address, hex of a script, or scripthash:SHA256"), CoinsPage),
     responses((status = 200, body = PageJson), Failures))]
 pub(super) async fn address_utxos(
@@ -126,7 +127,8 @@ pub(super) async fn address_utxos(
 }
 
 /// What an address has
-#[utoipa::path(get, path = "/addresses/{address}/balance", tag = "chain",
+#[utoipa::path(get, path = "/addresses/{address}/balance", operation_id = "get_address_balance",
+    tag = "chain",
     params(("address" = String, Path, description = "Address, hex of a script, or scripthash:SHA256")),
     responses((status = 200, body = BalanceJson), Failures))]
 pub(super) async fn address_balance(
@@ -139,7 +141,8 @@ pub(super) async fn address_balance(
 }
 
 /// Unspent coins of a payment credential, in chain order (Cardano)
-#[utoipa::path(get, path = "/credentials/{credential}/utxos", tag = "chain",
+#[utoipa::path(get, path = "/credentials/{credential}/utxos", operation_id = "list_credential_utxos",
+    tag = "chain",
     params(("credential" = String, Path, description = "Bech32 or 56 hex digits"), CoinsPage),
     responses((status = 200, body = PageJson), Failures))]
 pub(super) async fn credential_utxos(
@@ -153,7 +156,8 @@ pub(super) async fn credential_utxos(
 }
 
 /// What a payment credential has (Cardano)
-#[utoipa::path(get, path = "/credentials/{credential}/balance", tag = "chain",
+#[utoipa::path(get, path = "/credentials/{credential}/balance", operation_id = "get_credential_balance",
+    tag = "chain",
     params(("credential" = String, Path, description = "Bech32 or 56 hex digits")),
     responses((status = 200, body = BalanceJson), Failures))]
 pub(super) async fn credential_balance(
@@ -166,7 +170,8 @@ pub(super) async fn credential_balance(
 }
 
 /// One coin: unspent, or spent inside the window
-#[utoipa::path(get, path = "/utxos/{outpoint}", tag = "chain", params(OutpointPath),
+#[utoipa::path(get, path = "/utxos/{outpoint}", operation_id = "get_utxo",
+    tag = "chain", params(OutpointPath),
     responses((status = 200, body = CoinJson), Failures))]
 pub(super) async fn utxo(
     _: May<Read>,

@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `coins` | coins by owner, one coin; as routes and commands |
+//! | `lookups` | many coins or addresses in one request |
 //! | `blocks` | blocks and deltas; as routes and a command |
 //! | `block_detail` | a block with amounts, owners, totals and size |
 //! | `roots` | roots of blocks and proofs; as routes and commands |
@@ -24,6 +25,7 @@ mod blocks;
 mod coins;
 mod error;
 mod json;
+mod lookups;
 mod options;
 mod parse;
 mod roots;
@@ -134,6 +136,8 @@ impl AppRoom for ChainEntry {
             .routes(routes!(coins::credential_utxos))
             .routes(routes!(coins::credential_balance))
             .routes(routes!(coins::utxo))
+            .routes(routes!(lookups::utxos))
+            .routes(routes!(lookups::addresses))
             .routes(routes!(blocks::blocks))
             .routes(routes!(blocks::tip))
             .routes(routes!(blocks::one))

@@ -47,7 +47,7 @@ pub(crate) struct AtBlock {
 // ---- REST
 
 /// The root of a block: of the tip, or of an older block inside the window
-#[utoipa::path(get, path = "/roots", tag = "chain", params(AtBlock),
+#[utoipa::path(get, path = "/roots", operation_id = "get_root", tag = "chain", params(AtBlock),
     responses((status = 200, body = RootJson), Failures))]
 pub(super) async fn root(
     _: May<Read>,
@@ -64,7 +64,7 @@ pub(super) async fn root(
 }
 
 /// A proof that a coin is unspent, or was spent, at a block; as CBOR for those who accept it
-#[utoipa::path(get, path = "/proofs/{txid}/{index}", tag = "chain",
+#[utoipa::path(get, path = "/proofs/{txid}/{index}", operation_id = "get_proof", tag = "chain",
     params(
         ("txid" = String, Path, pattern = "^[0-9a-fA-F]{64}$"),
         ("index" = u32, Path, minimum = 0),

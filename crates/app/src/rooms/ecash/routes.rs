@@ -101,7 +101,7 @@ impl App {
 // ---- reading
 
 /// Money by account, payments by state
-#[utoipa::path(get, path = "/ecash", tag = "ecash",
+#[utoipa::path(get, path = "/ecash", operation_id = "get_ecash_status", tag = "ecash",
     responses((status = 200, body = EcashFiguresJson), Failures))]
 pub(super) async fn status(
     _: May<Read>,
@@ -119,7 +119,7 @@ pub(crate) struct AccountsJson {
 }
 
 /// All accounts
-#[utoipa::path(get, path = "/ecash/accounts", tag = "ecash",
+#[utoipa::path(get, path = "/ecash/accounts", operation_id = "list_ecash_accounts", tag = "ecash",
     responses((status = 200, body = AccountsJson), Failures))]
 pub(super) async fn accounts(
     _: May<Read>,
@@ -156,7 +156,8 @@ pub(crate) struct ProofsQuery {
 }
 
 /// Proofs of an account, without their secrets
-#[utoipa::path(get, path = "/ecash/accounts/{account}/proofs", tag = "ecash",
+#[utoipa::path(get, path = "/ecash/accounts/{account}/proofs", operation_id = "list_ecash_proofs",
+    tag = "ecash",
     params(EcashAccountPath, ProofsQuery),
     responses((status = 200, body = ProofsJson), Failures))]
 pub(super) async fn proofs(
@@ -192,7 +193,8 @@ pub(crate) struct PaymentsQuery {
 }
 
 /// Payments, the newest first
-#[utoipa::path(get, path = "/ecash/payments", tag = "ecash", params(PaymentsQuery),
+#[utoipa::path(get, path = "/ecash/payments", operation_id = "list_ecash_payments",
+    tag = "ecash", params(PaymentsQuery),
     responses((status = 200, body = PaymentsJson), Failures))]
 pub(super) async fn payments(
     _: May<Read>,
@@ -216,7 +218,8 @@ pub(crate) struct PaymentPath {
 }
 
 /// One payment with everything that happened to it
-#[utoipa::path(get, path = "/ecash/payments/{id}", tag = "ecash", params(PaymentPath),
+#[utoipa::path(get, path = "/ecash/payments/{id}", operation_id = "get_ecash_payment",
+    tag = "ecash", params(PaymentPath),
     responses((status = 200, body = ShownPaymentJson), Failures))]
 pub(super) async fn payment(
     _: May<Read>,
@@ -228,7 +231,8 @@ pub(super) async fn payment(
 }
 
 /// Transactions, the newest first
-#[utoipa::path(get, path = "/ecash/transactions", tag = "ecash", params(PageQuery),
+#[utoipa::path(get, path = "/ecash/transactions", operation_id = "list_ecash_transactions",
+    tag = "ecash", params(PageQuery),
     responses((status = 200, body = EcashTxsJson), Failures))]
 pub(super) async fn transactions(
     _: May<Read>,
@@ -249,7 +253,8 @@ pub(crate) struct TokenJson {
 }
 
 /// The token of a send that nobody has claimed yet; needs `wallet`, as it is money
-#[utoipa::path(get, path = "/ecash/payments/{id}/token", tag = "ecash", params(PaymentPath),
+#[utoipa::path(get, path = "/ecash/payments/{id}/token", operation_id = "get_ecash_token",
+    tag = "ecash", params(PaymentPath),
     responses((status = 200, body = TokenJson), Failures))]
 pub(super) async fn token(
     _: May<Wallet>,
@@ -266,7 +271,8 @@ pub(super) async fn token(
 // ---- accounts and mints
 
 /// Open an account, once its mint is found fit
-#[utoipa::path(post, path = "/ecash/accounts", tag = "ecash", request_body = AddAccount,
+#[utoipa::path(post, path = "/ecash/accounts", operation_id = "add_ecash_account",
+    tag = "ecash", request_body = AddAccount,
     responses((status = 201, body = AccountJson), Failures))]
 pub(super) async fn add_account(
     _: May<Wallet>,
@@ -298,7 +304,8 @@ pub(crate) struct CheckedMintJson {
 }
 
 /// Whether a mint can be used, and what it lacks
-#[utoipa::path(post, path = "/ecash/mints/check", tag = "ecash", request_body = CheckMint,
+#[utoipa::path(post, path = "/ecash/mints/check", operation_id = "check_ecash_mint",
+    tag = "ecash", request_body = CheckMint,
     responses((status = 200, body = CheckedMintJson), Failures))]
 pub(super) async fn check_mint(
     _: May<Wallet>,
@@ -335,7 +342,8 @@ impl<R: Send + 'static> Keyed<R> {
 }
 
 /// Get an invoice whose payment comes into an account
-#[utoipa::path(post, path = "/ecash/receive", tag = "ecash", params(KeyHeader),
+#[utoipa::path(post, path = "/ecash/receive", operation_id = "receive_ecash",
+    tag = "ecash", params(KeyHeader),
     request_body = ReceiveAmount, responses((status = 201, body = PaymentJson), Failures))]
 pub(super) async fn receive(
     _: May<Wallet>,
@@ -346,7 +354,8 @@ pub(super) async fn receive(
 }
 
 /// Pay a Lightning invoice
-#[utoipa::path(post, path = "/ecash/pay", tag = "ecash", params(KeyHeader),
+#[utoipa::path(post, path = "/ecash/pay", operation_id = "pay_with_ecash",
+    tag = "ecash", params(KeyHeader),
     request_body = PayInvoice, responses((status = 201, body = PaymentJson), Failures))]
 pub(super) async fn pay(
     _: May<Wallet>,
@@ -357,7 +366,8 @@ pub(super) async fn pay(
 }
 
 /// Make a token; it can be read once the payment is PENDING
-#[utoipa::path(post, path = "/ecash/send", tag = "ecash", params(KeyHeader),
+#[utoipa::path(post, path = "/ecash/send", operation_id = "send_ecash",
+    tag = "ecash", params(KeyHeader),
     request_body = SendAmount, responses((status = 201, body = PaymentJson), Failures))]
 pub(super) async fn send(
     _: May<Wallet>,
@@ -368,7 +378,8 @@ pub(super) async fn send(
 }
 
 /// Claim a token, at its own mint or into an account elsewhere
-#[utoipa::path(post, path = "/ecash/claim", tag = "ecash", params(KeyHeader),
+#[utoipa::path(post, path = "/ecash/claim", operation_id = "claim_ecash",
+    tag = "ecash", params(KeyHeader),
     request_body = ClaimToken, responses((status = 201, body = PaymentJson), Failures))]
 pub(super) async fn claim(
     _: May<Wallet>,
@@ -379,7 +390,8 @@ pub(super) async fn claim(
 }
 
 /// Take back a token that nobody has claimed
-#[utoipa::path(post, path = "/ecash/reverse", tag = "ecash", params(KeyHeader),
+#[utoipa::path(post, path = "/ecash/reverse", operation_id = "reverse_ecash",
+    tag = "ecash", params(KeyHeader),
     request_body = ReverseSend, responses((status = 201, body = PaymentJson), Failures))]
 pub(super) async fn reverse(
     _: May<Wallet>,

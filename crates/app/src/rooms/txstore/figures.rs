@@ -162,7 +162,8 @@ pub(super) fn plotted(figures: &Value) -> Vec<(&'static str, Value)> {
 }
 
 /// The transaction store in numbers
-#[utoipa::path(get, path = "/transactions", tag = "txstore",
+#[utoipa::path(get, path = "/transactions", operation_id = "get_transactions_status",
+    tag = "txstore",
     responses((status = 200, body = StoreFiguresJson), Failures))]
 pub(super) async fn status(
     _: May<Read>,

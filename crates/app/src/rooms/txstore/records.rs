@@ -61,7 +61,8 @@ fn stored(store: &TxStore, txid: TxId) -> Result<StoredTx, ApiError> {
 }
 
 /// A stored transaction: where it is mined, what holds it, when it may go
-#[utoipa::path(get, path = "/transactions/{txid}", tag = "txstore", params(StoredTxPath, RawQuery),
+#[utoipa::path(get, path = "/transactions/{txid}", operation_id = "get_transaction",
+    tag = "txstore", params(StoredTxPath, RawQuery),
     responses((status = 200, body = StoredTxJson), Failures))]
 pub(super) async fn record(
     _: May<Read>,
@@ -78,7 +79,8 @@ pub(super) async fn record(
 }
 
 /// The outputs of a stored transaction, each with its spender
-#[utoipa::path(get, path = "/transactions/{txid}/outputs", tag = "txstore",
+#[utoipa::path(get, path = "/transactions/{txid}/outputs", operation_id = "list_transaction_outputs",
+    tag = "txstore",
     params(StoredTxPath, PageQuery),
     responses((status = 200, body = StoredOutputsJson), Failures))]
 pub(super) async fn outputs(
@@ -98,7 +100,8 @@ pub(super) async fn outputs(
 }
 
 /// Why a stored transaction is still there, and from which height it could go
-#[utoipa::path(get, path = "/transactions/{txid}/why", tag = "txstore", params(StoredTxPath),
+#[utoipa::path(get, path = "/transactions/{txid}/why", operation_id = "explain_transaction",
+    tag = "txstore", params(StoredTxPath),
     responses((status = 200, body = WhyJson), Failures))]
 pub(super) async fn why(
     _: May<Read>,

@@ -87,7 +87,8 @@ fn page(context: &WalletContext, query: &PageQuery) -> Result<AddressesJson, Req
 // ---- REST
 
 /// Watched addresses
-#[utoipa::path(get, path = "/wallets/{wallet}/addresses", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/addresses", operation_id = "list_addresses",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), PageQuery),
     responses((status = 200, body = AddressesJson), Failures))]
 pub(super) async fn list(
@@ -100,7 +101,8 @@ pub(super) async fn list(
 }
 
 /// Hand out the next address
-#[utoipa::path(post, path = "/wallets/{wallet}/addresses", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/addresses", operation_id = "new_address",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = NextAddress,
     responses((status = 201, body = AddressJson), Failures))]
@@ -126,7 +128,8 @@ pub(super) struct WalletAddressPath {
 }
 
 /// Whether an address is the wallet's, by which keys, and whether it was used
-#[utoipa::path(get, path = "/wallets/{wallet}/addresses/{address}", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/addresses/{address}", operation_id = "find_address",
+    tag = "wallets",
     params(WalletAddressPath), responses((status = 200, body = WhoseJson), Failures))]
 pub(super) async fn find(
     _: May<Read>,

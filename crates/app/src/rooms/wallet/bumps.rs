@@ -127,7 +127,8 @@ impl Cpfp {
 // ---- REST
 
 /// Build a replacement for an own unconfirmed transaction, at a higher rate
-#[utoipa::path(post, path = "/wallets/{wallet}/bump", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/bump", operation_id = "bump_payment",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Bump,
     responses((status = 201, body = UnsignedJson), Failures))]
@@ -146,7 +147,8 @@ pub(super) async fn bump(
 }
 
 /// Build a child that pays for an unconfirmed transaction which pays the wallet (CPFP)
-#[utoipa::path(post, path = "/wallets/{wallet}/cpfp", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/cpfp", operation_id = "pay_for_parents",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Cpfp,
     responses((status = 201, body = UnsignedJson), Failures))]

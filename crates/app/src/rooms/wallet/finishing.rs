@@ -121,7 +121,8 @@ fn finalized(
 // ---- REST
 
 /// Take a signed transaction back as pending, and send it if asked to
-#[utoipa::path(post, path = "/wallets/{wallet}/finalize", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/finalize", operation_id = "finalize_payment",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Finalize,
     responses((status = 201, body = FinalizedJson), Failures))]
@@ -185,7 +186,8 @@ fn send(engine: &Engine, context: &WalletContext, txid: Txid) -> Result<NodeAnsw
 }
 
 /// Hand an own pending transaction to the node
-#[utoipa::path(post, path = "/wallets/{wallet}/broadcast", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/broadcast", operation_id = "broadcast_payment",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = TxRequest,
     responses((status = 200, body = BroadcastJson), Failures))]

@@ -54,7 +54,8 @@ fn answer(coins: &[OutPoint], changed: u64) -> FrozenJson {
 // ---- REST
 
 /// Freeze coins: no selection takes them until they are thawed
-#[utoipa::path(post, path = "/wallets/{wallet}/freeze", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/freeze", operation_id = "freeze_coins",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = FreezeCoins,
     responses((status = 200, body = FrozenJson), Failures))]
@@ -68,7 +69,8 @@ pub(super) async fn freeze(
 }
 
 /// Make frozen coins spendable again
-#[utoipa::path(post, path = "/wallets/{wallet}/unfreeze", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/unfreeze", operation_id = "unfreeze_coins",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = FreezeCoins,
     responses((status = 200, body = FrozenJson), Failures))]

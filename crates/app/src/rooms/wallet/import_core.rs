@@ -119,7 +119,8 @@ fn known_or_date(height: u64, born: u64) -> (u64, Option<u64>) {
 // ---- REST
 
 /// Make a wallet of what Bitcoin Core's `listdescriptors` answers
-#[utoipa::path(post, path = "/imports/core", tag = "wallets", request_body = ImportList,
+#[utoipa::path(post, path = "/imports/core", operation_id = "import_from_core",
+    tag = "wallets", request_body = ImportList,
     responses((status = 200, body = ImportedListJson), Failures))]
 pub(super) async fn import(
     _: May<Wallet>,

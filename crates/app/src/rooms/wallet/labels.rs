@@ -99,7 +99,8 @@ fn page(context: &WalletContext, query: &PageQuery) -> Result<LabelsJson, Reques
 // ---- REST
 
 /// Labels of transactions, addresses and coins
-#[utoipa::path(get, path = "/wallets/{wallet}/labels", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/labels", operation_id = "list_labels",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), PageQuery),
     responses((status = 200, body = LabelsJson), Failures))]
 pub(super) async fn list(
@@ -118,7 +119,7 @@ pub(super) async fn list(
 }
 
 /// Label a transaction, an address or a coin; an empty label clears
-#[utoipa::path(put, path = "/wallets/{wallet}/labels", tag = "wallets",
+#[utoipa::path(put, path = "/wallets/{wallet}/labels", operation_id = "set_label", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = LabelJson,
     responses((status = 200, body = LabelJson), Failures))]
@@ -132,7 +133,8 @@ pub(super) async fn set(
 }
 
 /// All labels as BIP-329 lines
-#[utoipa::path(get, path = "/wallets/{wallet}/labels/export", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/labels/export", operation_id = "export_labels",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     responses((status = 200, body = String, content_type = "application/jsonl"), Failures))]
 pub(super) async fn export(
@@ -153,7 +155,8 @@ pub(super) async fn export(
 }
 
 /// Take in BIP-329 lines; a bad line is left out and named by its number
-#[utoipa::path(post, path = "/wallets/{wallet}/labels/import", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/labels/import", operation_id = "import_labels",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body(content = String, content_type = "text/plain",
         description = "One JSON object on each line; `application/jsonl` is taken too"),

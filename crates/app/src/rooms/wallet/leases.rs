@@ -120,7 +120,8 @@ fn leases(context: &WalletContext) -> Result<LeasesJson, RequestError> {
 // ---- REST
 
 /// Active leases with value and script, soonest to end first
-#[utoipa::path(get, path = "/wallets/{wallet}/leases", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/leases", operation_id = "list_leases",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     responses((status = 200, body = LeasesJson), Failures))]
 pub(super) async fn list(
@@ -132,7 +133,8 @@ pub(super) async fn list(
 }
 
 /// Hold coins for a time, all or none
-#[utoipa::path(post, path = "/wallets/{wallet}/leases", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/leases", operation_id = "lease_coins",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = LeaseCoins,
     responses((status = 201, body = HeldJson), Failures))]
@@ -149,7 +151,8 @@ pub(super) async fn create(
 }
 
 /// Give coins back before their time
-#[utoipa::path(post, path = "/wallets/{wallet}/leases/release", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/leases/release", operation_id = "release_coins",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = ReleaseCoins,
     responses((status = 200, body = ReleasedJson), Failures))]

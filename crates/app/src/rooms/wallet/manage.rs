@@ -97,7 +97,7 @@ fn rename_hooks(
 // ---- REST
 
 /// Rename a wallet, archive it, or let it look further ahead
-#[utoipa::path(patch, path = "/wallets/{wallet}", tag = "wallets",
+#[utoipa::path(patch, path = "/wallets/{wallet}", operation_id = "change_wallet", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = ChangeWallet,
     responses((status = 200, body = WalletDetailJson), Failures))]
@@ -118,7 +118,8 @@ pub(super) async fn change(
 }
 
 /// Let a stopped wallet go on from where it stands
-#[utoipa::path(post, path = "/wallets/{wallet}/resume", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/resume", operation_id = "resume_wallet",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     responses((status = 200, body = WalletDetailJson), Failures))]
 pub(super) async fn resume(
@@ -132,7 +133,8 @@ pub(super) async fn resume(
 }
 
 /// Stop watching a script that was never paid
-#[utoipa::path(delete, path = "/wallets/{wallet}/scripts/{script}", tag = "wallets",
+#[utoipa::path(delete, path = "/wallets/{wallet}/scripts/{script}", operation_id = "unwatch_script",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"),
         ("script" = String, Path, description = "An address, or a script in hex")),
     responses((status = 200, body = WalletDetailJson), Failures))]

@@ -196,7 +196,8 @@ pub(super) fn keyed_lock(lease: &Lease) -> Result<(), ApiError> {
 }
 
 /// Choose coins for a value and lease them
-#[utoipa::path(post, path = "/wallets/{wallet}/select", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/select", operation_id = "select_coins",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = SelectCoins,
     responses((status = 200, body = ChosenJson), Failures))]
@@ -216,7 +217,7 @@ pub(super) async fn select(
 }
 
 /// Choose coins, lease them and build an unsigned PSBT
-#[utoipa::path(post, path = "/wallets/{wallet}/pay", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/pay", operation_id = "pay", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Pay,
     responses((status = 201, body = UnsignedJson), Failures))]

@@ -55,7 +55,8 @@ impl Psbts {
 // ---- REST
 
 /// Combine copies of a PSBT and say what it pays, to whom, its fee and what is missing
-#[utoipa::path(post, path = "/wallets/{wallet}/psbt", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/psbt", operation_id = "inspect_psbt",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = Psbts,
     responses((status = 200, body = PsbtJson), Failures))]

@@ -307,7 +307,8 @@ impl JournalQuery {
 // ---- REST
 
 /// What the wallet holds, by class
-#[utoipa::path(get, path = "/wallets/{wallet}/balance", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/balance", operation_id = "get_balance",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), BalanceQuery),
     responses((status = 200, body = AnyBalanceJson), Failures))]
 pub(super) async fn balance(
@@ -320,7 +321,7 @@ pub(super) async fn balance(
 }
 
 /// Unspent coins, smallest first
-#[utoipa::path(get, path = "/wallets/{wallet}/coins", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/coins", operation_id = "list_coins", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), CoinsQuery),
     responses((status = 200, body = CoinsJson), Failures))]
 pub(super) async fn coins(
@@ -344,7 +345,8 @@ pub(super) struct WalletCoinPath {
 }
 
 /// One coin, spent, dead or alive
-#[utoipa::path(get, path = "/wallets/{wallet}/coins/{outpoint}", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/coins/{outpoint}", operation_id = "get_coin",
+    tag = "wallets",
     params(WalletCoinPath), responses((status = 200, body = WalletCoinJson), Failures))]
 pub(super) async fn coin(
     _: May<Read>,
@@ -356,7 +358,8 @@ pub(super) async fn coin(
 }
 
 /// Transactions, latest first
-#[utoipa::path(get, path = "/wallets/{wallet}/txs", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/txs", operation_id = "list_wallet_transactions",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), TxsQuery),
     responses((status = 200, body = TxsJson), Failures))]
 pub(super) async fn txs(
@@ -380,7 +383,8 @@ pub(super) struct WalletTxPath {
 }
 
 /// One transaction: inputs, outputs, net, fee, what it replaced
-#[utoipa::path(get, path = "/wallets/{wallet}/txs/{txid}", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/txs/{txid}", operation_id = "get_wallet_transaction",
+    tag = "wallets",
     params(WalletTxPath), responses((status = 200, body = TxDetailJson), Failures))]
 pub(super) async fn tx(
     _: May<Read>,
@@ -391,7 +395,8 @@ pub(super) async fn tx(
 }
 
 /// Every change and its cause, oldest first unless asked otherwise
-#[utoipa::path(get, path = "/wallets/{wallet}/journal", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/journal", operation_id = "list_journal",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), JournalQuery),
     responses((status = 200, body = JournalJson), Failures))]
 pub(super) async fn journal(

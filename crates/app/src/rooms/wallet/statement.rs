@@ -121,7 +121,8 @@ fn csv_lines(page: &StatementPage) -> String {
 // ---- REST
 
 /// What each confirmed transaction changed, and what was held after it
-#[utoipa::path(get, path = "/wallets/{wallet}/history", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/history", operation_id = "get_wallet_history",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), StatementQuery),
     responses((status = 200, content((StatementJson = "application/json"), (String = "text/csv"))),
         Failures))]

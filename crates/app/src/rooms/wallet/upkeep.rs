@@ -174,7 +174,8 @@ fn differences(context: &WalletContext) -> Result<AuditJson, RequestError> {
 // ---- REST
 
 /// Record a transaction seen somewhere, or that one was sent or evicted
-#[utoipa::path(post, path = "/wallets/{wallet}/record", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/record", operation_id = "record_transaction",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = RecordTx,
     responses((status = 200, body = TxStatusJson), Failures))]
@@ -189,7 +190,8 @@ pub(super) async fn record(
 }
 
 /// Take back a pending transaction that was never sent
-#[utoipa::path(post, path = "/wallets/{wallet}/invalidate", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/invalidate", operation_id = "invalidate_transaction",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = TxRequest,
     responses((status = 200, body = TxStatusJson), Failures))]
@@ -204,7 +206,8 @@ pub(super) async fn invalidate(
 }
 
 /// Take one wallet back to a height; the daemon scans it again
-#[utoipa::path(post, path = "/wallets/{wallet}/rewind", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/rewind", operation_id = "rewind_wallet",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Rewind,
     responses((status = 200, body = RewoundJson), Failures))]
@@ -224,7 +227,8 @@ pub(super) async fn rewind(
 }
 
 /// Remove finished history by hand; the journal keeps a line of each
-#[utoipa::path(post, path = "/wallets/{wallet}/prune", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/prune", operation_id = "prune_wallet",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
     request_body = Prune,
     responses((status = 200, body = PrunedTxsJson), Failures))]
@@ -239,7 +243,8 @@ pub(super) async fn prune(
 }
 
 /// Recompute everything from the facts and name differences
-#[utoipa::path(get, path = "/wallets/{wallet}/audit", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/audit", operation_id = "audit_wallet",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     responses((status = 200, body = AuditJson), Failures))]
 pub(super) async fn audit(

@@ -160,7 +160,8 @@ pub(super) fn detail(context: &WalletContext) -> Result<WalletDetailJson, Reques
 // ---- REST
 
 /// All wallets, and how far each has been scanned
-#[utoipa::path(get, path = "/wallets", tag = "wallets", params(PageQuery),
+#[utoipa::path(get, path = "/wallets", operation_id = "list_wallets",
+    tag = "wallets", params(PageQuery),
     responses((status = 200, body = WalletsJson), Failures))]
 pub(super) async fn list(
     _: May<Read>,
@@ -192,7 +193,8 @@ fn only_one(room: &Room, name: &str, after: i64) -> Result<Vec<WalletInfo>, Wall
 }
 
 /// Make a watch-only wallet
-#[utoipa::path(post, path = "/wallets", tag = "wallets", request_body = CreateWallet,
+#[utoipa::path(post, path = "/wallets", operation_id = "create_wallet",
+    tag = "wallets", request_body = CreateWallet,
     responses((status = 201, body = WalletDetailJson), Failures))]
 pub(super) async fn create(
     _: May<Wallet>,
@@ -205,7 +207,7 @@ pub(super) async fn create(
 }
 
 /// One wallet: its chains, its tip, its balance
-#[utoipa::path(get, path = "/wallets/{wallet}", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}", operation_id = "get_wallet", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     responses((status = 200, body = WalletDetailJson), Failures))]
 pub(super) async fn show(
@@ -235,7 +237,8 @@ pub(super) struct CreateAccount {
 }
 
 /// Add an account to a wallet
-#[utoipa::path(post, path = "/wallets/{wallet}/accounts", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/accounts", operation_id = "add_account",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = CreateAccount,
     responses((status = 201, body = WalletDetailJson), Failures))]
@@ -270,7 +273,8 @@ pub(super) struct WatchScript {
 }
 
 /// Watch a single address or script
-#[utoipa::path(post, path = "/wallets/{wallet}/scripts", tag = "wallets",
+#[utoipa::path(post, path = "/wallets/{wallet}/scripts", operation_id = "watch_script",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = WatchScript,
     responses((status = 201, body = WalletDetailJson), Failures))]

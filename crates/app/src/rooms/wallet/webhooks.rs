@@ -86,7 +86,7 @@ impl App {
 }
 
 /// Webhooks of all wallets, and how each is doing
-#[utoipa::path(get, path = "/webhooks", tag = "webhooks",
+#[utoipa::path(get, path = "/webhooks", operation_id = "list_webhooks", tag = "webhooks",
     responses((status = 200, body = WebhooksJson), Failures))]
 pub(super) async fn list(
     _: May<Admin>,
@@ -97,7 +97,8 @@ pub(super) async fn list(
 }
 
 /// Post a wallet's events to a URL from now on
-#[utoipa::path(post, path = "/wallets/{wallet}/webhooks", tag = "webhooks",
+#[utoipa::path(post, path = "/wallets/{wallet}/webhooks", operation_id = "add_webhook",
+    tag = "webhooks",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = CreateWebhook,
     responses((status = 201, body = CreatedWebhookJson), Failures))]
@@ -118,7 +119,8 @@ pub(super) async fn create(
 }
 
 /// Remove a webhook
-#[utoipa::path(delete, path = "/webhooks/{webhook}", tag = "webhooks",
+#[utoipa::path(delete, path = "/webhooks/{webhook}", operation_id = "remove_webhook",
+    tag = "webhooks",
     params(("webhook" = u64, Path, description = "Its number", maximum = 9007199254740991u64)),
     responses((status = 204), Failures))]
 pub(super) async fn remove(
@@ -131,7 +133,8 @@ pub(super) async fn remove(
 }
 
 /// Send a test message now
-#[utoipa::path(post, path = "/webhooks/{webhook}/test", tag = "webhooks",
+#[utoipa::path(post, path = "/webhooks/{webhook}/test", operation_id = "test_webhook",
+    tag = "webhooks",
     params(("webhook" = u64, Path, description = "Its number", maximum = 9007199254740991u64)),
     responses((status = 204), Failures))]
 pub(super) async fn test(
@@ -144,7 +147,8 @@ pub(super) async fn test(
 }
 
 /// Try a webhook again now, also one that was paused
-#[utoipa::path(post, path = "/webhooks/{webhook}/resume", tag = "webhooks",
+#[utoipa::path(post, path = "/webhooks/{webhook}/resume", operation_id = "resume_webhook",
+    tag = "webhooks",
     params(("webhook" = u64, Path, description = "Its number", maximum = 9007199254740991u64)),
     responses((status = 204), Failures))]
 pub(super) async fn resume(

@@ -3,16 +3,65 @@
 //! The last points written are kept, so that the place where the chain left them is found exactly,
 //! whatever happened in between. Replaying the events gives the stored chain.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use unspent_chain::Reader;
 use unspent_model::{BlockHash, Network, Point};
 use unspent_sql::{Arg, Column, Set, Tx};
+use utoipa::ToSchema;
 
 use super::NAME;
 use crate::{
-    events::{EventLog, LogError, NewEvent, kind},
+    event_kinds,
+    events::{EventLog, LogError, NewEvent},
     status::TipView,
 };
+
+event_kinds! {
+    NAME.name();
+    /// A block went into the chain room.
+    BLOCK_APPLIED: BlockAppliedBody = "block_applied";
+    /// Blocks went out of the chain room.
+    REORGANISATION: ReorganisationBody = "reorganisation";
+    /// Many blocks went into the chain room at once.
+    CATCHING_UP: CatchingUpBody = "catching_up";
+}
+
+/// Where the block stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BlockAppliedBody {
+    height: u64,
+    /// The height on Bitcoin
+    slot: u64,
+    /// The root of the coin set; only in the store `mmr`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    root: Option<String>,
+}
+
+/// Where the last of many blocks stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CatchingUpBody {
+    /// How many
+    blocks: u64,
+    height: u64,
+    /// The height on Bitcoin
+    slot: u64,
+    /// The root of the coin set; only in the store `mmr`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    root: Option<String>,
+}
+
+/// From where to where the chain went back.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReorganisationBody {
+    /// Blocks that went
+    depth: u64,
+    /// The tip before
+    from: TipView,
+    /// The last common block; null when all blocks went
+    to: Option<TipView>,
+}
 
 /// Points written that are kept: more than the deepest window of any network.
 const POINTS_KEPT: u64 = 5_000;
@@ -134,11 +183,6 @@ fn mark(
     })
 }
 
-fn event(kind: &'static str, subject: String, body: Value) -> NewEvent {
-    let subject = Some(subject);
-    NewEvent { room: NAME.name(), kind, wallet: None, wallet_id: None, subject, body }
-}
-
 /// The root of a block, where the store keeps roots and still has this one.
 fn root(reader: &Reader, point: Point) -> Option<String> {
     let found = reader.moment().root(Some(point.height)).ok();
@@ -147,32 +191,24 @@ fn root(reader: &Reader, point: Point) -> Option<String> {
 }
 
 fn applied(network: Network, point: Point, root: Option<String>) -> NewEvent {
-    let body = with_root(json!({ "height": point.height, "slot": point.slot }), root);
-    event(kind::BLOCK_APPLIED, network.show_hash(&point.hash.0), body)
-}
-
-fn with_root(mut body: Value, root: Option<String>) -> Value {
-    if let (Some(root), Some(fields)) = (root, body.as_object_mut()) {
-        fields.insert("root".to_owned(), root.into());
-    }
-    body
+    let body = BlockAppliedBody { height: point.height, slot: point.slot, root };
+    NewEvent::new(BLOCK_APPLIED, &body).about(Some(network.show_hash(&point.hash.0)))
 }
 
 fn many(network: Network, start: u64, tip: Point, root: Option<String>) -> NewEvent {
     let blocks = (tip.height + 1).saturating_sub(start);
-    let body = json!({ "blocks": blocks, "height": tip.height, "slot": tip.slot });
-    let body = with_root(body, root);
-    event(kind::CATCHING_UP, network.show_hash(&tip.hash.0), body)
+    let body = CatchingUpBody { blocks, height: tip.height, slot: tip.slot, root };
+    NewEvent::new(CATCHING_UP, &body).about(Some(network.show_hash(&tip.hash.0)))
 }
 
 fn reorganisation(network: Network, from: Point, to: Option<Point>) -> NewEvent {
     let to_height = to.map_or(0, |point| point.height + 1);
-    let body = json!({
-        "depth": (from.height + 1).saturating_sub(to_height).max(1),
-        "from": TipView::new(network, from),
-        "to": to.map(|point| TipView::new(network, point)),
-    });
-    event(kind::REORGANISATION, network.show_hash(&from.hash.0), body)
+    let body = ReorganisationBody {
+        depth: (from.height + 1).saturating_sub(to_height).max(1),
+        from: TipView::new(network, from),
+        to: to.map(|point| TipView::new(network, point)),
+    };
+    NewEvent::new(REORGANISATION, &body).about(Some(network.show_hash(&from.hash.0)))
 }
 
 fn unreadable(error: unspent_chain::QueryError) -> LogError {

@@ -8,7 +8,7 @@
 //! RocksDB takes one writer, so the index lives on the room's thread; everybody else has a
 //! [`Reader`]. What only that thread can do, such as pruning, is ordered from it.
 
-mod events;
+pub mod events;
 mod follower;
 mod series;
 
@@ -44,6 +44,7 @@ pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Folder(FOLDER)],
     series: &series::SERIES,
+    events: events::KINDS,
     standard: |folder, network| Some(Box::new(ChainRoom::new(folder, network))),
 };
 /// Its folder in the data folder.

@@ -1,15 +1,42 @@
 //! What happened to payments as events: each line of the journal once.
 
-use serde_json::json;
+use serde::Serialize;
 use unspent_ecash::{EcashError, EcashStore, JournalLine};
+use utoipa::ToSchema;
 
 use super::room::NAME;
-use crate::events::{EventLog, LogError, NewEvent};
+use crate::{
+    event_kinds,
+    events::{EventLog, LogError, NewEvent},
+};
 
-/// A payment was begun.
-pub const CREATED: &str = "ecash_created";
-/// A payment went on, or came to its end.
-pub const MOVED: &str = "ecash_moved";
+event_kinds! {
+    NAME.name();
+    /// A payment was begun.
+    CREATED: EcashStepBody = "ecash_created";
+    /// A payment went on, or came to its end.
+    MOVED: EcashStepBody = "ecash_moved";
+}
+
+/// A line of the journal of payments.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EcashStepBody {
+    /// Which kind of payment
+    kind: &'static str,
+    /// What happened; `create` for the first line
+    event: String,
+    /// The state before; null for the first line
+    from: Option<String>,
+    /// The state now
+    to: String,
+    /// The payment's version then
+    version: u64,
+    /// Whose money
+    account: String,
+    transaction_state: &'static str,
+    /// Why, for people
+    note: Option<String>,
+}
 
 /// Lines of the journal written at once.
 const LINES_TOGETHER: u32 = 500;
@@ -34,19 +61,18 @@ pub(super) fn write(log: &EventLog, store: &EcashStore) -> Result<bool, LogError
 }
 
 fn event(line: &JournalLine) -> NewEvent {
-    let body = json!({
-        "kind": line.kind.name(), "event": line.event, "from": line.from, "to": line.to,
-        "version": line.version, "account": line.account_id,
-        "transaction_state": line.transaction_state.name(), "note": line.note,
-    });
-    NewEvent {
-        room: NAME.name(),
-        kind: if line.from.is_none() { CREATED } else { MOVED },
-        wallet: None,
-        wallet_id: None,
-        subject: Some(line.entity_id.clone()),
-        body,
-    }
+    let body = EcashStepBody {
+        kind: line.kind.name(),
+        event: line.event.clone(),
+        from: line.from.clone(),
+        to: line.to.clone(),
+        version: line.version,
+        account: line.account_id.clone(),
+        transaction_state: line.transaction_state.name(),
+        note: line.note.clone(),
+    };
+    let kind = if line.from.is_none() { CREATED } else { MOVED };
+    NewEvent::new(kind, &body).about(Some(line.entity_id.clone()))
 }
 
 fn unreadable(error: EcashError) -> LogError {

@@ -39,6 +39,7 @@ pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
     series: &super::series::SERIES,
+    events: events::KINDS,
     // It holds money and speaks to strangers: who wants that says so.
     standard: |_, _| None,
 };

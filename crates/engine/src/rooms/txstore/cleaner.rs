@@ -8,12 +8,14 @@ use std::{
 };
 
 use metrics::{counter, histogram};
-use serde_json::json;
 use unspent_model::txstore::KeepReason;
 use unspent_txstore::{CleanLimits, CleanReport, TxStoreError};
 
-use super::{NAME, OpenTxStore, events};
-use crate::{context::Context, events::NewEvent, jobs::Outcome, status::RoomState, wakeup::lock};
+use super::{
+    NAME, OpenTxStore,
+    events::{self, TransactionsKeptBody},
+};
+use crate::{context::Context, jobs::Outcome, status::RoomState, wakeup::lock};
 
 /// Due records that are looked at before the clock is.
 const LOOK_AT: usize = 5_000;
@@ -82,21 +84,9 @@ impl Cleaner {
 
     /// A verdict is no record of the store: it is told where it falls, and may be lost in a crash.
     fn tell_kept(&self, report: &CleanReport) {
-        let kept: BTreeMap<&str, usize> =
-            report.kept.iter().map(|(reason, count)| (reason.name(), *count)).collect();
-        let body = json!({ "height": report.height, "kept": kept });
-        let kind = events::KEPT;
-        let event = NewEvent {
-            room: NAME.name(),
-            kind,
-            wallet: None,
-            wallet_id: None,
-            subject: None,
-            body,
-        };
-        if let Err(error) = self.context.log.write(vec![event]) {
-            tracing::warn!(%error, kind, "an event could not be written");
-        }
+        let kept = report.kept.iter().map(|(reason, count)| (reason.name(), *count)).collect();
+        let body = TransactionsKeptBody { height: report.height, kept };
+        self.context.write_event(events::KEPT, &body);
     }
 }
 

@@ -49,6 +49,7 @@ pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
     series: &series::SERIES,
+    events: events::KINDS,
     // Whole transactions take disk: who wants them says so.
     standard: |_, _| None,
 };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bitcoin::Txid;
-use serde_json::json;
 use unspent_model::wallet::Status;
 use unspent_wallet::{Batch, Room as Wallets, TxSource, WalletError, WalletId};
 
@@ -11,7 +10,10 @@ use super::NAME;
 use crate::{
     clock,
     context::Context,
-    events::{LogError, NewEvent, kind},
+    events::{
+        LogError, NewEvent,
+        kind::{self, EmptyBody, ReasonBody},
+    },
     rooms::Pace,
     source::{Answer, Node, SourceError},
 };
@@ -75,16 +77,18 @@ fn write_event(
     txid: Txid,
     answer: &Answer,
 ) -> Result<(), BroadcastError> {
-    let (kind, body) = match answer {
-        Answer::Accepted => (kind::BROADCAST_ACCEPTED, json!({})),
-        Answer::Rejected { reason } => (kind::BROADCAST_REJECTED, json!({ "reason": reason })),
+    let event = match answer {
+        Answer::Accepted => NewEvent::new(kind::BROADCAST_ACCEPTED, &EmptyBody {}),
+        Answer::Rejected { reason } => {
+            NewEvent::new(kind::BROADCAST_REJECTED, &ReasonBody { reason: reason.clone() })
+        }
     };
-    let event = NewEvent::engine(kind, Some(txid.to_string()), body);
     // What the wallet did comes first: that the transaction was made is told before it was sent.
     let pace = Pace { is_catching_up: false, is_last: false };
     for (_, room) in context.rooms().iter().filter(|(name, _)| *name == NAME) {
         while room.write_events(&context.log, pace)? {}
     }
-    let (name, wallet_id) = (Some(wallets.wallet_info(wallet)?.name), Some(wallet.0));
-    Ok(context.log.write(vec![NewEvent { wallet: name, wallet_id, ..event }])?)
+    let name = wallets.wallet_info(wallet)?.name;
+    let event = event.about(Some(txid.to_string())).of_wallet(name, wallet.0);
+    Ok(context.log.write(vec![event])?)
 }

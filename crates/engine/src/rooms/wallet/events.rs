@@ -3,22 +3,124 @@
 use std::collections::{HashMap, HashSet};
 
 use bitcoin::Txid;
-use serde_json::json;
+use serde::Serialize;
+use unspent_model::wallet::Cause;
 use unspent_sql::{Arg, Tx};
 use unspent_wallet::{
     Room, WalletId,
     history::{JournalLine, TxSummary},
     stopped::Stopped,
 };
+use utoipa::ToSchema;
 
 use super::NAME;
 use crate::{
     clock::Time,
-    events::{EventLog, LogError, NewEvent},
+    event_kinds,
+    events::{EventLog, LogError, NewEvent, kind::EventKind},
 };
 
-/// A wallet can't go on without a person; the others do.
-const WALLET_STOPPED: &str = "wallet_stopped";
+event_kinds! {
+    NAME.name();
+    /// A transaction was made here.
+    CREATED: WalletChangeBody = "created";
+    /// A transaction was heard of, without a node that vouches for it.
+    RELAYED: WalletChangeBody = "relayed";
+    /// A node's mempool holds the transaction.
+    MEMPOOL: WalletChangeBody = "mempool";
+    /// We sent the transaction.
+    BROADCAST: WalletChangeBody = "broadcast";
+    /// A block holds the transaction.
+    CONFIRMED: WalletChangeBody = "confirmed";
+    /// The transaction's block left the best chain.
+    DISCONNECTED: WalletChangeBody = "disconnected";
+    /// Another unconfirmed transaction took its inputs.
+    REPLACED: WalletChangeBody = "replaced";
+    /// A confirmed transaction took its inputs.
+    DOUBLE_SPENT: WalletChangeBody = "double_spent";
+    /// A parent of the transaction is no longer live.
+    PARENT_INVALID: WalletChangeBody = "parent_invalid";
+    /// Nothing conflicts with the transaction any longer.
+    REVIVED: WalletChangeBody = "revived";
+    /// A confirmed child proves that the transaction must be live.
+    CHILD_CONFIRMED: WalletChangeBody = "child_confirmed";
+    /// The transaction was taken back by its maker before it was sent.
+    WITHDRAWN: WalletChangeBody = "withdrawn";
+    /// The mempool no longer holds the transaction; its status stays.
+    EVICTED: WalletChangeBody = "evicted";
+    /// The transaction spent a coin that somebody else had leased.
+    FORCED_SPEND: WalletChangeBody = "forced_spend";
+    /// The transaction was removed by hand; this is what remains.
+    PRUNED: WalletChangeBody = "pruned";
+    /// A replacement edge went with a pruned transaction.
+    PRUNED_EDGE: WalletChangeBody = "pruned_edge";
+    /// A wallet can't go on without a person; the others do.
+    WALLET_STOPPED: WalletStoppedBody = "wallet_stopped";
+}
+
+/// A line of the wallet's journal, and what its transaction means to the wallet. Amounts are in
+/// base units; null where the wallet no longer knows the transaction.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WalletChangeBody {
+    /// The line's number
+    line: i64,
+    /// When it happened
+    at: Time,
+    txid: String,
+    /// The coin, where it is about one
+    outpoint: Option<String>,
+    /// The status before
+    from: Option<&'static str>,
+    /// The status now
+    to: Option<&'static str>,
+    /// The transaction that caused it, where there is one
+    other: Option<String>,
+    /// Of the block that caused it
+    height: Option<u64>,
+    /// The holder of the lease, where it is about one
+    lock: Option<String>,
+    /// What it pays to the wallet
+    credit: Option<String>,
+    /// What it spends of the wallet
+    debit: Option<String>,
+    /// The difference, signed
+    net: Option<String>,
+    /// Where it is known
+    fee: Option<String>,
+}
+
+/// Why a wallet stands still, and what to do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WalletStoppedBody {
+    /// Of the block that it can't take
+    height: Option<u64>,
+    reason: String,
+    at: Time,
+    remedy: &'static str,
+}
+
+/// The kind of a line of a journal.
+fn kind_of(cause: Cause) -> EventKind<WalletChangeBody> {
+    match cause {
+        Cause::Created => CREATED,
+        Cause::Relayed => RELAYED,
+        Cause::Mempool => MEMPOOL,
+        Cause::Broadcast => BROADCAST,
+        Cause::Confirmed => CONFIRMED,
+        Cause::Disconnected => DISCONNECTED,
+        Cause::Replaced => REPLACED,
+        Cause::DoubleSpent => DOUBLE_SPENT,
+        Cause::ParentInvalid => PARENT_INVALID,
+        Cause::Revived => REVIVED,
+        Cause::ChildConfirmed => CHILD_CONFIRMED,
+        Cause::Withdrawn => WITHDRAWN,
+        Cause::Evicted => EVICTED,
+        Cause::ForcedSpend => FORCED_SPEND,
+        Cause::Pruned => PRUNED,
+        Cause::PrunedEdge => PRUNED_EDGE,
+    }
+}
+
 /// Lines of one wallet's journal written at once.
 const LINES_AT_ONCE: u32 = 500;
 
@@ -60,18 +162,13 @@ fn write_stop(log: &EventLog, room: &Room, wallet: WalletId) -> Result<(), LogEr
     let info = room.wallet_info(wallet).map_err(unreadable)?;
     let Some(stopped) = info.stopped else { return Ok(()) };
     tracing::error!(wallet = info.name, reason = stopped.reason, "the wallet is stopped");
-    let body = json!({
-        "height": stopped.height, "reason": stopped.reason, "at": Time(stopped.at),
-        "remedy": Stopped::REMEDY,
-    });
-    log.write(vec![NewEvent {
-        room: NAME.name(),
-        kind: WALLET_STOPPED,
-        wallet: Some(info.name),
-        wallet_id: Some(wallet.0),
-        subject: None,
-        body,
-    }])
+    let body = WalletStoppedBody {
+        height: stopped.height,
+        reason: stopped.reason,
+        at: Time(stopped.at),
+        remedy: Stopped::REMEDY,
+    };
+    log.write(vec![NewEvent::new(WALLET_STOPPED, &body).of_wallet(info.name, wallet.0)])
 }
 
 fn write_one(
@@ -120,31 +217,39 @@ fn amounts(
 
 fn event(wallet: WalletId, name: &str, line: &JournalLine, tx: Option<&TxSummary>) -> NewEvent {
     let subject = line.output.map_or(line.txid.to_string(), |coin| coin.to_string());
-    let body = json!({
-        "line": line.id,
-        "at": Time(line.at),
-        "txid": line.txid.to_string(),
-        "outpoint": line.output.map(|coin| coin.to_string()),
-        "from": line.from.map(|status| status.name()),
-        "to": line.to.map(|status| status.name()),
-        "other": line.other.map(|txid| txid.to_string()),
-        "height": line.height,
-        "lock": line.lock.map(|lock| lock.to_string()),
-        "credit": tx.map(|tx| tx.credit.to_string()),
-        "debit": tx.map(|tx| tx.debit.to_string()),
-        "net": tx.map(|tx| tx.net().to_string()),
-        "fee": tx.and_then(|tx| tx.fee).map(|fee| fee.to_string()),
-    });
-    NewEvent {
-        room: NAME.name(),
-        kind: line.cause.name(),
-        wallet: Some(name.to_owned()),
-        wallet_id: Some(wallet.0),
-        subject: Some(subject),
-        body,
-    }
+    let body = WalletChangeBody {
+        line: line.id,
+        at: Time(line.at),
+        txid: line.txid.to_string(),
+        outpoint: line.output.map(|coin| coin.to_string()),
+        from: line.from.map(|status| status.name()),
+        to: line.to.map(|status| status.name()),
+        other: line.other.map(|txid| txid.to_string()),
+        height: line.height,
+        lock: line.lock.map(|lock| lock.to_string()),
+        credit: tx.map(|tx| tx.credit.to_string()),
+        debit: tx.map(|tx| tx.debit.to_string()),
+        net: tx.map(|tx| tx.net().to_string()),
+        fee: tx.and_then(|tx| tx.fee).map(|fee| fee.to_string()),
+    };
+    let event = NewEvent::new(kind_of(line.cause), &body).about(Some(subject));
+    event.of_wallet(name.to_owned(), wallet.0)
 }
 
 fn unreadable(error: unspent_wallet::WalletError) -> LogError {
     LogError::room(NAME, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use unspent_model::wallet::CAUSES;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_and_its_kind_of_event_are_the_same_word() {
+        for (cause, name) in CAUSES {
+            assert_eq!(kind_of(cause).name, name);
+        }
+    }
 }

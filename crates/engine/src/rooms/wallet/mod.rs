@@ -9,7 +9,7 @@
 //! | `events` | the wallets' journals as events |
 
 mod broadcast;
-mod events;
+pub mod events;
 mod follower;
 mod mempool;
 mod scan;
@@ -52,6 +52,7 @@ pub const ENTRY: TableEntry = TableEntry {
     name: NAME,
     keeps: &[OnDisk::Database(DATABASE)],
     series: &series::SERIES,
+    events: events::KINDS,
     standard: |folder, network| {
         let is_bitcoin = network.family() == Family::Bitcoin;
         is_bitcoin.then(|| Box::new(WalletRoom::new(folder)) as Box<dyn Room>)

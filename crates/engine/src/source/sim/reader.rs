@@ -34,6 +34,10 @@ impl Origin for SimNetwork {
     fn node(&self) -> Option<Arc<dyn Node>> {
         Some(Arc::new(self.clone()))
     }
+
+    fn simulated(&self) -> Option<SimNetwork> {
+        Some(self.clone())
+    }
 }
 
 /// One reader's place.
