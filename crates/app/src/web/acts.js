@@ -202,6 +202,14 @@ function confirmPayment(wallet, body, look) {
   };
 }
 
+// Who holds the coins that a transaction spends, where they are held: a replacement takes over.
+async function holderOf(wallet, txid) {
+  const [{ inputs }, { items }] = await Promise.all(
+    [api.transaction(txid), api.walletList(wallet, "leases")]);
+  const spent = new Set((inputs ?? []).map((input) => input.outpoint));
+  return items.find((lease) => spent.has(lease.outpoint))?.lock ?? null;
+}
+
 export function bump(wallet, tx) {
   const post = keyed();
   const now = tx.rate === null ? "" : ` It pays ${tx.rate} sat/vB now.`;
@@ -213,7 +221,9 @@ export function bump(wallet, tx) {
       value: tx.rate === null ? "10" : String(Math.ceil(Number(tx.rate)) + 1) }],
     button: "Build the replacement",
     run: async ({ rate }) => {
-      const body = { txid: tx.txid, policy: { fee_rate: Number(rate) } };
+      const lock = await holderOf(wallet, tx.txid);
+      const lease = lock === null ? {} : { lease: { lock } };
+      const body = { txid: tx.txid, policy: { fee_rate: Number(rate) }, ...lease };
       return built(wallet, await post(`${of(wallet)}/bump`, body));
     },
   };
