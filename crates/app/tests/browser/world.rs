@@ -140,12 +140,17 @@ pub(crate) fn let_alice_pay(daemon: &Daemon) {
     let lease = json!({ "lock": unsigned["lock"] });
     let bump = json!({ "txid": sent["txid"], "lease": lease, "policy": { "fee_rate": 10.0 } });
     if let Some(unsigned) = daemon.try_post("/wallets/alice/bump", &bump) {
-        finalize(daemon, &unsigned);
+        // Nor once the block came between the two.
+        daemon.try_post("/wallets/alice/finalize", &signed(&unsigned));
     }
 }
 
-fn finalize(daemon: &Daemon, unsigned: &Value) -> Value {
+/// Alice's signature on what was built, to be recorded and sent.
+fn signed(unsigned: &Value) -> Value {
     let signed = ALICE.signed(&unsigned["psbt"]);
-    let body = json!({ "signed": signed, "lock": unsigned["lock"], "broadcast": true });
-    daemon.post("/wallets/alice/finalize", &body)
+    json!({ "signed": signed, "lock": unsigned["lock"], "broadcast": true })
+}
+
+fn finalize(daemon: &Daemon, unsigned: &Value) -> Value {
+    daemon.post("/wallets/alice/finalize", &signed(unsigned))
 }
