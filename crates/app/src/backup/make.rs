@@ -24,12 +24,12 @@ const FILES: [&str; 1] = ["tokens.json"];
 
 /// Which rooms are saved: all but some, or only some and then nothing besides.
 #[derive(Clone, Copy)]
-pub(super) struct Choice<'a> {
+pub(super) struct SavedRooms<'a> {
     pub(super) without: &'a [String],
     pub(super) only: &'a [String],
 }
 
-impl Choice<'_> {
+impl SavedRooms<'_> {
     fn is_everything(self) -> bool {
         self.only.is_empty()
     }
@@ -64,7 +64,7 @@ impl SavedPart {
 }
 
 /// A backup while nobody else has the folder.
-pub(super) fn alone(data: &Path, to: &Path, choice: Choice<'_>) -> anyhow::Result<List> {
+pub(super) fn alone(data: &Path, to: &Path, choice: SavedRooms<'_>) -> anyhow::Result<List> {
     if !data.is_dir() {
         return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
@@ -79,7 +79,7 @@ pub(super) fn beside(
     engine: &Engine,
     data: &Path,
     to: &Path,
-    choice: Choice<'_>,
+    choice: SavedRooms<'_>,
 ) -> anyhow::Result<List> {
     let rooms = engine.status().rooms;
     let is_on = |entry: &TableEntry| {
@@ -97,7 +97,7 @@ type IsOn<'a> = &'a dyn Fn(&TableEntry) -> bool;
 fn make(
     data: &Path,
     to: &Path,
-    choice: Choice<'_>,
+    choice: SavedRooms<'_>,
     is_on: IsOn<'_>,
     copy_open: CopyOpen<'_>,
 ) -> anyhow::Result<List> {
@@ -137,7 +137,7 @@ fn save(data: &Path, to: &Path, part: &SavedPart, copy_open: CopyOpen<'_>) -> an
 }
 
 /// What is to be copied: everything of every room that isn't left out by name.
-fn parts(data: &Path, choice: Choice<'_>, is_on: IsOn<'_>) -> anyhow::Result<Vec<SavedPart>> {
+fn parts(data: &Path, choice: SavedRooms<'_>, is_on: IsOn<'_>) -> anyhow::Result<Vec<SavedPart>> {
     choice.check()?;
     let is_daemon = data.join(STORE_FILE).exists();
     let shared = |kept: OnDisk| choice.is_everything().then_some(SavedPart { room: None, kept });

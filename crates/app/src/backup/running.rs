@@ -13,7 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::make::{self, Choice};
+use super::make::{self, SavedRooms};
 use crate::{
     api::{
         May,
@@ -50,8 +50,8 @@ pub(crate) struct BackupRequest {
 }
 
 impl BackupRequest {
-    pub(super) fn choice(&self) -> Choice<'_> {
-        Choice { without: &self.without, only: &self.only }
+    pub(super) fn choice(&self) -> SavedRooms<'_> {
+        SavedRooms { without: &self.without, only: &self.only }
     }
 }
 
