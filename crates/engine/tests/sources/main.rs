@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::wildcard_enum_match_arm,
     clippy::cast_possible_truncation,
     missing_docs
