@@ -20,7 +20,7 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{Cursor, Hole, Rewind, StoredPoint, encode_delta, encode_spent},
+    codec::{Cursor, Hole, Rewind, StoredPoint, UndoData, encode_delta},
     coin::{Coin, PreparedBlock, SharedCoin},
     db::{Db, Get as _},
     error::{ApplyError, StoreError},
@@ -28,7 +28,7 @@ use crate::{
     open,
     options::Options,
     pending::{Pending, State},
-    schema::{Family, OutpointKey, SpentKey, decode_ordinal},
+    schema::{Family, OutpointKey, decode_ordinal},
 };
 
 /// What became of a block.
@@ -166,8 +166,9 @@ impl Stage<'_> {
         let found = self.resolve(&chain::lookups(&block))?;
         let delta = chain::plan(block, retired, |outpoint| found.get(outpoint).cloned());
         let rewind = self.grow_trees(&delta, undo)?;
+        let value = self.undo_value(&delta, &header, undo, rewind.as_ref())?;
         self.pending.apply(&delta, &mut self.state.cursor);
-        self.keep_undo(&delta, &header, undo, rewind.as_ref());
+        self.keep_undo(&delta, undo, value);
         Ok(count(&delta))
     }
 
@@ -185,27 +186,33 @@ impl Stage<'_> {
         self.pending.trees.apply(ground, commitment, &growth)
     }
 
-    fn keep_undo(
-        &mut self,
+    fn undo_value(
+        &self,
         delta: &BlockDelta<SharedCoin>,
         header: &Header,
         undo: Undo,
         rewind: Option<&Rewind>,
-    ) {
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if !undo.delta {
+            return Ok(None);
+        }
+        let Header { time, epoch, .. } = *header;
+        let self_contained = self.options.self_contained;
+        let value = encode_delta(&UndoData { delta, time, epoch, self_contained, rewind });
+        let key = (self.state.cursor.ordinal + 1).to_be_bytes();
+        value.map(Some).map_err(StoreError::value(Family::Delta.name(), &key))
+    }
+
+    fn keep_undo(&mut self, delta: &BlockDelta<SharedCoin>, undo: Undo, value: Option<Vec<u8>>) {
         let ordinal = self.state.cursor.ordinal + 1;
         if undo.spends {
-            for spent in &delta.spent {
-                let value = encode_spent(spent.by, header, spent.coin.body());
-                self.pending.record_spend(SpentKey { outpoint: spent.outpoint, ordinal }, value);
-            }
+            self.pending.record_spends(ordinal, delta);
         } else {
             self.state.horizon.spends_floor = ordinal;
         }
-        if undo.delta {
-            let value = encode_delta(delta, self.options.self_contained, rewind);
-            self.pending.set_delta(ordinal, Some(value));
-        } else {
-            self.state.horizon.floor = ordinal;
+        match value {
+            Some(value) => self.pending.set_delta(ordinal, Some(value)),
+            None => self.state.horizon.floor = ordinal,
         }
     }
 

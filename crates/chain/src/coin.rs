@@ -11,7 +11,7 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{CodecError, PLACED_VERSION, VALUE_VERSION, append_record, decode_record},
+    codec::{CodecError, Listing, PLACED_VERSION, VALUE_VERSION, append_record, decode_record},
     schema::{AddressKey, Owner},
 };
 
@@ -24,7 +24,8 @@ pub type PreparedBlock = Block<SharedCoin>;
 /// An unspent output in the form in which the store keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Coin {
-    /// What `utxo_unspent` stores: the version byte and the record.
+    /// What `utxo_unspent` stores: the version byte and the record. Empty in a coin that only
+    /// leaves; see [`Self::leaving`].
     stored: Box<[u8]>,
     address: Owner,
     credential: Option<Owner>,
@@ -86,6 +87,19 @@ impl Coin {
         }
     }
 
+    /// A coin that is on its way out of the set: its list keys are known, its body isn't needed.
+    pub fn leaving(listing: &Listing, slot: u64) -> Self {
+        Self {
+            stored: Box::default(),
+            address: Owner::Address(listing.address),
+            credential: listing.credential.map(Owner::Credential),
+            slot,
+            tx_position: listing.tx_position,
+            value: listing.value,
+            leaf: None,
+        }
+    }
+
     /// The same, with the leaf it has in the MMR store.
     pub(crate) fn stored_at(&self, leaf: u64) -> Vec<u8> {
         [&[PLACED_VERSION], &leaf.to_be_bytes()[..], self.body()].concat()
@@ -109,6 +123,16 @@ impl Coin {
     /// What the coin is worth, in base units.
     pub fn value(&self) -> u64 {
         self.value
+    }
+
+    /// Whose lists it is in: its address's and its payment credential's.
+    pub(crate) fn owners(&self) -> (Owner, Option<Owner>) {
+        (self.address, self.credential)
+    }
+
+    /// Position of its transaction in its block.
+    pub(crate) fn tx_position(&self) -> u32 {
+        self.tx_position
     }
 
     /// The coin's places in all lists.

@@ -5,7 +5,7 @@
 //! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last
 //! flush.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
@@ -13,11 +13,10 @@ use rocksdb::{
     Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
-use unspent_model::Outpoint;
-
 use crate::{
     error::StoreError,
-    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner, SpentKey},
+    forgotten::{Forgotten, Held, PointerFilters},
+    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner},
 };
 
 /// Bloom filters: about 1 % false positives.
@@ -73,6 +72,7 @@ pub(crate) struct Db {
     families: Vec<Family>,
     cache: Cache,
     write_buffer: usize,
+    forgotten: Arc<Forgotten>,
 }
 
 impl Db {
@@ -94,7 +94,14 @@ impl Db {
         if index && existing.iter().any(|name| name == Family::MmrNodes.name()) {
             families.push(Family::MmrNodes);
         }
-        let tune = |family| family_options(family, &cache, memory.write_buffer);
+        let forgotten = Arc::<Forgotten>::default();
+        let tune = |family| {
+            let mut options = family_options(family, &cache, memory.write_buffer);
+            if family == Some(Family::Spent) {
+                options.set_compaction_filter_factory(PointerFilters(forgotten.clone()));
+            }
+            options
+        };
         let wanted = families.iter().filter(|family| {
             access == Access::ReadWrite || existing.iter().any(|name| name == family.name())
         });
@@ -115,7 +122,8 @@ impl Db {
             }
         };
         let inner = opened.map_err(StoreError::engine("opening the folder"))?;
-        Ok(Self { inner, families: wanted, cache, write_buffer: memory.write_buffer })
+        let write_buffer = memory.write_buffer;
+        Ok(Self { inner, families: wanted, cache, write_buffer, forgotten })
     }
 
     /// Makes a family that isn't there yet.
@@ -158,7 +166,9 @@ impl Db {
 
     /// A consistent view of everything committed so far.
     pub(crate) fn view(&self) -> View<'_> {
-        View { db: self, snapshot: self.inner.snapshot() }
+        // Held before the snapshot is taken: see `forgotten`.
+        let held = self.forgotten.hold();
+        View { db: self, snapshot: self.inner.snapshot(), _held: held }
     }
 
     pub(crate) fn batch(&self) -> Batch<'_> {
@@ -177,6 +187,16 @@ impl Db {
     pub(crate) fn compact(&self, family: Family) -> Result<(), StoreError> {
         self.inner.compact_range_cf(self.handle(family)?, None::<&[u8]>, None::<&[u8]>);
         Ok(())
+    }
+
+    /// Spends up to this block are forgotten, and that is on disk.
+    pub(crate) fn set_forgotten(&self, floor: u64) {
+        self.forgotten.set(floor);
+    }
+
+    /// Makes durable what was logged.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.inner.flush_wal(true).map_err(StoreError::engine("syncing the log"))
     }
 
     /// Grows with every write; what is durable keeps its number.
@@ -294,6 +314,17 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Deletes all keys with `low <= key < high`.
+    pub(crate) fn delete_range(
+        &mut self,
+        family: Family,
+        low: &[u8],
+        high: &[u8],
+    ) -> Result<(), StoreError> {
+        self.inner.delete_range_cf(self.db.handle(family)?, low, high);
+        Ok(())
+    }
+
     /// Puts or, without a value, deletes.
     pub(crate) fn set(
         &mut self,
@@ -322,6 +353,7 @@ impl Batch<'_> {
 pub(crate) struct View<'db> {
     db: &'db Db,
     snapshot: Snapshot<'db>,
+    _held: Held,
 }
 
 /// Which way a scan goes.
@@ -395,19 +427,6 @@ impl View<'_> {
         self.db.entries_estimated(family)
     }
 
-    /// Visits the spends of a coin, the latest first, until `visit` returns false.
-    pub(crate) fn scan_spends(
-        &self,
-        outpoint: &Outpoint,
-        visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
-    ) -> Result<(), StoreError> {
-        let low = OutpointKey(*outpoint).encode();
-        // Longer than any key of this coin, and greater.
-        let high = [&low[..], &[0xff; SpentKey::LEN - OutpointKey::LEN + 1]].concat();
-        let (family, direction) = (Family::Spent, Direction::Down);
-        self.scan(&Range { family, low: &low, high: &high, direction, within_prefix: true }, visit)
-    }
-
     /// Visits every entry of a family in key order.
     pub(crate) fn scan_all(
         &self,
@@ -465,8 +484,9 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
         Some(Family::Spent) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(OutpointKey::LEN));
-            options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
+        // Values are packed already.
+        Some(Family::Delta) => options.set_compression_type(DBCompressionType::None),
         Some(Family::Address) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             table.set_whole_key_filtering(false);
@@ -475,7 +495,7 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
         }
         // Hashes don't compress, and their keys are numbers: a filter would find nothing to do.
         Some(Family::MmrNodes) => {}
-        Some(Family::Points | Family::ChainMeta | Family::Delta | Family::UtxoMeta) | None => {
+        Some(Family::Points | Family::ChainMeta | Family::UtxoMeta) | None => {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
     }

@@ -22,10 +22,6 @@ use crate::{
     telemetry,
 };
 
-/// Coin changes that undone blocks share one batch for.
-const ROLLBACK_CHANGES: usize = 200_000;
-/// Blocks undone at once that make compaction worth its while.
-const LARGE_ROLLBACK: u64 = 100;
 /// Entries pruned at once that make compaction worth its while.
 const LARGE_PRUNE: usize = 1_000_000;
 
@@ -93,6 +89,7 @@ impl ChainIndex {
             allow_holes: false,
             broken: false,
         };
+        index.db.set_forgotten(index.state.horizon.spends_floor);
         let torn = said.filter(|noted| noted.sequence > recovered).map(|noted| noted.ordinal);
         let reconciled = index.reconcile()?;
         index.note();
@@ -183,8 +180,9 @@ impl ChainIndex {
         }
         let started = Instant::now();
         self.usable()?;
+        let has_trees = self.state.commitment.is_some();
         let State { cursor, horizon, .. } = &mut self.state;
-        let pruned = prune::pass(&self.db, cursor, horizon, &self.options);
+        let pruned = prune::pass(&self.db, cursor, horizon, &self.options, has_trees);
         let pruned = pruned.inspect_err(|_| self.broken = true)?;
         telemetry::pruned(&pruned, started.elapsed());
         Ok(pruned)
@@ -205,6 +203,8 @@ impl ChainIndex {
                 break;
             }
         }
+        self.db.sync()?;
+        self.db.set_forgotten(self.state.horizon.spends_floor);
         if total.spends + total.deltas >= LARGE_PRUNE {
             self.db.compact(Family::Spent)?;
             self.db.compact(Family::Delta)?;
@@ -230,7 +230,7 @@ impl ChainIndex {
         let mut reversals = 0;
         while self.state.cursor.ordinal > target {
             let (mut pending, mut state) = (Pending::default(), self.state.clone());
-            while state.cursor.ordinal > target && pending.changes() < ROLLBACK_CHANGES {
+            while state.cursor.ordinal > target && pending.changes() < self.options.bulk_changes {
                 if self.options.enabled {
                     reversals +=
                         rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
@@ -241,9 +241,6 @@ impl ChainIndex {
             self.commit(&pending, state, Durability::Synced)?;
         }
         telemetry::rolled_back(&self.state.cursor, blocks, reversals, started.elapsed());
-        if blocks >= LARGE_ROLLBACK && self.options.enabled {
-            self.compact()?;
-        }
         Ok(RolledBack { blocks, reversals, tip: self.tip() })
     }
 
@@ -292,6 +289,7 @@ impl ChainIndex {
     /// The disk now shows `state`.
     pub(crate) fn acknowledge(&mut self, state: State) {
         self.state = state;
+        self.db.set_forgotten(self.state.horizon.spends_floor);
         self.note();
     }
 

@@ -58,6 +58,7 @@ mod cursor;
 mod db;
 mod digest;
 mod error;
+mod forgotten;
 mod index;
 mod mmr;
 mod moment;
@@ -71,6 +72,7 @@ mod ranges;
 mod rollback;
 pub mod schema;
 mod sorter;
+mod spends;
 mod telemetry;
 mod verify;
 

@@ -4,7 +4,10 @@
 use unspent_model::{BlockHash, Network, Outpoint, Point};
 
 use crate::{
-    codec::{SpentRecord, StoredDelta, StoredPoint, decode_delta, decode_spent},
+    codec::{
+        CodecError, DeltaCounts, SpentRecord, StoredDelta, StoredPoint, decode_counts,
+        decode_delta, decode_spend,
+    },
     coin::Coin,
     db::{Get as _, View},
     error::{QueryError, StoreError},
@@ -129,12 +132,21 @@ impl Moment<'_> {
     /// The latest spend of a coin: there are several when it was created again in between.
     fn last_spend(&self, outpoint: &Outpoint) -> Result<Option<SpentRecord>, StoreError> {
         let mut last = None;
-        self.view.scan_spends(outpoint, |key, value| {
-            let spent = decode_spent(value);
-            last = Some(spent.map_err(StoreError::value(Family::Spent.name(), key))?);
+        self.view.scan_spends(outpoint, |key, number| {
+            last = Some((*key, number));
             Ok(false)
         })?;
-        Ok(last)
+        let Some((key, number)) = last else { return Ok(None) };
+        let ordinal = key.ordinal.to_be_bytes();
+        let family = Family::Delta.name();
+        let value = self.view.demand(Family::Delta, &ordinal)?;
+        let (found, spent) =
+            decode_spend(&value, number).map_err(StoreError::value(family, &ordinal))?;
+        if found == *outpoint {
+            return Ok(Some(spent));
+        }
+        let wrong = CodecError::Malformed { what: "leads to the spend of another coin", at: 0 };
+        Err(StoreError::value(Family::Spent.name(), &key.encode())(wrong))
     }
 
     /// The undo data of the block at `height` (of the boundary block too, if one shares the
@@ -144,6 +156,27 @@ impl Moment<'_> {
     ///
     /// [`QueryError::NoDelta`] when it is pruned or above the tip.
     pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
+        self.deltas(height, decode_delta)
+    }
+
+    /// The same in numbers, both blocks added up where two share the height.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn delta_counts(&self, height: u64) -> Result<DeltaCounts, QueryError> {
+        let counts = self.deltas(height, decode_counts)?.into_iter();
+        Ok(counts.fold(DeltaCounts::default(), |sum, more| DeltaCounts {
+            created: sum.created + more.created,
+            spent: sum.spent + more.spent,
+        }))
+    }
+
+    fn deltas<T>(
+        &self,
+        height: u64,
+        decode: impl Fn(&[u8]) -> Result<T, CodecError>,
+    ) -> Result<Vec<T>, QueryError> {
         self.reader.enabled()?;
         let state = open::state(&self.view, true)?;
         let below =
@@ -156,7 +189,7 @@ impl Moment<'_> {
             }
             let key = ordinal.to_be_bytes();
             if let Some(value) = self.view.get(Family::Delta, &key)? {
-                let delta = decode_delta(&value);
+                let delta = decode(&value);
                 deltas.push(delta.map_err(StoreError::value(Family::Delta.name(), &key))?);
             }
         }

@@ -311,8 +311,7 @@ pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
     let absent = |name: &[u8]| StoreError::absent(Family::UtxoMeta.name(), name);
     let cursor = read(db, Family::UtxoMeta, names::CURSOR, Cursor::decode)?;
     let cursor = cursor.ok_or_else(|| absent(names::CURSOR))?;
-    let horizon = read(db, Family::UtxoMeta, names::HORIZON, Horizon::decode)?;
-    let horizon = horizon.ok_or_else(|| absent(names::HORIZON))?;
+    let horizon = horizon(db)?;
     let tip = points::at(db, cursor.ordinal)?;
     let commitment = read(db, Family::UtxoMeta, names::COMMITMENT, Commitment::decode)?;
     let has_roots = stored_layout(db)?.is_some_and(|layout| layout.store == StoreKind::Mmr);
@@ -320,6 +319,12 @@ pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
         return Err(absent(names::COMMITMENT));
     }
     Ok(State { cursor, tip, horizon, holes, commitment })
+}
+
+/// What has been forgotten, as it stands on disk.
+pub(crate) fn horizon(db: &impl Get) -> Result<Horizon, StoreError> {
+    let stored = read(db, Family::UtxoMeta, names::HORIZON, Horizon::decode)?;
+    stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::HORIZON))
 }
 
 /// Moves the cursor of an index whose points are gone: the delta below knows where that is.
@@ -335,7 +340,6 @@ pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<(), Store
         (None, None) => None,
     };
     state.tip = known;
-    state.horizon.swept_spends = state.horizon.swept_spends.min(before);
     state.horizon.spends_floor = state.horizon.spends_floor.min(before);
     Ok(())
 }

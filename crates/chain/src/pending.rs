@@ -20,7 +20,7 @@ use unspent_model::{
 };
 
 use crate::{
-    codec::{Commitment, Cursor, Hole, Horizon, StoredPoint},
+    codec::{Commitment, Cursor, Hole, Horizon, StoredPoint, encode_pointer},
     coin::SharedCoin,
     db::{Batch, Db, Durability},
     error::StoreError,
@@ -55,7 +55,8 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Pending {
     slots: HashMap<Outpoint, Slot, foldhash::fast::RandomState>,
-    spends: Vec<(SpentKey, Option<Vec<u8>>)>,
+    /// Spends with their numbers in their blocks' deltas; `None` deletes.
+    spends: Vec<(SpentKey, Option<u32>)>,
     deltas: Vec<(u64, Option<Vec<u8>>)>,
     points: Vec<(u64, BlockHash, Option<StoredPoint>)>,
     pub(crate) blocks: usize,
@@ -129,8 +130,11 @@ impl Pending {
         }
     }
 
-    pub(crate) fn record_spend(&mut self, key: SpentKey, value: Vec<u8>) {
-        self.spends.push((key, Some(value)));
+    pub(crate) fn record_spends(&mut self, ordinal: u64, delta: &BlockDelta<SharedCoin>) {
+        let spends = (0_u32..)
+            .zip(&delta.spent)
+            .map(|(number, spent)| (SpentKey { outpoint: spent.outpoint, ordinal }, Some(number)));
+        self.spends.extend(spends);
     }
 
     pub(crate) fn set_delta(&mut self, ordinal: u64, value: Option<Vec<u8>>) {
@@ -240,11 +244,11 @@ impl Pending {
     }
 
     fn write_undo(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
-        let mut spends: Vec<_> = self.spends.iter().collect();
-        // Stable: of two writes to one key the later must come last.
-        spends.sort_by_key(|(key, _)| *key);
-        for (key, value) in spends {
-            batch.set(Family::Spent, &key.encode(), value.as_deref())?;
+        // No key comes twice: a block spends an outpoint once.
+        let order = |(a, _): &(SpentKey, _), (b, _): &(SpentKey, _)| a.cmp(b);
+        for (key, number) in by_key(&self.spends, |(key, _)| &key.outpoint.tx.0, order) {
+            let pointer = number.map(encode_pointer);
+            batch.set(Family::Spent, &key.encode(), pointer.as_deref())?;
         }
         for (ordinal, value) in &self.deltas {
             batch.set(Family::Delta, &ordinal.to_be_bytes(), value.as_deref())?;

@@ -1,28 +1,23 @@
-//! Pruning: spent records and deltas that no rollback can need any more.
+//! Pruning: undo data that no rollback can need any more, and spends that nobody asks for.
 //!
 //! Undo data is as large as the history it undoes; kept for ever, it outgrows the set of coins many
-//! times over. What lies deeper than the windows goes. The difficulty is which spent records those
-//! are: their keys start with the outpoint, because people ask for coins, so a block's spends lie
-//! all over the family and no range of keys covers them (RocksDB's `DeleteRange` is of no use). But
-//! each block's delta lists what it spent. So blocks are pruned in order, by their delta's own
-//! list.
+//! times over. What lies deeper than the windows goes: deltas by a range of ordinals, and the
+//! pointers to their spends by raising the floor below which they don't count. Compactions drop
+//! those; see [`forgotten`](crate::forgotten).
 //!
-//! Deleting much at once would make one block slow, and tombstones make scans slow until RocksDB
-//! compacts them away. Each pass therefore takes a bounded number of entries; after a large
-//! clean-up the families are compacted.
+//! In the MMR store a pass also settles the leaves that its deltas took, and must read them for
+//! that. Each pass therefore takes a bounded number of entries.
 //!
-//! Invariant: a block's spent records go by its own delta's list, never after the delta and, where
-//! the delta is compact, in the same batch with it. The horizon moves in that batch too. A pass is
-//! bounded by entries, but takes at least one whole block (two while behind), so pruning always
-//! keeps up.
+//! Invariant: what is deleted and the horizon that says so move in one batch. A pass is bounded by
+//! entries, but takes at least one whole block (two while behind), so pruning always keeps up.
 
 use crate::{
-    codec::{Cursor, Horizon, Rewind, StoredDelta, decode_delta},
-    db::{Batch, Db, Durability, Range},
+    codec::{CodecError, Cursor, Horizon, Rewind, decode_counts, decode_delta},
+    db::{Db, Durability, Range},
     error::StoreError,
     mmr,
     options::Options,
-    schema::{Family, SpentKey, decode_ordinal, names},
+    schema::{Family, decode_ordinal, names},
 };
 
 /// What a pass did.
@@ -30,17 +25,18 @@ use crate::{
 pub struct Pruned {
     /// Deltas deleted.
     pub deltas: usize,
-    /// Spent records deleted.
+    /// Spends forgotten.
     pub spends: usize,
     /// Blocks that are due but left for the next pass.
     pub behind: u64,
 }
 
-/// Up to which ordinal deltas and spent records are due, with the chain at `cursor`. What lies
-/// below the floor is of no use any more, however recent.
+/// Up to which ordinal deltas and spends are due, with the chain at `cursor`. What lies below the
+/// floor is of no use any more, however recent.
 fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
     let below = |depth| cursor.ordinal.saturating_sub(depth).max(horizon.floor);
-    (below(options.delta_depth()), below(options.spent_depth()).max(horizon.spends_floor))
+    let deltas = below(options.delta_depth());
+    (deltas, below(options.spent_depth()).max(horizon.spends_floor))
 }
 
 /// One pass. O(1) when nothing is due.
@@ -49,24 +45,33 @@ pub(crate) fn pass(
     cursor: &Cursor,
     horizon: &mut Horizon,
     options: &Options,
+    has_trees: bool,
 ) -> Result<Pruned, StoreError> {
     let (deltas_due, spends_due) = due(cursor, horizon, options);
-    if deltas_due <= horizon.swept_deltas && spends_due <= horizon.swept_spends {
+    if deltas_due <= horizon.swept_deltas && spends_due <= horizon.spends_floor {
         return Ok(Pruned::default());
     }
     let mut pass = Pass {
-        batch: db.batch(),
         horizon: *horizon,
         budget: options.prune_batch_size,
         pruned: Pruned::default(),
-        settled: Vec::new(),
+        settled: has_trees.then(Vec::new),
     };
-    // Deltas first: a spend sweep never needs a delta that this sweep removes, because a compact
-    // delta's spends go with it and a self-contained one's have gone before.
     pass.sweep(db, Sweep::Deltas, deltas_due)?;
-    pass.sweep(db, Sweep::Spends, spends_due.max(pass.horizon.swept_deltas))?;
-    let Pass { mut batch, horizon: swept, pruned, settled, .. } = pass;
-    if !settled.is_empty() {
+    // Compact ones keep theirs as long as they are there.
+    if options.self_contained {
+        pass.sweep(db, Sweep::Spends, spends_due)?;
+    }
+    let Pass { horizon: swept, pruned, settled, .. } = pass;
+    let mut batch = db.batch();
+    let (low, high) = (horizon.swept_deltas + 1, swept.swept_deltas + 1);
+    match high.saturating_sub(low) {
+        0 => {}
+        // Near the tip one goes after each block; ranges would pile up.
+        1 => batch.delete(Family::Delta, &low.to_be_bytes())?,
+        _ => batch.delete_range(Family::Delta, &low.to_be_bytes(), &high.to_be_bytes())?,
+    }
+    if let Some(settled) = settled.filter(|leaves| !leaves.is_empty()) {
         mmr::sweep::settle(db, &mut batch, settled)?;
     }
     batch.put(Family::UtxoMeta, names::HORIZON, &swept.encode())?;
@@ -78,26 +83,25 @@ pub(crate) fn pass(
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sweep {
-    /// Delete deltas, with the spends of compact ones and any spends not swept yet.
+    /// Delete deltas; their spends are forgotten with them.
     Deltas,
-    /// Delete the spends of self-contained deltas, which stay.
+    /// Forget spends; the deltas stay.
     Spends,
 }
 
-struct Pass<'db> {
-    batch: Batch<'db>,
+struct Pass {
     horizon: Horizon,
     budget: usize,
     pruned: Pruned,
     /// In the MMR store, leaves that no rollback gives back any more.
-    settled: Vec<u64>,
+    settled: Option<Vec<u64>>,
 }
 
-impl Pass<'_> {
+impl Pass {
     fn sweep(&mut self, db: &Db, sweep: Sweep, due: u64) -> Result<(), StoreError> {
         let swept = match sweep {
             Sweep::Deltas => self.horizon.swept_deltas,
-            Sweep::Spends => self.horizon.swept_spends,
+            Sweep::Spends => self.horizon.spends_floor,
         };
         if due <= swept {
             return Ok(());
@@ -114,48 +118,32 @@ impl Pass<'_> {
                 reached = ordinal - 1;
                 return Ok(false);
             }
-            let delta = decode_delta(value).map_err(StoreError::value(family, key))?;
-            entries += self.block(sweep, ordinal, &delta)?;
+            let counted = self.block(sweep, ordinal, value);
+            entries += counted.map_err(StoreError::value(family, key))?;
             done += 1;
             Ok(true)
         })?;
-        match sweep {
-            Sweep::Deltas => {
-                self.horizon.swept_deltas = reached;
-                self.horizon.floor = self.horizon.floor.max(reached);
-                self.horizon.swept_spends = self.horizon.swept_spends.max(reached);
-            }
-            Sweep::Spends => self.horizon.swept_spends = reached,
+        if sweep == Sweep::Deltas {
+            self.horizon.swept_deltas = reached;
+            self.horizon.floor = self.horizon.floor.max(reached);
         }
-        self.horizon.spends_floor = self.horizon.spends_floor.max(self.horizon.swept_spends);
+        self.horizon.spends_floor = self.horizon.spends_floor.max(reached);
         self.pruned.behind = self.pruned.behind.max(due - reached);
         Ok(())
     }
 
-    /// Deletes what one block has due; returns the number of entries.
-    fn block(
-        &mut self,
-        sweep: Sweep,
-        ordinal: u64,
-        delta: &StoredDelta,
-    ) -> Result<usize, StoreError> {
+    /// Counts what one block has due; returns the number of entries.
+    fn block(&mut self, sweep: Sweep, ordinal: u64, value: &[u8]) -> Result<usize, CodecError> {
         let mut entries = 0;
-        let spends_remain = match sweep {
-            Sweep::Deltas => !delta.is_self_contained() || ordinal > self.horizon.swept_spends,
-            // A compact delta still needs them to be undone.
-            Sweep::Spends => delta.is_self_contained(),
-        };
-        if spends_remain {
-            for spent in &delta.spent {
-                let key = SpentKey { outpoint: spent.outpoint, ordinal };
-                self.batch.delete(Family::Spent, &key.encode())?;
-            }
-            entries += delta.spent.len();
-            self.pruned.spends += delta.spent.len();
+        if ordinal > self.horizon.spends_floor {
+            let spends = usize::try_from(decode_counts(value)?.spent).unwrap_or(usize::MAX);
+            entries += spends;
+            self.pruned.spends += spends;
         }
         if sweep == Sweep::Deltas {
-            self.batch.delete(Family::Delta, &ordinal.to_be_bytes())?;
-            self.settled.extend(delta.rewind.iter().flat_map(Rewind::taken));
+            if let Some(settled) = &mut self.settled {
+                settled.extend(decode_delta(value)?.rewind.iter().flat_map(Rewind::taken));
+            }
             entries += 1;
             self.pruned.deltas += 1;
         }

@@ -1,10 +1,8 @@
 //! Rolling back: undoing blocks from our own records, newest first.
 //!
 //! After a reorganisation the blocks of the losing branch must be undone, and the node may not have
-//! them any more. So everything needed is here: the block's delta names the coins, and their bodies
-//! lie in the delta itself (self-contained) or, to write them only once, in `utxo_unspent` and
-//! `utxo_spent` (compact). A spent record may go only together with the delta that needs it; prune
-//! sees to that.
+//! them any more. So everything needed is in the block's delta: the bodies of the coins that it
+//! spent, and of those that it created what deleting them takes. No coin is read.
 //!
 //! A rollback that stops halfway for want of data would leave a set that belongs to no block. Core
 //! refuses likewise when undo data is gone (`DisconnectBlock` in its [`validation.cpp`]). Whether
@@ -15,23 +13,20 @@
 //!
 //! [`validation.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/validation.cpp
 
-use std::collections::{HashMap, HashSet};
-
 use unspent_model::{
-    BlockHash, Family as ChainFamily, Network, Outpoint,
-    chain::{BlockDelta, Created, Record, Spent},
+    BlockHash, Family as ChainFamily, Network,
+    chain::{BlockDelta, Created, Spent},
 };
 
 use crate::{
-    apply::read_coins,
-    codec::{Cursor, StoredDelta, StoredPoint, decode_delta, decode_spent},
+    codec::{Cursor, StoredDelta, StoredPoint, decode_delta},
     coin::{Coin, SharedCoin},
     db::{Db, Get as _},
     error::{RollbackError, StoreError},
     mmr::Ground,
     pending::{Pending, State},
     points,
-    schema::{Family, OutpointKey, SpentKey},
+    schema::Family,
 };
 
 /// Where to roll back to.
@@ -111,9 +106,7 @@ pub(crate) fn undo_block(
         let ground = Ground { db, frozen: None, network };
         pending.trees.undo(ground, commitment, &stored)?;
     }
-    // Bodies may be on their way: a younger block undone in the same batch gave its coins back.
-    let bodies = BodyFinder { db, chain: network.family(), pending, ordinal };
-    let delta = bodies.complete(stored)?;
+    let delta = undoing(network.family(), stored);
     pending.undo(&delta, &mut state.cursor);
     pending.set_delta(ordinal, None);
     Ok(delta.created.len() + delta.spent.len())
@@ -146,110 +139,36 @@ pub(crate) fn step_back(
     state.cursor.ordinal = before;
     state.cursor.tip = point.map(|StoredPoint { point, era, .. }| (point, era));
     state.tip = point;
-    // What is undone may come back with spends of its own, which must be swept again.
-    state.horizon.swept_spends = state.horizon.swept_spends.min(before);
+    // What is undone may come back with spends of its own, which count.
     state.horizon.spends_floor = state.horizon.spends_floor.min(before);
     pending.blocks += 1;
     Ok(())
 }
 
-type Bodies = HashMap<Outpoint, SharedCoin>;
-
-/// Finds what a stored delta leaves out: in the delta itself, in the overlay, or on disk.
-struct BodyFinder<'a> {
-    db: &'a Db,
-    chain: ChainFamily,
-    pending: &'a Pending,
-    /// The block of the delta.
-    ordinal: u64,
-}
-
-impl BodyFinder<'_> {
-    /// The delta with all its bodies.
-    fn complete(&self, stored: StoredDelta) -> Result<BlockDelta<SharedCoin>, StoreError> {
-        let spent_bodies = self.spent(&stored)?;
-        let created_bodies = self.created(&stored, &spent_bodies)?;
-        let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
-        let born: HashSet<Outpoint> = created.iter().map(|created| created.outpoint).collect();
-        let created = created.into_iter().map(|entry| {
-            let spent_here = spent_bodies.contains_key(&entry.outpoint);
-            let coin = match (entry.record, spent_bodies.get(&entry.outpoint)) {
-                (Some(record), _) => self.coin(&record),
-                (None, Some(coin)) => coin.clone(),
-                (None, None) => body(&created_bodies, &entry.outpoint, Family::Unspent)?,
-            };
-            Ok(Created { outpoint: entry.outpoint, coin, spent_here })
-        });
-        let created = created.collect::<Result<_, StoreError>>()?;
-        let spent = spent.into_iter().map(|entry| {
-            let coin = body(&spent_bodies, &entry.outpoint, Family::Spent)?;
-            let born_here = born.contains(&entry.outpoint);
-            Ok(Spent { outpoint: entry.outpoint, coin, by: entry.by, born_here })
-        });
-        let spent = spent.collect::<Result<_, StoreError>>()?;
-        let overwritten = overwritten.into_iter();
-        let overwritten = overwritten.map(|(lost, record)| (lost, self.coin(&record))).collect();
-        Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
+/// The change to take back. Created coins are without bodies: they only leave.
+fn undoing(chain: ChainFamily, stored: StoredDelta) -> BlockDelta<SharedCoin> {
+    let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
+    let spent = spent.into_iter().map(|spent| Spent {
+        outpoint: spent.outpoint,
+        coin: Coin::new(chain, &spent.record).into(),
+        by: spent.by,
+        born_here: spent.born_here,
+    });
+    // Of a coin that the block itself spent nothing leaves.
+    let created = created.into_iter().map(|made| Created {
+        outpoint: made.outpoint,
+        coin: Coin::leaving(&made.listing.unwrap_or_default(), point.slot).into(),
+        spent_here: made.listing.is_none(),
+    });
+    let overwritten = overwritten.into_iter();
+    BlockDelta {
+        point,
+        created: created.collect(),
+        spent: spent.collect(),
+        overwritten: overwritten
+            .map(|(lost, body)| (lost, Coin::new(chain, &body).into()))
+            .collect(),
+        missing,
+        tx_flags,
     }
-
-    fn coin(&self, record: &Record) -> SharedCoin {
-        Coin::new(self.chain, record).into()
-    }
-
-    /// Bodies of the coins the block spent, from the delta or from `utxo_spent`.
-    fn spent(&self, stored: &StoredDelta) -> Result<Bodies, StoreError> {
-        let mut bodies = Bodies::with_capacity(stored.spent.len());
-        let mut on_disk = Vec::new();
-        for entry in &stored.spent {
-            match &entry.record {
-                Some(record) => {
-                    bodies.insert(entry.outpoint, self.coin(record));
-                }
-                None => on_disk.push(entry.outpoint),
-            }
-        }
-        on_disk.sort_unstable();
-        let key =
-            |outpoint: &Outpoint| SpentKey { outpoint: *outpoint, ordinal: self.ordinal }.encode();
-        let keys: Vec<_> = on_disk.iter().map(key).collect();
-        let family = Family::Spent.name();
-        let values = self.db.multi_get(Family::Spent, &keys)?;
-        for ((outpoint, key), value) in on_disk.iter().zip(&keys).zip(values) {
-            let value = value.ok_or_else(|| StoreError::absent(family, key))?;
-            let spent = decode_spent(&value).map_err(StoreError::value(family, key))?;
-            if spent.at != stored.point {
-                let what = format!("names {:?} as its block, not {:?}", spent.at, stored.point);
-                return Err(StoreError::Corrupt { place: format!("{family}[{outpoint:?}]"), what });
-            }
-            bodies.insert(*outpoint, self.coin(&spent.record));
-        }
-        Ok(bodies)
-    }
-
-    /// Bodies of the coins the block created and left unspent: the overlay's or those on disk.
-    fn created(&self, stored: &StoredDelta, spent: &Bodies) -> Result<Bodies, StoreError> {
-        let mut bodies = Bodies::new();
-        let mut on_disk = Vec::new();
-        for entry in &stored.created {
-            if entry.record.is_some() || spent.contains_key(&entry.outpoint) {
-                continue;
-            }
-            match self.pending.find(&entry.outpoint).flatten() {
-                Some(coin) => {
-                    bodies.insert(entry.outpoint, coin.clone());
-                }
-                None => on_disk.push(entry.outpoint),
-            }
-        }
-        on_disk.sort_unstable();
-        read_coins(self.db, self.chain, &on_disk, |outpoint, coin| {
-            bodies.insert(outpoint, coin);
-        })?;
-        Ok(bodies)
-    }
-}
-
-fn body(bodies: &Bodies, outpoint: &Outpoint, family: Family) -> Result<SharedCoin, StoreError> {
-    let found = bodies.get(outpoint).cloned();
-    found.ok_or_else(|| StoreError::absent(family.name(), &OutpointKey(*outpoint).encode()))
 }

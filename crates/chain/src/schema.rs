@@ -6,9 +6,9 @@
 //! | `chain_hashes` | block hash (32) | ordinal u64 |
 //! | `chain_meta` | name | identity, holes |
 //! | `utxo_unspent` | [`OutpointKey`]: tx hash (32), index u32 | record; in the MMR store its leaf before it |
-//! | `utxo_spent` | [`SpentKey`]: outpoint, ordinal u64 of the block that spent it | spent record |
+//! | `utxo_spent` | [`SpentKey`]: outpoint, ordinal u64 of the block that spent it | number of the spend in the block's delta |
 //! | `utxo_addr` | [`AddressKey`]: tag, owner (28), slot, tx position u32, outpoint | empty |
-//! | `utxo_block_delta` | ordinal u64 | delta |
+//! | `utxo_block_delta` | ordinal u64 | delta, packed: what the block created, and the bodies of what it spent |
 //! | `utxo_meta` | name | cursor, horizon, layout, choices, redeem coins, commitment |
 //! | `utxo_mmr_nodes` | [`NodeKey`]: tree, height, index u64 | a hash, or the bits of 1,024 leaves; MMR store only |
 //!
@@ -32,7 +32,7 @@ pub enum Family {
     ChainMeta,
     /// Coins in the set.
     Unspent,
-    /// Coins spent inside the window.
+    /// Where the spends of the window are.
     Spent,
     /// Coins by address and by credential.
     Address,
@@ -185,6 +185,13 @@ impl Owner {
     /// Electrum's protocol writes it reversed, Esplora's interface doesn't.
     pub fn script_hash(sha256: &[u8; 32]) -> Self {
         Self::Address(first_bytes(sha256))
+    }
+
+    /// The hash or credential alone.
+    pub fn hash(&self) -> &[u8; 28] {
+        match self {
+            Self::Address(hash) | Self::Credential(hash) => hash,
+        }
     }
 
     /// The prefix shared by all keys of this owner.

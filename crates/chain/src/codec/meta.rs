@@ -9,10 +9,10 @@ use super::{CodecError, StrictDecoder, value, whole};
 use crate::options::{Indexes, StoreKind};
 
 /// Format of the whole data folder; another one is refused on open.
-pub const SCHEMA_VERSION: u64 = 2;
+pub const SCHEMA_VERSION: u64 = 4;
 
 /// The same of a folder with the MMR store, so that a program that doesn't know it stays away.
-pub const MMR_SCHEMA_VERSION: u64 = 3;
+pub const MMR_SCHEMA_VERSION: u64 = 5;
 
 const ERAS: [(Era, u64); 8] = [
     (Era::Bitcoin, 0),
@@ -132,37 +132,34 @@ impl Cursor {
     }
 }
 
-/// What has been forgotten: `{0 floor, 1 swept deltas, 2 swept spends, 3 spends floor}`, all
-/// ordinals.
+/// What has been forgotten: `{0 floor, 1 swept deltas, 2 spends floor}`, all ordinals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Horizon {
     /// The lowest block that a rollback may return to.
     pub floor: u64,
     /// Deltas of blocks up to this one are gone from disk.
     pub swept_deltas: u64,
-    /// Spent records of blocks up to this one are gone from disk.
-    pub swept_spends: u64,
-    /// Spent records of blocks up to this one are gone or were never written.
+    /// Spends of blocks up to this one are forgotten. Pointers to them that still lie on disk lead
+    /// nowhere; compactions drop them.
     pub spends_floor: u64,
 }
 
 impl Horizon {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        value(40, |to| {
-            to.map(4)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
-            to.u8(2)?.u64(self.swept_spends)?.u8(3)?.u64(self.spends_floor)?;
+        value(32, |to| {
+            to.map(3)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
+            to.u8(2)?.u64(self.spends_floor)?;
             Ok(())
         })
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
-            expect_fields(from, 4)?;
+            expect_fields(from, 3)?;
             let floor = numbered(from, 0, StrictDecoder::u64)?;
             let swept_deltas = numbered(from, 1, StrictDecoder::u64)?;
-            let swept_spends = numbered(from, 2, StrictDecoder::u64)?;
-            let spends_floor = numbered(from, 3, StrictDecoder::u64)?;
-            Ok(Self { floor, swept_deltas, swept_spends, spends_floor })
+            let spends_floor = numbered(from, 2, StrictDecoder::u64)?;
+            Ok(Self { floor, swept_deltas, spends_floor })
         })
     }
 }

@@ -13,19 +13,24 @@
 mod delta;
 mod meta;
 mod mmr;
+mod packed;
 mod record;
 mod spent;
 mod strict;
 
-pub use delta::{StoredCreated, StoredDelta, StoredSpent, decode_delta, encode_delta};
+pub use delta::{
+    DeltaCounts, Listing, StoredCreated, StoredDelta, StoredSpent, UndoData, decode_counts,
+    decode_delta, decode_spend, encode_delta,
+};
 pub use meta::{
     Choices, Cursor, Hole, Horizon, Identity, MMR_SCHEMA_VERSION, SCHEMA_VERSION, StoredPoint,
 };
 pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
 pub use mmr::{Commitment, Rewind};
+pub use packed::{pack as pack_undo, unpack as unpack_undo};
 pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};
-pub use spent::{SpentRecord, decode_spent, encode_spent};
+pub use spent::{SpentRecord, decode_pointer, encode_pointer};
 pub(crate) use strict::StrictDecoder;
 
 use minicbor::Encoder;
@@ -36,11 +41,14 @@ pub const VALUE_VERSION: u8 = 1;
 /// The version byte of a coin that has its leaf (8 bytes, big-endian) before its record.
 pub const PLACED_VERSION: u8 = 2;
 
+/// The version byte of a block's undo data, which is packed.
+pub const UNDO_VERSION: u8 = 3;
+
 /// Bytes that are not a value of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CodecError {
     /// The version byte is missing or from another format.
-    #[error("version byte {0:?}, expected {VALUE_VERSION}")]
+    #[error("version byte {0:?}, which this kind of value doesn't have")]
     Version(Option<u8>),
     /// The CBOR is malformed, not canonical or lacks a field.
     #[error("{what} at byte {at} of the value")]

@@ -106,20 +106,121 @@ fn optional(to: &mut super::Writer<'_>, key: u8, bytes: Option<&[u8]>) -> Writte
 }
 
 /// Fields that every record has; the mask has one bit per key.
-const REQUIRED: u32 = 1 | 1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 17;
+const REQUIRED: u32 = 1 | 1 << 1 | REQUIRED_OF_BLOCK | 1 << 17;
+/// Those of them that are its block's.
+const REQUIRED_OF_BLOCK: u32 = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12;
+/// All fields that are its block's.
+const OF_BLOCK: u32 = REQUIRED_OF_BLOCK | 1 << 11;
+/// The first field of the block, and the first behind them.
+const BLOCK_KEYS: std::ops::Range<u64> = 8..13;
+
+const NOWHERE: Born = Born {
+    slot: 0,
+    block_number: 0,
+    block_hash: BlockHash([0; 32]),
+    epoch: None,
+    block_time: 0,
+    tx_position: 0,
+};
+
+/// An encoded record in two: the fields of its block, which many coins share, and the others.
+pub(super) struct Apart<'b> {
+    /// Fields 8 to 12.
+    pub(super) of_block: &'b [u8],
+    /// How many those are.
+    pub(super) block_fields: u64,
+    before: &'b [u8],
+    after: &'b [u8],
+    fields: u64,
+}
+
+/// Takes an encoded record apart.
+pub(super) fn apart(record: &[u8]) -> Result<Apart<'_>, CodecError> {
+    let mut from = StrictDecoder::new(record);
+    let count = from.map()?;
+    let first = from.position();
+    let (mut start, mut end, mut block_fields) = (None, None, 0);
+    for _ in 0..count {
+        let at = from.position();
+        let key = from.u64()?;
+        if BLOCK_KEYS.contains(&key) {
+            start.get_or_insert(at);
+            block_fields += 1;
+        } else if key >= BLOCK_KEYS.end {
+            end = Some(at);
+            break;
+        }
+        from.skip()?;
+    }
+    let (Some(start), Some(end)) = (start, end) else {
+        return Err(from.error("record lacks a required field"));
+    };
+    let part = |range: std::ops::Range<usize>| record.get(range).unwrap_or_default();
+    Ok(Apart {
+        of_block: part(start..end),
+        block_fields,
+        before: part(first..start),
+        after: part(end..record.len()),
+        fields: count - block_fields,
+    })
+}
+
+impl Apart<'_> {
+    /// The record without its block's fields: canonical, and read back by [`read_apart`].
+    pub(super) fn write_rest(&self, to: &mut super::Writer<'_>) -> Written {
+        to.map(self.fields)?;
+        to.writer_mut().extend_from_slice(self.before);
+        to.writer_mut().extend_from_slice(self.after);
+        Ok(())
+    }
+
+    /// The fields of the block as a map of their own, read back by [`read_block`].
+    pub(super) fn write_block(&self, to: &mut super::Writer<'_>) -> Written {
+        to.map(self.block_fields)?;
+        to.writer_mut().extend_from_slice(self.of_block);
+        Ok(())
+    }
+}
 
 /// Reads a record that may be followed by more.
 pub(super) fn read(from: &mut StrictDecoder<'_>) -> Result<Record, CodecError> {
+    read_fields(from, NOWHERE, 0)
+}
+
+/// Reads a record whose block's fields stand elsewhere.
+pub(super) fn read_apart(from: &mut StrictDecoder<'_>, block: &Born) -> Result<Record, CodecError> {
+    read_fields(from, *block, OF_BLOCK)
+}
+
+/// Reads the fields of a block; the position stays 0.
+pub(super) fn read_block(from: &mut StrictDecoder<'_>) -> Result<Born, CodecError> {
+    let (mut born, mut seen) = (NOWHERE, 0_u32);
+    from.fields(|from, key| {
+        match key {
+            8 => born.slot = from.u64()?,
+            9 => born.block_number = from.u64()?,
+            10 => born.block_hash = BlockHash(from.array_of()?),
+            11 => born.epoch = Some(from.u64()?),
+            12 => born.block_time = from.u64()?,
+            _ => return Err(from.error("unknown field of a coin's block")),
+        }
+        seen |= 1 << key;
+        Ok(())
+    })?;
+    if seen & REQUIRED_OF_BLOCK != REQUIRED_OF_BLOCK {
+        return Err(from.error("a coin's block lacks a required field"));
+    }
+    Ok(born)
+}
+
+/// Reads the fields that `known` (one bit per key) doesn't have yet.
+fn read_fields(
+    from: &mut StrictDecoder<'_>,
+    mut born: Born,
+    known: u32,
+) -> Result<Record, CodecError> {
     let mut output = Output::default();
-    let mut born = Born {
-        slot: 0,
-        block_number: 0,
-        block_hash: BlockHash::default(),
-        epoch: None,
-        block_time: 0,
-        tx_position: 0,
-    };
-    let mut seen = 0_u32;
+    let mut seen = known;
     from.fields(|from, key| {
         match key {
             0 => output.addr = from.bytes()?.to_vec(),
@@ -141,6 +242,9 @@ pub(super) fn read(from: &mut StrictDecoder<'_>) -> Result<Record, CodecError> {
             16 => output.is_coinbase = from.set_flag()?,
             17 => born.tx_position = from.u32()?,
             _ => return Err(from.error("unknown field of a record")),
+        }
+        if known & 1 << key != 0 {
+            return Err(from.error("a field of the block among the others"));
         }
         seen |= 1 << key;
         Ok(())

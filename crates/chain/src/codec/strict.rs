@@ -18,6 +18,22 @@ impl<'b> StrictDecoder<'b> {
         CodecError::Malformed { what, at: self.inner.position() }
     }
 
+    /// Bytes read so far.
+    pub(crate) fn position(&self) -> usize {
+        self.inner.position()
+    }
+
+    /// Passes over one item, whatever it is.
+    pub(crate) fn skip(&mut self) -> Result<(), CodecError> {
+        self.inner.skip().map_err(|_| self.error("expected an item"))
+    }
+
+    /// An unsigned integer comes next.
+    pub(crate) fn is_at_number(&self) -> bool {
+        let next = self.inner.input().get(self.inner.position());
+        next.is_some_and(|first| first >> 5 == 0)
+    }
+
     /// Nothing may follow.
     pub(crate) fn end(&self) -> Result<(), CodecError> {
         let left_over = self.inner.position() != self.inner.input().len();
@@ -71,6 +87,18 @@ impl<'b> StrictDecoder<'b> {
 
     pub(crate) fn map(&mut self) -> Result<u64, CodecError> {
         self.container(|inner| inner.map(), "expected a map of definite length")
+    }
+
+    /// A list of one item or none.
+    pub(crate) fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Option<T>, CodecError> {
+        match self.array()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(self.error("expected one item or none")),
+        }
     }
 
     /// Reads `count` items into a list. The list grows as bytes are really there, so that a forged

@@ -13,18 +13,18 @@ use unspent_model::{
 
 use super::changes::{Ground, Growth, TreeChanges};
 use crate::{
-    codec::{Commitment, StoredDelta, decode_delta, decode_spent, encode_delta},
+    codec::{Commitment, StoredDelta, UndoData, decode_delta, encode_delta},
     coin::{Coin, SharedCoin},
     db::{Batch, Db, Get as _},
     error::{OpenError, StoreError},
     pending::State,
-    schema::{Family, OutpointKey, SpentKey, names},
+    schema::{Family, OutpointKey, names},
 };
 
 /// Refuses a folder whose history isn't whole.
 pub(crate) fn check(state: &State) -> Result<(), OpenError> {
     let horizon = &state.horizon;
-    if horizon.floor > 0 || horizon.swept_spends > 0 || horizon.spends_floor > 0 {
+    if horizon.floor > 0 || horizon.spends_floor > 0 {
         return Err(OpenError::NotConvertible("blocks below the window have been pruned"));
     }
     if !state.holes.is_empty() {
@@ -57,12 +57,15 @@ pub(crate) fn convert(
     )?;
     let mut parent = None;
     for (ordinal, stored) in (1_u64..).zip(deltas) {
-        let self_contained = stored.is_self_contained();
-        let delta = history.complete(ordinal, stored)?;
+        let StoredDelta { time, epoch, self_contained, .. } = stored;
+        let delta = history.complete(stored)?;
         let growth = Growth { delta: &delta, parent, keeps_undo: true };
         let rewind = trees.apply(ground, &mut commitment, &growth)?;
-        let value = encode_delta(&delta, self_contained, rewind.as_ref());
-        batch.put(Family::Delta, &ordinal.to_be_bytes(), &value)?;
+        let (delta, rewind) = (&delta, rewind.as_ref());
+        let value = encode_delta(&UndoData { delta, time, epoch, self_contained, rewind });
+        let key = ordinal.to_be_bytes();
+        let value = value.map_err(StoreError::value(Family::Delta.name(), &key))?;
+        batch.put(Family::Delta, &key, &value)?;
         parent = Some(delta.point);
     }
     trees.settle_root(ground, &mut commitment, parent)?;
@@ -86,7 +89,7 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    /// Every coin that is or was there.
+    /// Every coin that is there.
     fn read(&mut self) -> Result<(), StoreError> {
         let view = self.db.view();
         view.scan_all(Family::Unspent, |key, value| {
@@ -94,13 +97,6 @@ impl History<'_> {
             let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
             let record = Coin::decode(value).map_err(StoreError::value(family, key))?;
             self.add(outpoint, &record);
-            Ok(())
-        })?;
-        view.scan_all(Family::Spent, |key, value| {
-            let family = Family::Spent.name();
-            let outpoint = SpentKey::decode(key).map_err(StoreError::key(family, key))?.outpoint;
-            let spent = decode_spent(value).map_err(StoreError::value(family, key))?;
-            self.add(outpoint, &spent.record);
             Ok(())
         })
     }
@@ -110,7 +106,7 @@ impl History<'_> {
         self.bodies.entry((outpoint, record.born.block_hash)).or_insert_with(coin);
     }
 
-    /// The deltas of all blocks.
+    /// The deltas of all blocks, with the coins that are gone.
     fn deltas(&mut self, state: &State) -> Result<Vec<StoredDelta>, StoreError> {
         let mut deltas = Vec::new();
         for ordinal in 1..=state.cursor.ordinal {
@@ -120,6 +116,9 @@ impl History<'_> {
             let delta = decode_delta(&value).map_err(StoreError::value(family, &key))?;
             for (lost, record) in &delta.overwritten {
                 self.add(*lost, record);
+            }
+            for spent in &delta.spent {
+                self.add(spent.outpoint, &spent.record);
             }
             deltas.push(delta);
         }
@@ -140,41 +139,30 @@ impl History<'_> {
     }
 
     /// The delta with all its bodies.
-    fn complete(
-        &self,
-        ordinal: u64,
-        stored: StoredDelta,
-    ) -> Result<BlockDelta<SharedCoin>, StoreError> {
+    fn complete(&self, stored: StoredDelta) -> Result<BlockDelta<SharedCoin>, StoreError> {
         let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
         let chain = self.network.family();
-        let born: HashSet<Outpoint> = created.iter().map(|made| made.outpoint).collect();
-        let gone: HashSet<Outpoint> = spent.iter().map(|spent| spent.outpoint).collect();
+        let whole = |record: &Record| SharedCoin::new(Coin::new(chain, record));
         let created = created.into_iter().map(|made| {
             let coin = self.bodies.get(&(made.outpoint, point.hash)).cloned();
             let absent = || {
                 let key = OutpointKey(made.outpoint).encode();
                 StoreError::absent(Family::Unspent.name(), &key)
             };
-            let spent_here = gone.contains(&made.outpoint);
+            let spent_here = made.listing.is_none();
             let coin = coin.ok_or_else(absent)?;
             Ok(Created { outpoint: made.outpoint, coin, spent_here })
         });
         let created = created.collect::<Result<_, StoreError>>()?;
-        let spent = spent.into_iter().map(|spent| {
-            let key = SpentKey { outpoint: spent.outpoint, ordinal }.encode();
-            let family = Family::Spent.name();
-            let value = self.db.get(Family::Spent, &key)?;
-            let value = value.ok_or_else(|| StoreError::absent(family, &key))?;
-            let record = decode_spent(&value).map_err(StoreError::value(family, &key))?;
-            let coin = SharedCoin::new(Coin::new(chain, &record.record));
-            let born_here = born.contains(&spent.outpoint);
-            Ok(Spent { outpoint: spent.outpoint, coin, by: record.by, born_here })
+        let spent = spent.into_iter().map(|spent| Spent {
+            outpoint: spent.outpoint,
+            coin: whole(&spent.record),
+            by: spent.by,
+            born_here: spent.born_here,
         });
-        let spent = spent.collect::<Result<_, StoreError>>()?;
+        let spent = spent.collect();
         let overwritten = overwritten.into_iter();
-        let overwritten =
-            overwritten.map(|(lost, record)| (lost, SharedCoin::new(Coin::new(chain, &record))));
-        let overwritten = overwritten.collect();
+        let overwritten = overwritten.map(|(lost, record)| (lost, whole(&record))).collect();
         Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
     }
 }

@@ -23,7 +23,7 @@ use super::{
     root::{head, read_node, read_root},
 };
 use crate::{
-    codec::{Commitment, StoredDelta, decode_delta, decode_spent, encode_record},
+    codec::{Commitment, StoredDelta, decode_delta, encode_record},
     coin,
     db::{Get as _, View},
     error::{QueryError, StoreError},
@@ -31,7 +31,7 @@ use crate::{
     open,
     pending::State,
     points,
-    schema::{Family, OutpointKey, SpentKey, Tree},
+    schema::{Family, OutpointKey, Tree},
 };
 
 /// Most coins that one proof is about.
@@ -147,8 +147,7 @@ impl Moment<'_> {
             }
             later = true;
         }
-        for (ordinal, record) in self.spends(outpoint)? {
-            let Some(place) = spent_leaf(&self.view, outpoint, ordinal)? else { continue };
+        for (place, record) in self.spends(outpoint)? {
             if is_there(place) {
                 return Ok((place, leaf(record)));
             }
@@ -158,13 +157,19 @@ impl Moment<'_> {
         Err(QueryError::NoProof { coin: name(self.network(), outpoint), why })
     }
 
-    /// The spends of a coin, the latest first, with its record.
+    /// The spends of a coin, the latest first: its leaf and its record.
     fn spends(&self, outpoint: &Outpoint) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        let (family, mut spends) = (Family::Spent.name(), Vec::new());
-        self.view.scan_spends(outpoint, |key, value| {
-            let spent = decode_spent(value).map_err(StoreError::value(family, key))?;
-            let ordinal = SpentKey::decode(key).map_err(StoreError::key(family, key))?.ordinal;
-            spends.push((ordinal, encode_record(&spent.record)));
+        let mut spends = Vec::new();
+        self.view.scan_spends(outpoint, |key, number| {
+            let ordinal = key.ordinal.to_be_bytes();
+            let delta = delta(&self.view, key.ordinal)?;
+            let delta = delta.ok_or_else(|| absent(Family::Delta, &ordinal))?;
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            let spent = delta.spent.get(number).filter(|spent| spent.outpoint == *outpoint);
+            let leaf = delta.rewind.as_ref().and_then(|rewind| rewind.spent.get(number));
+            let (spent, leaf) =
+                spent.zip(leaf).ok_or_else(|| absent(Family::Spent, &key.encode()))?;
+            spends.push((*leaf, encode_record(&spent.record)));
             Ok(true)
         })?;
         Ok(spends)
@@ -292,19 +297,6 @@ fn delta(view: &View<'_>, ordinal: u64) -> Result<Option<StoredDelta>, StoreErro
     let key = ordinal.to_be_bytes();
     let stored = view.get(Family::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
     stored.map_err(StoreError::value(Family::Delta.name(), &key))
-}
-
-/// The leaf of a coin that the block with this ordinal spent; `None` when its delta is gone.
-fn spent_leaf(
-    view: &View<'_>,
-    outpoint: &Outpoint,
-    ordinal: u64,
-) -> Result<Option<u64>, StoreError> {
-    let Some(StoredDelta { spent, rewind: Some(rewind), .. }) = delta(view, ordinal)? else {
-        return Ok(None);
-    };
-    let mut leaves = spent.iter().zip(rewind.spent);
-    Ok(leaves.find(|(spent, _)| spent.outpoint == *outpoint).map(|(_, leaf)| leaf))
 }
 
 fn absent(family: Family, key: &[u8]) -> StoreError {

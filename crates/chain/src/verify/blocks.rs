@@ -2,43 +2,42 @@
 
 use std::collections::HashMap;
 
-use unspent_model::{
-    BlockHash, Outpoint, Point,
-    chain::{Record, SpendingInput},
-};
+use unspent_model::{BlockHash, Family as ChainFamily, Outpoint, chain::Record};
 
 use super::{Check, Report, SetSum, hex};
 use crate::{
-    codec::{Horizon, StoredDelta, StoredPoint, decode_delta, encode_record},
+    codec::{
+        Horizon, Listing, StoredDelta, StoredPoint, StoredSpent, decode_delta, encode_pointer,
+        encode_record,
+    },
+    coin::Coin,
     db::{Get as _, View},
     error::StoreError,
     points,
-    schema::{Family, OutpointKey, decode_ordinal},
+    schema::{Family, OutpointKey, SpentKey, decode_ordinal},
 };
 
 /// What one delta says.
 pub(super) struct WindowBlock {
-    /// Bodies are inside.
+    /// Bodies of created coins are inside.
     pub(super) self_contained: bool,
     /// It can be undone: it isn't left over from before a bulk run.
     pub(super) undoable: bool,
-    /// Its spent records may be gone, all or none of them: the delta has the bodies and the prune
-    /// depth is passed.
-    pub(super) records_may_be_gone: bool,
-    /// What the block spent; see [`Window::add_spend`].
-    pub(super) spends: SetSum,
-    /// What the block created; see [`Window::add_birth`].
+    /// Height of the block.
+    pub(super) height: u64,
+    /// The pointers that should lead to it; see [`Window::pointer`].
+    pub(super) pointers: SetSum,
+    /// What the block created and left unspent; see [`Window::add_birth`].
     pub(super) created: SetSum,
 }
 
 /// All deltas, added up block by block. As large as the window has blocks.
-#[derive(Default)]
 pub(super) struct Window {
+    chain: ChainFamily,
     pub(super) blocks: HashMap<u64, WindowBlock>,
     /// Ordinals of the undoable blocks.
     by_hash: HashMap<BlockHash, u64, foldhash::fast::RandomState>,
-    /// Births that deltas alone tell of: coins overwritten, and coins whose spent record went
-    /// before their delta.
+    /// Births that deltas alone tell of: those of coins overwritten or spent since.
     pub(super) births: Births,
 }
 
@@ -46,100 +45,94 @@ pub(super) struct Window {
 pub(super) type Births = HashMap<u64, SetSum>;
 
 impl Window {
-    /// Notes a coin that was born inside the window.
-    pub(super) fn add_birth(&self, births: &mut Births, outpoint: &Outpoint, record: &Record) {
-        if let Some(ordinal) = self.birthplace(record) {
-            let body = || encode_record(record);
-            births.entry(ordinal).or_default().add(&self.birth(ordinal, outpoint, body).parts());
-        }
+    fn new(chain: ChainFamily) -> Self {
+        let (blocks, by_hash) = (HashMap::new(), HashMap::default());
+        Self { chain, blocks, by_hash, births: Births::new() }
     }
 
-    /// As [`Self::add_birth`], with the body at hand.
-    pub(super) fn add_encoded_birth(
+    /// Notes a coin that was born inside the window.
+    pub(super) fn add_birth(
         &self,
         births: &mut Births,
         outpoint: &Outpoint,
-        (record, body): (&Record, &[u8]),
+        (record, coin): (&Record, &Coin),
     ) {
-        if let Some(ordinal) = self.birthplace(record) {
-            let birth = self.birth(ordinal, outpoint, || body.to_vec());
-            births.entry(ordinal).or_default().add(&birth.parts());
+        if let Some(ordinal) = self.by_hash.get(&record.born.block_hash) {
+            let birth = self.birth(*ordinal, outpoint, &Listing::of(coin), || coin.body().to_vec());
+            births.entry(*ordinal).or_default().add(&birth.parts());
         }
-    }
-
-    fn birthplace(&self, record: &Record) -> Option<u64> {
-        self.by_hash.get(&record.born.block_hash).copied()
     }
 
     /// The element for a birth. Bodies can be compared only where the delta has them.
-    fn birth(&self, ordinal: u64, outpoint: &Outpoint, body: impl Fn() -> Vec<u8>) -> Element {
+    fn birth(
+        &self,
+        ordinal: u64,
+        outpoint: &Outpoint,
+        listing: &Listing,
+        body: impl Fn() -> Vec<u8>,
+    ) -> Element {
         let with_body = self.blocks.get(&ordinal).is_some_and(|block| block.self_contained);
-        let body = if with_body { body() } else { Vec::new() };
-        Element { key: OutpointKey(*outpoint).encode().to_vec(), body }
+        let mut key = OutpointKey(*outpoint).encode().to_vec();
+        key.extend(listing.tx_position.to_be_bytes());
+        key.extend(listing.value.to_be_bytes());
+        key.extend(listing.address);
+        key.extend(listing.credential.iter().flatten());
+        Element { key, body: if with_body { body() } else { Vec::new() } }
     }
 
-    /// The element for a spend.
-    pub(super) fn spend(
-        outpoint: &Outpoint,
-        at: &Point,
-        whole: Option<(Option<SpendingInput>, &Record)>,
-    ) -> Element {
-        let mut key = OutpointKey(*outpoint).encode().to_vec();
-        key.extend(at.height.to_be_bytes());
-        key.extend(at.slot.to_be_bytes());
-        key.extend(at.hash.0);
-        let mut body = Vec::new();
-        if let Some((by, record)) = whole {
-            body = encode_record(record);
-            if let Some(SpendingInput { tx, position, input }) = by {
-                body.extend(tx.0);
-                body.extend(position.to_be_bytes());
-                body.extend(input.to_be_bytes());
-            }
-        }
-        Element { key, body }
+    /// The element for a pointer.
+    pub(super) fn pointer(key: &SpentKey, number: u32) -> Element {
+        Element { key: key.encode().to_vec(), body: encode_pointer(number) }
     }
 
     /// Takes one delta in.
     fn add(&mut self, ordinal: u64, delta: &StoredDelta, horizon: &Horizon) {
-        let self_contained = delta.is_self_contained();
-        let undoable = ordinal > horizon.floor;
-        let records_may_be_gone = self_contained && ordinal <= horizon.spends_floor;
-        let mut spends = SetSum::default();
-        for spent in &delta.spent {
-            let whole = spent.record.as_ref().map(|record| (spent.by, record));
-            spends.add(&Self::spend(&spent.outpoint, &delta.point, whole).parts());
+        let mut pointers = SetSum::default();
+        if ordinal > horizon.spends_floor {
+            for (number, spent) in (0_u32..).zip(&delta.spent) {
+                let key = SpentKey { outpoint: spent.outpoint, ordinal };
+                pointers.add(&Self::pointer(&key, number).parts());
+            }
         }
-        let hash = delta.point.hash;
+        let undoable = ordinal > horizon.floor;
         let block = WindowBlock {
-            self_contained,
+            self_contained: delta.self_contained,
             undoable,
-            records_may_be_gone,
-            spends,
+            height: delta.point.height,
+            pointers,
             created: SetSum::default(),
         };
         self.blocks.insert(ordinal, block);
-        if !undoable {
-            return;
+        if undoable {
+            self.by_hash.insert(delta.point.hash, ordinal);
+            self.add_coins(ordinal, delta);
         }
-        self.by_hash.insert(hash, ordinal);
+    }
+
+    /// What the block created, and what it tells of the births of others. A coin that was both
+    /// created and spent here is told of by nobody else; reading the delta has compared its lists.
+    fn add_coins(&mut self, ordinal: u64, delta: &StoredDelta) {
         let mut created = SetSum::default();
         for entry in &delta.created {
+            let Some(listing) = &entry.listing else { continue };
             let body = || entry.record.as_ref().map(encode_record).unwrap_or_default();
-            created.add(&self.birth(ordinal, &entry.outpoint, body).parts());
+            created.add(&self.birth(ordinal, &entry.outpoint, listing, body).parts());
         }
         self.blocks.entry(ordinal).and_modify(|block| block.created = created);
         let mut births = std::mem::take(&mut self.births);
-        for (outpoint, record) in &delta.overwritten {
-            self.add_birth(&mut births, outpoint, record);
-        }
-        for spent in delta.spent.iter().filter(|_| records_may_be_gone) {
-            if let Some(record) = &spent.record {
-                self.add_birth(&mut births, &spent.outpoint, record);
-            }
+        for (outpoint, record) in gone(delta) {
+            let coin = Coin::new(self.chain, record);
+            self.add_birth(&mut births, outpoint, (record, &coin));
         }
         self.births = births;
     }
+}
+
+/// Coins of earlier blocks that a block took out of the set.
+pub(super) fn gone(delta: &StoredDelta) -> impl Iterator<Item = (&Outpoint, &Record)> {
+    let spent = delta.spent.iter().filter(|spent| !spent.born_here);
+    let spent = spent.map(|StoredSpent { outpoint, record, .. }| (outpoint, record));
+    spent.chain(delta.overwritten.iter().map(|(lost, record)| (lost, record)))
 }
 
 /// What a sum is made of: a key of fixed length, and a body or none.
@@ -206,7 +199,7 @@ impl Check<'_> {
 
     /// Adds every delta up, and checks that those of the window are all there.
     pub(super) fn window(&mut self) -> Result<Window, StoreError> {
-        let mut window = Window::default();
+        let mut window = Window::new(self.network.family());
         let mut expected = self.horizon.floor + 1;
         let horizon = self.horizon;
         let family = Family::Delta;

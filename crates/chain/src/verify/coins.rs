@@ -11,13 +11,13 @@ use super::{
     trees,
 };
 use crate::{
-    codec::{Cursor, decode_spent},
+    codec::Cursor,
     coin::Coin,
     db::{Range, View},
     error::StoreError,
     options::Indexes,
     ranges::{self, KeyRange, Teller},
-    schema::{AddressKey, Family, OutpointKey, Owner, SpentKey},
+    schema::{AddressKey, Family, OutpointKey, Owner},
     telemetry,
 };
 
@@ -49,8 +49,8 @@ struct Coins {
     value: u128,
     spent: u64,
     lists: Vec<SetSum>,
-    /// Spent records by the ordinal of the spending block.
-    spends: HashMap<u64, SetSum>,
+    /// Pointers by the ordinal of the spending block.
+    pointers: HashMap<u64, SetSum>,
     births: Births,
     /// Leaves of the coins; nothing in a classic store.
     leaves: SetSum,
@@ -64,7 +64,7 @@ impl Coins {
             value: 0,
             spent: 0,
             lists: vec![SetSum::default(); BUCKETS],
-            spends: HashMap::new(),
+            pointers: HashMap::new(),
             births: Births::new(),
             leaves: SetSum::default(),
             report: Report::default(),
@@ -79,7 +79,7 @@ impl Coins {
         let sums = |into: &mut HashMap<u64, SetSum>, from: HashMap<u64, SetSum>| {
             from.into_iter().for_each(|(at, sum)| into.entry(at).or_default().merge(sum));
         };
-        sums(&mut self.spends, other.spends);
+        sums(&mut self.pointers, other.pointers);
         sums(&mut self.births, other.births);
         self.leaves.merge(other.leaves);
         self.report.absorb(other.report);
@@ -98,6 +98,7 @@ struct CoinReader<'a> {
     chain: ChainFamily,
     indexes: Indexes,
     has_leaves: bool,
+    spends_floor: u64,
 }
 
 impl CoinReader<'_> {
@@ -108,30 +109,21 @@ impl CoinReader<'_> {
         Ok(sums)
     }
 
-    /// Adds spent records up; returns which coins were spent and at which height, in key order.
+    /// Adds pointers up; returns which coins were spent and at which height, in key order.
     fn spends(
         &self,
         (low, high): &KeyRange,
         teller: &mut Teller<'_>,
         sums: &mut Coins,
     ) -> Result<Vec<(Outpoint, u64)>, StoreError> {
-        let family = Family::Spent.name();
         let mut spends = Vec::new();
-        self.view.scan(&Range::up(Family::Spent, low, high), |key, value| {
-            let name = SpentKey::decode(key).map_err(StoreError::key(family, key))?;
-            let SpentKey { outpoint, ordinal } = name;
-            let spent = decode_spent(value).map_err(StoreError::value(family, key))?;
-            let block = self.window.blocks.get(&ordinal);
-            let whole = block.is_some_and(|block| block.self_contained);
-            let whole = whole.then_some((spent.by, &spent.record));
-            let element = Window::spend(&outpoint, &spent.at, whole);
-            sums.spends.entry(ordinal).or_default().add(&element.parts());
-            // Where the delta is sure to tell of the coin, it has done so.
-            if !block.is_some_and(|block| block.records_may_be_gone) {
-                self.window.add_birth(&mut sums.births, &outpoint, &spent.record);
-            }
+        self.view.scan_pointers((low, high), self.spends_floor, |(key, number)| {
+            let element = Window::pointer(key, number);
+            sums.pointers.entry(key.ordinal).or_default().add(&element.parts());
             sums.spent += 1;
-            spends.push((outpoint, spent.at.height));
+            if let Some(block) = self.window.blocks.get(&key.ordinal) {
+                spends.push((key.outpoint, block.height));
+            }
             Ok(teller.read_one())
         })?;
         Ok(spends)
@@ -172,7 +164,7 @@ impl CoinReader<'_> {
                     &hash::output(leaf, name.0, name.1, coin.body()),
                 );
             }
-            self.window.add_encoded_birth(&mut sums.births, &outpoint, (&record, coin.body()));
+            self.window.add_birth(&mut sums.births, &outpoint, (&record, &coin));
             while let Some((spent, height)) = spends.next_if(|(spent, _)| *spent <= outpoint) {
                 // An earlier coin of the same name may well have been spent.
                 if *spent == outpoint && *height >= record.born.block_number {
@@ -240,7 +232,8 @@ impl Check<'_> {
         let Self { view, progress, indexes, .. } = self;
         let chain = self.network.family();
         let has_leaves = self.commitment.is_some();
-        let reader = CoinReader { view, window, chain, indexes: *indexes, has_leaves };
+        let (indexes, spends_floor) = (*indexes, self.horizon.spends_floor);
+        let reader = CoinReader { view, window, chain, indexes, has_leaves, spends_floor };
         let large = ranges::suitable(view.entries_estimated(Family::Unspent)?, &[]);
         let parts =
             ranges::in_parallel(&large, *progress, |range, teller| reader.read(range, teller))?;
@@ -259,7 +252,7 @@ impl Check<'_> {
             self.compare_lists(&coins.lists, &lists.lists)?;
         }
         self.compare_totals(coins.coins, coins.value);
-        self.compare_spends(window, &coins.spends)?;
+        self.compare_pointers(window, &coins.pointers)?;
         self.compare_births(window, coins.births)?;
         Ok(coins.leaves)
     }
@@ -282,21 +275,21 @@ impl Check<'_> {
         if odd.is_empty() { Ok(()) } else { self.odd_lists(&odd) }
     }
 
-    fn compare_spends(
+    fn compare_pointers(
         &mut self,
         window: &Window,
         found: &HashMap<u64, SetSum>,
     ) -> Result<(), StoreError> {
         let none = SetSum::default();
-        let told = window.blocks.iter().filter(|(ordinal, block)| {
-            let found = found.get(ordinal).unwrap_or(&none);
-            *found != block.spends && !(block.records_may_be_gone && found.is_empty())
-        });
+        let told = window
+            .blocks
+            .iter()
+            .filter(|(ordinal, block)| *found.get(ordinal).unwrap_or(&none) != block.pointers);
         let told = told.map(|(ordinal, _)| *ordinal);
         let unlisted = found.keys().filter(|ordinal| !window.blocks.contains_key(ordinal));
         let mut odd: Vec<u64> = told.chain(unlisted.copied()).collect();
         odd.sort_unstable();
-        if odd.is_empty() { Ok(()) } else { self.odd_spends(&odd) }
+        if odd.is_empty() { Ok(()) } else { self.odd_pointers(&odd) }
     }
 
     fn compare_births(&mut self, window: &Window, mut found: Births) -> Result<(), StoreError> {

@@ -3,18 +3,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use unspent_model::{Outpoint, chain::Record};
+use unspent_model::{BlockHash, Outpoint, chain::Record};
 
 use super::{
-    Check, Report,
+    Check,
+    blocks::gone,
     coins::{bucket, wanted},
 };
 use crate::{
-    codec::{SpentRecord, StoredDelta, decode_delta, decode_spent},
+    codec::{Listing, StoredCreated, StoredDelta, decode_delta},
     coin::Coin,
     db::{Get as _, View},
     error::StoreError,
-    schema::{AddressKey, Family, OutpointKey, SpentKey, decode_ordinal},
+    schema::{AddressKey, Family, OutpointKey, SpentKey},
 };
 
 /// Buckets of lists that are held in memory to be compared: 1.6 % of all lists.
@@ -67,36 +68,26 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Names spent records that no delta lists, and listed spends without a record.
-    pub(super) fn odd_spends(&mut self, odd: &[u64]) -> Result<(), StoreError> {
+    /// Names pointers that no delta lists, and listed spends that nothing points to.
+    pub(super) fn odd_pointers(&mut self, odd: &[u64]) -> Result<(), StoreError> {
         let odd = self.searched(odd, BLOCKS_SEARCHED);
-        let mut records = spent_records(&self.view, odd)?;
-        for ordinal in odd {
+        let mut pointers = self.pointers(odd)?;
+        for ordinal in odd.iter().filter(|ordinal| **ordinal > self.horizon.spends_floor) {
             let Some(delta) = stored_delta(&self.view, *ordinal)? else { continue };
-            for spent in &delta.spent {
+            for (number, spent) in (0_u32..).zip(&delta.spent) {
                 let key = SpentKey { outpoint: spent.outpoint, ordinal: *ordinal };
-                let report = &mut self.report;
-                let Some(found) = records.remove(&key.encode()) else {
-                    let what = format!("the delta of {ordinal} needs it and it is gone");
-                    report.found(Family::Spent, spent.outpoint, what);
-                    continue;
+                let what = match pointers.remove(&key.encode()) {
+                    Some(found) if found == number => continue,
+                    Some(_) => format!("leads to another spend of {ordinal}"),
+                    None => format!("the delta of {ordinal} lists the spend and it is gone"),
                 };
-                if found.at != delta.point {
-                    let what = "names another block than its delta";
-                    report.found(Family::Spent, spent.outpoint, what);
-                }
-                compare_body(report, spent.outpoint, spent.record.as_ref(), &found.record);
-                if spent.record.is_some() && spent.by != found.by {
-                    report.found(Family::Delta, spent.outpoint, "names another spender");
-                }
+                self.report.found(Family::Spent, spent.outpoint, what);
             }
         }
-        for key in records.keys() {
+        for key in pointers.keys() {
             let key = SpentKey::decode(key).map_err(StoreError::key(Family::Spent.name(), key))?;
             let what = if key.ordinal > self.cursor.ordinal {
                 "was spent above the tip"
-            } else if key.ordinal <= self.horizon.swept_deltas {
-                "should have been pruned"
             } else {
                 "is on no delta's list"
             };
@@ -105,24 +96,37 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// The pointers into the deltas of these blocks, by key.
+    fn pointers(&self, ordinals: &[u64]) -> Result<HashMap<[u8; SpentKey::LEN], u32>, StoreError> {
+        let mut pointers = HashMap::new();
+        let end = [0xff; SpentKey::LEN + 1];
+        self.view.scan_pointers((&[], &end), self.horizon.spends_floor, |(key, number)| {
+            if ordinals.contains(&key.ordinal) {
+                pointers.insert(key.encode(), number);
+            }
+            Ok(true)
+        })?;
+        Ok(pointers)
+    }
+
     /// Names created coins that are neither unspent nor spent, and blocks that disown a coin.
     pub(super) fn odd_births(&mut self, odd: &[u64]) -> Result<(), StoreError> {
         let odd = self.searched(odd, BLOCKS_SEARCHED);
-        let mut gone = self.gone_by_delta()?;
+        let mut deltas = Vec::new();
         for ordinal in odd {
-            let Some(delta) = stored_delta(&self.view, *ordinal)? else { continue };
+            deltas.extend(stored_delta(&self.view, *ordinal)?.map(|delta| (*ordinal, delta)));
+        }
+        let mut gone = self.gone_since(&deltas)?;
+        for (ordinal, delta) in &deltas {
             let before = self.report.differences;
-            for created in &delta.created {
+            for created in delta.created.iter().filter(|made| made.listing.is_some()) {
                 let name = (created.outpoint, delta.point.hash);
                 let record = match gone.remove(&name) {
                     Some(record) => Some(record),
                     None => self.find(&name)?,
                 };
                 match record {
-                    Some(found) => {
-                        let kept = created.record.as_ref();
-                        compare_body(&mut self.report, created.outpoint, kept, &found);
-                    }
+                    Some(found) => self.compare_created(created, &found),
                     None => {
                         let what = format!(
                             "the block {ordinal} created it, yet it is neither unspent nor spent"
@@ -139,76 +143,48 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A coin born in that block, among the unspent and the spent.
-    fn find(
-        &self,
-        (outpoint, born): &(Outpoint, unspent_model::BlockHash),
-    ) -> Result<Option<Record>, StoreError> {
-        let key = OutpointKey(*outpoint).encode();
-        if let Some(value) = self.view.get(Family::Unspent, &key)? {
-            let record = Coin::decode(&value);
-            let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
-            if record.born.block_hash == *born {
-                return Ok(Some(record));
-            }
+    fn compare_created(&mut self, created: &StoredCreated, found: &Record) {
+        let StoredCreated { outpoint, listing, record } = created;
+        if record.as_ref().is_some_and(|kept| kept != found) {
+            self.report.found(Family::Delta, outpoint, "holds another body than the coin itself");
         }
-        let mut found = None;
-        self.view.scan_spends(outpoint, |key, value| {
-            let spent = decode_spent(value);
-            let spent = spent.map_err(StoreError::value(Family::Spent.name(), key))?;
-            found = Some(spent.record).filter(|record| record.born.block_hash == *born);
-            Ok(found.is_none())
-        })?;
-        Ok(found)
+        let coin = Coin::new(self.network.family(), found);
+        if *listing != Some(Listing::of(&coin)) {
+            self.report.found(Family::Delta, outpoint, "lists another owner or amount than it has");
+        }
     }
 
-    /// Coins that left the set without a spent record: overwritten, or spent past the prune depth.
-    fn gone_by_delta(&self) -> Result<Gone, StoreError> {
-        let mut gone = HashMap::new();
+    /// An unspent coin born in that block.
+    fn find(&self, (outpoint, born): &(Outpoint, BlockHash)) -> Result<Option<Record>, StoreError> {
+        let key = OutpointKey(*outpoint).encode();
+        let Some(value) = self.view.get(Family::Unspent, &key)? else { return Ok(None) };
+        let record = Coin::decode(&value);
+        let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
+        Ok(Some(record).filter(|record| record.born.block_hash == *born))
+    }
+
+    /// Coins of these blocks that left the set since.
+    fn gone_since(&self, blocks: &[(u64, StoredDelta)]) -> Result<Gone, StoreError> {
+        let hashes: HashSet<BlockHash> = blocks.iter().map(|(_, delta)| delta.point.hash).collect();
+        let mut found = Gone::new();
         self.view.scan_all(Family::Delta, |key, value| {
-            let family = Family::Delta.name();
-            let ordinal = decode_ordinal(key).map_err(StoreError::key(family, key))?;
-            let delta = decode_delta(value).map_err(StoreError::value(family, key))?;
-            let unrecorded = ordinal <= self.horizon.spends_floor;
-            let spent = delta.spent.into_iter().filter(|_| unrecorded);
-            let spent = spent.filter_map(|spent| Some((spent.outpoint, spent.record?)));
-            for (outpoint, record) in delta.overwritten.into_iter().chain(spent) {
-                gone.insert((outpoint, record.born.block_hash), record);
+            let delta = decode_delta(value);
+            let delta = delta.map_err(StoreError::value(Family::Delta.name(), key))?;
+            for (outpoint, record) in gone(&delta) {
+                if hashes.contains(&record.born.block_hash) {
+                    found.insert((*outpoint, record.born.block_hash), record.clone());
+                }
             }
             Ok(())
         })?;
-        Ok(gone)
+        Ok(found)
     }
 }
 
-type Gone = HashMap<(Outpoint, unspent_model::BlockHash), Record>;
-
-/// The spent records of these blocks, by key.
-fn spent_records(
-    view: &View<'_>,
-    ordinals: &[u64],
-) -> Result<HashMap<[u8; SpentKey::LEN], SpentRecord>, StoreError> {
-    let family = Family::Spent.name();
-    let mut records = HashMap::new();
-    view.scan_all(Family::Spent, |key, value| {
-        let name = SpentKey::decode(key).map_err(StoreError::key(family, key))?;
-        if ordinals.contains(&name.ordinal) {
-            let spent = decode_spent(value).map_err(StoreError::value(family, key))?;
-            records.insert(name.encode(), spent);
-        }
-        Ok(())
-    })?;
-    Ok(records)
-}
+type Gone = HashMap<(Outpoint, BlockHash), Record>;
 
 fn stored_delta(view: &View<'_>, ordinal: u64) -> Result<Option<StoredDelta>, StoreError> {
     let key = ordinal.to_be_bytes();
     let delta = view.get(Family::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
     delta.map_err(StoreError::value(Family::Delta.name(), &key))
-}
-
-fn compare_body(report: &mut Report, outpoint: Outpoint, kept: Option<&Record>, found: &Record) {
-    if kept.is_some_and(|kept| kept != found) {
-        report.found(Family::Delta, outpoint, "holds another body than the coin itself");
-    }
 }

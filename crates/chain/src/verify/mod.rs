@@ -8,8 +8,8 @@
 //! |---|---|
 //! | points: hash and ordinal | `chain_hashes` |
 //! | coins: the list keys they ask for | `utxo_addr` |
-//! | deltas: what a block spent | `utxo_spent`, block by block |
-//! | deltas: what a block created | coins and spends that say they were born in it |
+//! | deltas: what a block spent | pointers in `utxo_spent`, block by block |
+//! | deltas: what a block created | coins, and bodies in later deltas, that say they were born in it |
 //! | the cursor: number and value | coins |
 //! | the trees of the MMR store: see [`trees`] | coins, deltas, themselves |
 //!

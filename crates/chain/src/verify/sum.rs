@@ -31,10 +31,6 @@ impl SetSum {
         self.count += other.count;
         self.sum = self.sum.wrapping_add(other.sum);
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ use unspent_verify::{
 
 use super::{Check, Report, SetSum};
 use crate::{
-    codec::{Commitment, StoredDelta, decode_delta, decode_spent, encode_record},
+    codec::{Commitment, StoredDelta, decode_delta, encode_record},
     db::{Get as _, Range, View},
     error::StoreError,
     mmr::{
         bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count},
         root::{head, read_root},
     },
-    schema::{Family, NodeKey, SpentKey, Tree, decode_ordinal},
+    schema::{Family, NodeKey, Tree, decode_ordinal},
 };
 
 const FAMILY: Family = Family::MmrNodes;
@@ -122,7 +122,7 @@ impl Check<'_> {
                 report.found(family, ordinal, "does not start where the delta before it ends");
             }
             last = Some((rewind.first + delta.created.len() as u64, rewind.after));
-            spent_leaves(view, report, ordinal, &delta)
+            spent_leaves(view, report, &delta)
         })?;
         if last.is_some_and(|last| last != (commitment.leaves, commitment.root)) {
             report.found(Family::Delta, "the last", "does not end at the root");
@@ -287,24 +287,11 @@ fn stored(
 fn spent_leaves(
     view: &View<'_>,
     report: &mut Report,
-    ordinal: u64,
     delta: &StoredDelta,
 ) -> Result<(), StoreError> {
     let leaves = delta.rewind.iter().flat_map(|rewind| &rewind.spent);
     for (spent, leaf) in delta.spent.iter().zip(leaves) {
-        let outpoint = spent.outpoint;
-        let record = match &spent.record {
-            Some(record) => Some(encode_record(record)),
-            None => {
-                let key = SpentKey { outpoint, ordinal }.encode();
-                let value = view.get(Family::Spent, &key)?;
-                let spent = value.map(|value| decode_spent(&value)).transpose();
-                let spent = spent.map_err(StoreError::value(Family::Spent.name(), &key))?;
-                spent.map(|spent| encode_record(&spent.record))
-            }
-        };
-        // That a record is missing was found before.
-        let Some(record) = record else { continue };
+        let (outpoint, record) = (spent.outpoint, encode_record(&spent.record));
         let expected = hash::output(*leaf, &outpoint.tx.0, outpoint.index, &record);
         let key = NodeKey { tree: Tree::Outputs, height: 0, index: *leaf };
         stored(view, report, key, &expected)?;

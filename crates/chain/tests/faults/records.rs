@@ -1,15 +1,15 @@
 //! Single entries rot: the checksums of the files are right, what is written in them is not.
 //!
 //! Each test damages one entry behind the store's back; opening, `verify` or a query must name it.
-//! What is opaque to the index and stored once (a datum, the body of a spent coin) has no second copy
-//! to compare with: there the files' checksums are the only guard.
+//! What is opaque to the index and stored once (a datum) has no second copy to compare with: there
+//! the files' checksums are the only guard. Undo data has a checksum of its own.
 
 use std::path::Path;
 
 use rocksdb::{DB, IteratorMode, Options};
 use unspent_chain::{
     ChainIndex, Kind, Order, Owner, Reader, RollbackError, StoreError, StoreKind, Target,
-    codec::decode_delta,
+    codec::{decode_delta, pack_undo, unpack_undo},
     schema::{AddressKey, Family, NodeKey, OutpointKey, SpentKey, Tree},
 };
 
@@ -261,10 +261,12 @@ fn an_unreadable_spend_is_named_by_verify_and_by_queries() {
 }
 
 #[test]
-fn a_spend_with_a_flipped_bit_in_its_block_is_named() {
-    // Version, map head, spender, slot, height, then the block's hash.
-    let case = Case::middle(Family::Spent, flipped::<60>);
+fn a_spend_that_leads_to_another_one_is_named_by_verify_and_by_queries() {
+    // Behind the version byte: the number.
+    let case = Case::middle(Family::Spent, flipped::<1>);
     case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
+    let error = case.reader().coin(&case.outpoint()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
 }
 
 #[test]
@@ -306,10 +308,51 @@ fn an_unreadable_delta_is_named_by_verify_and_by_queries() {
     assert!(error.to_string().contains(&case.hex()), "{error}");
 }
 
+/// Flips a bit of what is packed in a delta, where these bytes stand, and packs it again.
+fn repacked(db: &DB, family: &'static str, (key, value): &Entry, marked: &[u8]) -> Vec<u8> {
+    let (counts, mut inside) = unpack_undo(value).unwrap();
+    let at = inside.windows(marked.len()).position(|bytes| bytes == marked).unwrap();
+    inside[at] ^= 1;
+    put(db, family, key, &pack_undo(counts, &inside).unwrap());
+    key.clone()
+}
+
 #[test]
-fn a_delta_with_a_flipped_bit_in_its_block_is_named() {
-    let case = Case::middle(Family::Delta, flipped::<20>);
+fn a_delta_of_another_block_is_named() {
+    let case = Case::middle(Family::Delta, |db, family, entry| {
+        let hash = decode_delta(&entry.1).unwrap().point.hash.0;
+        repacked(db, family, entry, &hash)
+    });
     case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
+}
+
+#[test]
+fn a_delta_that_lists_another_owner_is_named() {
+    let case = Case::middle(Family::Delta, |db, family, entry| {
+        let created = decode_delta(&entry.1).unwrap().created;
+        let listing = created.iter().find_map(|made| made.listing).unwrap();
+        repacked(db, family, entry, &listing.address)
+    });
+    case.is_named_with(&["utxo_block_delta", "lists another owner or amount"]);
+}
+
+#[test]
+fn damage_inside_undo_data_is_named_by_verify_and_queries_and_stops_a_rollback() {
+    for at in [flipped::<{ -1 }> as Damage, flipped::<40>, flipped::<60>] {
+        let store = Store::build(7, false);
+        let case = Case::on(store, Family::Delta, at, |entries| entries.len() - 1);
+        case.is_named();
+        let options = case.store.history.options(30);
+        let folder = data(case.store.folder.path());
+        let (mut index, _) = ChainIndex::open(&folder, NETWORK, options, &[]).unwrap();
+        let tip = index.tip();
+        let refused = index.rollback(Target::Height(tip.unwrap().height - 1)).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
+        assert!(refused.to_string().contains(&case.hex()), "{refused}");
+        assert_eq!(index.tip(), tip);
+        let error = index.reader().delta(tip.unwrap().height).unwrap_err();
+        assert!(error.to_string().contains(&case.hex()), "{error}");
+    }
 }
 
 #[test]
@@ -385,13 +428,9 @@ fn damaged_nodes_and_bits_of_the_mmr_store_are_named() {
 }
 
 /// Changes the root that the last delta says was there before its block.
-fn other_root(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
-    let root = decode_delta(value).unwrap().rewind.unwrap().before;
-    let at = value.windows(32).position(|bytes| bytes == root).unwrap();
-    let mut value = value.clone();
-    value[at] ^= 1;
-    put(db, family, key, &value);
-    key.clone()
+fn other_root(db: &DB, family: &'static str, entry: &Entry) -> Vec<u8> {
+    let root = decode_delta(&entry.1).unwrap().rewind.unwrap().before;
+    repacked(db, family, entry, &root)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use unspent_chain::{
     Applied, ApplyError, ChainIndex, CoinState, Counts, Options, Order, Owner, PageCursor, Reader,
     RollbackError, StoreKind, Target,
-    codec::{PLACED_VERSION, decode_record, decode_spent},
+    codec::{PLACED_VERSION, decode_delta, decode_pointer, decode_record, decode_spend},
     prepare,
     schema::{self, AddressKey, Family, OutpointKey, SpentKey},
 };
@@ -172,9 +172,18 @@ fn stored(reader: &Reader) -> Stored {
         let record = if value[0] == PLACED_VERSION { &value[9..] } else { &value[1..] };
         found.unspent.push((outpoint(key), decode_record(record).unwrap()));
     });
+    let mut deltas = BTreeMap::new();
+    entries(Family::Delta, &mut |key, value| {
+        let ordinal = u64::from_be_bytes(key.try_into().unwrap());
+        deltas.insert(ordinal, value.to_vec());
+    });
     entries(Family::Spent, &mut |key, value| {
-        let spent = decode_spent(value).unwrap();
         let SpentKey { outpoint, ordinal } = SpentKey::decode(key).unwrap();
+        let number = decode_pointer(value).unwrap();
+        let (name, spent) = decode_spend(&deltas[&ordinal], number).unwrap();
+        assert_eq!(name, outpoint, "a pointer leads to its coin's spend");
+        let whole = &decode_delta(&deltas[&ordinal]).unwrap().spent[number as usize];
+        assert_eq!((&whole.record, whole.by), (&spent.record, spent.by), "read alone and in whole");
         found.spent.push(((outpoint, ordinal), (spent.by, spent.at, spent.record)));
     });
     entries(Family::Address, &mut |key, _| {

@@ -15,6 +15,7 @@ mod beside;
 mod cases;
 mod codecs;
 mod driver;
+mod forgotten;
 mod histories;
 mod modes;
 mod node;

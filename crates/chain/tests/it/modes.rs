@@ -11,7 +11,7 @@ use unspent_testkit::chain::{Event, Step, World};
 use crate::driver::{Store, bytes, genesis, small_windows};
 
 /// A made-up chain of `length` blocks.
-fn chain(length: u8, seed: u64, store: &Store) -> Vec<Block<Output>> {
+pub fn chain(length: u8, seed: u64, store: &Store) -> Vec<Block<Output>> {
     let mut world = World::new(store.rules(), &store.genesis);
     let event = Event::Bulk { seed, blocks: length, overstated: 0 };
     match world.step(&event) {

@@ -12,7 +12,7 @@ use unspent_model::{Family, Network, Outpoint, Point, chain::Record};
 use unspent_networks::address::show_address;
 use utoipa::ToSchema;
 
-use super::blocks::{BlockJson, find, with_spenders};
+use super::blocks::{BlockJson, find};
 use crate::{
     api::{
         error::{ApiError, Failures},
@@ -118,7 +118,7 @@ fn sides(
     stored: &StoredPoint,
 ) -> Result<Option<(BlockSideJson, BlockSideJson)>, QueryError> {
     let network = moment.network();
-    let Ok(deltas) = with_spenders(moment, stored.point.height) else { return Ok(None) };
+    let Ok(deltas) = moment.delta(stored.point.height) else { return Ok(None) };
     let (mut created, mut spent) = (CoinSum::new(network), CoinSum::new(network));
     for delta in deltas.iter().filter(|delta| delta.point.hash == stored.point.hash) {
         for born in &delta.created {
@@ -129,12 +129,8 @@ fn sides(
             created.add(&born.outpoint, known.as_ref(), None);
         }
         for gone in &delta.spent {
-            let known = match &gone.record {
-                Some(record) => Some(record.clone()),
-                None => record(moment, &gone.outpoint)?,
-            };
             let by = gone.by.map(|by| network.show_hash(&by.tx.0));
-            spent.add(&gone.outpoint, known.as_ref(), by);
+            spent.add(&gone.outpoint, Some(&gone.record), by);
         }
     }
     Ok(Some((created.shown(), spent.shown())))

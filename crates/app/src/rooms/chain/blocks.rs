@@ -4,8 +4,8 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Serialize;
 use unspent_chain::{
-    CoinState, Moment, QueryError, Reader,
-    codec::{StoredDelta, StoredPoint},
+    Moment, Reader,
+    codec::{DeltaCounts, StoredDelta, StoredPoint},
 };
 use unspent_model::{BlockHash, Family, Network};
 use utoipa::ToSchema;
@@ -53,9 +53,8 @@ impl BlockJson {
     /// With the counts, where the delta is kept.
     fn with_counts(moment: &Moment<'_>, stored: &StoredPoint, tip: u64) -> Self {
         let mut shown = Self::new(moment.network(), stored, tip);
-        if let Ok(deltas) = moment.delta(stored.point.height) {
-            shown.created = Some(deltas.iter().map(|delta| delta.created.len() as u64).sum());
-            shown.spent = Some(deltas.iter().map(|delta| delta.spent.len() as u64).sum());
+        if let Ok(DeltaCounts { created, spent }) = moment.delta_counts(stored.point.height) {
+            (shown.created, shown.spent) = (Some(created), Some(spent));
         }
         shown
     }
@@ -186,30 +185,9 @@ pub(super) async fn deltas(
     State(app): State<App>,
     ApiPath(height): ApiPath<u64>,
 ) -> Result<Json<DeltasJson>, ApiError> {
-    let found = app.chain(move |reader| {
-        Ok(DeltasJson::new(reader.network(), height, &with_spenders(&reader.moment(), height)?))
-    });
+    let found = app
+        .chain(move |reader| Ok(DeltasJson::new(reader.network(), height, &reader.delta(height)?)));
     Ok(Json(found.await?))
-}
-
-/// What the block at a height did, all of one moment. A compact delta leaves out who spent a coin;
-/// the record of the spend, which is kept as long, knows.
-pub(super) fn with_spenders(
-    moment: &Moment<'_>,
-    height: u64,
-) -> Result<Vec<StoredDelta>, QueryError> {
-    let mut stored = moment.delta(height)?;
-    for delta in &mut stored {
-        let at = delta.point;
-        for spent in delta.spent.iter_mut().filter(|spent| spent.by.is_none()) {
-            if let CoinState::Spent(known) = moment.coin(&spent.outpoint)?
-                && known.at == at
-            {
-                spent.by = known.by;
-            }
-        }
-    }
-    Ok(stored)
 }
 
 // ---- command line
@@ -227,7 +205,7 @@ pub(super) fn print_delta(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let network = reader.network();
-    let stored = with_spenders(&reader.moment(), args.height)?;
+    let stored = reader.delta(args.height)?;
     output.answer(&DeltasJson::new(network, args.height, &stored), || {
         let blocks = stored.iter().map(|delta| delta_text(network, delta));
         blocks.collect::<Vec<_>>().join("\n")

@@ -100,13 +100,15 @@ impl DeltaJson {
             cardano: None,
             utxo: record.map(|record| UtxoJson::new(network, outpoint, record)),
         };
+        // A compact delta has the bodies of what it spent too, but shows none.
+        let body = |record| delta.self_contained.then_some(record);
         let spent = delta.spent.iter().map(|spent| {
             let by = spent.by.map(|by| network.show_hash(&by.tx.0));
             let named = by.clone().map(|spent_tx_hash| CardanoSpender { spent_tx_hash });
             DeltaCoinJson {
                 spent_by: by,
                 cardano: on_cardano(network, || named).flatten(),
-                ..coin(&spent.outpoint, spent.record.as_ref())
+                ..coin(&spent.outpoint, body(&spent.record))
             }
         });
         let created = delta.created.iter();
@@ -114,7 +116,7 @@ impl DeltaJson {
         Self {
             height: delta.point.height,
             block_hash: network.show_hash(&delta.point.hash.0),
-            is_self_contained: delta.is_self_contained(),
+            is_self_contained: delta.self_contained,
             created: created.map(|born| coin(&born.outpoint, born.record.as_ref())).collect(),
             spent: spent.collect(),
             overwritten: delta.overwritten.iter().map(|(at, lost)| coin(at, Some(lost))).collect(),
