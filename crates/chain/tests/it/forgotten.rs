@@ -70,6 +70,7 @@ fn a_moment_shows_what_it_showed_whatever_is_compacted_meanwhile() {
         assert_eq!(reader.coin(coin).unwrap(), CoinState::Unknown, "as of now");
     }
     drop(moment);
+    drop(reader);
     // Once nobody looks any more they go.
     let now = remembered(&store).len();
     store.index().prune_all().unwrap();
