@@ -212,7 +212,8 @@ fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
         | FilesError::NoRoom { .. }
         | FilesError::Frames { .. }
         | FilesError::Chunk { .. }
-        | FilesError::Block { .. } => ("failed", None),
+        | FilesError::Block { .. }
+        | FilesError::Moved { .. } => ("failed", None),
     }
 }
 

@@ -2,23 +2,57 @@
 //!
 //! Folders of block files hold stale blocks and hold them in any order. Feed every header in, then
 //! ask for the best branch. A header whose ancestors are unknown waits until they arrive.
+//!
+//! A main network has a million headers, which must fit beside everything else: a header takes 40
+//! bytes and its place in the index by hash about 8. Parents are kept as numbers; a parent that has
+//! been named but not seen has a number already. The work of a header changes every two weeks, so
+//! it is kept once.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+};
 
 use crate::{BlockHash, chain::Work};
 
-/// One header as the tree sees it.
+/// A header's place in the tree, in the order in which headers came or were named as parents.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct HeaderId(u32);
+
+impl HeaderId {
+    /// The place as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One header, or one that has only been named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Node {
-    parent: BlockHash,
-    work: Work,
+    hash: BlockHash,
+    /// Number of the parent; means nothing while the header is absent.
+    parent: u32,
+    /// Number of its work, or [`ABSENT`].
+    work: u32,
 }
+
+/// The work of a header that has been named as a parent and not been seen.
+const ABSENT: u32 = u32::MAX;
+/// An empty place of the index.
+const EMPTY: u32 = u32::MAX;
+/// Places of the smallest index; a power of two.
+const SMALLEST_INDEX: usize = 16;
 
 /// Headers by hash.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderTree {
-    nodes: HashMap<BlockHash, Node>,
-    order: Vec<BlockHash>,
+    nodes: Vec<Node>,
+    /// Numbers of nodes by their hashes, with open addressing; a power of two.
+    index: Vec<u32>,
+    hasher: RandomState,
+    works: Vec<Work>,
+    work_numbers: HashMap<Work, u32>,
+    present: usize,
 }
 
 /// The branch with the most work, oldest block first.
@@ -26,10 +60,18 @@ pub struct HeaderTree {
 pub struct Branch {
     /// The block below the first: the root the branch was asked for, or an unknown parent.
     pub base: BlockHash,
-    /// Hashes from the first block above `base` to the tip.
-    pub blocks: Vec<BlockHash>,
+    /// From the first block above `base` to the tip.
+    pub blocks: Vec<HeaderId>,
     /// Work of those blocks together.
     pub work: Work,
+}
+
+/// A stretch of headers without a fork between them.
+#[derive(Clone, Copy)]
+struct Stretch {
+    /// What stands below: another stretch's head, or an absent header.
+    below: u32,
+    work: Work,
 }
 
 impl HeaderTree {
@@ -38,75 +80,210 @@ impl HeaderTree {
         Self::default()
     }
 
-    /// Adds a header; a repeat changes nothing.
-    pub fn insert(&mut self, hash: BlockHash, parent: BlockHash, work: Work) {
-        if self.nodes.insert(hash, Node { parent, work }).is_none() {
-            self.order.push(hash);
+    /// Adds a header; a repeat changes nothing. `None` when there is no room for 2^32 of them.
+    pub fn insert(&mut self, hash: BlockHash, parent: BlockHash, work: Work) -> Option<HeaderId> {
+        let number = self.number(hash)?;
+        if self.node(number).is_some_and(|node| node.work != ABSENT) {
+            return Some(HeaderId(number));
         }
+        let parent = self.number(parent)?;
+        let next = u32::try_from(self.works.len()).ok().filter(|next| *next < ABSENT)?;
+        let work = *self.work_numbers.entry(work).or_insert_with(|| {
+            self.works.push(work);
+            next
+        });
+        let node = self.nodes.get_mut(number as usize)?;
+        (node.parent, node.work) = (parent, work);
+        self.present += 1;
+        Some(HeaderId(number))
     }
 
     /// How many headers are known.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.present
     }
 
     /// Nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.present == 0
+    }
+
+    /// The header with this hash.
+    pub fn find(&self, hash: &BlockHash) -> Option<HeaderId> {
+        let number = self.lookup(hash).ok()?;
+        self.node(number).filter(|node| node.work != ABSENT).map(|_| HeaderId(number))
+    }
+
+    /// The hash of a header of this tree.
+    pub fn hash(&self, id: HeaderId) -> Option<BlockHash> {
+        self.node(id.0).map(|node| node.hash)
+    }
+
+    /// The hash of a header's parent.
+    pub fn parent(&self, id: HeaderId) -> Option<BlockHash> {
+        let parent = self.node(id.0).filter(|node| node.work != ABSENT)?.parent;
+        self.node(parent).map(|node| node.hash)
+    }
+
+    /// The work of a header alone.
+    pub fn work(&self, id: HeaderId) -> Option<Work> {
+        self.node(id.0).and_then(|node| self.works.get(node.work as usize)).copied()
+    }
+
+    /// Every header.
+    pub fn ids(&self) -> impl Iterator<Item = HeaderId> {
+        let present = (0_u32..).zip(&self.nodes).filter(|(_, node)| node.work != ABSENT);
+        present.map(|(number, _)| HeaderId(number))
     }
 
     /// Every base a branch starts from (a parent that is not in the tree itself) with the best
-    /// branch on it, in order of first arrival. Among equals the tip that arrived first wins.
+    /// branch on it, in the order in which their first tips arrived. Among equals the tip that
+    /// arrived first wins.
     pub fn best_branches(&self) -> Vec<Branch> {
-        let totals = self.totals();
-        let mut best: Vec<(BlockHash, BlockHash, Work)> = Vec::new();
-        let mut place: HashMap<BlockHash, usize> = HashMap::new();
-        for hash in &self.order {
-            let Some(&(base, total)) = totals.get(hash) else { continue };
-            let at = *place.entry(base).or_insert(best.len());
+        let children = self.count_children();
+        let stretches = self.stretches(&children);
+        let mut totals = HashMap::new();
+        let mut best: Vec<(u32, u32, Work)> = Vec::new();
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        for (number, count) in (0_u32..).zip(&children) {
+            if *count > 0 || !stretches.contains_key(&number) {
+                continue;
+            }
+            let (base, total) = total(number, &stretches, &mut totals);
+            let at = *places.entry(base).or_insert(best.len());
             match best.get_mut(at) {
-                Some(entry) if total > entry.2 => *entry = (base, *hash, total),
+                Some(entry) if total > entry.2 => *entry = (base, number, total),
                 Some(_) => {}
-                None => best.push((base, *hash, total)),
+                None => best.push((base, number, total)),
             }
         }
-        best.into_iter().map(|(base, tip, work)| self.branch(base, tip, work)).collect()
+        best.into_iter().filter_map(|(base, tip, work)| self.branch(base, tip, work)).collect()
     }
 
-    /// Base and accumulated work of every header, computed without recursion.
-    fn totals(&self) -> HashMap<BlockHash, (BlockHash, Work)> {
-        let mut totals: HashMap<BlockHash, (BlockHash, Work)> = HashMap::new();
-        for start in &self.order {
-            let mut path = Vec::new();
-            let mut at = *start;
-            // A header can't name itself as an ancestor without breaking the hash; the length
-            // check keeps a forged loop from running for ever.
-            while let Some(node) = self.nodes.get(&at) {
-                if totals.contains_key(&at) || path.len() > self.nodes.len() {
+    fn node(&self, number: u32) -> Option<&Node> {
+        self.nodes.get(number as usize)
+    }
+
+    /// How many headers stand on each: none, one, or more.
+    fn count_children(&self) -> Vec<u8> {
+        let mut children = vec![0_u8; self.nodes.len()];
+        for node in self.nodes.iter().filter(|node| node.work != ABSENT) {
+            if let Some(count) = children.get_mut(node.parent as usize) {
+                *count = count.saturating_add(1);
+            }
+        }
+        children
+    }
+
+    /// The stretches by their heads: tips, and headers on which several others stand. There are as
+    /// many of them as forks, which is why work is added up over stretches and not by header.
+    fn stretches(&self, children: &[u8]) -> HashMap<u32, Stretch> {
+        let is_head = |number: u32| children.get(number as usize).is_none_or(|count| *count != 1);
+        let heads = self.ids().map(|id| id.0).filter(|number| is_head(*number));
+        let stretches = heads.map(|head| {
+            let (mut at, mut work) = (head, Work::default());
+            // A header can't be its own ancestor without breaking the hash; the bound keeps a
+            // forged loop from running for ever.
+            for _ in 0..self.nodes.len() {
+                let Some(alone) = self.work(HeaderId(at)) else { break };
+                work = work.checked_add(alone).unwrap_or(work);
+                at = self.node(at).map_or(at, |node| node.parent);
+                if is_head(at) {
                     break;
                 }
-                path.push((at, node));
-                at = node.parent;
             }
-            let (base, mut sum) = totals.get(&at).copied().unwrap_or((at, Work::default()));
-            for (hash, node) in path.into_iter().rev() {
-                sum = sum.checked_add(node.work).unwrap_or(sum);
-                totals.insert(hash, (base, sum));
-            }
-        }
-        totals
+            (head, Stretch { below: at, work })
+        });
+        stretches.collect()
     }
 
-    fn branch(&self, base: BlockHash, tip: BlockHash, work: Work) -> Branch {
+    fn branch(&self, base: u32, tip: u32, work: Work) -> Option<Branch> {
         let mut blocks = Vec::new();
         let mut at = tip;
-        while let Some(node) = self.nodes.get(&at).filter(|_| blocks.len() < self.nodes.len()) {
-            blocks.push(at);
+        while let Some(node) = self.node(at).filter(|node| node.work != ABSENT) {
+            if blocks.len() >= self.nodes.len() {
+                return None;
+            }
+            blocks.push(HeaderId(at));
             at = node.parent;
         }
         blocks.reverse();
-        Branch { base, blocks, work }
+        Some(Branch { base: self.node(base)?.hash, blocks, work })
     }
+
+    /// The number of a hash, given now if it had none.
+    fn number(&mut self, hash: BlockHash) -> Option<u32> {
+        // At most two thirds full.
+        if self.nodes.len() * 3 >= self.index.len() * 2 {
+            self.grow();
+        }
+        match self.lookup(&hash) {
+            Ok(number) => Some(number),
+            Err(place) => {
+                let number = u32::try_from(self.nodes.len()).ok().filter(|n| *n != EMPTY)?;
+                self.nodes.push(Node { hash, parent: number, work: ABSENT });
+                *self.index.get_mut(place)? = number;
+                Some(number)
+            }
+        }
+    }
+
+    /// The number of a hash, or the place where it would stand.
+    fn lookup(&self, hash: &BlockHash) -> Result<u32, usize> {
+        let mask = self.index.len().wrapping_sub(1);
+        let mut place = self.spread(hash) & mask;
+        // The index is never full.
+        while let Some(number) = self.index.get(place).filter(|number| **number != EMPTY) {
+            if self.node(*number).is_some_and(|node| node.hash == *hash) {
+                return Ok(*number);
+            }
+            place = (place + 1) & mask;
+        }
+        Err(place)
+    }
+
+    /// Truncation is fine: a place is taken from the low bits.
+    #[allow(clippy::cast_possible_truncation)]
+    fn spread(&self, hash: &BlockHash) -> usize {
+        self.hasher.hash_one(hash.0) as usize
+    }
+
+    fn grow(&mut self) {
+        let size = (self.index.len() * 2).max(SMALLEST_INDEX);
+        // The old one goes first: both together would be the most memory that headers ever take.
+        self.index = Vec::new();
+        self.index = vec![EMPTY; size];
+        for (number, node) in (0_u32..).zip(&self.nodes) {
+            if let Err(place) = self.lookup(&node.hash)
+                && let Some(slot) = self.index.get_mut(place)
+            {
+                *slot = number;
+            }
+        }
+    }
+}
+
+/// Base and accumulated work of a stretch's head, without recursion.
+fn total(
+    head: u32,
+    stretches: &HashMap<u32, Stretch>,
+    totals: &mut HashMap<u32, (u32, Work)>,
+) -> (u32, Work) {
+    let mut path = Vec::new();
+    let mut at = head;
+    while let Some(stretch) = stretches.get(&at) {
+        if totals.contains_key(&at) || path.len() > stretches.len() {
+            break;
+        }
+        path.push((at, stretch));
+        at = stretch.below;
+    }
+    let (base, mut sum) = totals.get(&at).copied().unwrap_or((at, Work::default()));
+    for (head, stretch) in path.into_iter().rev() {
+        sum = sum.checked_add(stretch.work).unwrap_or(sum);
+        totals.insert(head, (base, sum));
+    }
+    (base, sum)
 }
 
 #[cfg(test)]
@@ -123,6 +300,10 @@ mod tests {
         Work(bytes)
     }
 
+    fn hashes(tree: &HeaderTree, branch: &Branch) -> Vec<BlockHash> {
+        branch.blocks.iter().map(|id| tree.hash(*id).unwrap()).collect()
+    }
+
     #[test]
     fn the_branch_with_most_work_wins_in_any_order() {
         // 1 - 2 - 3 (work 1 each) against 1 - 4 (work 5)
@@ -136,7 +317,7 @@ mod tests {
             let branches = tree.best_branches();
             assert_eq!(branches.len(), 1);
             assert_eq!(branches[0].base, hash(0));
-            assert_eq!(branches[0].blocks, [hash(1), hash(4)]);
+            assert_eq!(hashes(&tree, &branches[0]), [hash(1), hash(4)]);
             assert_eq!(branches[0].work, work(6));
         }
     }
@@ -147,7 +328,7 @@ mod tests {
         for (block, parent) in [(1, 0), (2, 1), (3, 1)] {
             tree.insert(hash(block), hash(parent), work(1));
         }
-        assert_eq!(tree.best_branches()[0].blocks, [hash(1), hash(2)]);
+        assert_eq!(hashes(&tree, &tree.best_branches()[0]), [hash(1), hash(2)]);
     }
 
     #[test]
@@ -162,8 +343,62 @@ mod tests {
     #[test]
     fn a_forged_loop_ends() {
         let mut tree = HeaderTree::new();
-        tree.insert(hash(1), hash(2), work(1));
-        tree.insert(hash(2), hash(1), work(1));
-        assert!(tree.best_branches().iter().all(|b| b.blocks.len() <= 2));
+        for (block, parent) in [(1, 2), (2, 1), (3, 1), (4, 4), (5, 4)] {
+            tree.insert(hash(block), hash(parent), work(1));
+        }
+        assert!(tree.best_branches().iter().all(|b| b.blocks.len() <= 5));
+    }
+
+    #[test]
+    fn a_header_that_was_only_named_is_not_there() {
+        let mut tree = HeaderTree::new();
+        let first = tree.insert(hash(2), hash(1), work(3)).unwrap();
+        assert_eq!(tree.insert(hash(2), hash(7), work(9)), Some(first), "a repeat");
+        assert_eq!((tree.len(), tree.find(&hash(1)), tree.find(&hash(2))), (1, None, Some(first)));
+        assert_eq!((tree.parent(first), tree.work(first)), (Some(hash(1)), Some(work(3))));
+        assert_eq!(tree.ids().collect::<Vec<_>>(), [first]);
+        tree.insert(hash(1), hash(0), work(3));
+        assert!(tree.find(&hash(1)).is_some());
+        assert_eq!(hashes(&tree, &tree.best_branches()[0]), [hash(1), hash(2)]);
+    }
+
+    /// Forks upon forks, against the sum of each tip's ancestors.
+    #[test]
+    fn work_adds_up_over_forks() {
+        let mut state = 7_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let name = |n: u64| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&n.to_le_bytes());
+            BlockHash(bytes)
+        };
+        let mut headers = Vec::new();
+        for n in 1..2_000_u64 {
+            let parent = if next(10) == 0 { next(n) } else { n - 1 };
+            headers.push((n, parent, u8::try_from(1 + next(3)).unwrap()));
+        }
+        let mut sums = vec![0_u64];
+        for (_, parent, w) in &headers {
+            sums.push(sums[usize::try_from(*parent).unwrap()] + u64::from(*w));
+        }
+        for at in (1..headers.len()).rev() {
+            headers.swap(at, usize::try_from(next(at as u64 + 1)).unwrap());
+        }
+        let mut tree = HeaderTree::new();
+        for (n, parent, w) in headers {
+            tree.insert(name(n), name(parent), work(w));
+        }
+        let branches = tree.best_branches();
+        assert_eq!((branches.len(), branches[0].base), (1, name(0)));
+        let found = u64::from_be_bytes(branches[0].work.0[24..].try_into().unwrap());
+        assert_eq!(found, *sums.iter().max().unwrap());
+        let mut below = name(0);
+        for id in &branches[0].blocks {
+            assert_eq!(tree.parent(*id), Some(below));
+            below = tree.hash(*id).unwrap();
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Bitcoin: all headers first, then the blocks of the best branch in the order of the chain.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use unspent_engine::files::{FileBlock, catalogue::Catalogue, find::InputFile, first_block};
-use unspent_model::{BlockHash, Network, chain::Work};
+use unspent_model::{Network, chain::Work, headers::HeaderId};
 use unspent_networks::decode_block;
 
 use super::{
@@ -13,17 +13,26 @@ use super::{
     plan::{Plan, Stored},
 };
 
+/// Where an import leaves what it needs beside the index.
+pub(crate) struct Rooms {
+    /// A folder for unpacked files.
+    pub(crate) unpacked: PathBuf,
+    /// The file in which the catalogue is kept for the next import.
+    pub(crate) kept: PathBuf,
+}
+
 /// Finds all blocks, chooses the branch, and makes sure that a better one can be read.
 pub(crate) fn plan(
     network: Network,
     files: &[InputFile],
-    workroom: &Path,
+    rooms: &Rooms,
     stored: &Stored,
     limits: &Limits,
     look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
-    let mut catalogue =
-        Catalogue::build(network, files, workroom, &|| look.next_file(), &|| look.goes_on())?;
+    let Rooms { unpacked, kept } = rooms;
+    let (next_file, goes_on) = (|| look.next_file(), || look.goes_on());
+    let mut catalogue = Catalogue::build(network, files, unpacked, kept, &next_file, &goes_on)?;
     let choice = branch::choose(network, &mut catalogue, stored, limits)?;
     if choice.fork.is_some() {
         check_readable(network, &mut catalogue, stored, &choice)?;
@@ -32,7 +41,8 @@ pub(crate) fn plan(
     let passed_over = catalogue.passed_over();
     let genesis = first_block(network).filter(|_| needs_genesis);
     let coming = blocks.len() as u64 + u64::from(needs_genesis);
-    let blocks = Box::new(InChainOrder { catalogue, genesis, blocks: blocks.into_iter() });
+    let blocks = blocks.into_iter();
+    let blocks = Box::new(InChainOrder { catalogue, is_kept: false, genesis, blocks });
     Ok(Plan { blocks, coming, fork, left_out, passed_over })
 }
 
@@ -49,12 +59,13 @@ fn check_readable(
     };
     let to_beat = stored.tip.map_or(Work::default(), |tip| tip.work);
     let mut work = below.map_or(Work::default(), |below| below.work);
-    for (hash, height) in &choice.blocks {
+    for (id, height) in &choice.blocks {
         if work > to_beat {
             break;
         }
-        let raw = catalogue.read(hash, Some(*height))?;
-        let block = decode_block(network, &raw.bytes, Some(*height));
+        let height = Some(u64::from(*height));
+        let raw = catalogue.read_id(*id, height)?;
+        let block = decode_block(network, &raw.bytes, height);
         let block = block.with_context(|| raw.place.name())?;
         work = block.header.work.checked_add(work).unwrap_or(work);
     }
@@ -64,18 +75,34 @@ fn check_readable(
 /// The chosen blocks, read one after the other from wherever they lie.
 struct InChainOrder {
     catalogue: Catalogue,
+    /// The catalogue has been written down, or can't be.
+    is_kept: bool,
     genesis: Option<FileBlock>,
-    blocks: std::vec::IntoIter<(BlockHash, u64)>,
+    blocks: std::vec::IntoIter<(HeaderId, u32)>,
+}
+
+impl InChainOrder {
+    /// Keeps the catalogue, once. Whoever asks for blocks has made the folder by then; a refused
+    /// import leaves none behind.
+    fn keep(&mut self) {
+        if std::mem::replace(&mut self.is_kept, true) {
+            return;
+        }
+        if let Err(error) = self.catalogue.keep() {
+            tracing::warn!(%error, "can't keep the catalogue of the block files");
+        }
+    }
 }
 
 impl Iterator for InChainOrder {
     type Item = anyhow::Result<FileBlock>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        self.keep();
         if let Some(genesis) = self.genesis.take() {
             return Some(Ok(genesis));
         }
-        let (hash, height) = self.blocks.next()?;
-        Some(self.catalogue.read(&hash, Some(height)).map_err(Into::into))
+        let (id, height) = self.blocks.next()?;
+        Some(self.catalogue.read_id(id, Some(u64::from(height))).map_err(Into::into))
     }
 }

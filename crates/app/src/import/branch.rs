@@ -3,12 +3,16 @@
 //! The branch with the most work wins; the stored one stays on equal work. Heights follow from the
 //! place on the branch.
 
-use std::{cmp::Ordering, collections::HashSet};
+use std::cmp::Ordering;
 
 use anyhow::Context;
-use unspent_chain::Target;
+use unspent_chain::{Target, codec::StoredPoint};
 use unspent_engine::files::catalogue::Catalogue;
-use unspent_model::{BlockHash, Network, chain::Work, headers::Branch};
+use unspent_model::{
+    BlockHash, Network,
+    chain::Work,
+    headers::{Branch, HeaderId},
+};
 use unspent_networks::{DecodeError, decode_block, genesis_hash};
 
 use super::plan::{Fork, LeftOut, Stored};
@@ -17,8 +21,8 @@ use crate::error::CliError;
 /// The blocks to apply.
 #[derive(Default)]
 pub(crate) struct Choice {
-    /// Hash and height, in the order of the chain.
-    pub(crate) blocks: Vec<(BlockHash, u64)>,
+    /// Blocks of the catalogue and their heights, in the order of the chain.
+    pub(crate) blocks: Vec<(HeaderId, u32)>,
     /// They replace stored blocks.
     pub(crate) fork: Option<Fork>,
     /// The network's first block is not in the files and must come first.
@@ -38,10 +42,10 @@ pub(crate) struct Limits {
 /// A branch that connects to what is stored.
 struct Candidate {
     /// The last stored block below it; `None` for the origin.
-    fork: Option<unspent_chain::codec::StoredPoint>,
+    fork: Option<StoredPoint>,
     needs_genesis: bool,
     /// New blocks above the fork.
-    blocks: Vec<(BlockHash, u64)>,
+    blocks: Vec<(HeaderId, u32)>,
     /// Work from the first block of the chain to the last of the branch.
     work: Work,
 }
@@ -115,33 +119,57 @@ fn connect(
     let first_hash = genesis_hash(network);
     let base = stored.find(&branch.base)?;
     let is_whole = branch.base == BlockHash::default();
-    if is_whole && branch.blocks.first().copied() != first_hash {
+    let first = branch.blocks.first().and_then(|first| catalogue.tree.hash(*first));
+    if is_whole && first != first_hash {
         let message = format!("the first block of the files is not the first block of {network}");
         return Err(CliError::input(message).hint("give the right --network").into());
     }
     let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
-    let known = count_known(stored, &branch.blocks)?;
+    let known = count_known(catalogue, stored, &branch.blocks)?;
     let (below, new) = branch.blocks.split_at_checked(known).unwrap_or_default();
     let fork = match below.last() {
-        Some(last) => stored.find(last)?,
+        Some(last) => find(catalogue, stored, *last)?,
         None => base,
     };
     if !(is_whole || needs_genesis || fork.is_some()) {
         return Ok(None);
     }
     let above_fork = fork.map_or(u64::from(needs_genesis), |fork| fork.point.height + 1);
-    let blocks = new.iter().copied().zip(above_fork..);
-    let blocks = blocks.take_while(|(_, height)| stop_at.is_none_or(|stop| *height <= stop));
-    let blocks: Vec<_> = blocks.collect();
+    let blocks: Vec<_> = with_heights(new, above_fork, stop_at).collect();
     let below = fork.map_or(Work::default(), |fork| fork.work);
-    let work = add_work(catalogue, below, blocks.iter().map(|(hash, _)| hash));
+    let works = blocks.iter().filter_map(|(id, _)| catalogue.tree.work(*id));
+    let work = works.fold(below, |sum, work| sum.checked_add(work).unwrap_or(sum));
     Ok(Some(Candidate { fork, needs_genesis, blocks, work }))
 }
 
+/// Blocks with their heights from `start` on, up to a limit.
+fn with_heights(
+    blocks: &[HeaderId],
+    start: u64,
+    stop_at: Option<u64>,
+) -> impl Iterator<Item = (HeaderId, u32)> {
+    let heights = (start..).take_while(move |height| stop_at.is_none_or(|stop| *height <= stop));
+    // No chain has as many as 2^32 blocks.
+    let heights = heights.map_while(|height| u32::try_from(height).ok());
+    blocks.iter().copied().zip(heights)
+}
+
+fn find(
+    catalogue: &Catalogue,
+    stored: &Stored,
+    id: HeaderId,
+) -> anyhow::Result<Option<StoredPoint>> {
+    catalogue.tree.hash(id).map_or(Ok(None), |hash| stored.find(&hash))
+}
+
 /// How many blocks of a branch, from its start, are stored.
-fn count_known(stored: &Stored, branch: &[BlockHash]) -> anyhow::Result<usize> {
+fn count_known(
+    catalogue: &Catalogue,
+    stored: &Stored,
+    branch: &[HeaderId],
+) -> anyhow::Result<usize> {
     let mut failed = Ok(());
-    let known = branch.partition_point(|hash| match stored.find(hash) {
+    let known = branch.partition_point(|id| match find(catalogue, stored, *id) {
         Ok(found) => found.is_some(),
         Err(error) => {
             failed = Err(error);
@@ -149,16 +177,6 @@ fn count_known(stored: &Stored, branch: &[BlockHash]) -> anyhow::Result<usize> {
         }
     });
     failed.map(|()| known)
-}
-
-fn add_work<'a>(
-    catalogue: &Catalogue,
-    below: Work,
-    blocks: impl Iterator<Item = &'a BlockHash>,
-) -> Work {
-    blocks
-        .filter_map(|hash| catalogue.header(hash))
-        .fold(below, |sum, header| sum.checked_add(header.work).unwrap_or(sum))
 }
 
 /// Extends the stored chain, or replaces its end when that has less work; else `None`.
@@ -197,15 +215,13 @@ fn append_loose(
     }
     by_height.sort_by_key(|(height, _)| *height);
     for (start, branch) in by_height {
-        let top = choice.blocks.last().map(|(_, height)| *height);
+        let top = choice.blocks.last().map(|(_, height)| u64::from(*height));
         let top = top.or_else(|| stored.height());
         if top.is_some_and(|top| start <= top) {
             choice.left_out.unconnected += branch.blocks.len() as u64;
             continue;
         }
-        let blocks = branch.blocks.iter().copied().zip(start..);
-        let kept = blocks.take_while(|(_, height)| stop_at.is_none_or(|stop| *height <= stop));
-        choice.blocks.extend(kept);
+        choice.blocks.extend(with_heights(&branch.blocks, start, stop_at));
     }
     Ok(())
 }
@@ -216,8 +232,8 @@ fn start_height(
     catalogue: &mut Catalogue,
     branch: &Branch,
 ) -> anyhow::Result<u64> {
-    for (above, hash) in (0_u64..).zip(&branch.blocks) {
-        let raw = catalogue.read(hash, None)?;
+    for (above, id) in (0_u64..).zip(&branch.blocks) {
+        let raw = catalogue.read_id(*id, None)?;
         match decode_block(network, &raw.bytes, None) {
             Ok(block) => {
                 let start = block.header.point.height.checked_sub(above);
@@ -241,14 +257,15 @@ fn count_left_out(
     stop_at: Option<u64>,
     choice: &mut Choice,
 ) -> anyhow::Result<()> {
-    let applied: HashSet<_> = choice.blocks.iter().map(|(hash, _)| *hash).collect();
+    let mut applied: Vec<_> = choice.blocks.iter().map(|(id, _)| *id).collect();
+    applied.sort_unstable();
     let kept_below = match choice.fork {
         Some(fork) => fork.height,
         None => stored.height(),
     };
     let mut others = 0;
-    for hash in catalogue.hashes().filter(|hash| !applied.contains(*hash)) {
-        let found = stored.find(hash)?.map(|found| found.point.height);
+    for id in catalogue.tree.ids().filter(|id| applied.binary_search(id).is_err()) {
+        let found = find(catalogue, stored, id)?.map(|found| found.point.height);
         if found.is_some() && found <= kept_below {
             choice.left_out.known += 1;
         } else {

@@ -39,6 +39,7 @@ pub(crate) use progress::{Progress, Show};
 pub(crate) use summary::Summary;
 
 use self::{
+    bitcoin::Rooms,
     branch::Limits,
     look::Look,
     plan::{Fork, Plan, Stored},
@@ -51,6 +52,9 @@ const SMALL_CACHE: usize = 8 << 20;
 
 /// No genesis file is larger; the main network's has about a megabyte.
 const GENESIS_LIMIT: u64 = 64 << 20;
+
+/// Where the catalogue of block files is kept between imports, in the data folder.
+const KEPT_CATALOGUE: &str = "block-files.kept";
 
 /// What to import and how.
 pub(crate) struct Request<'a> {
@@ -187,8 +191,9 @@ fn make_plan(
         Family::Bitcoin => {
             let limits = Limits { stop_at: request.stop_at, allow_holes: request.allow_holes };
             let is_packed = files.iter().any(|file| file.is_packed);
-            let room = if is_packed { workroom.open()? } else { PathBuf::new() };
-            bitcoin::plan(network, &files, &room, stored, &limits, look)
+            let unpacked = if is_packed { workroom.open()? } else { PathBuf::new() };
+            let rooms = Rooms { unpacked, kept: request.data_dir.join(KEPT_CATALOGUE) };
+            bitcoin::plan(network, &files, &rooms, stored, &limits, look)
         }
     }
 }

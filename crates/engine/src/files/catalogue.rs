@@ -1,6 +1,8 @@
 //! Bitcoin: every block of the files, by hash, found without reading more than headers.
 //!
-//! A catalogue can be brought up to date while a node writes: only what came since is looked at.
+//! A catalogue can be brought up to date while a node writes: only what came since is looked at. It
+//! can also be kept in a file ([`Catalogue::keep`]), so that the next process need not look at
+//! hundreds of gigabytes again.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -11,7 +13,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use unspent_model::{BlockHash, Network, headers::HeaderTree, network::NETWORKS};
+use unspent_model::{
+    BlockHash, Network,
+    headers::{HeaderId, HeaderTree},
+    network::NETWORKS,
+};
 use unspent_networks::{
     RawHeader,
     bitcoin::{
@@ -21,53 +27,74 @@ use unspent_networks::{
     bitcoin_header,
 };
 
-use super::{FileBlock, FilesError, Place, find::InputFile};
+use super::{FileBlock, FilesError, Place, find::InputFile, kept, packed::unpacked};
 
 /// Files that are open at the same time while blocks are read in chain order.
 const OPEN_FILES: usize = 64;
-/// A packed file may have this many bytes when it is unpacked; a node's own have 128 MiB.
-const UNPACKED_BYTES: u64 = 512 << 20;
-/// Or this many times its size: blocks are hashes and signatures, which don't pack well.
-const UNPACKED_RATIO: u64 = 16;
-/// Bytes unpacked between two looks at whether somebody wants to stop.
-const UNPACKED_PIECE: u64 = 8 << 20;
-
 /// A file that can't be read on for this long isn't being written.
 const WRITING: Duration = Duration::from_secs(2);
 /// The last block of a file that changed so recently may not be whole.
 const RECENTLY: Duration = Duration::from_secs(600);
 
-/// A file of blocks, unpacked.
-struct BlockFile {
-    shown: Arc<PathBuf>,
-    data: PathBuf,
-    key: XorKey,
-    /// It has frames and is not a copy, so that it may grow.
-    may_grow: bool,
+/// A file of blocks.
+pub(super) struct BlockFile {
+    pub(super) shown: Arc<PathBuf>,
+    /// What is read: the file itself, or its unpacked copy, which is made when it is needed.
+    data: Option<PathBuf>,
+    pub(super) key: XorKey,
+    /// It holds blocks in frames, not a single block without one.
+    pub(super) is_framed: bool,
+    pub(super) is_packed: bool,
     /// The end of the last block found.
-    scanned_to: u64,
+    pub(super) scanned_to: u64,
     /// Size and time of the file when it was looked at last.
-    seen: Option<(u64, SystemTime)>,
+    pub(super) seen: Option<(u64, SystemTime)>,
     /// It ends inside a block, or its last block isn't whole.
     is_unsettled: bool,
     /// Since when it can't be read on.
     failing: Option<Instant>,
 }
 
-/// A block in one of the files.
-#[derive(Clone, Copy)]
-struct Spot {
-    file: usize,
-    offset: u64,
-    length: usize,
-    header: RawHeader,
-}
+impl BlockFile {
+    pub(super) fn new(path: PathBuf, is_packed: bool, key: XorKey, is_framed: bool) -> Self {
+        Self {
+            data: (!is_packed).then(|| path.clone()),
+            shown: Arc::new(path),
+            key,
+            is_framed,
+            is_packed,
+            scanned_to: 0,
+            seen: None,
+            is_unsettled: false,
+            failing: None,
+        }
+    }
 
-impl Spot {
-    fn new(file: usize, found: &Found) -> Self {
-        Self { file, offset: found.offset, length: found.length, header: found.header }
+    /// A node may write on.
+    pub(super) fn may_grow(&self) -> bool {
+        self.is_framed && !self.is_packed
+    }
+
+    /// What was found in it may change without the file doing so.
+    pub(super) fn is_open_ended(&self) -> bool {
+        self.is_unsettled || self.failing.is_some()
     }
 }
+
+/// Where a block lies. There is one for each header, so it is kept small.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) offset: u64,
+    /// Number of the file, or [`NOWHERE`].
+    pub(super) file: u32,
+    /// Bytes of the block; no block has as many as 2^32.
+    pub(super) length: u32,
+    /// Unix time of its header, which has 32 bits for it.
+    pub(super) time: u32,
+}
+
+/// The file of a block that has only been named as a parent.
+const NOWHERE: u32 = u32::MAX;
 
 /// What to do where a file holds something else than whole blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,14 +130,21 @@ struct Damage {
 /// Every block of the files.
 pub struct Catalogue {
     network: Network,
-    files: Vec<BlockFile>,
+    pub(super) files: Vec<BlockFile>,
     numbers: HashMap<PathBuf, usize>,
-    spots: HashMap<BlockHash, Spot>,
+    /// By the header's number in the tree.
+    spots: Vec<Spot>,
     /// Their headers.
     pub tree: HeaderTree,
     open: HashMap<usize, File>,
     /// Bytes without a block, by file and offset.
-    passed_over: BTreeMap<(usize, u64), u64>,
+    pub(super) passed_over: BTreeMap<(usize, u64), u64>,
+    /// Where packed files are unpacked.
+    workroom: PathBuf,
+    /// The file in which it is kept, if it is.
+    pub(super) kept_in: Option<PathBuf>,
+    /// Something was found since it was read from there.
+    pub(super) is_changed: bool,
 }
 
 impl Catalogue {
@@ -120,15 +154,19 @@ impl Catalogue {
             network,
             files: Vec::new(),
             numbers: HashMap::new(),
-            spots: HashMap::new(),
+            spots: Vec::new(),
             tree: HeaderTree::new(),
             open: HashMap::new(),
             passed_over: BTreeMap::new(),
+            workroom: PathBuf::new(),
+            kept_in: None,
+            is_changed: false,
         }
     }
 
-    /// Finds the blocks of all files; packed ones are unpacked into `workroom`. `next_file` is told
-    /// of each file, `goes_on` is asked now and then.
+    /// Finds the blocks of all files; packed ones are unpacked into `workroom`. What is kept in the
+    /// file `kept` from an earlier look at the same files isn't looked for again. `next_file` is
+    /// told of each file, `goes_on` is asked now and then.
     ///
     /// # Errors
     ///
@@ -137,16 +175,22 @@ impl Catalogue {
         network: Network,
         files: &[InputFile],
         workroom: &Path,
+        kept: &Path,
         next_file: &dyn Fn(),
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Self, FilesError> {
-        let mut catalogue = Self::new(network);
+        let mut catalogue = kept::load(network, kept, files);
+        catalogue.workroom = workroom.to_owned();
+        catalogue.kept_in = Some(kept.to_owned());
         for file in files {
             next_file();
             if !goes_on() {
                 return Err(FilesError::Interrupted);
             }
-            catalogue.add(file, workroom, Ragged::PassOver, goes_on)?;
+            match catalogue.numbers.get(&file.path) {
+                Some(number) => catalogue.look_again(*number, Ragged::PassOver)?,
+                None => catalogue.add(file, Ragged::PassOver, goes_on)?,
+            }
         }
         Ok(catalogue)
     }
@@ -159,24 +203,29 @@ impl Catalogue {
     ///
     /// [`FilesError`]; what was found before it stays found.
     pub fn refresh(&mut self, files: &[InputFile], workroom: &Path) -> Result<bool, FilesError> {
-        let before = self.spots.len();
+        let before = self.tree.len();
+        self.workroom = workroom.to_owned();
         for file in files {
             match self.numbers.get(&file.path) {
-                Some(number) => self.look_again(*number)?,
-                None => self.add(file, workroom, Ragged::Wait, &|| true)?,
+                Some(number) => self.look_again(*number, Ragged::Wait)?,
+                None => self.add(file, Ragged::Wait, &|| true)?,
             }
         }
-        Ok(self.spots.len() > before)
+        Ok(self.tree.len() > before)
     }
 
-    /// The header of a block.
-    pub fn header(&self, hash: &BlockHash) -> Option<&RawHeader> {
-        self.spots.get(hash).map(|spot| &spot.header)
+    /// Whose blocks these are.
+    pub fn network(&self) -> Network {
+        self.network
     }
 
-    /// Every block, in no particular order.
-    pub fn hashes(&self) -> impl Iterator<Item = &BlockHash> {
-        self.spots.keys()
+    /// The time in the header of a block; `None` when the block is in none of the files.
+    pub fn time(&self, hash: &BlockHash) -> Option<u64> {
+        self.spot(self.tree.find(hash)?).map(|spot| u64::from(spot.time))
+    }
+
+    pub(super) fn spot(&self, id: HeaderId) -> Option<&Spot> {
+        self.spots.get(id.index()).filter(|spot| spot.file != NOWHERE)
     }
 
     /// What was passed over because no whole block stands there.
@@ -191,49 +240,53 @@ impl Catalogue {
     fn add(
         &mut self,
         file: &InputFile,
-        workroom: &Path,
         ragged: Ragged,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<(), FilesError> {
         let number = self.files.len();
-        let data = unpacked(file, workroom, number, goes_on)?;
-        let seen = state(&data);
-        let unreadable = FilesError::unreadable(&file.path);
-        let start = first_bytes(&data).map_err(unreadable)?;
+        let seen = state(&file.path);
+        let data = match file.is_packed {
+            true => unpacked(&file.path, &self.workroom, number, goes_on)?,
+            false => file.path.clone(),
+        };
+        let start = first_bytes(&data).map_err(FilesError::unreadable(&file.path))?;
         let key = match beside(&file.path)? {
             key if is_framed(self.network, start, &key) => Some(key),
             _ => Some(XorKey::default()).filter(|none| is_framed(self.network, start, none)),
         };
         if key.is_none() {
             let (length, header) = single_block(self.network, &file.path, &data, start)?;
-            self.insert(Spot { file: number, offset: 0, length, header });
+            self.insert(number, &Found { offset: 0, length, header });
         }
-        self.numbers.insert(file.path.clone(), number);
-        self.files.push(BlockFile {
-            shown: Arc::new(file.path.clone()),
-            data,
-            key: key.unwrap_or_default(),
-            may_grow: key.is_some() && !file.is_packed,
-            scanned_to: 0,
-            seen,
-            is_unsettled: false,
-            failing: None,
-        });
-        if key.is_some() { self.scan(number, ragged) } else { Ok(()) }
+        let is_framed = key.is_some();
+        let known =
+            BlockFile::new(file.path.clone(), file.is_packed, key.unwrap_or_default(), is_framed);
+        self.push(BlockFile { data: Some(data), seen, ..known });
+        self.is_changed = true;
+        if is_framed { self.scan(number, ragged) } else { Ok(()) }
+    }
+
+    /// Takes a file up, and says its number.
+    pub(super) fn push(&mut self, file: BlockFile) -> usize {
+        let number = self.files.len();
+        self.numbers.insert(file.shown.to_path_buf(), number);
+        self.files.push(file);
+        number
     }
 
     /// Looks at a known file when it has changed or was in the making.
-    fn look_again(&mut self, number: usize) -> Result<(), FilesError> {
-        let Some(file) = self.files.get_mut(number).filter(|file| file.may_grow) else {
+    fn look_again(&mut self, number: usize, ragged: Ragged) -> Result<(), FilesError> {
+        let Some(file) = self.files.get_mut(number).filter(|file| file.may_grow()) else {
             return Ok(());
         };
-        let seen = state(&file.data);
-        if seen == file.seen && !file.is_unsettled && file.failing.is_none() {
+        let seen = state(&file.shown);
+        if seen == file.seen && !file.is_open_ended() {
             return Ok(());
         }
         file.seen = seen;
         let is_stuck = file.failing.is_some_and(|since| since.elapsed() > WRITING);
-        self.scan(number, if is_stuck { Ragged::PassOver } else { Ragged::Wait })
+        self.is_changed = true;
+        self.scan(number, if is_stuck { Ragged::PassOver } else { ragged })
     }
 
     /// Finds the blocks after those found before, also behind what is damaged.
@@ -249,9 +302,10 @@ impl Catalogue {
     /// Finds blocks up to the end of the file, or to something that is none.
     fn scan_whole(&mut self, number: usize, ragged: Ragged) -> Result<Option<Damage>, FilesError> {
         let Some(file) = self.files.get(number) else { return Ok(None) };
-        let (shown, data, key) = (file.shown.clone(), file.data.clone(), file.key);
+        let (shown, key) = (file.shown.clone(), file.key);
+        let data = file.data.clone().unwrap_or_else(|| file.shown.to_path_buf());
         let mut scanned_to = file.scanned_to;
-        let checks_last = ragged == Ragged::Wait && file.may_grow && is_recent(file.seen);
+        let checks_last = ragged == Ragged::Wait && file.may_grow() && is_recent(file.seen);
         let open = match File::open(&data) {
             Ok(open) => open,
             // A pruning node removes files; their blocks are missed when they are asked for.
@@ -277,7 +331,7 @@ impl Catalogue {
                     held = Some(found);
                 } else {
                     scanned_to = found.offset + found.length as u64;
-                    self.insert(Spot::new(number, &found));
+                    self.insert(number, &found);
                 }
             }
             match next {
@@ -302,7 +356,8 @@ impl Catalogue {
         if places >= DAMAGED_PLACES {
             return Err(in_file(damage.error));
         }
-        let open = File::open(&file.data).map_err(FilesError::unreadable(&shown))?;
+        let data = file.data.as_deref().unwrap_or(&shown);
+        let open = File::open(data).map_err(FilesError::unreadable(&shown))?;
         let size = open.metadata().map_err(FilesError::unreadable(&shown))?.len();
         let next = next_magic(self.network, open, &file.key, damage.start + 1).map_err(in_file)?;
         let bytes = next.unwrap_or(size) - damage.start;
@@ -334,40 +389,71 @@ impl Catalogue {
         file.failing = is_failing.then(|| file.failing.unwrap_or_else(Instant::now));
     }
 
-    fn insert(&mut self, spot: Spot) {
-        let RawHeader { hash, parent, work, .. } = spot.header;
-        self.spots.entry(hash).or_insert(spot);
-        self.tree.insert(hash, parent, work);
+    pub(super) fn insert(&mut self, file: usize, found: &Found) {
+        let RawHeader { hash, parent, work, time } = found.header;
+        // The first place where a block lies stays.
+        let is_known = self.tree.find(&hash).is_some();
+        let Some(id) = self.tree.insert(hash, parent, work).filter(|_| !is_known) else { return };
+        let nowhere = Spot { offset: 0, file: NOWHERE, length: 0, time: 0 };
+        if self.spots.len() <= id.index() {
+            self.spots.resize(id.index() + 1, nowhere);
+        }
+        let (Ok(file), Ok(length)) = (u32::try_from(file), u32::try_from(found.length)) else {
+            return;
+        };
+        let time = u32::try_from(time).unwrap_or(u32::MAX);
+        if let Some(spot) = self.spots.get_mut(id.index()) {
+            *spot = Spot { offset: found.offset, file, length, time };
+        }
     }
 
-    /// Reads one block.
+    /// Reads the block with this hash.
     ///
     /// # Errors
     ///
     /// [`FilesError`] when it is not in the files (any more).
     pub fn read(&mut self, hash: &BlockHash, height: Option<u64>) -> Result<FileBlock, FilesError> {
-        let spot = self.spots.get(hash).ok_or(FilesError::Unknown)?;
-        let Spot { file: number, offset, length, .. } = *spot;
-        let file = self.files.get(number).ok_or(FilesError::Unknown)?;
+        let id = self.tree.find(hash).ok_or(FilesError::Unknown)?;
+        self.read_id(id, height)
+    }
+
+    /// Reads a block of the tree.
+    ///
+    /// # Errors
+    ///
+    /// [`FilesError`] when it is not in the files (any more).
+    pub fn read_id(&mut self, id: HeaderId, height: Option<u64>) -> Result<FileBlock, FilesError> {
+        let Spot { file, offset, length, .. } = *self.spot(id).ok_or(FilesError::Unknown)?;
+        let (number, length) = (file as usize, length as usize);
+        let file = self.files.get_mut(number).ok_or(FilesError::Unknown)?;
         let place = Place { file: file.shown.clone(), offset, height };
+        let data = match &file.data {
+            Some(data) => data,
+            None => file.data.insert(unpacked(&file.shown, &self.workroom, number, &|| true)?),
+        };
         let lost = |source| FilesError::Block { place: place.name(), source };
         if self.open.len() >= OPEN_FILES && !self.open.contains_key(&number) {
             self.open.clear();
         }
         let open = match self.open.entry(number) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(slot) => slot.insert(File::open(&file.data).map_err(lost)?),
+            Entry::Vacant(slot) => slot.insert(File::open(data).map_err(lost)?),
         };
         let mut bytes = vec![0; length];
         open.seek(SeekFrom::Start(offset)).map_err(lost)?;
         open.read_exact(&mut bytes).map_err(lost)?;
         xor(&mut bytes, &file.key, offset);
+        let found = bitcoin_header(&bytes).ok().map(|header| header.hash);
+        if found.is_none() || found != self.tree.hash(id) {
+            self.forget_kept();
+            return Err(FilesError::Moved { place: place.name() });
+        }
         Ok(FileBlock { place, bytes })
     }
 }
 
 /// Size and time of the last change.
-fn state(path: &Path) -> Option<(u64, SystemTime)> {
+pub(super) fn state(path: &Path) -> Option<(u64, SystemTime)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.len(), metadata.modified().ok()?))
 }
@@ -392,62 +478,6 @@ fn is_whole(network: Network, path: &Path, key: XorKey, found: &Found) -> bool {
     read().is_ok_and(|bytes| unspent_networks::decode_block(network, &bytes, Some(1)).is_ok())
 }
 
-/// The file itself, or its content unpacked into the workroom.
-fn unpacked(
-    file: &InputFile,
-    workroom: &Path,
-    number: usize,
-    goes_on: &dyn Fn() -> bool,
-) -> Result<PathBuf, FilesError> {
-    if !file.is_packed {
-        return Ok(file.path.clone());
-    }
-    let packed = fs::metadata(&file.path).map_err(FilesError::unreadable(&file.path))?.len();
-    let limit = UNPACKED_BYTES.max(packed.saturating_mul(UNPACKED_RATIO));
-    let to = workroom.join(format!("{number}.blk"));
-    let unpacked = unpack(&file.path, &to, limit, goes_on);
-    match unpacked.map_err(FilesError::packed(&file.path))? {
-        Unpacked::Whole => Ok(to),
-        Unpacked::TooLarge => Err(FilesError::TooLarge { path: file.path.clone(), limit }),
-        Unpacked::Interrupted => Err(FilesError::Interrupted),
-    }
-}
-
-/// What came of unpacking; nothing stays unless it is whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unpacked {
-    Whole,
-    TooLarge,
-    Interrupted,
-}
-
-fn unpack(
-    packed: &Path,
-    to: &Path,
-    limit: u64,
-    goes_on: &dyn Fn() -> bool,
-) -> io::Result<Unpacked> {
-    let mut unpacking = zstd::Decoder::new(File::open(packed)?)?;
-    let mut whole = File::create(to)?;
-    let mut written = 0;
-    let outcome = loop {
-        if !goes_on() {
-            break Unpacked::Interrupted;
-        }
-        let piece = io::copy(&mut unpacking.by_ref().take(UNPACKED_PIECE), &mut whole)?;
-        written += piece;
-        if written > limit {
-            break Unpacked::TooLarge;
-        }
-        if piece == 0 {
-            return Ok(Unpacked::Whole);
-        }
-    };
-    drop(whole);
-    fs::remove_file(to)?;
-    Ok(outcome)
-}
-
 fn first_bytes(path: &Path) -> io::Result<[u8; 4]> {
     let mut start = Vec::new();
     File::open(path)?.take(4).read_to_end(&mut start)?;
@@ -457,7 +487,7 @@ fn first_bytes(path: &Path) -> io::Result<[u8; 4]> {
 }
 
 /// The key of the folder that a file lies in; all zeros when it has none.
-fn beside(file: &Path) -> Result<XorKey, FilesError> {
+pub(super) fn beside(file: &Path) -> Result<XorKey, FilesError> {
     let path = file.with_file_name("xor.dat");
     match fs::read(&path) {
         Ok(bytes) => {
@@ -501,22 +531,4 @@ fn single_block(
         .map_err(|error| fault(&error.to_string()))?;
     let header = bitcoin_header(&bytes).map_err(|error| fault(&error.to_string()))?;
     Ok((length, header))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unpacking_stops_at_the_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let (packed, to) = (folder.path().join("a.zst"), folder.path().join("a"));
-        fs::write(&packed, zstd::encode_all(&[7; 1000][..], 0).unwrap()).unwrap();
-        assert_eq!(unpack(&packed, &to, 1000, &|| true).unwrap(), Unpacked::Whole);
-        assert_eq!(fs::read(&to).unwrap(), [7; 1000]);
-        assert_eq!(unpack(&packed, &to, 999, &|| true).unwrap(), Unpacked::TooLarge);
-        assert!(!to.exists());
-        assert_eq!(unpack(&packed, &to, 1000, &|| false).unwrap(), Unpacked::Interrupted);
-        assert!(!to.exists());
-    }
 }

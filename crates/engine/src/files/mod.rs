@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`find`] | which files are meant by a path, in which order |
 //! | [`catalogue`] | Bitcoin: every block of some files by its hash, found by headers alone |
+//! | `kept` | Bitcoin: a catalogue in a file, for the next process |
+//! | `packed` | unpacking, within bounds |
 //! | [`chunks`] | Cardano: the blocks of a chunk file one after the other |
 //! | [`workroom`] | a place for unpacked files |
 //!
@@ -13,6 +15,8 @@
 pub mod catalogue;
 pub mod chunks;
 pub mod find;
+mod kept;
+mod packed;
 pub mod workroom;
 
 use std::{
@@ -142,6 +146,12 @@ pub enum FilesError {
         place: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// Something else stands where a block was found before.
+    #[error("{place}: another block stands there now; run the command again to look anew")]
+    Moved {
+        /// Where it lay.
+        place: String,
     },
     /// A block that was never found.
     #[error("the block is in none of the files")]

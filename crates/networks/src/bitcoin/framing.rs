@@ -24,7 +24,7 @@ pub const FRAME_BYTES: u64 = PREFIX_BYTES as u64;
 /// Files are read in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// And in pieces of this size when bodies are stepped over: a header, and small blocks around it.
-const SEEKING_BUFFER_BYTES: usize = 32 * 1024;
+const SEEKING_BUFFER_BYTES: usize = 4 * 1024;
 
 /// A block file that can't be read on. Blocks before the offset are fine.
 #[derive(Debug, thiserror::Error)]

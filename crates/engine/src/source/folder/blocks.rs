@@ -40,13 +40,15 @@ impl Blocks {
 
     fn find_branches(&mut self, network: Network) {
         let first = genesis_hash(network).unwrap_or_default();
-        let found = self.catalogue.tree.best_branches().into_iter().map(|mut branch| {
+        let tree = &self.catalogue.tree;
+        let found = tree.best_branches().into_iter().map(|branch| {
+            let hashes = branch.blocks.iter().filter_map(|id| tree.hash(*id));
             // Files that leave out the first block, which everybody knows.
-            if branch.base == first {
-                branch.base = BlockHash::default();
-                branch.blocks.insert(0, first);
-            }
-            Arc::new(Branch { base: branch.base, blocks: branch.blocks })
+            let (base, added) = match branch.base == first {
+                true => (BlockHash::default(), Some(first)),
+                false => (branch.base, None),
+            };
+            Arc::new(Branch { base, blocks: added.into_iter().chain(hashes).collect() })
         });
         self.branches = found.collect();
         if self.branches.is_empty() {
@@ -110,7 +112,7 @@ impl Files {
     /// The time in a block's header, which is known without reading the block.
     fn time_of(&self, point: &Point) -> Option<u64> {
         let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = blocks.catalogue.header(&point.hash).map(|header| header.time);
+        let known = blocks.catalogue.time(&point.hash);
         known.or_else(|| {
             let first = first_block(self.network).filter(|_| point.height == 0)?;
             bitcoin_header(&first.bytes).ok().map(|header| header.time)
@@ -119,7 +121,7 @@ impl Files {
 
     fn read(&self, hash: &BlockHash, height: u64) -> Result<Vec<u8>, SourceError> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_absent = blocks.catalogue.header(hash).is_none();
+        let is_absent = blocks.catalogue.time(hash).is_none();
         if let Some(first) = first_block(self.network).filter(|_| is_absent && height == 0) {
             return Ok(first.bytes);
         }

@@ -124,6 +124,7 @@ impl Files {
             | FilesError::Frames { .. }
             | FilesError::Chunk { .. }
             | FilesError::Block { .. }
+            | FilesError::Moved { .. }
             | FilesError::Unknown => self.malformed(error),
         }
     }
