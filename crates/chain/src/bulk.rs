@@ -11,6 +11,9 @@
 //! batch acknowledged. Meanwhile the next batch is collected; what it needs of the one under way it
 //! finds in memory.
 //!
+//! A batch ends when it has taken its share of the memory budget (`Options::batch_memory`): in the
+//! first years of a chain that is tens of thousands of blocks, later some hundreds.
+//!
 //! Invariant: one flush is one batch that ends on a block boundary, and never are two under way. A
 //! batch being flushed stays readable in memory until the next one starts. Queries, status and
 //! events see only what is flushed; a crash leaves the last flush.
@@ -18,7 +21,7 @@
 use std::{
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -33,6 +36,10 @@ use crate::{
     pending::{Pending, State},
     query, telemetry,
 };
+
+/// A batch is flushed after this time even if there is memory left: with a slow source a crash must
+/// not cost hours.
+const FLUSH_AFTER: Duration = Duration::from_secs(60);
 
 /// A full batch on its way to the disk, with the state that holds once it is there.
 struct FlushJob {
@@ -49,6 +56,8 @@ pub struct Bulk<'a> {
     frozen: Option<Arc<Pending>>,
     state: State,
     counts: Counts,
+    /// Since when the batch has been filling.
+    filling: Instant,
     known_tip: u64,
     allow_holes: bool,
     flusher: Option<Flusher>,
@@ -61,6 +70,7 @@ impl<'a> Bulk<'a> {
             frozen: None,
             state: index.state.clone(),
             counts: Counts::default(),
+            filling: Instant::now(),
             known_tip: index.state.cursor.ordinal.saturating_add(coming),
             allow_holes,
             flusher: None,
@@ -94,12 +104,18 @@ impl<'a> Bulk<'a> {
         let applied = applied?;
         let Applied::New(counts) = applied else { return Ok(applied) };
         self.counts.add(&counts);
-        let full = self.pending.blocks >= self.index.options.bulk_blocks
-            || self.pending.changes() >= self.index.options.bulk_changes;
-        if full {
+        if self.is_full() {
             self.flush()?;
         }
         Ok(applied)
+    }
+
+    /// The batch has taken its share of memory, or has been waiting for long.
+    fn is_full(&self) -> bool {
+        let options = &self.index.options;
+        self.pending.memory() >= options.batch_memory()
+            || self.pending.blocks >= options.bulk_blocks
+            || self.filling.elapsed() >= FLUSH_AFTER
     }
 
     /// Blocks taken in, flushed or not.
@@ -127,6 +143,7 @@ impl<'a> Bulk<'a> {
         }
         self.settle_root()?;
         self.wait()?;
+        self.filling = Instant::now();
         let pending = Arc::new(std::mem::take(&mut self.pending));
         self.frozen = Some(pending.clone());
         let batch = FlushJob { pending, state: self.state.clone(), counts: self.counts };

@@ -120,6 +120,12 @@ impl Coin {
         self.stored.get(1..).unwrap_or_default()
     }
 
+    /// Memory it takes, shared or not, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        // An `Arc` counts its holders in two words.
+        2 * size_of::<usize>() + size_of::<Self>() + self.stored.len()
+    }
+
     /// What the coin is worth, in base units.
     pub fn value(&self) -> u64 {
         self.value

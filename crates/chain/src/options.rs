@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use unspent_model::{Family, Network, network::Windows};
+use unspent_model::{Network, network::Windows};
+
+use crate::memory;
 
 /// The options of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +23,15 @@ pub struct Options {
     pub store: StoreKind,
     /// Deltas carry bodies, so that undoing needs no spent records.
     pub self_contained: bool,
-    /// Memory for RocksDB's block cache, in bytes.
+    /// Memory for RocksDB's block cache, in bytes; a part of `bulk_memory`.
     pub block_cache: usize,
     /// Memory for each column family's write buffer near the tip, in bytes.
     pub write_buffer: usize,
-    /// Blocks that share one flush in bulk mode.
+    /// Memory that catching up may take, in bytes. Batches end by it.
+    pub bulk_memory: usize,
+    /// Ends a bulk batch after this many blocks, whatever its size; for tests that need batches of
+    /// a known length. No bound by default.
     pub bulk_blocks: usize,
-    /// Coin changes after which a bulk batch is flushed whatever its number of blocks: the bound on
-    /// its memory.
-    pub bulk_changes: usize,
 }
 
 /// The lists an index keeps.
@@ -176,6 +178,7 @@ impl Options {
     /// What an operator of `network` gets without asking.
     pub fn for_network(network: Network) -> Self {
         let Windows { prune_depth, rollback_window } = network.default_windows();
+        let bulk_memory = memory::suitable_budget();
         Self {
             enabled: true,
             prune_depth,
@@ -184,14 +187,22 @@ impl Options {
             indexes: Indexes::BOTH,
             store: StoreKind::Classic,
             self_contained: false,
-            block_cache: 256 << 20,
+            block_cache: memory::cache_share(bulk_memory),
             write_buffer: 64 << 20,
-            bulk_blocks: match network.family() {
-                Family::Bitcoin => 144,
-                Family::Cardano => 10_000,
-            },
-            bulk_changes: 2_500_000,
+            bulk_memory,
+            bulk_blocks: usize::MAX,
         }
+    }
+
+    /// Gives catching up `bytes` of memory, and the block cache its share of them.
+    pub fn set_bulk_memory(&mut self, bytes: usize) {
+        self.bulk_memory = bytes;
+        self.block_cache = memory::cache_share(bytes);
+    }
+
+    /// The size at which a bulk batch ends, in bytes.
+    pub fn batch_memory(&self) -> usize {
+        memory::batch_share(self.bulk_memory, self.block_cache)
     }
 
     /// Refuses values that can't work.
@@ -202,8 +213,8 @@ impl Options {
     pub fn check(&self) -> Result<(), OptionsError> {
         let numbers = [
             ("prune_batch_size", self.prune_batch_size),
+            ("bulk_memory", self.bulk_memory),
             ("bulk_blocks", self.bulk_blocks),
-            ("bulk_changes", self.bulk_changes),
         ];
         match numbers.into_iter().find(|(_, number)| *number == 0) {
             Some((name, _)) => Err(OptionsError::Zero(name)),

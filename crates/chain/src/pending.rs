@@ -60,6 +60,8 @@ pub(crate) struct Pending {
     deltas: Vec<(u64, Option<Vec<u8>>)>,
     points: Vec<(u64, BlockHash, Option<StoredPoint>)>,
     pub(crate) blocks: usize,
+    /// Of the coins in the slots and of the undo data, in bytes.
+    held: usize,
     /// What the blocks do to the trees; nothing in a classic store.
     pub(crate) trees: TreeChanges,
 }
@@ -78,6 +80,15 @@ impl Pending {
     /// Coin changes waiting.
     pub(crate) fn changes(&self) -> usize {
         self.slots.len() + self.spends.len()
+    }
+
+    /// About how much memory the overlay takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        // A map is never full: on average two thirds of its places are taken.
+        let slots = self.slots.len() * (size_of::<(Outpoint, Slot)>() * 3 / 2);
+        let undo = self.spends.len() * size_of::<(SpentKey, Option<Vec<u8>>)>();
+        let points = self.points.len() * size_of::<(u64, BlockHash, Option<StoredPoint>)>();
+        slots + undo + points + self.held + self.trees.memory()
     }
 
     /// Applies a block's coins and adds up what that does to the totals.
@@ -114,16 +125,19 @@ impl Pending {
     }
 
     fn add(&mut self, outpoint: &Outpoint, coin: &SharedCoin) {
-        self.slots.entry(*outpoint).or_default().after = Some(coin.clone());
+        let after = &mut self.slots.entry(*outpoint).or_default().after;
+        self.held += coin.memory();
+        self.held -= after.replace(coin.clone()).map_or(0, |coin| coin.memory());
     }
 
     fn remove(&mut self, outpoint: &Outpoint, coin: &SharedCoin) {
         let Some(slot) = self.slots.get_mut(outpoint) else {
             let slot = Slot { before: Some(coin.clone()), after: None };
             self.slots.insert(*outpoint, slot);
+            self.held += coin.memory();
             return;
         };
-        slot.after = None;
+        self.held -= slot.after.take().map_or(0, |coin| coin.memory());
         if slot.before.is_none() {
             // Born and dead inside the overlay: the disk never hears of it.
             self.slots.remove(outpoint);
@@ -138,6 +152,7 @@ impl Pending {
     }
 
     pub(crate) fn set_delta(&mut self, ordinal: u64, value: Option<Vec<u8>>) {
+        self.held += value.as_ref().map_or(0, Vec::len);
         self.deltas.push((ordinal, value));
     }
 

@@ -65,13 +65,13 @@ fn unknown_keys_are_errors_that_name_the_key() {
 
 #[test]
 fn flags_count_more_than_the_environment_and_that_more_than_the_file() {
-    let text = "[utxo]\nprune_depth = 1\nrollback_window = 1\nbulk_blocks = 1";
+    let text = "[utxo]\nprune_depth = 1\nrollback_window = 1\nbulk_memory_mb = 1";
     let environment = [("UNSPENT_UTXO__PRUNE_DEPTH", "2"), ("UNSPENT_UTXO__ROLLBACK_WINDOW", "2")];
     let config = with(text, &environment, &[("utxo.prune_depth", "3")]).unwrap();
     let utxo = config.room::<UtxoSection>().unwrap();
     assert_eq!(utxo.prune_depth, Some(3));
     assert_eq!(utxo.rollback_window, Some(2));
-    assert_eq!(utxo.bulk_blocks, Some(1));
+    assert_eq!(utxo.bulk_memory_mb, Some(1));
     let deep = with("", &[("UNSPENT_UTXO__DELTA__SELF_CONTAINED", "true")], &[]).unwrap();
     assert_eq!(deep.room::<UtxoSection>().unwrap().delta.self_contained, Some(true));
     let listen = with("", &[("UNSPENT_HTTP__LISTEN", "127.0.0.1:9")], &[]).unwrap();

@@ -19,7 +19,7 @@ fn the_first_blocks_of_bitcoin_have_their_digests() {
     let modes: [(&str, &[&str]); 4] = [
         ("0", &[]),
         ("170", &["--delta-self-contained", "true"]),
-        ("1000", &["--bulk-blocks", "37"]),
+        ("1000", &["--bulk-memory-mb", "1"]),
         ("2000", &[]),
     ];
     for (height, mode) in modes {

@@ -63,7 +63,7 @@ fn the_preview_chain_has_its_digests_at_several_heights_in_every_mode() {
         ("16", &["--no-bulk"]),
         ("13065", &[]),
         ("32356", &["--delta-self-contained", "true"]),
-        ("40000", &["--bulk-blocks", "700"]),
+        ("40000", &["--bulk-memory-mb", "1"]),
         ("52578", &[]),
     ];
     for (height, more) in stops {

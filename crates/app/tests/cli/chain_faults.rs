@@ -104,7 +104,7 @@ fn survive(options: &[&str], seed: u64) {
 
 #[test]
 fn a_killed_import_is_continued_by_the_next_and_ends_in_the_same_set() {
-    survive(&["--bulk-blocks", "200"], 11);
+    survive(&["--bulk-memory-mb", "1"], 11);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn fill(options: &[&str]) {
 
 #[test]
 fn a_full_disk_ends_a_bulk_import_with_the_documented_exit_code() {
-    fill(&["--bulk-blocks", "100"]);
+    fill(&["--bulk-memory-mb", "1"]);
 }
 
 #[test]

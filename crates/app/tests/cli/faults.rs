@@ -29,7 +29,7 @@ fn unknown_networks_and_bad_options_are_usage_errors() {
         (&["--network", "dogecoin"], "unknown network"),
         (&["--network", "bitcoin-regtest", "--store", "mmmr"], "mmmr"),
         (&["--network", "bitcoin-regtest", "--stop-at", "x"], "invalid"),
-        (&["--network", "bitcoin-regtest", "--bulk-blocks", "0"], "at least 1"),
+        (&["--network", "bitcoin-regtest", "--bulk-memory-mb", "0"], "at least 1"),
         (&["--network", "bitcoin-regtest", "--indexing-strategy", "all"], "unknown indexing"),
         (&[], "network must be given"),
     ];
@@ -181,7 +181,7 @@ fn help_names_the_exit_codes_and_every_setting_of_an_import() {
         "indexing-strategy",
         "delta-self-contained",
         "block-cache-mb",
-        "bulk-blocks",
+        "bulk-memory-mb",
         "allow-holes",
         "stop-at",
     ] {

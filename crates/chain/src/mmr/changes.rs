@@ -61,6 +61,17 @@ pub(crate) struct Growth<'a> {
 }
 
 impl TreeChanges {
+    /// About how much memory the changes take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        // Maps and trees are about two thirds full.
+        let places = self.leaves.len() * size_of::<(Outpoint, u64)>()
+            + self.chunks.len() * size_of::<(u64, ChunkSlot)>()
+            + self.touched.len() * size_of::<u64>()
+            + self.live.len() * size_of::<(Node, Hash)>();
+        let nodes = self.levels.iter().map(Vec::len).sum::<usize>() + self.fresh.len();
+        places * 3 / 2 + nodes * size_of::<Hash>()
+    }
+
     /// Takes a block in; returns what its delta keeps.
     pub(crate) fn apply(
         &mut self,

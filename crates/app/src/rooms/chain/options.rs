@@ -93,12 +93,12 @@ pub(crate) struct OptionArgs {
         help_heading = "Index"
     )]
     pub(crate) delta_self_contained: Option<bool>,
-    /// Memory for cached database blocks, in MiB [default: 256]
+    /// Memory that catching up may take, in MiB [default: a quarter of the machine's, at most 2048]
+    #[arg(long, env = "UNSPENT_BULK_MEMORY_MB", value_name = "MIB", help_heading = "Index")]
+    pub(crate) bulk_memory_mb: Option<usize>,
+    /// Memory for cached database blocks, in MiB, as a part of that [default: a quarter of it]
     #[arg(long, env = "UNSPENT_BLOCK_CACHE_MB", value_name = "MIB", help_heading = "Index")]
     pub(crate) block_cache_mb: Option<usize>,
-    /// Blocks that share one flush in bulk mode [default: 144 Bitcoin, 10000 Cardano]
-    #[arg(long, env = "UNSPENT_BULK_BLOCKS", value_name = "BLOCKS", help_heading = "Index")]
-    pub(crate) bulk_blocks: Option<usize>,
 }
 
 impl OptionArgs {
@@ -125,11 +125,11 @@ impl OptionArgs {
         set(&mut options.rollback_window, self.rollback_window);
         set(&mut options.prune_batch_size, self.prune_batch_size);
         set(&mut options.self_contained, self.delta_self_contained);
-        set(&mut options.bulk_blocks, self.bulk_blocks);
+        if let Some(mib) = self.bulk_memory_mb {
+            options.set_bulk_memory(bytes(mib, "--bulk-memory-mb")?);
+        }
         if let Some(mib) = self.block_cache_mb {
-            let bytes = mib.checked_mul(1 << 20);
-            options.block_cache =
-                bytes.ok_or_else(|| CliError::usage("--block-cache-mb is too large"))?;
+            options.block_cache = bytes(mib, "--block-cache-mb")?;
         }
         options.check()?;
         Ok(options)
@@ -144,6 +144,11 @@ impl OptionArgs {
             Some(_) | None => chosen,
         })
     }
+}
+
+fn bytes(mib: usize, option: &str) -> anyhow::Result<usize> {
+    let bytes = mib.checked_mul(1 << 20);
+    bytes.ok_or_else(|| CliError::usage(format!("{option} is too large")).into())
 }
 
 fn set<T>(to: &mut T, given: Option<T>) {

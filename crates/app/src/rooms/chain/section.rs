@@ -22,10 +22,10 @@ section! {
         prune_batch_size: Option<usize>, example "500";
         /// Shorthand for the two switches of [utxo.index]: address_hash, payment_credential or both
         indexing_strategy: Option<String>, example "\"both\"";
-        /// Memory for cached database blocks, in MiB
-        block_cache_mb: Option<usize>, example "256";
-        /// Blocks that share one flush while catching up (Bitcoin 144, Cardano 10000)
-        bulk_blocks: Option<usize>, example "144";
+        /// Memory that catching up may take, in MiB (a quarter of the machine's, at most 2048)
+        bulk_memory_mb: Option<usize>, example "2048";
+        /// Memory for cached database blocks, in MiB (a quarter of bulk_memory_mb, and part of it)
+        block_cache_mb: Option<usize>, example "512";
         /// Seconds between two prunings
         prune_seconds: u64 = PRUNE_EVERY.as_secs();
     } with {
@@ -75,7 +75,7 @@ impl UtxoSection {
             indexing_strategy: strategy,
             delta_self_contained: self.delta.self_contained,
             block_cache_mb: self.block_cache_mb,
-            bulk_blocks: self.bulk_blocks,
+            bulk_memory_mb: self.bulk_memory_mb,
         })
     }
 }
