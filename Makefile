@@ -15,6 +15,8 @@ ifeq ($(origin SECONDS),command line)
 DEMO_ARGS := --seconds $(SECONDS)
 endif
 FUZZ_SECONDS ?= 60
+# make bench SIZE=large; UNSPENT_BENCH_SIZES="1000000,2000000" asks for other sizes.
+SIZE ?=
 
 # The second mint, kept with the other peers of the tests.
 CDK_VERSION := 0.18.3
@@ -89,7 +91,10 @@ test-dist: ## Try that archive in an empty Debian, as a user without rights (nee
 	scripts/test-dist
 
 .PHONY: bench
-bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS and _BLOCKS change the size)
+bench: deps ## Measure rooms, engine and daemon (minutes); SIZE=large: the chain room by the size of the set (hours)
+ifeq ($(SIZE),large)
+	$(RUN) cargo bench -p unspent-chain --bench chain -- --curve
+else
 	$(RUN) cargo bench -p unspent-chain --bench chain -- $(ARGS)
 	$(RUN) cargo bench -p unspent-wallet --bench wallet
 	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml
@@ -97,8 +102,13 @@ bench: deps ## Measure rooms, engine and daemon (minutes; UNSPENT_BENCH_COINS an
 	$(RUN) cargo bench -p unspent-ecash --bench ecash
 	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml --bin cdk -- \
 		cargo bench --quiet -p unspent-ecash --bench ecash -- beside
-	$(RUN) cargo bench -p unspent-engine --bench engine
+	$(RUN) cargo bench -p unspent-engine --bench engine --bench headers
 	$(RUN) cargo bench -p unspent --bench serve
+endif
+
+.PHONY: bench-chain-peers
+bench-chain-peers: deps ## The chain room beside Bitcoin Knots on the same blocks (UNSPENT_BENCH_COINS and _BLOCKS change the size)
+	$(RUN) cargo bench -p unspent-chain --bench chain -- --peers
 
 .PHONY: soak
 soak: ## The long runs of the property, crash, race and damage tests (hours)

@@ -59,6 +59,27 @@ fn seed_one_gives_the_bytes_that_it_always_gave() {
     assert_eq!(digest(1, SMALL, 130).to_string(), golden);
 }
 
+/// Tens of millions of coins outlast the coinbases: each block keeps the rest of its coin for another.
+#[test]
+fn a_large_fan_out_keeps_change_for_later_blocks() {
+    let mut chain = ModernChain::new(5, Shape { start_coins: 26_000_000, transactions: 200 });
+    let mut next = checked(&mut chain);
+    let mut worth = Vec::new();
+    while worth.len() < 3 {
+        let (block, raw, _) = next();
+        if raw.stats.phase == Phase::FanOut {
+            let feeding = &block.txdata[1];
+            let change = feeding.output.last().unwrap().value.to_sat();
+            let paid: u64 = feeding.output.iter().map(|output| output.value.to_sat()).sum();
+            assert_eq!(feeding.output.len(), 11);
+            assert!(raw.stats.outputs >= 22_000 && change > paid / 2, "{change} of {paid}");
+            worth.push(change);
+        }
+    }
+    drop(next);
+    assert_eq!(chain.coins(), 66_000, "change is no coin to start with");
+}
+
 #[test]
 fn the_fan_out_makes_the_coins_asked_for_in_full_blocks() {
     let shape = Shape { start_coins: 50_000, transactions: 200 };

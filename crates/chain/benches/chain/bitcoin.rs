@@ -6,6 +6,7 @@ use unspent_chain::{ChainIndex, Options, Order, Owner, StoreKind, Target};
 use unspent_model::{Family, chain::Block};
 
 use crate::{
+    curve,
     floor::Floor,
     measure::{Clock, Figures, percentile},
     stream,
@@ -93,6 +94,34 @@ pub fn window(store: StoreKind) -> Figures {
     let mut index = open(folder.path(), store);
     let (mut figures, rest) = run(&mut index, 0, NEAR_TIP);
     figures = sizes(figures, &index);
+    figures = near_tip(figures, &mut index, rest);
+    figures = pages(figures, &index);
+    let tip = index.tip().expect("a tip").height;
+    let started = Instant::now();
+    index.rollback(Target::Height(tip - NEAR_TIP as u64)).expect("rolled back");
+    figures.with(
+        "rollback of 100 blocks (and compaction)",
+        format!("{:.1} s", started.elapsed().as_secs_f64()),
+    )
+}
+
+/// Far from the tip, then block by block, into a folder that stays.
+pub fn grow(folder: &Path, store: StoreKind) -> Figures {
+    let mut index = open(folder, store);
+    let (mut figures, rest) = run(&mut index, u64::MAX / 2, NEAR_TIP);
+    figures = sizes(figures, &index);
+    figures = near_tip(figures, &mut index, rest);
+    index.settle().expect("settled");
+    let peak = Clock::start().stop(0, 0).extras.remove("peak memory").unwrap_or_default();
+    let bytes = format!("{} MB", curve::bytes_of(folder) >> 20);
+    figures.with("the folder takes", bytes).with("peak memory, near the tip too", peak)
+}
+
+fn near_tip(
+    figures: Figures,
+    index: &mut ChainIndex,
+    rest: Vec<Block<unspent_chain::SharedCoin>>,
+) -> Figures {
     let mut times: Vec<f64> = Vec::new();
     let clock = Clock::start();
     for block in rest {
@@ -102,19 +131,10 @@ pub fn window(store: StoreKind) -> Figures {
     }
     let near = clock.stop(times.len(), 0);
     let (p50, p99) = (percentile(&mut times, 0.5), percentile(&mut times, 0.99));
-    figures =
-        figures.with("near the tip: p50 / p99 per block", format!("{p50:.1} / {p99:.1} ms")).with(
-            "near the tip: CPU per block",
-            format!("{:.1} ms", 1_000.0 * near.cpu_s / near.blocks),
-        );
-    figures = pages(figures, &index);
-    let tip = index.tip().expect("a tip").height;
-    let started = Instant::now();
-    index.rollback(Target::Height(tip - NEAR_TIP as u64)).expect("rolled back");
-    figures.with(
-        "rollback of 100 blocks (and compaction)",
-        format!("{:.1} s", started.elapsed().as_secs_f64()),
-    )
+    let cpu = format!("{:.1} ms", 1_000.0 * near.cpu_s / near.blocks);
+    figures
+        .with("near the tip: p50 / p99 per block", format!("{p50:.1} / {p99:.1} ms"))
+        .with("near the tip: CPU per block", cpu)
 }
 
 fn sizes(figures: Figures, index: &ChainIndex) -> Figures {

@@ -2,7 +2,9 @@
 //!
 //! `make bench` runs it. Each phase is a process of its own, so that CPU time and peak memory belong to
 //! it alone. CPU is user + system over all threads, with compactions drained. Blocks come from files made
-//! once from a fixed seed. `UNSPENT_BENCH_COINS` and `UNSPENT_BENCH_BLOCKS` change the size.
+//! once from a fixed seed. `UNSPENT_BENCH_COINS` and `UNSPENT_BENCH_BLOCKS` change the size. With
+//! `--curve` it measures sets of several sizes instead (`make bench SIZE=large`), with
+//! `--peers` a node on the same blocks (`make bench-chain-peers`).
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -17,8 +19,10 @@
 )]
 
 mod bitcoin;
+mod curve;
 mod floor;
 mod measure;
+mod peers;
 mod preview;
 mod proofs;
 mod stream;
@@ -38,6 +42,8 @@ fn main() {
     let mut args = std::env::args().skip_while(|arg| arg != "--phase").skip(1);
     match args.next() {
         Some(phase) => run_phase(&phase).print_line(),
+        None if std::env::args().any(|arg| arg == "--curve") => curve::run_all(),
+        None if std::env::args().any(|arg| arg == "--peers") => peers::run_all(),
         None => run_all(),
     }
 }
@@ -55,9 +61,10 @@ fn run_phase(phase: &str) -> Figures {
         "bitcoin-index-mmr" => bitcoin::index(StoreKind::Mmr),
         "bitcoin-window" => bitcoin::window(StoreKind::Classic),
         "bitcoin-window-mmr" => bitcoin::window(StoreKind::Mmr),
+        "peers-knots" => peers::knots(),
         "proofs-10000" => proofs::measure(10_000),
         "proofs-1000000" => proofs::measure(1_000_000),
-        other => panic!("no phase {other}"),
+        other => curve::run_phase(other).unwrap_or_else(|| panic!("no phase {other}")),
     }
 }
 

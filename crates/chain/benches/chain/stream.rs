@@ -14,7 +14,9 @@ use unspent_networks::decode_block;
 use unspent_sim::shape::{ModernChain, Shape};
 
 pub const NETWORK: Network = Network::BitcoinRegtest;
-const SEED: u64 = 7;
+pub const SEED: u64 = 7;
+/// Names the coins to start with.
+pub const COINS: &str = "UNSPENT_BENCH_COINS";
 /// Decoded blocks that may wait for the applying thread.
 const AHEAD: usize = 16;
 
@@ -23,12 +25,15 @@ fn setting(name: &str, default: usize) -> usize {
 }
 
 pub fn start_coins() -> usize {
-    setting("UNSPENT_BENCH_COINS", 5_000_000)
+    setting(COINS, 5_000_000)
 }
+
+/// Names the blocks that are measured.
+pub const BLOCKS: &str = "UNSPENT_BENCH_BLOCKS";
 
 /// Blocks of the mixture that are measured.
 pub fn measured() -> usize {
-    setting("UNSPENT_BENCH_BLOCKS", 576)
+    setting(BLOCKS, 576)
 }
 
 fn path() -> PathBuf {
@@ -47,9 +52,8 @@ pub fn prepare() -> String {
         write(&half_made);
         std::fs::rename(&half_made, &path).expect("rename");
     }
-    let mut header = [0; 48];
-    File::open(&path).expect("blocks").read_exact(&mut header).expect("a header");
-    let number = |at: usize| u64::from_le_bytes(header[at * 8..at * 8 + 8].try_into().unwrap());
+    let numbers = header();
+    let number = |at: usize| numbers[at];
     let (blocks, per) = (number(1), |at: usize| number(at) / number(1));
     format!(
         "{} coins to start, then {blocks} blocks of {} transactions, {} inputs \
@@ -92,11 +96,22 @@ fn write(path: &PathBuf) {
     file.write_all(&header.map(u64::to_le_bytes).concat()).expect("header written");
 }
 
+/// What the file says of itself: blocks before the measured ones, those, and their transactions, inputs,
+/// outputs and inputs of the same block.
+fn header() -> [u64; 6] {
+    let mut header = [0; 48];
+    File::open(path()).expect("blocks").read_exact(&mut header).expect("a header");
+    std::array::from_fn(|at| u64::from_le_bytes(header[at * 8..at * 8 + 8].try_into().unwrap()))
+}
+
 /// Blocks that only make the coins to start with.
 pub fn before() -> usize {
-    let mut header = [0; 8];
-    File::open(path()).expect("blocks").read_exact(&mut header).expect("a header");
-    u64::from_le_bytes(header) as usize
+    header()[0] as usize
+}
+
+/// Inputs and outputs of the measured blocks.
+pub fn changes() -> u64 {
+    header()[3] + header()[4]
 }
 
 /// Raw blocks, in order.

@@ -25,6 +25,9 @@ const FAN_OUT_BRANCHES: u32 = 10;
 /// ...with so many outputs each: 22,000 outputs of 172 weight units fill a block.
 const FAN_OUT_LEAVES: u32 = 2_200;
 
+/// Up to so many coins each block of the fan-out takes a whole coinbase.
+const COINS_WITHOUT_CHANGE: u32 = 25_000_000;
+
 /// An output to be made: the nonce of its address and its worth.
 type Payment = (u64, u64);
 
@@ -33,8 +36,9 @@ impl ModernChain {
     /// When halvings have left coinbases too small for that, the fan-out ends.
     pub(super) fn fan_out(&mut self) {
         let Some((height, coinbase)) = self.coinbases.pop_front() else { return };
-        let affordable = coinbase.sats / (LEAST_SATS * 2);
         let room = self.missing_coins.min(FAN_OUT_BRANCHES * FAN_OUT_LEAVES);
+        let change = self.fan_out_change(coinbase.sats, room);
+        let affordable = (coinbase.sats - change) / (LEAST_SATS * 2);
         let wanted = u32::try_from(affordable).unwrap_or(u32::MAX).min(room);
         if wanted == 0 {
             self.missing_coins = 0;
@@ -44,18 +48,40 @@ impl ModernChain {
         let branches = wanted.div_ceil(FAN_OUT_LEAVES);
         let root = Taken { coin: coinbase, height };
         let mut left = wanted;
-        for (branch, unfed) in self.feed(root, branches).into_iter().zip((1..=branches).rev()) {
+        let fed = self.feed(root, branches, change);
+        for (branch, unfed) in fed.into_iter().zip((1..=branches).rev()) {
             let leaves = left.div_ceil(unfed);
             left = left.saturating_sub(leaves);
             self.fan_out_branch(branch, leaves);
         }
     }
 
-    /// Splits a coin into equal parts, one for each branch of the fan-out.
-    fn feed(&mut self, coin: Taken, branches: u32) -> Vec<PoolCoin> {
-        let share = coin.coin.sats / u64::from(branches.max(1));
-        let payments: Vec<_> = (0..branches).map(|_| (self.new_nonce(), share)).collect();
-        self.transact(&[coin], &payments, None)
+    /// What a block of the fan-out leaves of its coin for later blocks, in satoshis: nothing, unless
+    /// so many coins are asked for that halvings would end it before.
+    fn fan_out_change(&self, sats: u64, room: u32) -> u64 {
+        if self.shape.start_coins <= COINS_WITHOUT_CHANGE {
+            return 0;
+        }
+        let needed = (sats / 8).max(u64::from(room) * LEAST_SATS * 4);
+        // A remainder that feeds no block isn't worth an output.
+        Some(sats.saturating_sub(needed)).filter(|rest| *rest >= needed).unwrap_or_default()
+    }
+
+    /// Splits a coin into equal parts, one for each branch of the fan-out; the change, if any, is
+    /// kept beside the coinbases.
+    fn feed(&mut self, coin: Taken, branches: u32, change: u64) -> Vec<PoolCoin> {
+        let share = (coin.coin.sats - change) / u64::from(branches.max(1));
+        let mut payments: Vec<_> = (0..branches).map(|_| (self.new_nonce(), share)).collect();
+        if change > 0 {
+            payments.push((self.new_nonce(), change));
+        }
+        let mut fed = self.transact(&[coin], &payments, None);
+        if change > 0
+            && let Some(rest) = fed.pop()
+        {
+            self.coinbases.push_back((self.height, rest));
+        }
+        fed
     }
 
     fn fan_out_branch(&mut self, coin: PoolCoin, leaves: u32) {

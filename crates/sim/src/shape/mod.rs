@@ -34,8 +34,8 @@ use pool::{Pool, PoolCoin};
 /// How large the chain is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Coins that exist before the first block of the mixture. Halvings allow some 29 million;
-    /// asked for more, the stream goes on with fewer.
+    /// Coins that exist before the first block of the mixture. Halvings leave enough for more than
+    /// 60 million; when they don't, the stream goes on with fewer.
     pub start_coins: u32,
     /// Mean number of transactions in a block of the mixture.
     pub transactions: u32,
@@ -131,7 +131,8 @@ pub struct ModernChain {
     tip: Option<BlockHash>,
     genesis_time: u32,
     pool: Pool,
-    /// Coinbases that aren't in the pool yet, with their heights, oldest first.
+    /// Coinbases that aren't in the pool yet, and what the fan-out left of some, with their
+    /// heights, oldest first.
     coinbases: VecDeque<(u32, PoolCoin)>,
     first_nonce: u64,
     next_nonce: u64,

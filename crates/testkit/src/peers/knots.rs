@@ -32,6 +32,15 @@ pub struct Knots {
 }
 
 impl Knots {
+    /// The program without arguments, for whoever runs it to its end; `None` after saying that this
+    /// is skipped.
+    pub fn program() -> Option<Command> {
+        let Program { loader, libraries, bitcoind, .. } = fetch::knots()?;
+        let mut command = Command::new(loader);
+        command.arg("--library-path").arg(libraries).arg(bitcoind);
+        Some(command)
+    }
+
     /// Starts a node with these arguments besides the usual ones; `None` after saying that the test
     /// is skipped. `{zmq}` in an argument becomes the address for notifications.
     ///
