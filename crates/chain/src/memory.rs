@@ -2,9 +2,9 @@
 //!
 //! Catching up is as fast as its batches are large, up to a point, and a machine has other work to
 //! do. So there is one budget. The block cache gets a quarter of it (RocksDB's users give it 25 to
-//! 50 %). The rest is shared by four things of about the same size: the batch that fills, the one on
-//! its way to the disk, which stays readable meanwhile, its sorted keys and entries as RocksDB takes
-//! them, and RocksDB's own copy of those.
+//! 50 %). The rest is shared by four things of about the same size: the batch that fills, the one
+//! on its way to the disk, which stays readable meanwhile, its sorted keys and entries as RocksDB
+//! takes them, and RocksDB's own copy of those.
 
 use std::{fs, sync::OnceLock};
 

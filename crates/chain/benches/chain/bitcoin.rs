@@ -55,7 +55,8 @@ fn run(
     coming: u64,
     keep: usize,
 ) -> (Figures, Vec<Block<unspent_chain::SharedCoin>>) {
-    let (before, measured) = (stream::before(), stream::measured() - keep);
+    let measured = stream::measured().checked_sub(keep);
+    let (before, measured) = (stream::before(), measured.expect("more than 100 blocks to measure"));
     let (blocks, decoder) = stream::decoded();
     let mut bulk = index.bulk(u64::MAX / 2);
     for block in blocks.iter().take(before) {

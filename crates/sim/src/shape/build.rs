@@ -56,8 +56,8 @@ impl ModernChain {
         }
     }
 
-    /// What a block of the fan-out leaves of its coin for later blocks, in satoshis: nothing, unless
-    /// so many coins are asked for that halvings would end it before.
+    /// What a block of the fan-out leaves of its coin for later blocks, in satoshis: nothing,
+    /// unless so many coins are asked for that halvings would end it before.
     fn fan_out_change(&self, sats: u64, room: u32) -> u64 {
         if self.shape.start_coins <= COINS_WITHOUT_CHANGE {
             return 0;
