@@ -86,7 +86,7 @@ impl Pending {
     pub(crate) fn memory(&self) -> usize {
         // A map is never full: on average two thirds of its places are taken.
         let slots = self.slots.len() * (size_of::<(Outpoint, Slot)>() * 3 / 2);
-        let undo = self.spends.len() * size_of::<(SpentKey, Option<Vec<u8>>)>();
+        let undo = self.spends.len() * size_of::<(SpentKey, Option<u32>)>();
         let points = self.points.len() * size_of::<(u64, BlockHash, Option<StoredPoint>)>();
         slots + undo + points + self.held + self.trees.memory()
     }
