@@ -95,7 +95,7 @@ fn a_large_mempool_is_read_once_and_then_by_difference() {
     let engine = Engine::start(config).unwrap();
     let room = wallets(&engine).unwrap();
     let new = NewWallet { name: "ours".into(), accounts: Vec::new(), birthday: 0, gap_limit: 1 };
-    let wallet = room.create_wallet_born(&new, &[ours.clone()], None, 1).unwrap();
+    let wallet = room.create_wallet_born(&new, std::slice::from_ref(&ours), None, 1).unwrap();
     engine.wake();
     let started = Instant::now();
     wait_for("the first and the last of the mempool are in the wallet", || {

@@ -166,16 +166,15 @@ impl Follower for TxStoreFollower {
 
 /// Where the source has none of the stored blocks, nobody here knows how much further back it left.
 fn not_rolled_back(to: Option<Point>, error: TxStoreError) -> Trouble {
-    match error {
-        TxStoreError::TooDeep { depth, possible } if to.is_none() => Trouble::stop(
-            format!(
-                "the source's chain left the store's at least {depth} blocks ago, and only the \
-                 last {possible} can be undone"
-            ),
-            TOO_DEEP,
-        ),
-        other => trouble(other),
+    let TxStoreError::TooDeep { depth, possible } = &error else { return trouble(error) };
+    if to.is_some() {
+        return trouble(error);
     }
+    let reason = format!(
+        "the source's chain left the store's at least {depth} blocks ago, and only the last \
+         {possible} can be undone"
+    );
+    Trouble::stop(reason, TOO_DEEP)
 }
 
 /// What to do about a chain that can't be followed.
