@@ -54,7 +54,7 @@ fn coins(page: &mut Page, daemon: &Daemon) {
     done(page);
     page.wait(
         "the coin to be free",
-        "document.querySelector('.facts')?.innerText.includes('Confirmed')",
+        "[...document.querySelectorAll('.acts button')].some((one) => one.textContent === 'Freeze')",
     );
     assert_eq!(coin(daemon, name)["frozen"], false);
     page.click_text(".acts button", "Label");
