@@ -189,8 +189,8 @@ function logInAct() {
 function logOutAct() {
   return {
     title: `Log out ${session.name}`,
-    says: [`This browser has the scope “${session.scope}”. Logged out, it may look on, if the server `
-      + "lets guests."],
+    says: [`This browser has the scope “${session.scope}”. Logged out, it may look on, if the `
+      + "server lets guests."],
     button: "Log out",
     run: async () => {
       await logOut();

@@ -1,7 +1,7 @@
 //! axe-core looks at every page for what keeps people out: contrast, names, roles.
 //!
-//! It is fetched into a folder outside the repository. Where it can't be had the test says so and is
-//! skipped, unless `UNSPENT_REQUIRE_PEERS=1`. Its script goes into the page through the debugging
+//! It is fetched into a folder outside the repository. Where it can't be had the test says so and
+//! is skipped, unless `UNSPENT_REQUIRE_PEERS=1`. Its script goes into the page through the debugging
 //! pipe, so that the page's own policy stays as strict as it is.
 
 use std::{

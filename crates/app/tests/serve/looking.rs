@@ -1,5 +1,5 @@
-//! What people look at: a transaction with amounts and owners, a block with totals, the mempool of a
-//! wallet with fee rates, the journal newest first, an address as a QR code.
+//! What people look at: a transaction with amounts and owners, a block with totals, the mempool of
+//! a wallet with fee rates, the journal newest first, an address as a QR code.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! A block as people look at it: what it created and spent, with amounts, owners and totals, and how
-//! large it is.
+//! A block as people look at it: what it created and spent, with amounts, owners and totals, and
+//! how large it is.
 
 use std::{sync::Arc, time::Duration};
 

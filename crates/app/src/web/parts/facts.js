@@ -29,7 +29,8 @@ export function head(kind, title, name, ...rest) {
 
 // Facts: pairs of [term, value]; pairs without a value are left out.
 export function facts(pairs) {
-  const shown = pairs.filter(([, value]) => value !== null && value !== undefined);
+  const isThere = (value) => value !== null && value !== undefined && value !== false;
+  const shown = pairs.filter(([, value]) => isThere(value));
   return h("dl", { class: "facts" },
     shown.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
 }
