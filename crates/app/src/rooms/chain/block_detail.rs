@@ -159,7 +159,8 @@ fn size_of(
 }
 
 /// A block with what it created and spent: amounts, owners, totals, size
-#[utoipa::path(get, path = "/blocks/{block}/detail", tag = "chain",
+#[utoipa::path(get, path = "/blocks/{block}/detail", operation_id = "get_block_detail",
+    tag = "chain",
     params(("block" = String, Path, description = "Height or hash")),
     responses((status = 200, body = BlockDetailJson), Failures))]
 pub(super) async fn block_detail(

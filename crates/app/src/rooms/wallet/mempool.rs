@@ -62,7 +62,8 @@ fn shown(detail: &TxDetail, fee: Option<u64>) -> PoolTxJson {
 }
 
 /// Live unconfirmed transactions with their fee rates, oldest first
-#[utoipa::path(get, path = "/wallets/{wallet}/mempool", tag = "wallets",
+#[utoipa::path(get, path = "/wallets/{wallet}/mempool", operation_id = "list_wallet_mempool",
+    tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), PageQuery),
     responses((status = 200, body = PoolTxsJson), Failures))]
 pub(super) async fn mempool(
