@@ -8,8 +8,7 @@
 
 use super::{CodecError, UNDO_VERSION};
 
-/// Measured on blocks of modern Bitcoin shape: higher levels cost more and save next to nothing,
-/// because what is left after the layout is hashes.
+/// The cheapest: what is left after the layout is mostly hashes, which no level makes smaller.
 const LEVEL: i32 = 1;
 /// Nothing of ours is larger; a damaged length must not reserve memory.
 const MOST_UNPACKED: u64 = 1 << 30;
