@@ -230,7 +230,7 @@ impl ChainIndex {
         let mut reversals = 0;
         while self.state.cursor.ordinal > target {
             let (mut pending, mut state) = (Pending::default(), self.state.clone());
-            while state.cursor.ordinal > target && pending.changes() < self.options.bulk_changes {
+            while state.cursor.ordinal > target && pending.memory() < self.options.batch_memory() {
                 if self.options.enabled {
                     reversals +=
                         rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;

@@ -77,11 +77,6 @@ impl Pending {
         self.points.iter().any(|(_, known, point)| known == hash && point.is_some())
     }
 
-    /// Coin changes waiting.
-    pub(crate) fn changes(&self) -> usize {
-        self.slots.len() + self.spends.len()
-    }
-
     /// About how much memory the overlay takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
         // A map is never full: on average two thirds of its places are taken.

@@ -24,13 +24,13 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     error::{ApiError, Failures},
     extract::{ApiQuery, Caller, May, Read},
-    narrow::no_wallet,
     state::App,
     streams::{NoPlace, StreamPlace},
 };
 use crate::{
     auth::Identity,
     request::{page_limit, short},
+    rooms::no_wallet,
 };
 
 /// Events that wait for one client.

@@ -5,7 +5,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 use super::{error::ApiError, extract::forbidden};
-use crate::auth::Identity;
+use crate::{auth::Identity, rooms::no_wallet};
 
 /// Routes about the chain, which everybody can see anyway.
 const CHAIN: [&str; 7] =
@@ -32,11 +32,6 @@ pub(super) fn check(identity: &Identity, method: &Method, path: &str) -> Result<
         [head, ..] if CHAIN.contains(head) => Ok(()),
         _ => shut(),
     }
-}
-
-/// What is said of a wallet that isn't there.
-pub(super) fn no_wallet(name: &str) -> ApiError {
-    unspent_wallet::WalletError::NoWallet(name.to_owned()).into()
 }
 
 fn decoded(part: &str) -> String {

@@ -232,7 +232,7 @@ impl TxView {
 }
 
 /// A transaction: inputs and outputs with amounts and owners, size, fee, raw bytes
-#[utoipa::path(get, path = "/txs/{txid}", operation_id = "get_transaction", tag = "chain",
+#[utoipa::path(get, path = "/txs/{txid}", operation_id = "show_transaction", tag = "chain",
     params(("txid" = String, Path, description = "The transaction, as 64 hex digits",
         pattern = "^[0-9a-fA-F]{64}$")),
     responses((status = 200, body = TransactionJson), Failures))]

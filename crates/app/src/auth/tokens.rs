@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Hash, Scope, cookie::private_file, hash, same, secret};
-use crate::{error::CliError, rooms::wallet::Seconds};
+use crate::{error::CliError, rooms::Seconds};
 
 /// Tokens that a file may hold.
 const MAX_TOKENS: usize = 1_000;

@@ -22,6 +22,7 @@ use unspent_model::Kind;
 use unspent_sql::{Schema, Url, distribute::Distribution};
 use utoipa_axum::router::OpenApiRouter;
 
+pub(crate) use self::wallet::{Seconds, no_wallet};
 use crate::{
     api::{
         error::ApiError,

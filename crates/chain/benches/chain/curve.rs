@@ -125,7 +125,7 @@ fn samples() -> Vec<(Outpoint, Owner)> {
         for tx in block.txs {
             for (index, coin) in tx.creates {
                 count += 1;
-                if count % step == 0 {
+                if count.is_multiple_of(step) {
                     let outpoint = Outpoint::new(tx.id, index);
                     all.extend(coin.list_keys(&outpoint).map(|key| (outpoint, key.owner)));
                 }

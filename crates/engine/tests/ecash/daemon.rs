@@ -51,9 +51,9 @@ fn the_daemon_brings_payments_of_others_to_their_end_and_tells_of_it() {
         let told = told.iter().filter(|event| event.subject.as_ref() == Some(&begun.id));
         let kinds: Vec<_> = told.map(|event| event.kind.clone()).collect();
         let lines = desk.store.journal_of(&begun.id).unwrap().len();
-        kinds.first().is_some_and(|kind| kind == CREATED)
+        kinds.first().is_some_and(|kind| kind == CREATED.name)
             && kinds.len() == lines
-            && kinds[1..].iter().all(|kind| kind == MOVED)
+            && kinds[1..].iter().all(|kind| kind == MOVED.name)
     });
     assert_eq!(NAME.name(), "ecash");
     drop(desk);

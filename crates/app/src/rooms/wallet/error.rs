@@ -55,6 +55,11 @@ impl From<RequestError> for ApiError {
     }
 }
 
+/// What is said of a wallet that isn't there, or that the one who asks may not see.
+pub(crate) fn no_wallet(name: &str) -> ApiError {
+    WalletError::NoWallet(name.to_owned()).into()
+}
+
 impl From<WalletError> for ApiError {
     fn from(error: WalletError) -> Self {
         use WalletError as E;

@@ -78,6 +78,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use self::{
     args::{WalletArgs, run},
+    error::no_wallet,
     input::Seconds,
     section::WalletSection,
 };
