@@ -111,13 +111,17 @@ pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyho
             "listening": url, "dashboard": dashboard, "cookie_file": cookie, "log": log,
             "data_dir": data.display().to_string(),
         });
-        output.answer(&document, || {
+        let said = output.answer(&document, || {
             format!(
                 "listening on {url}; Ctrl-C ends it\n  dashboard  {dashboard}\n  cookie     {cookie} \
                  (all rights, for programs of this user)\n  data       {}\n  log        {log}",
                 data.display()
             )
-        })?;
+        });
+        if let Err(error) = said {
+            // Whoever started it may have read the first line and gone, as `head -1` does.
+            tracing::warn!(%error, "nobody reads where the daemon listens; it goes on");
+        }
         Ok(())
     };
     // Nobody but a signal ends it.

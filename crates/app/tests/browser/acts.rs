@@ -1,6 +1,8 @@
 //! Everything that may be done from the pages, by somebody who logged in: at a desk and on a phone,
 //! in light and dark. What the page says was done is asked of the daemon.
 
+use std::time::{Duration, Instant};
+
 use bitcoin::Psbt;
 use serde_json::{Value, json};
 
@@ -121,6 +123,13 @@ fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
     let pool = daemon.get("/wallets/alice/mempool");
     let own = pool["txs"].as_array().unwrap().iter().find(|tx| tx["own"] == true);
     let txid = own.unwrap_or_else(|| panic!("{pool}"))["txid"].as_str().unwrap().to_owned();
+    // Bob's wallet hears of it by itself. From then on the page has a label for each of the two.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let hears = |pool: &Value| pool["txs"].as_array().unwrap().iter().any(|tx| tx["txid"] == *txid);
+    while !hears(&daemon.get("/wallets/bob/mempool")) {
+        assert!(Instant::now() < deadline, "Bob's wallet doesn't hear of {txid}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     page.go("/mempool");
     page.expect_text("main", "sat/vB");
     page.picture(&format!("mempool-{name}"));
@@ -145,11 +154,11 @@ fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
     );
     page.press("Escape");
     done(page);
-    page.click_text(".acts button", "Label");
+    page.click_text(".acts button", "Label in alice");
     page.fill("#act-label", "to Bob");
     confirm(page, "Nobody but this wallet knows it");
     done(page);
-    page.expect_text("main .tag", "to Bob");
+    page.expect_text("main .ends", "to Bob");
 }
 
 fn jobs(page: &mut Page, daemon: &Daemon) {

@@ -1,6 +1,9 @@
 //! The command line around the daemon: configuration, writes beside it, completions, manual pages.
 
-use std::process::Command;
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -125,4 +128,29 @@ fn a_daemon_says_where_its_dashboard_its_cookie_and_its_log_are() {
     assert_eq!(told["data_dir"], folder.data().to_str().unwrap());
     assert!(daemon.nobody().get("/").text.contains("<html"), "the dashboard is there");
     assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn a_daemon_goes_on_when_nobody_reads_what_it_prints() {
+    let folder = Folder::new();
+    let mut command = Daemon::command(&folder.data(), &[]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let told = folder.data().join("daemon.json");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_there = || {
+        let told: Value = serde_json::from_slice(&std::fs::read(&told).ok()?).ok()?;
+        let url = format!("{}/healthz", told["listening"].as_str()?);
+        ureq::get(url).call().ok()
+    };
+    while is_there().is_none() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended because nobody reads");
+        assert!(Instant::now() < deadline, "it doesn't answer");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // What it prints comes after the file that was found, so it may still be about to.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None, "it ended because nobody reads");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -106,7 +106,8 @@ fn an_id_that_is_no_longer_kept_or_never_was_is_a_reset() {
 #[test]
 fn the_number_of_streams_is_bounded_and_they_end_with_the_server() {
     let folder = Folder::new();
-    let daemon = folder.start(&["http.streams=3"]);
+    // One client has a quarter of them at most.
+    let daemon = folder.start(&["http.streams=12"]);
     let open: Vec<Stream> = (0..3).map(|_| open(&daemon, "", "")).collect();
     let more = daemon.admin().get("/api/v1/events/stream");
     assert_eq!(more.refused(503), "busy");

@@ -52,7 +52,7 @@ pub fn run_all() {
         if let Some(floor) = &floor {
             floor.show("floor: coins and ordered lists", None);
         }
-        bulk.show("index, bulk, far from the tip", floor.as_ref());
+        bulk.show("index, bulk, far from the tip", floor.as_ref().map(|floor| (floor, "floor")));
         bulk.show_extras();
         for (name, what) in [
             ("curve-reads", "reading"),

@@ -77,9 +77,10 @@ fn run_all() {
         let index = measure::child("preview-index");
         decode.show("decode alone", None);
         floor.show("floor: maps in memory", None);
-        index.show("index, bulk", Some(&floor));
+        index.show("index, bulk", Some((&floor, "floor")));
         index.show_extras();
-        measure::child("preview-index-mmr").show("index, bulk, MMR store", Some(&index));
+        measure::child("preview-index-mmr")
+            .show("index, bulk, MMR store", Some((&index, "classic")));
     } else {
         println!("SKIPPED: the preview run is absent; set UNSPENT_TESTDATA\n");
     }
@@ -93,13 +94,13 @@ fn run_all() {
     decode.show("decode alone", None);
     bare.show("bare: one hash map of coins", None);
     floor.show("floor: coins and ordered lists", None);
-    index.show("index, bulk, far from the tip", Some(&floor));
-    window.show("index, bulk, undo data kept", Some(&floor));
+    index.show("index, bulk, far from the tip", Some((&floor, "floor")));
+    window.show("index, bulk, undo data kept", Some((&floor, "floor")));
     window.show_extras();
     println!("\n## The MMR store beside the classic one (as a multiple of it)\n");
-    measure::child("bitcoin-index-mmr").show("bulk, far from the tip", Some(&index));
+    measure::child("bitcoin-index-mmr").show("bulk, far from the tip", Some((&index, "classic")));
     let window_mmr = measure::child("bitcoin-window-mmr");
-    window_mmr.show("bulk, undo data kept", Some(&window));
+    window_mmr.show("bulk, undo data kept", Some((&window, "classic")));
     window_mmr.show_extras();
     for (phase, name) in [("proofs-10000", "10^4 outputs"), ("proofs-1000000", "10^6 outputs")] {
         println!("\n## Proofs over {name}\n");

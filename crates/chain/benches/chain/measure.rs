@@ -102,9 +102,10 @@ impl Figures {
         1_000.0 * self.cpu_s / self.blocks
     }
 
-    pub fn show(&self, name: &str, floor: Option<&Self>) {
-        let ratio = floor.map_or(String::new(), |floor| {
-            format!("  {:.2}x floor", self.cpu_ms_per_block() / floor.cpu_ms_per_block())
+    /// One line; with CPU per block as a multiple of what it stands beside.
+    pub fn show(&self, name: &str, beside: Option<(&Self, &str)>) {
+        let ratio = beside.map_or(String::new(), |(other, what)| {
+            format!("  {:.2}x {what}", self.cpu_ms_per_block() / other.cpu_ms_per_block())
         });
         println!(
             "{name:<32} {:>9.1} blocks/s {:>11.0} coin changes/s {:>8.3} ms CPU/block{ratio}",
