@@ -262,7 +262,15 @@ impl Page {
         let root = "document.documentElement";
         let wide = self.number(&format!("{root}.scrollWidth"));
         let given = self.number(&format!("{root}.clientWidth"));
-        assert!(wide <= given, "{what} is {wide} wide where {given} are given");
+        if wide > given {
+            let out = self.evaluate(&format!(
+                "[...document.querySelectorAll('body *')].filter((one) => \
+                 one.getBoundingClientRect().right > {given}).map((one) => \
+                 `${{one.tagName}}.${{one.getAttribute('class')}}`).slice(0, 8)"
+            ));
+            self.picture("failed");
+            panic!("{what} is {wide} wide where {given} are given; too far right: {out}");
+        }
     }
 
     fn listen(&mut self) {
