@@ -1,10 +1,10 @@
 //! How pointers to forgotten spends leave the disk: compactions drop them.
 //!
 //! A block's spends lie all over `utxo_spent`, because people ask by coin; no range of keys covers
-//! them, and deleting them one by one costs as much as writing them did. But their keys end with the
-//! block, so whether one is below the floor needs nothing but the key, and RocksDB looks at every key
-//! when it merges files anyway. Until then a dead pointer lies about, and whoever reads compares
-//! with the floor.
+//! them, and deleting them one by one costs as much as writing them did. But their keys end with
+//! the block, so whether one is below the floor needs nothing but the key, and RocksDB looks at
+//! every key when it merges files anyway. Until then a dead pointer lies about, and whoever reads
+//! compares with the floor.
 //!
 //! Two things could go wrong. A compaction doesn't heed snapshots: a view of an older moment, whose
 //! floor was lower, would miss pointers. So views are counted by the floor at their making, and

@@ -1,5 +1,5 @@
-//! Pointers to spends, read with the floor in mind: what is forgotten is not there, whether or not a
-//! compaction has come by.
+//! Pointers to spends, read with the floor in mind: what is forgotten is not there, whether or not
+//! a compaction has come by.
 
 use unspent_model::Outpoint;
 

@@ -251,3 +251,21 @@ fn that_a_payment_was_made_is_told_before_it_was_sent() {
     let (made, sent) = (at("created"), at("broadcast_accepted"));
     assert!(made.is_some() && sent.is_some() && made < sent, "{kinds:?}");
 }
+
+#[test]
+fn a_payment_to_another_wallet_of_ours_shows_there_at_once() {
+    let (rig, ours, coin) = with_coin(30);
+    let theirs = rig.wallet("theirs", 2);
+    rig.settle();
+    for fee in [500, 5_000] {
+        let mut tx = spend(&rig, ours, coin, fee);
+        tx.output[0].script_pubkey = rig.script(theirs, 0);
+        record(&rig, ours, &tx);
+        let txid = tx.compute_txid();
+        assert_eq!(wallet_room::broadcast(&rig.engine, ours, txid).unwrap(), Answer::Accepted);
+        assert_eq!(rig.tx(ours, txid), Some((Published, None, false)));
+        assert_eq!(rig.tx(theirs, txid), Some((Published, None, false)), "fee {fee}");
+    }
+    rig.sim.mine_mempool().unwrap();
+    rig.settle_and_check();
+}

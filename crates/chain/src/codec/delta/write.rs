@@ -41,7 +41,7 @@ pub struct UndoData<'a> {
 /// When a coin's record is not the canonical form of one.
 pub fn encode_delta(undo: &UndoData<'_>) -> Result<Vec<u8>, CodecError> {
     let delta = undo.delta;
-    let tables = Tables::new(undo)?;
+    let tables = NamedOnce::new(undo)?;
     let mut inside = Vec::with_capacity(
         256 + (delta.spent.len() + delta.created.len()) * USUAL_ENTRY
             + tables.blocks.len() * USUAL_ENTRY,
@@ -55,7 +55,7 @@ pub fn encode_delta(undo: &UndoData<'_>) -> Result<Vec<u8>, CodecError> {
 type Body<'a> = (Apart<'a>, u32);
 
 /// What entries refer to.
-struct Tables<'a> {
+struct NamedOnce<'a> {
     txs: Vec<(u32, TxId)>,
     blocks: Blocks<'a>,
     spent: Vec<Body<'a>>,
@@ -86,7 +86,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-impl<'a> Tables<'a> {
+impl<'a> NamedOnce<'a> {
     fn new(undo: &UndoData<'a>) -> Result<Self, CodecError> {
         let delta = undo.delta;
         let mut blocks = Blocks::default();

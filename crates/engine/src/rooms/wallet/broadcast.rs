@@ -63,11 +63,22 @@ pub(super) fn send(
     }
     let answer = node.broadcast(&detail.tx)?;
     if answer == Answer::Accepted && status != Status::Published {
-        wallets.record_for(wallet, &Batch::one(detail.tx, TxSource::Mempool), clock::now())?;
+        let batch = Batch::one(detail.tx, TxSource::Mempool);
+        wallets.record_for(wallet, &batch, clock::now())?;
+        tell_others(wallets, &batch);
     }
     context.news.wake();
     write_event(context, wallets, wallet, txid, &answer)?;
     Ok(answer)
+}
+
+/// Records what was sent for every wallet that it pays. A reading of the mempool passes over what
+/// one wallet knows to be in there, so the others wouldn't hear of it before a block.
+fn tell_others(wallets: &Wallets, batch: &Batch) {
+    if let Err(error) = wallets.record(batch, clock::now()) {
+        // It was sent all the same, and another wallet's trouble is not the sender's.
+        tracing::warn!(%error, "a payment is not shown to those it pays before its block");
+    }
 }
 
 fn write_event(
