@@ -3,8 +3,8 @@
 //! A modern Bitcoin block spends some six thousand coins. A record for each, under a key of its
 //! own, is written to the log, sorted, merged and deleted again by the thousand; one value per
 //! block is written once and goes as a whole (Core keeps such data in its rev files). What can be
-//! said once is: transactions and the blocks that coins come from stand in tables, and of a created coin
-//! only what deleting it takes is kept, so that undoing neither reads nor hashes it.
+//! said once is: transactions and the blocks that coins come from stand in tables, and of a
+//! created coin only what deleting it takes is kept, so that undoing neither reads nor hashes it.
 //!
 //! Inside the frame (see [`packed`](super::packed)) is one canonical CBOR array:
 //!
@@ -28,9 +28,9 @@
 //! they are left out when a new era withdrew the coin.
 //!
 //! A created coin is `[position, index]` when the block spends it again: the body is in 7. Else it
-//! is `[position, index, address, value]`, with a payment credential behind it if there is one; both
-//! are the 28 bytes of its list keys. In a self-contained delta it is
-//! `[position, index, address, block, body]`.
+//! is `[position, index, address, value]`, with a payment credential behind it if there is one;
+//! both are the 28 bytes of its list keys. In a self-contained delta it is `[position, index,
+//! address, block, body]`.
 //!
 //! The design's two kinds of delta differ in what the outside sees: a self-contained one shows all
 //! bodies, and its spends may be forgotten before it. Inside they share this layout, and either can
