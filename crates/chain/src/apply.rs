@@ -160,11 +160,16 @@ impl Stage<'_> {
         });
     }
 
-    fn coins(&mut self, block: PreparedBlock, undo: Undo) -> Result<Counts, ApplyError> {
+    fn coins(&mut self, mut block: PreparedBlock, undo: Undo) -> Result<Counts, ApplyError> {
         let header = block.header;
+        if let Some(commitment) = &self.state.commitment {
+            let created = block.txs.iter_mut().flat_map(|tx| &mut tx.creates);
+            let leaves = commitment.leaves..;
+            leaves.zip(created).for_each(|(leaf, (_, coin))| Coin::place(coin, leaf));
+        }
         let retired = self.retired(header.era)?;
-        let found = self.resolve(&chain::lookups(&block))?;
-        let delta = chain::plan(block, retired, |outpoint| found.get(outpoint).cloned());
+        let mut found = self.resolve(&chain::lookups(&block))?;
+        let delta = chain::plan(block, retired, |outpoint| found.remove(outpoint));
         let rewind = self.grow_trees(&delta, undo)?;
         let value = self.undo_value(&delta, &header, undo, rewind.as_ref())?;
         self.pending.apply(&delta, &mut self.state.cursor);

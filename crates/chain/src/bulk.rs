@@ -144,13 +144,21 @@ impl<'a> Bulk<'a> {
         self.settle_root()?;
         self.wait()?;
         self.filling = Instant::now();
-        let pending = Arc::new(std::mem::take(&mut self.pending));
+        let next = self.emptied();
+        let pending = Arc::new(std::mem::replace(&mut self.pending, next));
         self.frozen = Some(pending.clone());
         let batch = FlushJob { pending, state: self.state.clone(), counts: self.counts };
         self.counts = Counts::default();
         let index = &self.index;
         let flusher = self.flusher.get_or_insert_with(|| Flusher::start(index));
         flusher.send(batch)
+    }
+
+    /// An overlay for the next batch: the one before the last, which is on disk.
+    fn emptied(&mut self) -> Pending {
+        let mut pending = self.frozen.take().and_then(Arc::into_inner).unwrap_or_default();
+        pending.clear();
+        pending
     }
 
     /// In the MMR store: builds both trees up to the last block of the batch.
@@ -205,6 +213,8 @@ impl Flusher {
                     telemetry::flushed(&state.cursor, pending.blocks, &counts, started.elapsed());
                     state
                 });
+                // Whoever hears of the outcome may use the overlay's memory again.
+                drop(pending);
                 if outbox.send(outcome).is_err() {
                     return;
                 }

@@ -32,7 +32,7 @@ pub struct Coin {
     slot: u64,
     tx_position: u32,
     value: u64,
-    /// Its leaf in the MMR store, where it was read from there.
+    /// Its leaf in the MMR store.
     leaf: Option<u64>,
 }
 
@@ -100,12 +100,23 @@ impl Coin {
         }
     }
 
-    /// The same, with the leaf it has in the MMR store.
-    pub(crate) fn stored_at(&self, leaf: u64) -> Vec<u8> {
-        [&[PLACED_VERSION], &leaf.to_be_bytes()[..], self.body()].concat()
+    /// The same coin at a leaf of the MMR store.
+    pub(crate) fn at_leaf(self, leaf: Option<u64>) -> Self {
+        Self { leaf, ..self }
     }
 
-    /// Its leaf, where it was read from an MMR store.
+    /// Gives a coin its leaf in the MMR store. Whoever shares the coin keeps it as it was.
+    pub(crate) fn place(coin: &mut SharedCoin, leaf: u64) {
+        Arc::make_mut(coin).leaf = Some(leaf);
+    }
+
+    /// What `utxo_unspent` stores in the MMR store; nothing of a coin without a leaf.
+    pub(crate) fn stored_placed(&self) -> Option<Vec<u8>> {
+        let leaf = self.leaf?.to_be_bytes();
+        Some([&[PLACED_VERSION], &leaf[..], self.body()].concat())
+    }
+
+    /// Its leaf in the MMR store.
     pub(crate) fn leaf(&self) -> Option<u64> {
         self.leaf
     }

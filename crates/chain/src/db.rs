@@ -9,14 +9,15 @@ use std::{path::Path, sync::Arc};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBPinnableSlice, DBRawIterator, DBRecoveryMode, FlushOptions, ReadOptions, SliceTransform,
-    Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    DBPinnableSlice, DBRawIterator, DBRecoveryMode, DataBlockIndexType, FlushOptions, ReadOptions,
+    SliceTransform, Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions,
+    checkpoint::Checkpoint,
 };
 
 use crate::{
     error::StoreError,
     forgotten::{Forgotten, Held, PointerFilters},
-    schema::{CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner},
+    schema::{ALL_FAMILIES, CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner},
 };
 
 /// Bloom filters: about 1 % false positives.
@@ -29,6 +30,12 @@ const BACKGROUND_JOBS: i32 = 4;
 const LEVEL_ZERO_TRIGGER: i32 = 3;
 /// Size of the first sorted level.
 const LEVEL_BASE: u64 = 512 << 20;
+/// By level. What is flushed is soon merged into the first sorted level, and is compressed there.
+const COMPRESSION: [DBCompressionType; 7] = {
+    let mut levels = [DBCompressionType::Lz4; 7];
+    levels[0] = DBCompressionType::None;
+    levels
+};
 /// RocksDB's own log files kept.
 const INFO_LOGS: usize = 4;
 /// Size of each.
@@ -89,7 +96,7 @@ impl Db {
         if index {
             families.extend(INDEX_FAMILIES);
         }
-        let cache = Cache::new_lru_cache(memory.block_cache);
+        let cache = Cache::new_hyper_clock_cache(memory.block_cache, 0);
         // Made by whoever first needs it; see `add`.
         if index && existing.iter().any(|name| name == Family::MmrNodes.name()) {
             families.push(Family::MmrNodes);
@@ -171,8 +178,10 @@ impl Db {
         View { db: self, snapshot: self.inner.snapshot(), _held: held }
     }
 
-    pub(crate) fn batch(&self) -> Batch<'_> {
-        Batch { db: self, inner: WriteBatch::default() }
+    /// An empty batch with space for so many bytes of entries.
+    pub(crate) fn batch(&self, bytes: usize) -> Batch<'_> {
+        let handles = ALL_FAMILIES.map(|family| self.handle(family).ok());
+        Batch { db: self, handles, inner: WriteBatch::with_capacity_bytes(bytes) }
     }
 
     fn flush(&self) -> Result<(), StoreError> {
@@ -295,22 +304,29 @@ const ESTIMATED_KEYS: &str = "rocksdb.estimate-num-keys";
 /// A batch under construction: all of it happens or none.
 pub(crate) struct Batch<'db> {
     db: &'db Db,
+    /// In the order of [`ALL_FAMILIES`], looked up once for all entries.
+    handles: [Option<&'db ColumnFamily>; ALL_FAMILIES.len()],
     inner: WriteBatch,
 }
 
-impl Batch<'_> {
+impl<'db> Batch<'db> {
+    fn handle(&self, family: Family) -> Result<&'db ColumnFamily, StoreError> {
+        let found = self.handles.get(family as usize).copied().flatten();
+        found.ok_or(StoreError::MissingFamily(family.name()))
+    }
+
     pub(crate) fn put(
         &mut self,
         family: Family,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), StoreError> {
-        self.inner.put_cf(self.db.handle(family)?, key, value);
+        self.inner.put_cf(self.handle(family)?, key, value);
         Ok(())
     }
 
     pub(crate) fn delete(&mut self, family: Family, key: &[u8]) -> Result<(), StoreError> {
-        self.inner.delete_cf(self.db.handle(family)?, key);
+        self.inner.delete_cf(self.handle(family)?, key);
         Ok(())
     }
 
@@ -321,7 +337,7 @@ impl Batch<'_> {
         low: &[u8],
         high: &[u8],
     ) -> Result<(), StoreError> {
-        self.inner.delete_range_cf(self.db.handle(family)?, low, high);
+        self.inner.delete_range_cf(self.handle(family)?, low, high);
         Ok(())
     }
 
@@ -469,7 +485,7 @@ fn database_options() -> rocksdb::Options {
 
 fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
-    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_compression_per_level(&COMPRESSION);
     options.set_write_buffer_size(write_buffer);
     options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
     options.set_max_bytes_for_level_base(LEVEL_BASE);
@@ -480,21 +496,23 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
     match family {
         Some(Family::Unspent | Family::Hashes) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            // Asked for by whole keys: a byte per key spares the search inside a block.
+            table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         }
         Some(Family::Spent) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(OutpointKey::LEN));
         }
-        // Values are packed already.
-        Some(Family::Delta) => options.set_compression_type(DBCompressionType::None),
+        // Values are packed already, or hashes; numbers as keys leave a filter nothing to do.
+        Some(Family::Delta | Family::MmrNodes) => {
+            options.set_compression_per_level(&[DBCompressionType::None; COMPRESSION.len()]);
+        }
         Some(Family::Address) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             table.set_whole_key_filtering(false);
             options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
             options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         }
-        // Hashes don't compress, and their keys are numbers: a filter would find nothing to do.
-        Some(Family::MmrNodes) => {}
         Some(Family::Points | Family::ChainMeta | Family::UtxoMeta) | None => {
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }

@@ -64,6 +64,12 @@ pub enum StoreError {
     /// The thread that flushes died.
     #[error("the flushing thread is gone; nothing since the last flush was acknowledged")]
     FlusherGone,
+    /// The thread that reads undo data died.
+    #[error(
+        "the thread that reads undo data is gone; the index stands at a block, and rolling back \
+         again goes on from there"
+    )]
+    ReaderGone,
     /// A write failed earlier, so memory and disk may differ.
     #[error(
         "an earlier write failed; close the folder and open it again, nothing acknowledged is lost"
@@ -79,6 +85,7 @@ impl StoreError {
             Self::Unavailable { .. }
             | Self::Folder { .. }
             | Self::FlusherGone
+            | Self::ReaderGone
             | Self::NeedsReopen => Kind::Unavailable,
             Self::Corrupt { .. } | Self::OtherRoot { .. } => Kind::Corrupt,
             Self::MissingFamily(_) => Kind::Bug,

@@ -1,7 +1,8 @@
 //! The writer: opens a folder, applies, rolls back and prunes. One per folder.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, thread, time::Instant};
 
+use crossbeam_channel::Receiver;
 use unspent_model::{Network, Point, chain::GenesisCoin};
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     prune,
     prune::Pruned,
     query::{self, Reader},
-    rollback::{self, Target},
+    rollback::{self, BlockUndo, Target},
     schema::{CHAIN_FAMILIES, Family},
     telemetry,
 };
@@ -203,7 +204,8 @@ impl ChainIndex {
                 break;
             }
         }
-        self.db.sync()?;
+        // A log that could not be synced may lack what memory takes as written.
+        self.db.sync().inspect_err(|_| self.broken = true)?;
         self.db.set_forgotten(self.state.horizon.spends_floor);
         if total.spends + total.deltas >= LARGE_PRUNE {
             self.db.compact(Family::Spent)?;
@@ -226,22 +228,44 @@ impl ChainIndex {
 
     pub(crate) fn rollback_to(&mut self, target: u64) -> Result<RolledBack, RollbackError> {
         let started = Instant::now();
-        let blocks = self.state.cursor.ordinal - target;
+        let tip = self.state.cursor.ordinal;
+        let (db, network) = (self.db.clone(), self.network);
+        let reversals = thread::scope(|scope| {
+            let is_kept = self.options.enabled;
+            let undos = is_kept.then(|| rollback::read_ahead(scope, &db, network, tip, target));
+            self.undo_to(target, undos.as_ref())
+        })?;
+        telemetry::rolled_back(&self.state.cursor, tip - target, reversals, started.elapsed());
+        Ok(RolledBack { blocks: tip - target, reversals, tip: self.tip() })
+    }
+
+    /// Undoes blocks in batches; `None` where no coins are kept. Returns how many coin changes that
+    /// reversed.
+    fn undo_to(
+        &mut self,
+        target: u64,
+        undos: Option<&Receiver<Result<BlockUndo, StoreError>>>,
+    ) -> Result<usize, StoreError> {
         let mut reversals = 0;
         while self.state.cursor.ordinal > target {
             let (mut pending, mut state) = (Pending::default(), self.state.clone());
             while state.cursor.ordinal > target && pending.memory() < self.options.batch_memory() {
-                if self.options.enabled {
-                    reversals +=
-                        rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
+                if let Some(undos) = undos {
+                    let undo = undos.recv().map_err(|_| StoreError::ReaderGone)??;
+                    reversals += rollback::undo_block(
+                        &self.db,
+                        self.network,
+                        undo,
+                        &mut pending,
+                        &mut state,
+                    )?;
                 }
                 rollback::step_back(&self.db, &mut pending, &mut state)?;
             }
             rollback::rewound(&self.db, self.network, &mut pending, &mut state)?;
             self.commit(&pending, state, Durability::Synced)?;
         }
-        telemetry::rolled_back(&self.state.cursor, blocks, reversals, started.elapsed());
-        Ok(RolledBack { blocks, reversals, tip: self.tip() })
+        Ok(reversals)
     }
 
     /// Rewrites the families of the index without what was deleted from them.
@@ -329,7 +353,8 @@ impl ChainIndex {
             return Err(OpenError::Reconcile(Box::new(refusal)));
         }
         let (mut pending, mut state) = (Pending::default(), self.state.clone());
-        rollback::undo_block(&self.db, self.network, &mut pending, &mut state)?;
+        let undo = BlockUndo::read(&self.db, self.network, ordinal)?;
+        rollback::undo_block(&self.db, self.network, undo, &mut pending, &mut state)?;
         open::step_back_detached(&self.db, &mut state)?;
         rollback::rewound(&self.db, self.network, &mut pending, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;

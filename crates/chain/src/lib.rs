@@ -60,6 +60,7 @@ mod digest;
 mod error;
 mod forgotten;
 mod index;
+mod key_order;
 mod memory;
 mod mmr;
 mod moment;

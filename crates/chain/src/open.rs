@@ -74,7 +74,7 @@ pub(crate) fn prepare(
         store_kind(db, options.store)?;
     }
     let db = &*db;
-    let mut batch = db.batch();
+    let mut batch = db.batch(0);
     identify(db, folder, network, options, &mut batch)?;
     if options.enabled {
         layout(db, network, options, genesis, &mut batch)?;
@@ -232,14 +232,16 @@ fn create(
         .map(|coin| (coin.outpoint, Coin::new(network.family(), &coin.record).into()))
         .collect();
     coins.sort_unstable_by_key(|(outpoint, _)| *outpoint);
-    let has_roots = options.store == StoreKind::Mmr;
-    let trees = if has_roots { Some(first_trees(db, network, &coins, batch)?) } else { None };
+    if options.store == StoreKind::Mmr {
+        (0..).zip(&mut coins).for_each(|(leaf, (_, coin))| Coin::place(coin, leaf));
+        first_trees(db, network, &coins, batch)?;
+    }
     for (outpoint, coin) in &coins {
         cursor.coins += 1;
         cursor.value += u128::from(coin.value());
         let key = OutpointKey(*outpoint).encode();
-        match trees.as_ref().and_then(|trees| trees.leaf_of(outpoint)) {
-            Some(leaf) => batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?,
+        match coin.stored_placed() {
+            Some(placed) => batch.put(Family::Unspent, &key, &placed)?,
             None => batch.put(Family::Unspent, &key, coin.stored())?,
         }
         if address_hash {
@@ -265,15 +267,14 @@ fn first_trees(
     network: Network,
     coins: &[(Outpoint, SharedCoin)],
     batch: &mut Batch<'_>,
-) -> Result<TreeChanges, StoreError> {
+) -> Result<(), StoreError> {
     let ground = Ground { db, frozen: None, network };
     let mut trees = TreeChanges::default();
     let mut commitment = Commitment { leaves: 0, live: 0, root: [0; 32] };
     trees.append(ground, &mut commitment, coins.iter().map(|(name, coin)| (name, coin, false)))?;
     trees.settle_root(ground, &mut commitment, None)?;
     trees.write(batch, commitment.leaves)?;
-    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
-    Ok(trees)
+    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())
 }
 
 fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {

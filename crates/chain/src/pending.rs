@@ -12,7 +12,7 @@
 //!
 //! Invariant: blocks are either applied or undone into one overlay, never both.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::collections::HashMap;
 
 use unspent_model::{
     BlockHash, Outpoint,
@@ -24,6 +24,7 @@ use crate::{
     coin::SharedCoin,
     db::{Batch, Db, Durability},
     error::StoreError,
+    key_order::{KeyOrder, first_of},
     mmr::TreeChanges,
     options::Indexes,
     schema::{AddressKey, Family, OutpointKey, Owner, SpentKey, names},
@@ -84,6 +85,24 @@ impl Pending {
         let undo = self.spends.len() * size_of::<(SpentKey, Option<u32>)>();
         let points = self.points.len() * size_of::<(u64, BlockHash, Option<StoredPoint>)>();
         slots + undo + points + self.held + self.trees.memory()
+    }
+
+    /// About how many bytes of entries [`Self::commit`] writes. What a coin takes in memory beside its
+    /// body is about what its keys take.
+    fn written(&self) -> usize {
+        self.held + self.spends.len() * size_of::<(SpentKey, Option<u32>)>() + self.trees.memory()
+    }
+
+    /// Empties the overlay for the next batch. The map keeps its room: growing it anew for every
+    /// batch would move each coin's place several times, in memory that the system has to clear.
+    pub(crate) fn clear(&mut self) {
+        let Self { slots, spends, deltas, points, blocks, held, trees } = self;
+        slots.clear();
+        spends.clear();
+        deltas.clear();
+        points.clear();
+        (*blocks, *held) = (0, 0);
+        *trees = TreeChanges::default();
     }
 
     /// Applies a block's coins and adds up what that does to the totals.
@@ -171,7 +190,7 @@ impl Pending {
         indexes: Option<Indexes>,
         durability: Durability,
     ) -> Result<Option<Owner>, StoreError> {
-        let mut batch = db.batch();
+        let mut batch = db.batch(self.written());
         let mut sampled = None;
         self.write_points(&mut batch, state)?;
         if let Some(indexes) = indexes {
@@ -204,24 +223,25 @@ impl Pending {
     }
 
     fn write_coins(&self, batch: &mut Batch<'_>, with_leaves: bool) -> Result<(), StoreError> {
-        let coins: Vec<_> = self.slots.iter().collect();
-        for (outpoint, slot) in by_key(&coins, |(outpoint, _)| &outpoint.tx.0, |a, b| a.0.cmp(b.0))
-        {
+        let order = KeyOrder {
+            first: |(at, _): &(&Outpoint, _)| first_of(&at.tx.0),
+            compare: |a, b| a.0.cmp(b.0),
+        };
+        order.visit(self.slots.len(), self.slots.iter(), |(outpoint, slot)| {
             let key = OutpointKey(**outpoint).encode();
             match &slot.after {
                 Some(coin) if with_leaves => {
-                    let leaf = self.trees.leaf_of(outpoint);
-                    let leaf =
-                        leaf.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), &key))?;
-                    batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?;
+                    let value = coin.stored_placed();
+                    let value =
+                        value.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), &key))?;
+                    batch.put(Family::Unspent, &key, &value)
                 }
                 after => {
                     let value = after.as_ref().map(|coin| coin.stored());
-                    batch.set(Family::Unspent, &key, value)?;
+                    batch.set(Family::Unspent, &key, value)
                 }
             }
-        }
-        Ok(())
+        })
     }
 
     fn write_lists(
@@ -229,56 +249,47 @@ impl Pending {
         batch: &mut Batch<'_>,
         indexes: Indexes,
     ) -> Result<Option<Owner>, StoreError> {
-        let mut entries: Vec<([u8; AddressKey::LEN], bool)> =
-            Vec::with_capacity(self.slots.len() * 2);
-        for (outpoint, slot) in &self.slots {
-            for (coin, stays) in [(&slot.before, false), (&slot.after, true)] {
-                let Some(coin) = coin else { continue };
-                if indexes.address_hash {
-                    entries.push((coin.address_key(outpoint).encode(), stays));
-                }
-                let credential = indexes.payment_credential.then(|| coin.credential_key(outpoint));
-                entries.extend(credential.flatten().map(|key| (key.encode(), stays)));
-            }
-        }
+        let of_coin = |outpoint: &Outpoint, coin: &SharedCoin| {
+            let address = indexes.address_hash.then(|| coin.address_key(outpoint));
+            let credential = indexes.payment_credential.then(|| coin.credential_key(outpoint));
+            [address, credential.flatten()].into_iter().flatten().map(|key| key.encode())
+        };
+        let entries = self.slots.iter().flat_map(|(outpoint, slot)| {
+            let coins = [(slot.before.as_ref(), false), (slot.after.as_ref(), true)];
+            coins
+                .into_iter()
+                .filter_map(|(coin, stays)| Some((coin?, stays)))
+                .flat_map(move |(coin, stays)| of_coin(outpoint, coin).map(move |key| (key, stays)))
+        });
         // Deletions sort before insertions of the same key, so that a coin replaced by its equal
         // stays.
+        let order = KeyOrder {
+            first: |(key, _): &([u8; AddressKey::LEN], bool)| AddressKey::first_of(key),
+            compare: Ord::cmp,
+        };
         let mut sampled = None;
-        for (key, stays) in by_key(&entries, |(key, _)| key, Ord::cmp) {
-            batch.set(Family::Address, key, stays.then_some(&[]))?;
+        order.visit(self.slots.len(), entries, |(key, stays)| {
             if *stays && sampled.is_none() {
                 sampled = AddressKey::decode(key).ok().map(|key| key.owner);
             }
-        }
+            batch.set(Family::Address, key, stays.then_some(&[]))
+        })?;
         Ok(sampled)
     }
 
     fn write_undo(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         // No key comes twice: a block spends an outpoint once.
-        let order = |(a, _): &(SpentKey, _), (b, _): &(SpentKey, _)| a.cmp(b);
-        for (key, number) in by_key(&self.spends, |(key, _)| &key.outpoint.tx.0, order) {
+        let order = KeyOrder {
+            first: |(key, _): &&(SpentKey, _)| first_of(&key.outpoint.tx.0),
+            compare: |a, b| a.0.cmp(&b.0),
+        };
+        order.visit(self.spends.len(), self.spends.iter(), |(key, number)| {
             let pointer = number.map(encode_pointer);
-            batch.set(Family::Spent, &key.encode(), pointer.as_deref())?;
-        }
+            batch.set(Family::Spent, &key.encode(), pointer.as_deref())
+        })?;
         for (ordinal, value) in &self.deltas {
             batch.set(Family::Delta, &ordinal.to_be_bytes(), value.as_deref())?;
         }
         Ok(())
     }
-}
-
-/// The items in the order of their keys. Only the keys' first bytes are moved about: they decide
-/// nearly always, and the items themselves are large.
-fn by_key<T>(
-    items: &[T],
-    key: impl Fn(&T) -> &[u8],
-    compare: impl Fn(&T, &T) -> Ordering,
-) -> impl Iterator<Item = &T> {
-    let first_bytes = |item: &T| {
-        let key = key(item);
-        key.first_chunk::<16>().map_or(0, |first| u128::from_be_bytes(*first))
-    };
-    let mut order: Vec<(u128, &T)> = items.iter().map(|item| (first_bytes(item), item)).collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(a.1, b.1)));
-    order.into_iter().map(|(_, item)| item)
 }

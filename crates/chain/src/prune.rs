@@ -63,7 +63,7 @@ pub(crate) fn pass(
         pass.sweep(db, Sweep::Spends, spends_due)?;
     }
     let Pass { horizon: swept, pruned, settled, .. } = pass;
-    let mut batch = db.batch();
+    let mut batch = db.batch(0);
     let (low, high) = (horizon.swept_deltas + 1, swept.swept_deltas + 1);
     match high.saturating_sub(low) {
         0 => {}

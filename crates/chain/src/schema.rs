@@ -51,6 +51,19 @@ pub const CHAIN_FAMILIES: [Family; 3] = [Family::Points, Family::Hashes, Family:
 pub const INDEX_FAMILIES: [Family; 5] =
     [Family::Unspent, Family::Spent, Family::Address, Family::Delta, Family::UtxoMeta];
 
+/// Every family, in the order in which they are declared.
+pub(crate) const ALL_FAMILIES: [Family; 9] = [
+    Family::Points,
+    Family::Hashes,
+    Family::ChainMeta,
+    Family::Unspent,
+    Family::Spent,
+    Family::Address,
+    Family::Delta,
+    Family::UtxoMeta,
+    Family::MmrNodes,
+];
+
 impl Family {
     /// The name on disk.
     pub fn name(self) -> &'static str {
@@ -244,6 +257,14 @@ impl AddressKey {
         position.copy_from_slice(&self.tx_position.to_be_bytes());
         outpoint.copy_from_slice(&OutpointKey(self.outpoint).encode());
         key
+    }
+
+    /// The beginning of an encoded key as a number that sorts like it: whose kind of list it is,
+    /// then as much of the hash as there is space for.
+    pub(crate) fn first_of(key: &[u8; Self::LEN]) -> u64 {
+        let Some(([tag], hash)) = key.split_first_chunk() else { return 0 };
+        let hash = hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+        u64::from(*tag > Owner::ADDRESS_TAG) << 63 | hash >> 1
     }
 
     /// Reads a key back.

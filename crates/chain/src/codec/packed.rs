@@ -6,7 +6,18 @@
 //! zstd at a fixed level is deterministic, so equal meaning is still equal bytes; but a frame could
 //! be written in more than one way, which only the inside can't.
 
+use std::{cell::RefCell, io};
+
+use zstd::bulk::{Compressor, Decompressor};
+
 use super::{CodecError, UNDO_VERSION};
+
+thread_local! {
+    // zstd's workspaces are some hundred kilobytes that have to be cleared: making one for each value
+    // takes as long as packing a small one.
+    static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
 
 /// The cheapest: what is left after the layout is mostly hashes, which no level makes smaller.
 const LEVEL: i32 = 1;
@@ -21,10 +32,8 @@ const HEAD: usize = 9;
 ///
 /// When zstd has no memory left.
 pub fn pack(counts: [u32; 2], inside: &[u8]) -> Result<Vec<u8>, CodecError> {
-    let failed = |_| malformed("could not be packed");
-    let mut packer = zstd::bulk::Compressor::new(LEVEL).map_err(failed)?;
-    packer.include_checksum(true).map_err(failed)?;
-    let packed = packer.compress(inside).map_err(failed)?;
+    let packed = PACKER.with_borrow_mut(|packer| with(packer, new_packer, |p| p.compress(inside)));
+    let packed = packed.map_err(|_| malformed("could not be packed"))?;
     let [first, second] = counts.map(u32::to_be_bytes);
     Ok([&[UNDO_VERSION], &first[..], &second, &packed].concat())
 }
@@ -44,8 +53,31 @@ pub fn unpack(bytes: &[u8]) -> Result<([u32; 2], Vec<u8>), CodecError> {
     let size = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
     let size = size.filter(|size| *size <= MOST_UNPACKED).and_then(|size| size.try_into().ok());
     let size = size.ok_or_else(|| malformed("no frame of a size that can be"))?;
-    let inside = zstd::bulk::decompress(frame, size);
+    let inside = UNPACKER.with_borrow_mut(|unpacker| {
+        with(unpacker, Decompressor::new, |u| u.decompress(frame, size))
+    });
     Ok((counts, inside.map_err(|_| malformed("the frame can't be unpacked or is damaged"))?))
+}
+
+fn new_packer() -> io::Result<Compressor<'static>> {
+    let mut packer = Compressor::new(LEVEL)?;
+    packer.include_checksum(true)?;
+    Ok(packer)
+}
+
+/// Uses the thread's own workspace, making it the first time.
+fn with<W, T>(
+    kept: &mut Option<W>,
+    make: impl FnOnce() -> io::Result<W>,
+    work: impl FnOnce(&mut W) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut workspace = match kept.take() {
+        Some(workspace) => workspace,
+        None => make()?,
+    };
+    let outcome = work(&mut workspace);
+    *kept = Some(workspace);
+    outcome
 }
 
 fn split(bytes: &[u8]) -> Result<([u32; 2], &[u8]), CodecError> {

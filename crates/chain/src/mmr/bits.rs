@@ -15,6 +15,11 @@ pub(crate) fn chunk_of(leaf: u64) -> u64 {
     leaf / CHUNK_BITS
 }
 
+/// The first leaf behind a leaf's chunk.
+pub(crate) fn chunk_end(leaf: u64) -> u64 {
+    (chunk_of(leaf) + 1) * CHUNK_BITS
+}
+
 /// How many chunks so many leaves have.
 pub(crate) fn chunk_count(leaves: u64) -> u64 {
     leaves.div_ceil(CHUNK_BITS)

@@ -1,13 +1,13 @@
 //! What a batch changes in both trees: blocks applied, or blocks undone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use unspent_model::{Network, Outpoint, Point, chain::BlockDelta};
 use unspent_verify::{Hash, hash, tree::Node};
 
-use super::bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count, chunk_of, superfluous};
+use super::bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count, chunk_end, chunk_of, superfluous};
 use crate::{
-    codec::{Commitment, Rewind, StoredDelta},
+    codec::{CodecError, Commitment, Rewind, StoredDelta},
     coin::SharedCoin,
     db::{Batch, Db},
     error::StoreError,
@@ -31,8 +31,6 @@ struct ChunkSlot {
 /// Changes on their way to the disk.
 #[derive(Default)]
 pub(crate) struct TreeChanges {
-    /// Leaves of coins that the batch puts into the set.
-    leaves: HashMap<Outpoint, u64, foldhash::fast::RandomState>,
     /// Leaves that no node stands on yet.
     pub(super) fresh: Vec<Hash>,
     /// Leaves below the batch: its nodes start at `base >> height`.
@@ -64,8 +62,7 @@ impl TreeChanges {
     /// About how much memory the changes take, in bytes.
     pub(crate) fn memory(&self) -> usize {
         // Maps and trees are about two thirds full.
-        let places = self.leaves.len() * size_of::<(Outpoint, u64)>()
-            + self.chunks.len() * size_of::<(u64, ChunkSlot)>()
+        let places = self.chunks.len() * size_of::<(u64, ChunkSlot)>()
             + self.touched.len() * size_of::<u64>()
             + self.live.len() * size_of::<(Node, Hash)>();
         let nodes = self.levels.iter().map(Vec::len).sum::<usize>() + self.fresh.len();
@@ -84,19 +81,14 @@ impl TreeChanges {
             self.settle_root(ground, commitment, parent)?;
         }
         let (first, before) = (commitment.leaves, commitment.root);
-        let spent = self.spent_leaves(ground, first, delta)?;
-        let overwritten = delta.overwritten.iter();
-        let overwritten =
-            overwritten.map(|(lost, coin)| self.leaf(ground, lost, coin)).collect::<Result<_, _>>();
-        let mut rewind =
-            Rewind { first, spent, overwritten: overwritten?, before, after: Hash::default() };
+        let spent = delta.spent.iter().map(|spent| leaf(&spent.outpoint, &spent.coin));
+        let spent = spent.collect::<Result<_, _>>()?;
+        let overwritten = delta.overwritten.iter().map(|(lost, coin)| leaf(lost, coin));
+        let overwritten = overwritten.collect::<Result<_, _>>()?;
+        let mut rewind = Rewind { first, spent, overwritten, before, after: Hash::default() };
         self.read_chunks(ground, rewind.taken().filter(|leaf| *leaf < first))?;
         for leaf in rewind.taken().filter(|leaf| *leaf < first) {
             self.set_live(leaf, false);
-        }
-        let gone = delta.spent.iter().map(|spent| &spent.outpoint);
-        for outpoint in gone.chain(delta.overwritten.iter().map(|(lost, _)| lost)) {
-            self.leaves.remove(outpoint);
         }
         let made = delta.created.iter().map(|made| (&made.outpoint, &made.coin, made.spent_here));
         self.append(ground, commitment, made)?;
@@ -123,15 +115,17 @@ impl TreeChanges {
         let coins: Vec<_> = coins.collect();
         let parts = coins.iter().map(|(name, coin, _)| (&name.tx.0, name.index, coin.body()));
         self.fresh.extend(hash::outputs(commitment.leaves, &parts.collect::<Vec<_>>()));
-        for (outpoint, _, spent_here) in coins {
-            let leaf = commitment.leaves;
-            self.chunk_for_new(ground, leaf)?;
-            if !spent_here {
-                self.set_live(leaf, true);
-                self.leaves.insert(*outpoint, leaf);
+        let mut stays = coins.iter().map(|(_, _, spent_here)| !spent_here).peekable();
+        while stays.peek().is_some() {
+            let first = commitment.leaves;
+            let chunk = self.chunk_for_new(ground, first)?;
+            for (leaf, stays) in (first..chunk_end(first)).zip(stays.by_ref()) {
+                if stays {
+                    chunk.set_live(leaf, true);
+                }
+                commitment.leaves += 1;
+                commitment.live += 1;
             }
-            commitment.leaves += 1;
-            commitment.live += 1;
         }
         Ok(())
     }
@@ -164,10 +158,6 @@ impl TreeChanges {
             self.touched.insert(chunk_of(first));
         }
         back().for_each(|leaf| self.set_live(leaf, true));
-        let names = delta.spent.iter().map(|spent| spent.outpoint);
-        let names = names.chain(delta.overwritten.iter().map(|(lost, _)| *lost));
-        let regained = names.zip(rewind.taken()).filter(|(_, leaf)| *leaf < first);
-        self.leaves.extend(regained);
         let taken = rewind.taken().count() as u64;
         let live = (commitment.live + taken).checked_sub(delta.created.len() as u64);
         commitment.live = live.ok_or_else(|| corrupt(delta, "created more than there is"))?;
@@ -196,61 +186,18 @@ impl TreeChanges {
         }
     }
 
-    /// The leaves of the coins that a block spends, in its order.
-    fn spent_leaves(
-        &self,
-        ground: Ground<'_>,
-        first: u64,
-        delta: &BlockDelta<SharedCoin>,
-    ) -> Result<Vec<u64>, StoreError> {
-        let born = (first..).zip(&delta.created).filter(|(_, made)| made.spent_here);
-        let born: HashMap<&Outpoint, u64> =
-            born.map(|(leaf, made)| (&made.outpoint, leaf)).collect();
-        let leaf = |spent: &unspent_model::chain::Spent<SharedCoin>| match born.get(&spent.outpoint)
-        {
-            Some(leaf) if spent.born_here => Ok(*leaf),
-            _ => self.leaf(ground, &spent.outpoint, &spent.coin),
-        };
-        delta.spent.iter().map(leaf).collect()
-    }
-
-    /// The leaf of a coin in the set.
-    fn leaf(
-        &self,
-        ground: Ground<'_>,
-        outpoint: &Outpoint,
-        coin: &SharedCoin,
-    ) -> Result<u64, StoreError> {
-        let ahead = self.leaf_of(outpoint);
-        let ahead = ahead.or_else(|| ground.frozen.and_then(|frozen| frozen.leaf_of(outpoint)));
-        let absent = || {
-            StoreError::value(Family::Unspent.name(), &OutpointKey(*outpoint).encode())(
-                crate::codec::CodecError::Malformed { what: "the coin has no leaf", at: 0 },
-            )
-        };
-        ahead.or_else(|| coin.leaf()).ok_or_else(absent)
-    }
-
-    /// The leaf of a coin that this batch puts into the set.
-    pub(crate) fn leaf_of(&self, outpoint: &Outpoint) -> Option<u64> {
-        self.leaves.get(outpoint).copied()
-    }
-
     /// The chunk of a leaf that is about to be appended.
-    fn chunk_for_new(&mut self, ground: Ground<'_>, leaf: u64) -> Result<(), StoreError> {
+    fn chunk_for_new(&mut self, ground: Ground<'_>, leaf: u64) -> Result<&mut Bits, StoreError> {
         let number = chunk_of(leaf);
         self.touched.insert(number);
-        if self.chunks.contains_key(&number) {
-            return Ok(());
-        }
         if !leaf.is_multiple_of(1024) {
-            return self.read_chunks(ground, [leaf].into_iter());
+            self.read_chunks(ground, [leaf].into_iter())?;
         }
-        self.chunks.insert(number, ChunkSlot { settled_before: [0; 128], now: Bits::NONE });
-        Ok(())
+        let new = ChunkSlot { settled_before: [0; 128], now: Bits::NONE };
+        Ok(&mut self.chunks.entry(number).or_insert(new).now)
     }
 
-    /// Reads the chunks of leaves into memory.
+    /// Reads the chunks of leaves that are about to change into memory.
     fn read_chunks(
         &mut self,
         ground: Ground<'_>,
@@ -259,6 +206,7 @@ impl TreeChanges {
         let mut numbers: Vec<u64> = leaves.map(chunk_of).collect();
         numbers.sort_unstable();
         numbers.dedup();
+        self.touched.extend(&numbers);
         numbers.retain(|number| !self.chunks.contains_key(number));
         let mut on_disk = Vec::new();
         for number in numbers {
@@ -278,8 +226,8 @@ impl TreeChanges {
         self.chunks.insert(number, ChunkSlot { settled_before: now.settled, now });
     }
 
+    /// Of a leaf whose chunk has been read.
     fn set_live(&mut self, leaf: u64, to: bool) {
-        self.touched.insert(chunk_of(leaf));
         if let Some(slot) = self.chunks.get_mut(&chunk_of(leaf)) {
             slot.now.set_live(leaf, to);
         }
@@ -371,6 +319,16 @@ impl TreeChanges {
         let first = number << (CHUNK_HEIGHT - height - 1);
         full.as_ref().is_some_and(|(_, full)| full.has(height + 1, parent - first))
     }
+}
+
+/// The leaf of a coin in the set.
+fn leaf(outpoint: &Outpoint, coin: &SharedCoin) -> Result<u64, StoreError> {
+    let absent = || {
+        StoreError::value(Family::Unspent.name(), &OutpointKey(*outpoint).encode())(
+            CodecError::Malformed { what: "the coin has no leaf", at: 0 },
+        )
+    };
+    coin.leaf().ok_or_else(absent)
 }
 
 /// Reads chunks by sorted numbers; all must be there.

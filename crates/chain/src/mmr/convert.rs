@@ -58,7 +58,7 @@ pub(crate) fn convert(
     let mut parent = None;
     for (ordinal, stored) in (1_u64..).zip(deltas) {
         let StoredDelta { time, epoch, self_contained, .. } = stored;
-        let delta = history.complete(stored)?;
+        let delta = history.complete(stored, commitment.leaves)?;
         let growth = Growth { delta: &delta, parent, keeps_undo: true };
         let rewind = trees.apply(ground, &mut commitment, &growth)?;
         let (delta, rewind) = (&delta, rewind.as_ref());
@@ -71,11 +71,11 @@ pub(crate) fn convert(
     trees.settle_root(ground, &mut commitment, parent)?;
     for ((outpoint, _), coin) in &history.bodies {
         let key = OutpointKey(*outpoint).encode();
-        // Of several coins of one name the set has the last, and so do the leaves.
-        if let Some(leaf) = trees.leaf_of(outpoint)
+        // Of several coins of one name the set has the last.
+        if let Some(placed) = coin.stored_placed()
             && db.get(Family::Unspent, &key)?.as_deref() == Some(coin.stored())
         {
-            batch.put(Family::Unspent, &key, &coin.stored_at(leaf))?;
+            batch.put(Family::Unspent, &key, &placed)?;
         }
     }
     trees.write(batch, commitment.leaves)?;
@@ -126,43 +126,51 @@ impl History<'_> {
     }
 
     /// Coins that no block created, by name.
-    fn genesis(&self, deltas: &[StoredDelta]) -> Vec<(Outpoint, SharedCoin)> {
+    fn genesis(&mut self, deltas: &[StoredDelta]) -> Vec<(Outpoint, SharedCoin)> {
         let created = deltas
             .iter()
             .flat_map(|delta| delta.created.iter().map(|made| (made.outpoint, delta.point.hash)));
         let created: HashSet<_> = created.collect();
-        let genesis = self.bodies.iter().filter(|(born, _)| !created.contains(born));
-        let mut genesis: Vec<_> =
-            genesis.map(|((outpoint, _), coin)| (*outpoint, coin.clone())).collect();
+        let genesis = self.bodies.iter_mut().filter(|(born, _)| !created.contains(born));
+        let mut genesis: Vec<_> = genesis.map(|((outpoint, _), coin)| (*outpoint, coin)).collect();
         genesis.sort_unstable_by_key(|(outpoint, _)| *outpoint);
-        genesis
+        let placed = (0..).zip(genesis).map(|(leaf, (outpoint, coin))| {
+            Coin::place(coin, leaf);
+            (outpoint, coin.clone())
+        });
+        placed.collect()
     }
 
-    /// The delta with all its bodies.
-    fn complete(&self, stored: StoredDelta) -> Result<BlockDelta<SharedCoin>, StoreError> {
+    /// A coin with its leaf, if it has one by now.
+    fn body(&mut self, name: Outpoint, born: BlockHash) -> Result<&mut SharedCoin, StoreError> {
+        let key = OutpointKey(name).encode();
+        let found = self.bodies.get_mut(&(name, born));
+        found.ok_or_else(|| StoreError::absent(Family::Unspent.name(), &key))
+    }
+
+    /// The delta with all its bodies. Its first new coin gets the leaf `first`.
+    fn complete(
+        &mut self,
+        stored: StoredDelta,
+        first: u64,
+    ) -> Result<BlockDelta<SharedCoin>, StoreError> {
         let StoredDelta { point, created, spent, tx_flags, overwritten, missing, .. } = stored;
-        let chain = self.network.family();
-        let whole = |record: &Record| SharedCoin::new(Coin::new(chain, record));
-        let created = created.into_iter().map(|made| {
-            let coin = self.bodies.get(&(made.outpoint, point.hash)).cloned();
-            let absent = || {
-                let key = OutpointKey(made.outpoint).encode();
-                StoreError::absent(Family::Unspent.name(), &key)
-            };
+        let created = (first..).zip(created).map(|(leaf, made)| {
+            let coin = self.body(made.outpoint, point.hash)?;
+            Coin::place(coin, leaf);
             let spent_here = made.listing.is_none();
-            let coin = coin.ok_or_else(absent)?;
-            Ok(Created { outpoint: made.outpoint, coin, spent_here })
+            Ok(Created { outpoint: made.outpoint, coin: coin.clone(), spent_here })
         });
         let created = created.collect::<Result<_, StoreError>>()?;
-        let spent = spent.into_iter().map(|spent| Spent {
-            outpoint: spent.outpoint,
-            coin: whole(&spent.record),
-            by: spent.by,
-            born_here: spent.born_here,
+        let spent = spent.into_iter().map(|spent| {
+            let coin = self.body(spent.outpoint, spent.record.born.block_hash)?.clone();
+            Ok(Spent { outpoint: spent.outpoint, coin, by: spent.by, born_here: spent.born_here })
         });
-        let spent = spent.collect();
-        let overwritten = overwritten.into_iter();
-        let overwritten = overwritten.map(|(lost, record)| (lost, whole(&record))).collect();
+        let spent = spent.collect::<Result<_, StoreError>>()?;
+        let overwritten = overwritten
+            .into_iter()
+            .map(|(lost, record)| Ok((lost, self.body(lost, record.born.block_hash)?.clone())));
+        let overwritten = overwritten.collect::<Result<_, StoreError>>()?;
         Ok(BlockDelta { point, created, spent, overwritten, missing, tx_flags })
     }
 }

@@ -23,6 +23,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::RandomState;
+
 use super::{Block, BlockDelta, Created, Era, SpendingInput, Spent, Tx, TxFlags};
 use crate::{Outpoint, TxId};
 
@@ -34,7 +36,8 @@ pub fn retires_redeem_coins(before: Era, next: Era) -> bool {
 /// Coins that must be looked up before the block can be planned: inputs not born in this block, and
 /// the outputs of a coinbase, which may repeat an older one. Sorted, without repeats.
 pub fn lookups<C>(block: &Block<C>) -> Vec<Outpoint> {
-    let mut earlier: HashSet<TxId> = HashSet::with_capacity(block.txs.len());
+    let mut earlier: HashSet<TxId, RandomState> =
+        HashSet::with_capacity_and_hasher(block.txs.len(), RandomState::default());
     let mut wanted = Vec::new();
     for tx in &block.txs {
         // Only earlier transactions count: an input that names a later one of the same block is
@@ -50,18 +53,21 @@ pub fn lookups<C>(block: &Block<C>) -> Vec<Outpoint> {
     wanted
 }
 
-/// What the block does to the set, given what `find` knows of the coins that [`lookups`] named.
+/// What the block does to the set, given the coins that [`lookups`] named. `take` hands each of them
+/// over once: what the block has spent is not there a second time.
 ///
 /// `retired` are coins withdrawn by a change of era before the block's first transaction. An input
 /// that nobody knows is listed as missing and changes nothing.
 pub fn plan<C: Clone>(
     block: Block<C>,
     retired: Vec<(Outpoint, C)>,
-    find: impl Fn(&Outpoint) -> Option<C>,
+    take: impl FnMut(&Outpoint) -> Option<C>,
 ) -> BlockDelta<C> {
-    let mut planner = Planner::new(block.header.point, block.txs.len(), find);
+    let mut planner = Planner::new(&block, take);
     for (outpoint, coin) in retired {
-        planner.take(Spent { outpoint, coin, by: None, born_here: false });
+        // The block's inputs come too late for it.
+        (planner.take)(&outpoint);
+        planner.delta.spent.push(Spent { outpoint, coin, by: None, born_here: false });
     }
     for (position, tx) in (0..).zip(block.txs) {
         planner.transaction(position, tx);
@@ -77,23 +83,23 @@ struct Siblings {
 
 struct Planner<C, F> {
     delta: BlockDelta<C>,
-    born: HashMap<TxId, Siblings>,
-    /// Older coins that the block has spent: `find` still knows them.
-    gone: HashSet<Outpoint>,
-    find: F,
+    born: HashMap<TxId, Siblings, RandomState>,
+    take: F,
 }
 
-impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
-    fn new(point: crate::Point, txs: usize, find: F) -> Self {
+impl<C: Clone, F: FnMut(&Outpoint) -> Option<C>> Planner<C, F> {
+    fn new(block: &Block<C>, take: F) -> Self {
+        let sum = |count: fn(&Tx<C>) -> usize| block.txs.iter().map(count).sum();
         let delta = BlockDelta {
-            point,
-            created: Vec::new(),
-            spent: Vec::new(),
+            point: block.header.point,
+            created: Vec::with_capacity(sum(|tx| tx.creates.len())),
+            spent: Vec::with_capacity(sum(|tx| tx.spends.len())),
             overwritten: Vec::new(),
             missing: Vec::new(),
             tx_flags: Vec::new(),
         };
-        Self { delta, born: HashMap::with_capacity(txs), gone: HashSet::new(), find }
+        let born = HashMap::with_capacity_and_hasher(block.txs.len(), RandomState::default());
+        Self { delta, born, take }
     }
 
     fn transaction(&mut self, position: u32, tx: Tx<C>) {
@@ -118,16 +124,12 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
             let coin = created.coin.clone();
             return self.delta.spent.push(Spent { outpoint, coin, by: Some(by), born_here: true });
         }
-        let known = if self.gone.contains(&outpoint) { None } else { (self.find)(&outpoint) };
-        match known {
-            Some(coin) => self.take(Spent { outpoint, coin, by: Some(by), born_here: false }),
+        match (self.take)(&outpoint) {
+            Some(coin) => {
+                self.delta.spent.push(Spent { outpoint, coin, by: Some(by), born_here: false });
+            }
             None => self.delta.missing.push(outpoint),
         }
-    }
-
-    fn take(&mut self, spent: Spent<C>) {
-        self.gone.insert(spent.outpoint);
-        self.delta.spent.push(spent);
     }
 
     fn born_here(&mut self, outpoint: &Outpoint) -> Option<&mut Created<C>> {
@@ -143,8 +145,8 @@ impl<C: Clone, F: Fn(&Outpoint) -> Option<C>> Planner<C, F> {
         for (index, coin) in outputs {
             let outpoint = Outpoint::new(tx, index);
             // An older coin that this very block has spent isn't overwritten: it was gone before.
-            if may_repeat && !self.gone.contains(&outpoint) {
-                let before = (self.find)(&outpoint);
+            if may_repeat {
+                let before = (self.take)(&outpoint);
                 self.delta.overwritten.extend(before.map(|coin| (outpoint, coin)));
             }
             self.delta.created.push(Created { outpoint, coin, spent_here: false });
