@@ -278,7 +278,7 @@ impl Room {
         let Completed { tx, fee } = done;
         let txid = tx.compute_txid();
         let source = TxSource::Created { lock: how.lock, force: how.force };
-        let observed = Observed { tx, source, fee, label: None };
+        let observed = Observed { fee, ..Observed::new(tx, source) };
         let batch = Batch { txs: vec![observed], ..Batch::default() };
         Ok((txid, self.record_for(wallet, &batch, now)?))
     }
