@@ -163,7 +163,7 @@ impl Mempool {
 
     /// Settles which transactions need not be read, and which wallets need not be told of one: who
     /// knows it to be in the mempool. Telling could only take the place of a replacement that was
-    /// made in this very moment. Other wallets may not have heard of it, so it is read all the same.
+    /// made in this very moment. Others may not have heard of it, so it is read all the same.
     fn settle_known(&mut self, waiting: &[Waiting], held: &HashSet<Txid>) -> KnownTxs {
         self.recorded.retain(|txid| held.contains(txid));
         let mut known = KnownTxs::new();
