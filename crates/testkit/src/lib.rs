@@ -6,6 +6,7 @@
 //! | [`crash`] | workers that are killed at a bad moment, repeatable choices |
 //! | [`data`] | real chains and vectors that lie outside the repository |
 //! | [`ecash`] | a Cashu mint, and what can go wrong on the way to it |
+//! | [`pages`] | the commands that a page of the documentation shows |
 //! | [`peers`] | real nodes, fetched and started for a test |
 //! | [`wallet`] | PostgreSQL for tests, and what the SQL rooms share |
 
@@ -13,5 +14,6 @@ pub mod chain;
 pub mod crash;
 pub mod data;
 pub mod ecash;
+pub mod pages;
 pub mod peers;
 pub mod wallet;

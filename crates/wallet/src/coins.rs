@@ -4,15 +4,14 @@
 //! after page and leaves out the others; how far one answer may read is bounded, and its cursor
 //! says where to go on.
 
-use std::collections::HashMap;
-
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::wallet::{CoinFacts, CoinState, LockId, Status, coin::depth};
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
     descriptor::{script_hash, show_script},
     error::WalletError,
+    labels::{LabelKey, labels_of},
     room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
     rows::{self, opt_lock, opt_txid, status},
     wallets::MAX_PAGE,
@@ -179,12 +178,6 @@ const EVERYWHERE: &str = coins_from!(
             ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
     "t.tx_hash = $1 AND u.output_index = $3 ORDER BY w.id"
 );
-const LABELS: Set = Set {
-    sqlite: "SELECT kind, ref, label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3",
-    postgres: "SELECT b.kind, b.ref, b.label FROM UNNEST($2::text[], $3::text[]) k (t, r)
-        CROSS JOIN LATERAL (SELECT kind, ref, label FROM labels
-            WHERE wallet_id = $1 AND kind = k.t AND ref = k.r OFFSET 0) b",
-};
 
 /// Coins read at most for one page of a list that leaves coins out.
 const LOOKED_AT_MOST: usize = 20_000;
@@ -397,16 +390,11 @@ fn label(
 ) -> Result<(), WalletError> {
     let names = |coin: &CoinInfo| {
         [
-            ("output".to_owned(), coin.outpoint.to_string()),
-            ("addr".to_owned(), show_script(&coin.script, network)),
+            LabelKey::new("output", coin.outpoint.to_string()),
+            LabelKey::new("addr", show_script(&coin.script, network)),
         ]
     };
-    let (kinds, references): (Vec<_>, Vec<_>) = coins.iter().flat_map(names).unzip();
-    let mut labels: HashMap<(String, String), String> = HashMap::new();
-    let columns = [Column::texts(kinds), Column::texts(references)];
-    for row in tx.query_set(LABELS, &[Arg::Int(wallet.0)], &columns)? {
-        labels.insert((row.text("kind")?, row.text("ref")?), row.text("label")?);
-    }
+    let labels = labels_of(tx, wallet, coins.iter().flat_map(names))?;
     for coin in coins {
         coin.label = names(coin).iter().find_map(|name| labels.get(name).cloned());
     }

@@ -1,16 +1,19 @@
 //! Labels on transactions, addresses and coins.
 
+use std::collections::HashMap;
+
 use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
 use unspent_model::{TxId, wallet::plan::Edge};
-use unspent_sql::{Arg, Row, SqlError, Tx};
+use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
 
 use crate::{
     apply_plan::RawTxs,
+    descriptor::show_script,
     error::WalletError,
     record::Observed,
     room::{Room, WalletId, WalletRow, bitcoin_txid},
-    wallets::MAX_PAGE,
+    wallets::{AddressInfo, MAX_PAGE},
 };
 
 /// The longest label, in characters.
@@ -39,6 +42,12 @@ const SET: &str = "INSERT INTO labels (wallet_id, kind, ref, label) VALUES ($1, 
 const CLEAR: &str = "DELETE FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3";
 const LIST: &str = "SELECT kind, ref, label FROM labels
     WHERE wallet_id = $1 AND (kind, ref) > ($2, $3) ORDER BY kind, ref LIMIT $4";
+const LABELS: Set = Set {
+    sqlite: "SELECT kind, ref, label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3",
+    postgres: "SELECT b.kind, b.ref, b.label FROM UNNEST($2::text[], $3::text[]) k (t, r)
+        CROSS JOIN LATERAL (SELECT kind, ref, label FROM labels
+            WHERE wallet_id = $1 AND kind = k.t AND ref = k.r OFFSET 0) b",
+};
 const ANY: &str = "SELECT 1 FROM labels WHERE wallet_id = $1 LIMIT 1";
 const RAW: &str = "SELECT raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
 
@@ -80,6 +89,50 @@ impl Room {
             tx.query(LIST, &args)?.iter().map(|row| Ok(read(row)?)).collect()
         })
     }
+}
+
+/// What a label stands on: its kind, and which one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LabelKey {
+    kind: String,
+    reference: String,
+}
+
+impl LabelKey {
+    pub(crate) fn new(kind: &str, reference: String) -> Self {
+        Self { kind: kind.into(), reference }
+    }
+}
+
+/// The labels of many things at once, of those that have one.
+pub(crate) fn labels_of(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    keys: impl Iterator<Item = LabelKey>,
+) -> Result<HashMap<LabelKey, String>, WalletError> {
+    let (kinds, names): (Vec<_>, Vec<_>) = keys.map(|key| (key.kind, key.reference)).unzip();
+    let columns = [Column::texts(kinds), Column::texts(names)];
+    let rows = tx.query_set(LABELS, &[Arg::Int(wallet.0)], &columns)?;
+    let found = rows.iter().map(|row| {
+        let Label { kind, reference, label } = read(row)?;
+        Ok((LabelKey { kind, reference }, label))
+    });
+    found.collect()
+}
+
+/// Gives addresses their labels.
+pub(crate) fn label_addresses(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    network: bitcoin::Network,
+    addresses: &mut [AddressInfo],
+) -> Result<(), WalletError> {
+    let key = |info: &AddressInfo| LabelKey::new("addr", show_script(&info.script, network));
+    let labels = labels_of(tx, wallet, addresses.iter().map(key))?;
+    for info in addresses {
+        info.label = labels.get(&key(info)).cloned();
+    }
+    Ok(())
 }
 
 fn read(row: &Row) -> Result<Label, SqlError> {

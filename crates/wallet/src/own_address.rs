@@ -5,8 +5,9 @@ use miniscript::ForEachKey as _;
 use unspent_sql::Arg;
 
 use crate::{
-    descriptor::{Keychain, script_hash, show_script},
+    descriptor::{Keychain, script_hash},
     error::WalletError,
+    labels::label_addresses,
     room::{Room, WalletId, WalletRow},
     wallets::{AddressInfo, Purpose, address_info},
 };
@@ -20,8 +21,6 @@ pub struct OwnAddress {
     pub descriptor: String,
     /// Each key as `[fingerprint/path]`; none for a script that was imported.
     pub keys: Vec<String>,
-    /// What people call it.
-    pub label: Option<String>,
 }
 
 const FIND: &str = "SELECT d.id, a.name AS account, k.purpose, d.address_index, d.script_pub_key,
@@ -30,7 +29,6 @@ const FIND: &str = "SELECT d.id, a.name AS account, k.purpose, d.address_index, 
     JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
     JOIN /*then*/ accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE d.script_hash = $2 AND d.wallet_id = $1";
-const LABEL: &str = "SELECT label FROM labels WHERE wallet_id = $1 AND kind = 'addr' AND ref = $2";
 
 impl Room {
     /// The wallet's address with this script, if it is one.
@@ -44,18 +42,18 @@ impl Room {
         script: &Script,
     ) -> Result<Option<OwnAddress>, WalletError> {
         let hash = script_hash(script);
-        let name = show_script(script, self.bitcoin_network());
+        let network = self.bitcoin_network();
         self.door.read(move |tx| {
             WalletRow::read(tx, wallet)?;
             let Some(row) = tx.maybe(FIND, &[Arg::Int(wallet.0), Arg::Blob(&hash)])? else {
                 return Ok(None);
             };
-            let (info, descriptor) = (address_info(&row)?, row.text("descriptor")?);
-            let label = tx.maybe(LABEL, &[Arg::Int(wallet.0), Arg::Text(&name)])?;
-            let label = label.map(|row| row.text("label")).transpose()?;
+            let (mut found, descriptor) = ([address_info(&row)?], row.text("descriptor")?);
+            label_addresses(tx, wallet, network, &mut found)?;
+            let [info] = found;
             let is_imported = info.purpose == Purpose::Imported.name();
             let keys = if is_imported { Vec::new() } else { keys(&descriptor, info.index)? };
-            Ok(Some(OwnAddress { info, descriptor, keys, label }))
+            Ok(Some(OwnAddress { info, descriptor, keys }))
         })
     }
 }

@@ -70,12 +70,14 @@ pub struct Observed {
     pub fee: Option<u64>,
     /// A label to give it.
     pub label: Option<String>,
+    /// Wallets that are not told, because they know it: their own view of it stays.
+    pub known_to: Vec<WalletId>,
 }
 
 impl Observed {
     /// A transaction without further news about it.
     pub fn new(tx: Transaction, source: TxSource) -> Self {
-        Self { tx, source, fee: None, label: None }
+        Self { tx, source, fee: None, label: None, known_to: Vec::new() }
     }
 }
 
@@ -222,7 +224,8 @@ pub(crate) fn record(
 
 fn seen_tx(observed: &Observed) -> SeenTx<'_> {
     let (tx, txid) = (&observed.tx, observed.tx.compute_txid());
-    SeenTx { fee: observed.fee, ..SeenTx::new(tx, txid, observed.source) }
+    let Observed { fee, ref known_to, source, .. } = *observed;
+    SeenTx { fee, known_to, ..SeenTx::new(tx, txid, source) }
 }
 
 /// Locked wallets.
@@ -328,7 +331,7 @@ impl Recording<'_> {
         let wallet = WalletId(row.id);
         let mut share = WalletShare { wallet: row, events: Vec::new(), loaded: Loaded::default() };
         for seen in self.concerning(wallet) {
-            if settled.contains(&(wallet, seen.txid)) {
+            if settled.contains(&(wallet, seen.txid)) || seen.known_to.contains(&wallet) {
                 continue;
             }
             raws.entry(seen.txid).or_insert_with(|| encode::serialize(seen.tx));

@@ -29,6 +29,8 @@ pub(crate) struct SeenTx<'t> {
     pub(crate) txid: TxId,
     pub(crate) source: TxSource,
     pub(crate) fee: Option<u64>,
+    /// Wallets that are not told of it.
+    pub(crate) known_to: &'t [WalletId],
     /// What it spends; nothing for a coinbase, whose one input names no output.
     pub(crate) inputs: Vec<Outpoint>,
     /// The hash of each output's script, by which owners are found.
@@ -45,6 +47,7 @@ impl<'t> SeenTx<'t> {
             txid: model_txid(txid),
             source,
             fee: None,
+            known_to: &[],
             inputs: if is_coinbase { Vec::new() } else { inputs.collect() },
             scripts: tx.output.iter().map(|output| script_hash(&output.script_pubkey)).collect(),
             is_coinbase,

@@ -13,6 +13,7 @@ use crate::{
     birthday::Birthday,
     error::WalletError,
     keychains::reveal_into,
+    labels::label_addresses,
     room::{Room, WalletId, WalletRow, lock_room, sql_int},
     rows::scanned,
     stopped::Stopped,
@@ -124,6 +125,8 @@ pub struct AddressInfo {
     pub script: ScriptBuf,
     /// Whether anything was ever paid to it.
     pub is_used: bool,
+    /// What people call it.
+    pub label: Option<String>,
 }
 
 /// What a chain is for.
@@ -361,10 +364,13 @@ impl Room {
         after: i64,
         limit: u32,
     ) -> Result<Vec<AddressInfo>, WalletError> {
-        let limit = limit.min(MAX_PAGE);
+        let (limit, network) = (limit.min(MAX_PAGE), self.bitcoin_network());
         self.door.read(move |tx| {
             let args = [Arg::Int(wallet.0), Arg::Int(after), Arg::Int(limit.into())];
-            tx.query(ADDRESSES, &args)?.iter().map(address_info).collect()
+            let rows = tx.query(ADDRESSES, &args)?;
+            let mut found = rows.iter().map(address_info).collect::<Result<Vec<_>, _>>()?;
+            label_addresses(tx, wallet, network, &mut found)?;
+            Ok(found)
         })
     }
 }
@@ -424,5 +430,6 @@ pub(crate) fn address_info(row: &Row) -> Result<AddressInfo, WalletError> {
         index: row.index("address_index")?,
         script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
         is_used: row.flag("is_used")?,
+        label: None,
     })
 }

@@ -211,20 +211,38 @@ async function holderOf(wallet, txid) {
 }
 
 export function bump(wallet, tx) {
-  const post = keyed();
   const now = tx.rate === null ? "" : ` It pays ${tx.rate} sat/vB now.`;
   return {
     title: "Pay more for this transaction",
-    says: [`A replacement is built that spends the same coins at a higher rate.${now}`,
-      "You get a PSBT to sign elsewhere. Until that is sent, the first transaction stands."],
+    says: [`A replacement spends the same coins at a higher rate.${now}`,
+      "First you see what it would cost. Nothing is held, signed or sent yet."],
     fields: [{ ...RATE, label: "New fee rate in sat/vB",
       value: tx.rate === null ? "10" : String(Math.ceil(Number(tx.rate)) + 1) }],
-    button: "Build the replacement",
+    button: "Look at it",
     run: async ({ rate }) => {
       const lock = await holderOf(wallet, tx.txid);
       const lease = lock === null ? {} : { lease: { lock } };
       const body = { txid: tx.txid, policy: { fee_rate: Number(rate) }, ...lease };
-      return built(wallet, await post(`${of(wallet)}/bump`, body));
+      const look = await keyed()(`${of(wallet)}/bump`, { ...body, dry_run: true });
+      return { next: confirmBump(wallet, tx, body, look) };
     },
+  };
+}
+
+function confirmBump(wallet, tx, body, look) {
+  const post = keyed();
+  const more = tx.fee === null ? ""
+    : `, ${amountText(String(BigInt(look.fee) - BigInt(tx.fee)))} more than now`;
+  const change = look.change === null ? "no change" : `${amountText(look.change)} of change`;
+  return {
+    title: "Build this replacement",
+    says: [
+      `It pays a fee of ${amountText(look.fee)}${more}, out of `
+        + `${plural(look.coins.length, "coin")} of ${wallet}, with ${change}.`,
+      "The coins are held for it, and you get a PSBT to sign elsewhere. Until that is sent, the "
+        + "first transaction stands.",
+    ],
+    button: "Build it",
+    run: async () => built(wallet, await post(`${of(wallet)}/bump`, body)),
   };
 }

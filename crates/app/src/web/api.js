@@ -383,6 +383,7 @@ function walletAddress(value) {
     index: value.index,
     used: Boolean(value.used),
     account: value.account ?? null,
+    label: value.label ?? null,
   };
 }
 
@@ -415,6 +416,12 @@ export async function walletList(name, list, after = null) {
   const order = list === "journal" ? { newest_first: true } : {};
   const value = await get(`/wallets/${piece(name)}/${path}`, { after, limit: PAGE, ...order });
   return { items: value[field].map(read), next: value.next ?? null };
+}
+
+// What a wallet calls a coin: the coin's own label, or else that of its address.
+export async function coinLabel(name, coin) {
+  const value = await get(`/wallets/${piece(name)}/coins/${piece(coin)}`);
+  return value.label ?? null;
 }
 
 // Whether an address is a wallet's, its label and its QR code.

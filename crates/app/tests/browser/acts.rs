@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use bitcoin::Psbt;
+use bitcoin::{Denomination, Psbt};
 use serde_json::{Value, json};
 
 use super::{
@@ -64,6 +64,13 @@ fn coins(page: &mut Page, daemon: &Daemon) {
     confirm(page, "Nobody but this wallet knows it");
     done(page);
     assert_eq!(coin(daemon, name)["label"], "rent of May");
+    // The page shows it, and whoever changes it starts from what is there.
+    page.expect_text("main .facts", "rent of May");
+    page.click_text(".acts button", "Label");
+    page.expect("dialog[open] #act-label");
+    assert_eq!(page.evaluate("document.querySelector('#act-label').value"), json!("rent of May"));
+    page.press("Escape");
+    done(page);
     let leases =
         |daemon: &Daemon| daemon.get("/wallets/alice/leases")["leases"].as_array().unwrap().len();
     let before = leases(daemon);
@@ -85,6 +92,24 @@ fn addresses(page: &mut Page, daemon: &Daemon, name: &str) {
     let own = daemon.get(&format!("/wallets/alice/addresses/{address}"));
     assert_eq!(own["mine"], true);
     page.click_text("dialog[open] button", "Close");
+    done(page);
+    label_first_address(page, daemon, &format!("Bob’s rent, {name}"));
+}
+
+fn label_first_address(page: &mut Page, daemon: &Daemon, label: &str) {
+    page.go("/wallets/alice/addresses");
+    page.click_text(".acts-cell button", "Label");
+    page.fill("#act-label", label);
+    confirm(page, "Nobody but this wallet knows it");
+    done(page);
+    page.expect_text("main tbody", label);
+    page.assert_fits("labelled addresses");
+    let first = &daemon.get("/wallets/alice/addresses?limit=1")["addresses"][0];
+    assert_eq!(first["label"], label, "{first}");
+    page.click_text(".acts-cell button", "Label");
+    page.expect("dialog[open] #act-label");
+    assert_eq!(page.evaluate("document.querySelector('#act-label').value"), json!(label));
+    page.press("Escape");
     done(page);
 }
 
@@ -139,9 +164,19 @@ fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
     page.picture(&format!("act-tx-{name}"));
     page.click_text(".acts button", "Pay more");
     page.fill("#act-rate", "25");
+    let locks = || daemon.get("/wallets/alice/leases")["leases"].clone();
+    let before = locks();
+    confirm(page, "Nothing is held, signed or sent yet");
+    page.expect_text("dialog[open]", "more than now");
+    page.picture(&format!("act-bump-confirm-{name}"));
+    assert_eq!(locks(), before, "a look leases nothing");
+    let previewed = page.evaluate("document.querySelector('dialog[open]').innerText");
     confirm(page, "the first transaction stands");
     page.expect_text("dialog[open]", "Built, not signed");
     let psbt: Psbt = shown(page, 0).parse().unwrap();
+    let fee = psbt.fee().unwrap().to_string_in(Denomination::Bitcoin);
+    let previewed = previewed.as_str().unwrap();
+    assert!(previewed.contains(&format!("a fee of {fee} BTC, ")), "{fee}: {previewed}");
     let first = daemon.get(&format!("/txs/{txid}"));
     let spent: Vec<String> =
         psbt.unsigned_tx.input.iter().map(|input| input.previous_output.to_string()).collect();

@@ -1,13 +1,33 @@
 //! The demonstration.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
+
+use unspent_testkit::pages::commands;
 
 use crate::run::Folder;
+
+/// Runs what README.md shows of the folder that a demonstration has left.
+fn look_as_the_readme_says(folder: &Folder) {
+    let page = include_str!("../../../../README.md");
+    let script = format!("set -eu\n{}", commands(page, "demo"));
+    let binary = assert_cmd::cargo::cargo_bin("unspent");
+    let mut path = vec![binary.parent().unwrap().to_owned()];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script]).current_dir(folder.beside(""));
+    let output = shell.env("PATH", std::env::join_paths(path).unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{wrong}");
+    for told in ["tip", "confirmed", "replaced"] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+}
 
 #[test]
 fn the_demonstration_tells_its_story_agrees_with_its_truth_and_leaves_a_folder() {
     let folder = Folder::new();
-    let dir = folder.beside("demo");
+    let dir = folder.beside("demo-data");
     let dir = dir.to_str().unwrap();
     let quickly = ["demo", "--dir", dir, "--seconds", "8", "--pace", "20"];
     let port = ["--listen", "127.0.0.1:0"];
@@ -29,6 +49,7 @@ fn the_demonstration_tells_its_story_agrees_with_its_truth_and_leaves_a_folder()
     assert_eq!(status["utxos"], checked["coins"]);
     let balance = folder.run_on(&data, &["--json", "wallet", "balance", "alice"]);
     assert_eq!(balance.code, 0, "{}", balance.err);
+    look_as_the_readme_says(&folder);
 }
 
 #[test]

@@ -69,6 +69,8 @@ impl Described {
             .env("UNSPENT_TOKEN", &self.daemon.cookie)
             .env("UNSPENT_DESCRIPTOR", world::descriptor())
             .env("UNSPENT_ADDRESS", world::address(0))
+            // The programs lie among the sources, and share one of their modules.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
     }
 
     /// What the program has done is there.

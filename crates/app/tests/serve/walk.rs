@@ -1,38 +1,54 @@
-//! The walk of docs/api.md, run as it is written.
+//! The walks of docs/api.md and of README.md, run as they are written.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use serde_json::Value;
-use unspent_testkit::peers::{Signer, required};
+use unspent_testkit::{
+    pages::commands,
+    peers::{Signer, required},
+};
 
 use crate::{
     daemon::{Daemon, Folder, ended},
     world::balance,
 };
 
-/// Where the page says the daemon is.
+/// Where the pages say the daemon is.
 const WRITTEN: &str = "http://127.0.0.1:8480";
 
-/// The commands of a page's walk, in their order.
-fn commands(page: &str) -> String {
-    let mut blocks = Vec::new();
-    let mut rest = page;
-    while let Some((_, block)) = rest.split_once("```sh walk\n") {
-        let (block, after) = block.split_once("```").expect("the block ends");
-        blocks.push(block);
-        rest = after;
-    }
-    assert!(blocks.len() >= 8, "the walk is gone from the page");
-    blocks.concat()
-}
-
-/// What the walk is written for besides the shell.
+/// What the walks are written for besides the shell.
 fn tools() -> Result<(), String> {
     for tool in ["curl", "jq"] {
         let found = Command::new(tool).arg("--version").output();
         found.map_err(|error| format!("{tool} (scripts/deps curl installs it): {error}"))?;
     }
     Ok(())
+}
+
+/// Runs a page's walk beside the daemon's folder, with what lies in `tools` found first.
+fn walk(folder: &Folder, daemon: &Daemon, page: &str, tools: Option<&Path>) -> String {
+    let here = format!("http://{}", daemon.address);
+    let script = format!("set -eu\n{}", commands(page, "walk").replace(WRITTEN, &here));
+    let mut path: Vec<_> = tools.map(Path::to_owned).into_iter().collect();
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut shell = Command::new("timeout");
+    shell.args(["300", "bash", "-c", &script]).current_dir(folder.beside(""));
+    shell.env("PATH", std::env::join_paths(path).unwrap());
+    let (code, said, wrong) = ended(shell);
+    assert_eq!(code, 0, "{said}\n{wrong}");
+    said
+}
+
+#[test]
+fn the_lines_of_the_readme_fund_a_wallet() {
+    let Some(()) = required("curl and jq", tools()) else { return };
+    let folder = Folder::new();
+    let daemon = Daemon::start(&folder.beside("unspent-data"), &["source.sim.blocks=110"]);
+    let said = walk(&folder, &daemon, include_str!("../../../../README.md"), None);
+    daemon.wait_for("the wallet is funded", |client| {
+        balance(client, "alice")["confirmed"]["value"] == "100000"
+    });
+    assert!(said.contains("\"txid\""), "{said}");
 }
 
 #[test]
@@ -42,16 +58,8 @@ fn the_walk_of_the_page_leads_to_a_confirmed_payment() {
     };
     let folder = Folder::new();
     let daemon = Daemon::start(&folder.beside("unspent-data"), &["source.sim.blocks=110"]);
-    let here = format!("http://{}", daemon.address);
     let page = include_str!("../../../../docs/api.md");
-    let script = format!("set -eu\n{}", commands(page).replace(WRITTEN, &here));
-    let mut path = vec![signer.python().parent().unwrap().to_owned()];
-    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-    let mut shell = Command::new("timeout");
-    shell.args(["300", "bash", "-c", &script]).current_dir(folder.beside(""));
-    shell.env("PATH", std::env::join_paths(path).unwrap());
-    let (code, said, wrong) = ended(shell);
-    assert_eq!(code, 0, "{said}\n{wrong}");
+    let said = walk(&folder, &daemon, page, signer.python().parent());
     check(&folder, &daemon, &said);
 }
 

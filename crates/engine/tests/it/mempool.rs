@@ -269,3 +269,20 @@ fn a_payment_to_another_wallet_of_ours_shows_there_at_once() {
     rig.sim.mine_mempool().unwrap();
     rig.settle_and_check();
 }
+
+#[test]
+fn what_one_wallet_knew_before_is_read_for_the_others() {
+    let (rig, ours, coin) = with_coin(31);
+    let theirs = rig.wallet("theirs", 2);
+    rig.settle();
+    // Everything has been read with both wallets there: from now on only what is new is.
+    rig.engine.run_job(wallet_room::READ_MEMPOOL).unwrap();
+    let mut tx = spend(&rig, ours, coin, 500);
+    tx.output[0].script_pubkey = rig.script(theirs, 0);
+    let batch = Batch::one(tx.clone(), TxSource::Mempool);
+    rig.room().record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
+    rig.sim.submit(&tx).unwrap();
+    let txid = tx.compute_txid();
+    rig.wait_tx(theirs, txid, (Published, None, false));
+    rig.wait_tx(ours, txid, (Published, None, false));
+}

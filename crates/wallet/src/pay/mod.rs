@@ -194,11 +194,7 @@ impl Room {
     ) -> Result<Unsigned, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
-        self.door.read(move |tx| {
-            let row = WalletRow::read(tx, wallet)?;
-            let draft = build::draft(tx, &row, &payment)?;
-            build::preview(tx, &row, &draft, now)
-        })
+        self.preview(wallet, now, move |tx, row| build::draft(tx, row, &payment))
     }
 
     /// Builds a replacement for an own unconfirmed transaction, at a higher rate. It needs no lock
@@ -218,6 +214,23 @@ impl Room {
         self.build(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
     }
 
+    /// Builds the same replacement without leasing a coin or using up an address: a look, not a
+    /// promise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Room::bump`].
+    pub fn preview_bump(
+        &self,
+        wallet: WalletId,
+        bump: &FeeBump,
+        now: i64,
+    ) -> Result<Unsigned, WalletError> {
+        bump.terms.expires_at(now)?;
+        let bump = bump.clone();
+        self.preview(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
+    }
+
     /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings it and
     /// all that is unconfirmed below it to the rate.
     ///
@@ -229,6 +242,18 @@ impl Room {
         lift.terms.expires_at(now)?;
         let lift = lift.clone();
         self.build(wallet, now, move |tx, row| replace::lifting(tx, row, &lift))
+    }
+
+    /// Drafts and builds from one moment of the wallet, and keeps nothing.
+    fn preview<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<Unsigned, WalletError>
+    where
+        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::Draft, WalletError> + Send + 'static,
+    {
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            let draft = draft(tx, &row)?;
+            build::preview(tx, &row, &draft, now)
+        })
     }
 
     /// Drafts and builds under the wallet's lock, in one transaction.
@@ -278,7 +303,7 @@ impl Room {
         let Completed { tx, fee } = done;
         let txid = tx.compute_txid();
         let source = TxSource::Created { lock: how.lock, force: how.force };
-        let observed = Observed { tx, source, fee, label: None };
+        let observed = Observed { fee, ..Observed::new(tx, source) };
         let batch = Batch { txs: vec![observed], ..Batch::default() };
         Ok((txid, self.record_for(wallet, &batch, now)?))
     }

@@ -1,6 +1,6 @@
 //! Labels out and in as BIP-329 has them.
 
-use unspent_wallet::{bip329::BadLine, labels::Label};
+use unspent_wallet::{bip329::BadLine, descriptor::show_script, labels::Label};
 
 use crate::ledger::*;
 
@@ -65,5 +65,19 @@ fn origins_and_frozen_coins_are_kept_and_a_record_without_label_clears_nothing()
         let thaw = format!("{{\"type\":\"output\",\"ref\":\"{coin}\",\"spendable\":true}}");
         l.room.import_labels(l.wallet, &thaw, 8).unwrap();
         assert!(!l.room.coin(l.wallet, coin, l.now.get()).unwrap().is_frozen);
+    });
+}
+
+#[test]
+fn the_label_of_an_address_shows_in_the_list_of_addresses() {
+    on_both(|l| {
+        let listed = || l.room.addresses(l.wallet, 0, 2).unwrap();
+        let name = show_script(&listed()[1].script, bitcoin::Network::Regtest);
+        let label = Label { kind: "addr".into(), reference: name, label: "shop".into() };
+        l.room.set_label(l.wallet, &label).unwrap();
+        let labels: Vec<_> = listed().into_iter().map(|info| info.label).collect();
+        assert_eq!(labels, [None, Some("shop".into())]);
+        let own = l.room.own_address(l.wallet, &listed()[1].script).unwrap().unwrap();
+        assert_eq!(own.info.label.as_deref(), Some("shop"));
     });
 }

@@ -188,9 +188,14 @@ fn a_fee_bump_replaces_and_pays_more() {
         let first = finish(&l, psbt).unwrap();
         l.room.mark_broadcast(l.wallet, first, l.tick()).unwrap();
         let dearer = |tx: Txid| FeeBump::new(tx, Rate { sat_per_kwu: 600 }, l.terms(1));
+        let leased = || l.room.leases(l.wallet, l.now.get()).unwrap();
+        let before = leased();
+        let look = l.room.preview_bump(l.wallet, &dearer(first), l.tick()).unwrap();
+        assert_eq!(leased(), before, "a look leases nothing");
         let bump = l.room.bump(l.wallet, &dearer(first), l.tick()).unwrap();
         let old = l.room.tx(l.wallet, first).unwrap();
         assert!(bump.chosen.selection.fee > old.summary.fee.unwrap());
+        assert_eq!(look.psbt, bump.psbt, "it shows what is built");
         let mut psbt = bump.psbt;
         let paid = psbt.unsigned_tx.output.iter().any(|o| o.value.to_sat() == 30_000);
         assert!(paid, "the payment stays the same");

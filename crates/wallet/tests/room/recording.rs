@@ -447,3 +447,27 @@ fn a_used_address_extends_the_gap_within_the_block() {
         assert!(l.mempool(&beyond).wallets.is_empty());
     });
 }
+
+#[test]
+fn a_wallet_that_knows_a_transaction_keeps_its_view_while_others_are_told() {
+    on_both(|l| {
+        let other = l.other_wallet("other", 2);
+        let coin = l.fund(1, 9_000);
+        let to = l.room.addresses(other, 0, 1).unwrap()[0].script.clone();
+        let first = tx(&[out(&coin, 0)], &[(&to, 8_000)]);
+        let bump = tx(&[out(&coin, 0)], &[(&to, 7_000)]);
+        let created = TxSource::Created { lock: None, force: false };
+        for (tx, how) in [(&first, TxSource::Mempool), (&bump, created)] {
+            l.room.record_for(l.wallet, &Batch::one(tx.clone(), how), l.tick()).unwrap();
+        }
+        assert_eq!(l.status(&first).0, Status::Replaced);
+        let known = Observed { known_to: vec![l.wallet], ..observed(&first, TxSource::Mempool) };
+        let batch = Batch { txs: vec![known], ..Batch::default() };
+        let done = l.room.record(&batch, l.tick()).unwrap();
+        assert_eq!(done.wallets, [other].into());
+        assert_eq!((l.status(&first).0, l.status(&bump).0), (Status::Replaced, Status::Pending));
+        let there = l.room.tx(other, first.compute_txid()).unwrap().summary.status;
+        assert_eq!(there, Status::Published);
+        l.check();
+    });
+}

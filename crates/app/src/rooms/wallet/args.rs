@@ -178,6 +178,7 @@ impl WalletCommand {
             | Self::Audit(_) => false,
             Self::Select(on) => !on.request.dry_run,
             Self::Pay(on) => !on.request.pay.dry_run,
+            Self::Bump(on) => !on.request.bump.dry_run,
             Self::ImportBtcwallet(args) => !args.dry_run,
             Self::ImportCore(args) => !args.request.dry_run,
             Self::Webhook(args) => args.writes(),
@@ -192,7 +193,6 @@ impl WalletCommand {
             | Self::Lease(_)
             | Self::Release(_)
             | Self::Finalize(_)
-            | Self::Bump(_)
             | Self::Cpfp(_)
             | Self::Record(_)
             | Self::Scan(_)

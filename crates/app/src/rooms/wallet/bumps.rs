@@ -42,6 +42,10 @@ pub(crate) struct Bump {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
+    /// Only look: lease nothing, use no address up
+    #[arg(long)]
+    #[serde(default)]
+    pub(super) dry_run: bool,
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
@@ -61,8 +65,12 @@ impl Bump {
             policy: self.policy.coins()?,
             ..FeeBump::new(self.txid.0, self.policy.rate(), terms)
         };
-        let unsigned = room.bump(*wallet, &bump, *now)?;
         let rate = Some(self.policy.shown_rate());
+        if self.dry_run {
+            let unsigned = room.preview_bump(*wallet, &bump, *now)?;
+            return Ok(UnsignedJson::new(&unsigned, None, rate));
+        }
+        let unsigned = room.bump(*wallet, &bump, *now)?;
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 }
@@ -172,7 +180,7 @@ pub(super) async fn cpfp(
 #[derive(Args)]
 pub(crate) struct BumpArgs {
     #[command(flatten)]
-    bump: Bump,
+    pub(super) bump: Bump,
     #[command(flatten)]
     file: PsbtFile,
 }

@@ -174,10 +174,10 @@ pub(super) fn journal(
             [
                 line.number.to_string(),
                 line.cause.to_owned(),
-                line.txid.clone(),
-                format!("{} → {}", line.from.unwrap_or(""), line.to.unwrap_or("")),
-                height(line.height),
-                line.other.clone().unwrap_or_default(),
+                line.change.txid.clone(),
+                format!("{} → {}", line.change.from.unwrap_or(""), line.change.to.unwrap_or("")),
+                height(line.change.height),
+                line.change.other.clone().unwrap_or_default(),
             ]
         });
         let lines = table(["", "cause", "txid", "status", "height", "other"], rows);

@@ -19,12 +19,15 @@ export async function showCoin(place, { outpoint }, context) {
   const isKept = timeline.steps.some((step) => step.block !== null);
   const coin = isKept ? await api.coinAt(outpoint).catch(() => null) : null;
   const hasRoots = coin !== null && await api.hasRoots();
+  const [wallet] = timeline.wallets;
+  const label = wallet === undefined ? null : await api.coinLabel(wallet, outpoint);
   if (!context.isCurrent()) return;
   context.title(`Coin ${shortHash(timeline.txid, 6)}:${timeline.vout}`);
   const title = timeline.value === null ? "A coin" : amount(timeline.value);
   show(place,
-    head("Coin", title, timeline.outpoint, facts(factsOf(timeline, coin, hasRoots))),
-    buttons(timeline, () => showCoin(place, { outpoint }, context).catch(() => {})),
+    head("Coin", title, timeline.outpoint, facts([...factsOf(timeline, coin, hasRoots),
+      ["Label", label]])),
+    buttons(timeline, label, () => showCoin(place, { outpoint }, context).catch(() => {})),
     coin && assets(coin),
     timelinePanel(timeline, context));
 }
@@ -49,13 +52,13 @@ function factsOf(timeline, coin, hasRoots) {
 
 const FREE = ["confirmed", "unconfirmed", "immature"];
 
-function buttons(coin, after) {
+function buttons(coin, label, after) {
   if (!mayAct() || coin.wallets.length === 0) return null;
   const [wallet] = coin.wallets;
   return h("p", { class: "acts" },
     coin.state === "frozen" && actButton("Unfreeze", () => acts.unfreezeCoin(wallet, coin), after),
     FREE.includes(coin.state) && actButton("Freeze", () => acts.freezeCoin(wallet, coin), after),
-    actButton("Label", () => acts.setLabel(wallet, coin.outpoint, null), after));
+    actButton("Label", () => acts.setLabel(wallet, coin.outpoint, label), after));
 }
 
 function assets(coin) {

@@ -98,7 +98,10 @@ const LISTS = {
       { title: "Index", class: "right", cell: (one) => count(one.index) },
       { title: "Used", cell: (one) => (one.used ? "yes" : h("span", { class: "faint" }, "no")) },
       { title: "Account", cell: (one) => one.account },
+      { title: "Label", cell: (one) => one.label },
     ],
+    act: (wallet, one, after) => actButton("Label", () =>
+      acts.setLabel(wallet, one.address, one.label), after),
   },
   journal: {
     nothing: "Nothing has happened yet",

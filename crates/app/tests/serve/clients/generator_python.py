@@ -2,16 +2,13 @@
 
 import json
 import os
-import time
 
 import unspent_client
 from unspent_client import (
     AddressLookup,
-    BlockAppliedEvent,
     ChainApi,
     CreateWallet,
     DaemonApi,
-    MempoolEvent,
     NextAddress,
     Pay,
     PayAddress,
@@ -22,6 +19,8 @@ from unspent_client import (
     WalletsApi,
 )
 from unspent_client.exceptions import NotFoundException, UnauthorizedException
+
+from story import tell
 
 
 def connected(token):
@@ -34,64 +33,40 @@ client = connected(os.environ["UNSPENT_TOKEN"])
 daemon, wallets, chain, sim = DaemonApi(client), WalletsApi(client), ChainApi(client), SimApi(client)
 
 
-def until(what, look):
-    deadline = time.monotonic() + 60
-    while not (found := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return found
+class Calls:
+    def status(self):
+        return daemon.get_status()
+
+    def create_wallet(self, name, descriptor):
+        return wallets.create_wallet(CreateWallet(name=name, descriptor=descriptor))
+
+    def balance(self, wallet):
+        found = wallets.get_balance(wallet).actual_instance
+        assert isinstance(found, WalletBalance), found
+        return found
+
+    def new_address(self, wallet):
+        return wallets.new_address(wallet, NextAddress())
+
+    def sim_pay(self, address, value):
+        return sim.sim_pay(PayAddress(address=address, value=value, confirmations=1))
+
+    def coins(self, wallet):
+        return wallets.list_coins(wallet).coins
+
+    def pay(self, wallet, key, address, value):
+        outputs = [PayOutput(address=address, value=value)]
+        request = Pay(outputs=outputs, policy=Policy(fee_rate=2.0))
+        return wallets.pay(wallet, idempotency_key=key, pay=request)
+
+    def lookup(self, address):
+        return chain.lookup_addresses(AddressLookup(addresses=[address]))
+
+    def events(self, **filters):
+        return [event.actual_instance for event in daemon.list_events(limit=500, **filters).events]
 
 
-status = daemon.get_status()
-assert status.network == "bitcoin-regtest", status
-assert status.source.tip.height == 113, status.source
-assert {room.room for room in status.rooms} >= {"chain", "wallet"}, status.rooms
-assert not isinstance(status.started_at, str), "times are times"
-
-made = wallets.create_wallet(
-    CreateWallet(name="generated", descriptor=os.environ["UNSPENT_DESCRIPTOR"])
-)
-assert made.name == "generated" and made.chains[0].descriptor.startswith("wpkh("), made
-
-
-def balance():
-    found = wallets.get_balance("generated").actual_instance
-    assert isinstance(found, WalletBalance), found
-    return found
-
-
-until("the wallet is scanned", lambda: balance().value == "145000")
-address = wallets.new_address("generated", NextAddress())
-assert address.address.startswith("bcrt1"), address
-paid = sim.sim_pay(PayAddress(address=address.address, value="33000", confirmations=1))
-assert paid.tip.height == 114 and paid.txid, paid
-until("the payment has come", lambda: balance().value == "178000")
-coins = wallets.list_coins("generated").coins
-assert {coin.value for coin in coins} == {"70000", "50000", "25000", "33000"}, coins
-
-request = Pay(
-    outputs=[PayOutput(address=os.environ["UNSPENT_ADDRESS"], value="20000")],
-    policy=Policy(fee_rate=2.0),
-)
-unsigned = wallets.pay("generated", idempotency_key="generated-1", pay=request)
-assert unsigned.psbt.startswith("cHNidP") and int(unsigned.fee) > 0, unsigned
-same = wallets.pay("generated", idempotency_key="generated-1", pay=request)
-assert same.psbt == unsigned.psbt, "the key was used twice"
-
-found = chain.lookup_addresses(AddressLookup(addresses=[address.address]))
-assert found.addresses[0].known and found.addresses[0].value == "33000", found
-
-
-def events(**filters):
-    return [event.actual_instance for event in daemon.list_events(limit=500, **filters).events]
-
-
-heard = until("the mempool's payment is told", lambda: events(wallet="generated", kind="mempool"))
-assert all(isinstance(event, MempoolEvent) for event in heard), heard
-assert "25000" in {event.body.credit for event in heard}, heard
-blocks = [event for event in events(kind="block_applied") if isinstance(event, BlockAppliedEvent)]
-assert 114 in {event.body.height for event in blocks}, blocks
-
+tell(Calls())
 try:
     wallets.get_wallet("nobody")
     raise AssertionError("nobody has a wallet")

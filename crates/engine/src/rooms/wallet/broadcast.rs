@@ -65,19 +65,22 @@ pub(super) fn send(
     if answer == Answer::Accepted && status != Status::Published {
         let batch = Batch::one(detail.tx, TxSource::Mempool);
         wallets.record_for(wallet, &batch, clock::now())?;
-        tell_others(wallets, &batch);
+        tell_others(wallets, wallet, batch);
     }
     context.news.wake();
     write_event(context, wallets, wallet, txid, &answer)?;
     Ok(answer)
 }
 
-/// Records what was sent for every wallet that it pays. A reading of the mempool passes over what
-/// one wallet knows to be in there, so the others wouldn't hear of it before a block.
-fn tell_others(wallets: &Wallets, batch: &Batch) {
-    if let Err(error) = wallets.record(batch, clock::now()) {
+/// Records what was sent for every other wallet that it concerns, at once: the next reading of the
+/// mempool would tell them too.
+fn tell_others(wallets: &Wallets, sender: WalletId, mut batch: Batch) {
+    for sent in &mut batch.txs {
+        sent.known_to.push(sender);
+    }
+    if let Err(error) = wallets.record(&batch, clock::now()) {
         // It was sent all the same, and another wallet's trouble is not the sender's.
-        tracing::warn!(%error, "a payment is not shown to those it pays before its block");
+        tracing::warn!(%error, "those whom a payment concerns will hear of it from the mempool");
     }
 }
 

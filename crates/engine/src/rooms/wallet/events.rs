@@ -64,21 +64,8 @@ event_kinds! {
 pub struct WalletChangeBody {
     /// The line's number
     line: i64,
-    /// When it happened
-    at: Time,
-    txid: String,
-    /// The coin, where it is about one
-    outpoint: Option<String>,
-    /// The status before
-    from: Option<&'static str>,
-    /// The status now
-    to: Option<&'static str>,
-    /// The transaction that caused it, where there is one
-    other: Option<String>,
-    /// Of the block that caused it
-    height: Option<u64>,
-    /// The holder of the lease, where it is about one
-    lock: Option<String>,
+    #[serde(flatten)]
+    change: JournalChange,
     /// What it pays to the wallet
     credit: Option<String>,
     /// What it spends of the wallet
@@ -87,6 +74,42 @@ pub struct WalletChangeBody {
     net: Option<String>,
     /// Where it is known
     fee: Option<String>,
+}
+
+/// What a line of a journal says happened, in events and in lists of the journal.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JournalChange {
+    /// When it happened
+    pub at: Time,
+    /// The transaction that it happened to
+    pub txid: String,
+    /// The coin, where it is about one
+    pub outpoint: Option<String>,
+    /// The status before
+    pub from: Option<&'static str>,
+    /// The status now
+    pub to: Option<&'static str>,
+    /// The transaction that caused it, where there is one
+    pub other: Option<String>,
+    /// Of the block that caused it
+    pub height: Option<u64>,
+    /// The holder of the lease, where it is about one
+    pub lock: Option<String>,
+}
+
+impl From<&JournalLine> for JournalChange {
+    fn from(line: &JournalLine) -> Self {
+        Self {
+            at: Time(line.at),
+            txid: line.txid.to_string(),
+            outpoint: line.output.map(|coin| coin.to_string()),
+            from: line.from.map(|status| status.name()),
+            to: line.to.map(|status| status.name()),
+            other: line.other.map(|txid| txid.to_string()),
+            height: line.height,
+            lock: line.lock.map(|lock| lock.to_string()),
+        }
+    }
 }
 
 /// Why a wallet stands still, and what to do.
@@ -219,14 +242,7 @@ fn event(wallet: WalletId, name: &str, line: &JournalLine, tx: Option<&TxSummary
     let subject = line.output.map_or(line.txid.to_string(), |coin| coin.to_string());
     let body = WalletChangeBody {
         line: line.id,
-        at: Time(line.at),
-        txid: line.txid.to_string(),
-        outpoint: line.output.map(|coin| coin.to_string()),
-        from: line.from.map(|status| status.name()),
-        to: line.to.map(|status| status.name()),
-        other: line.other.map(|txid| txid.to_string()),
-        height: line.height,
-        lock: line.lock.map(|lock| lock.to_string()),
+        change: line.into(),
         credit: tx.map(|tx| tx.credit.to_string()),
         debit: tx.map(|tx| tx.debit.to_string()),
         net: tx.map(|tx| tx.net().to_string()),

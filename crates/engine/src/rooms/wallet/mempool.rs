@@ -39,6 +39,9 @@ const WHOLE_EVERY: Duration = Duration::from_secs(30);
 /// Refusals remembered, so that each is told once.
 const REFUSALS_KEPT: usize = 10_000;
 
+/// The wallets that know of a transaction that the mempool holds it.
+type KnownTxs = HashMap<Txid, Vec<WalletId>>;
+
 /// What the engine knows of the node's mempool.
 pub(super) struct Mempool {
     node: Arc<dyn Node>,
@@ -112,7 +115,7 @@ impl Mempool {
     fn read_some(&mut self, wallets: &Wallets, txids: &[Txid]) -> Result<Outcome, String> {
         let fresh: Vec<Txid> =
             txids.iter().filter(|txid| !self.recorded.contains(*txid)).copied().collect();
-        let fetched = self.fetch(wallets, &fresh)?;
+        let fetched = self.fetch(wallets, &fresh, &KnownTxs::new())?;
         if fetched > 0 {
             self.context.news.wake();
         }
@@ -132,10 +135,10 @@ impl Mempool {
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
         metrics::gauge!("unspent_engine_mempool_transactions").set(held.len() as f64);
-        self.settle_known(&waiting, &held);
+        let known = self.settle_known(&waiting, &held);
         let fresh = view.txids.iter().filter(|txid| !self.recorded.contains(*txid));
         let fresh: Vec<Txid> = fresh.take(most).copied().collect();
-        let fetched = self.fetch(wallets, &fresh)?;
+        let fetched = self.fetch(wallets, &fresh, &known)?;
         let is_part = fresh.len() == most;
         self.reads_all &= is_part;
         let mut evicted = 0;
@@ -158,26 +161,38 @@ impl Mempool {
         Ok(Outcome::Done(said))
     }
 
-    /// Which transactions need not be read. What a wallet knows to be in the mempool is among them:
-    /// reading it could only take the place of a replacement that was made in this very moment.
-    fn settle_known(&mut self, waiting: &[Waiting], held: &HashSet<Txid>) {
+    /// Settles which transactions need not be read, and which wallets need not be told of one: who
+    /// knows it to be in the mempool. Telling could only take the place of a replacement that was
+    /// made in this very moment. Others may not have heard of it, so it is read all the same.
+    fn settle_known(&mut self, waiting: &[Waiting], held: &HashSet<Txid>) -> KnownTxs {
         self.recorded.retain(|txid| held.contains(txid));
+        let mut known = KnownTxs::new();
         for tx in waiting {
             if tx.evicted_at.is_some() {
                 self.recorded.remove(&tx.txid);
             } else if tx.status == Status::Published && !self.reads_all && held.contains(&tx.txid) {
-                self.recorded.insert(tx.txid);
+                known.entry(tx.txid).or_default().push(tx.wallet);
             }
         }
+        known
     }
 
-    fn fetch(&mut self, wallets: &Wallets, fresh: &[Txid]) -> Result<usize, String> {
+    fn fetch(
+        &mut self,
+        wallets: &Wallets,
+        fresh: &[Txid],
+        known: &KnownTxs,
+    ) -> Result<usize, String> {
         let mut fetched = 0;
         for some in fresh.chunks(AT_ONCE) {
             let txs = self.node.transactions(some).map_err(|error| error.to_string())?;
             let names: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
             fetched += txs.len();
-            record(wallets, txs).map_err(|error| self.failed(error))?;
+            let seen = txs.into_iter().zip(&names).map(|(tx, txid)| Observed {
+                known_to: known.get(txid).cloned().unwrap_or_default(),
+                ..Observed::new(tx, TxSource::Mempool)
+            });
+            record(wallets, seen.collect()).map_err(|error| self.failed(error))?;
             self.recorded.extend(names);
         }
         Ok(fetched)
@@ -286,14 +301,14 @@ fn not_at_tip() -> Outcome {
 }
 
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.
-fn record(wallets: &Wallets, txs: Vec<Transaction>) -> Result<(), WalletError> {
-    let observed = |tx: Transaction| Observed::new(tx, TxSource::Mempool);
-    let batch = Batch { txs: txs.iter().cloned().map(observed).collect(), ..Batch::default() };
+fn record(wallets: &Wallets, txs: Vec<Observed>) -> Result<(), WalletError> {
+    let batch = Batch { txs, ..Batch::default() };
     let refused = match wallets.record(&batch, clock::now()) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == Kind::Refused => error,
         Err(error) => return Err(error),
     };
+    let txs = batch.txs;
     if txs.len() == 1 {
         tracing::warn!(%refused, "a transaction of the mempool is passed over");
         return Ok(());

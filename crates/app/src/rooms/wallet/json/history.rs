@@ -2,6 +2,7 @@
 
 use bitcoin::consensus::encode;
 use serde::Serialize;
+use unspent_engine::rooms::wallet::events::JournalChange;
 use unspent_wallet::{
     bip329::LabelImport,
     descriptor::show_script,
@@ -161,31 +162,14 @@ pub(crate) struct PoolTxsJson {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LineJson {
     pub(crate) number: i64,
-    pub(crate) at: Time,
     pub(crate) cause: &'static str,
-    pub(crate) txid: String,
-    pub(crate) outpoint: Option<String>,
-    pub(crate) from: Option<&'static str>,
-    pub(crate) to: Option<&'static str>,
-    pub(crate) other: Option<String>,
-    pub(crate) height: Option<u64>,
-    pub(crate) lock: Option<String>,
+    #[serde(flatten)]
+    pub(crate) change: JournalChange,
 }
 
 impl LineJson {
     pub(crate) fn new(line: &JournalLine) -> Self {
-        Self {
-            number: line.id,
-            at: Time(line.at),
-            cause: line.cause.name(),
-            txid: line.txid.to_string(),
-            outpoint: line.output.map(|coin| coin.to_string()),
-            from: line.from.map(|status| status.name()),
-            to: line.to.map(|status| status.name()),
-            other: line.other.map(|txid| txid.to_string()),
-            height: line.height,
-            lock: line.lock.map(|lock| lock.to_string()),
-        }
+        Self { number: line.id, cause: line.cause.name(), change: line.into() }
     }
 }
 

@@ -330,6 +330,7 @@ pub(crate) struct AddressJson {
     pub(crate) purpose: String,
     pub(crate) index: u32,
     pub(crate) used: bool,
+    pub(crate) label: Option<String>,
 }
 
 impl AddressJson {
@@ -341,6 +342,7 @@ impl AddressJson {
             purpose: info.purpose.clone(),
             index: info.index,
             used: info.is_used,
+            label: info.label.clone(),
         }
     }
 }
@@ -378,7 +380,7 @@ impl WhoseJson {
             found: own.map(|own| AddressJson::new(&own.info, network)),
             keys: own.map(|own| own.keys.clone()).unwrap_or_default(),
             descriptor: own.map(|own| own.descriptor.clone()),
-            label: own.and_then(|own| own.label.clone()),
+            label: own.and_then(|own| own.info.label.clone()),
         }
     }
 }
