@@ -2,8 +2,8 @@
 //!
 //! A bulk batch has a million entries of up to a hundred bytes, in the order of a hash map. Sorting
 //! them in place, or by reference, reaches all over memory for each of them. So they are dealt out
-//! first, by the leading bits of their keys, and each share is sorted by itself: keys are hashes, so
-//! shares are of about the same size, and small enough to stay in a cache.
+//! first, by the leading bits of their keys, and each share is sorted by itself: keys are hashes,
+//! so shares are of about the same size, and small enough to stay in a cache.
 
 use std::cmp::Ordering;
 

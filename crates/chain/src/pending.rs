@@ -87,8 +87,8 @@ impl Pending {
         slots + undo + points + self.held + self.trees.memory()
     }
 
-    /// About how many bytes of entries [`Self::commit`] writes. What a coin takes in memory beside its
-    /// body is about what its keys take.
+    /// About how many bytes of entries [`Self::commit`] writes. What a coin takes in memory beside
+    /// its body is about what its keys take.
     fn written(&self) -> usize {
         self.held + self.spends.len() * size_of::<(SpentKey, Option<u32>)>() + self.trees.memory()
     }

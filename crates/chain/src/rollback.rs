@@ -108,9 +108,9 @@ impl BlockUndo {
     }
 }
 
-/// Reads the undo data of the blocks with `target < ordinal <= tip`, newest first, on a thread of its
-/// own: unpacking it and hashing its scripts is a third of the work of a rollback. The thread ends
-/// with the last block, or when the receiver is dropped.
+/// Reads the undo data of the blocks with `target < ordinal <= tip`, newest first, on a thread of
+/// its own: unpacking it and hashing its scripts is a third of the work of a rollback. The thread
+/// ends with the last block, or when the receiver is dropped.
 pub(crate) fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     db: &'scope Db,

@@ -13,8 +13,8 @@ use zstd::bulk::{Compressor, Decompressor};
 use super::{CodecError, UNDO_VERSION};
 
 thread_local! {
-    // zstd's workspaces are some hundred kilobytes that have to be cleared: making one for each value
-    // takes as long as packing a small one.
+    // zstd's workspaces are some hundred kilobytes that have to be cleared: making one for each
+    // value takes as long as packing a small one.
     static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }

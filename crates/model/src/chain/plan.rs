@@ -53,8 +53,8 @@ pub fn lookups<C>(block: &Block<C>) -> Vec<Outpoint> {
     wanted
 }
 
-/// What the block does to the set, given the coins that [`lookups`] named. `take` hands each of them
-/// over once: what the block has spent is not there a second time.
+/// What the block does to the set, given the coins that [`lookups`] named. `take` hands each of
+/// them over once: what the block has spent is not there a second time.
 ///
 /// `retired` are coins withdrawn by a change of era before the block's first transaction. An input
 /// that nobody knows is listed as missing and changes nothing.
