@@ -388,12 +388,21 @@ pub(crate) struct Range<'a> {
     pub(crate) direction: Direction,
     /// The whole range lies under one prefix of the family, so that prefix filters may be used.
     pub(crate) within_prefix: bool,
+    /// What is read will be asked for again. A sweep over everything would only push out what others
+    /// need, and take the cache's memory for nothing.
+    pub(crate) fills_cache: bool,
 }
 
 impl<'a> Range<'a> {
     /// In key order, over prefixes.
     pub(crate) fn up(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
-        Self { family, low, high, direction: Direction::Up, within_prefix: false }
+        let direction = Direction::Up;
+        Self { family, low, high, direction, within_prefix: false, fills_cache: true }
+    }
+
+    /// The same, as a part of reading the whole family.
+    pub(crate) fn sweep(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
+        Self { fills_cache: false, ..Self::up(family, low, high) }
     }
 }
 
@@ -415,8 +424,9 @@ impl View<'_> {
         range: &Range<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let Range { family, low, high, direction, within_prefix } = *range;
+        let Range { family, low, high, direction, within_prefix, fills_cache } = *range;
         let mut options = ReadOptions::default();
+        options.fill_cache(fills_cache);
         options.set_iterate_lower_bound(low);
         options.set_iterate_upper_bound(high);
         options.set_total_order_seek(!within_prefix);
@@ -451,7 +461,7 @@ impl View<'_> {
     ) -> Result<(), StoreError> {
         // No key of ours is longer than this, nor greater.
         let end = [0xff; 128];
-        self.scan(&Range::up(family, &[], &end), |key, value| {
+        self.scan(&Range::sweep(family, &[], &end), |key, value| {
             visit(key, value)?;
             Ok(true)
         })

@@ -97,7 +97,7 @@ impl Reader {
         let shares = ranges::suitable(self.db.entries_estimated(family)?, &[]);
         let parts = ranges::in_parallel(&shares, progress, |(low, high), teller| {
             let (mut set, mut buffer) = (MuHash::default(), Vec::new());
-            view.scan(&Range::up(family, low, high), |key, value| {
+            view.scan(&Range::sweep(family, low, high), |key, value| {
                 let (outpoint, record) = coin(key, value)?;
                 core_form(&outpoint, &record, &mut buffer);
                 set.insert(&Sha256::digest(&buffer).into());

@@ -318,8 +318,8 @@ fn scan_owner(
             Direction::Down
         }
     };
-    let (family, within_prefix) = (Family::Address, true);
-    let range = Range { family, low: &low, high: &high, direction, within_prefix };
+    let whole = Range::up(Family::Address, &low, &high);
+    let range = Range { direction, within_prefix: true, ..whole };
     view.scan(&range, |key, _| {
         let key = AddressKey::decode(key);
         visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)

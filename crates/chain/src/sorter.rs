@@ -17,7 +17,7 @@ use std::{
 use crate::error::StoreError;
 
 /// Bytes held in memory before they go to the file.
-const MEMORY: usize = 256 << 20;
+const MEMORY: usize = 128 << 20;
 const BUCKETS: usize = 256;
 /// Bytes of the length before each entry.
 const HEAD: usize = 4;

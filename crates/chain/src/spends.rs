@@ -31,7 +31,7 @@ impl View<'_> {
         // Longer than any key of this coin, and greater.
         let high = [&low[..], &[0xff; SpentKey::LEN - OutpointKey::LEN + 1]].concat();
         let (family, direction) = (Family::Spent, Direction::Down);
-        let range = Range { family, low: &low, high: &high, direction, within_prefix: true };
+        let range = Range { direction, within_prefix: true, ..Range::up(family, &low, &high) };
         self.scan(&range, |key, value| match pointer(key, value, floor)? {
             Some((key, number)) => visit(&key, number),
             // Older ones are forgotten too.
@@ -46,7 +46,7 @@ impl View<'_> {
         floor: u64,
         mut visit: impl FnMut(Pointer<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        self.scan(&Range::up(Family::Spent, low, high), |key, value| {
+        self.scan(&Range::sweep(Family::Spent, low, high), |key, value| {
             match pointer(key, value, floor)? {
                 Some((key, number)) => visit((&key, number)),
                 None => Ok(true),

@@ -138,7 +138,7 @@ impl CoinReader<'_> {
     ) -> Result<(), StoreError> {
         let family = Family::Unspent.name();
         let mut spends = spends.iter().peekable();
-        self.view.scan(&Range::up(Family::Unspent, low, high), |key, value| {
+        self.view.scan(&Range::sweep(Family::Unspent, low, high), |key, value| {
             let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
             let (record, coin) =
                 Coin::with_record(self.chain, value).map_err(StoreError::value(family, key))?;
@@ -193,7 +193,7 @@ impl Lists {
         let mut sums = Self { entries: 0, lists, report: Report::default() };
         // No owner's list reaches into another range.
         let mut run: Option<(Owner, u64)> = None;
-        view.scan(&Range::up(Family::Address, low, high), |key, value| {
+        view.scan(&Range::sweep(Family::Address, low, high), |key, value| {
             let entry = AddressKey::decode(key);
             let entry = entry.map_err(StoreError::key(Family::Address.name(), key))?;
             if !value.is_empty() {

@@ -214,7 +214,7 @@ impl ChunkCheck<'_, '_> {
         let mut nodes = vec![None; usize::try_from(count).unwrap_or(0)];
         let low = NodeKey { tree: Tree::Outputs, height, index: first }.encode();
         let high = NodeKey { tree: Tree::Outputs, height, index: first + count }.encode();
-        self.view.scan(&Range::up(FAMILY, &low, &high), |key, value| {
+        self.view.scan(&Range::sweep(FAMILY, &low, &high), |key, value| {
             let node = NodeKey::decode(key).map_err(StoreError::key(FAMILY.name(), key))?;
             let within = usize::try_from(node.index - first).unwrap_or(usize::MAX);
             if let Some(slot) = nodes.get_mut(within) {
