@@ -388,8 +388,8 @@ pub(crate) struct Range<'a> {
     pub(crate) direction: Direction,
     /// The whole range lies under one prefix of the family, so that prefix filters may be used.
     pub(crate) within_prefix: bool,
-    /// What is read will be asked for again. A sweep over everything would only push out what others
-    /// need, and take the cache's memory for nothing.
+    /// What is read will be asked for again. A sweep over everything would only push out what
+    /// others need, and take the cache's memory for nothing.
     pub(crate) fills_cache: bool,
 }
 
