@@ -22,6 +22,9 @@ SIZE ?=
 CDK_VERSION := 0.18.3
 PEERS := $(or $(UNSPENT_PEERS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unspent-peers)
 CDK_MINTD := $(PEERS)/cdk-mintd-$(CDK_VERSION)
+# An index of Bitcoin by script, measured beside the chain room.
+ELECTRS_VERSION := 0.12.0
+ELECTRS := $(PEERS)/electrs-$(ELECTRS_VERSION)
 
 # What `make soak` raises; see TESTING.md.
 SOAK_HISTORIES ?= 5000
@@ -107,8 +110,11 @@ else
 endif
 
 .PHONY: bench-chain-peers
-bench-chain-peers: deps ## The chain room beside Bitcoin Knots on the same blocks (UNSPENT_BENCH_COINS and _BLOCKS change the size)
-	$(RUN) cargo bench -p unspent-chain --bench chain -- --peers
+bench-chain-peers: ## The chain room beside Bitcoin Knots and electrs (built once: half an hour) on the same blocks (UNSPENT_BENCH_COINS and _BLOCKS change the size)
+	@scripts/deps libclang
+	test -x $(ELECTRS)/bin/electrs || $(RUN) cargo install electrs --version $(ELECTRS_VERSION) --locked \
+		--root $(ELECTRS) || echo "electrs can't be built here" >&2
+	UNSPENT_ELECTRS=$(ELECTRS)/bin/electrs $(RUN) cargo bench -p unspent-chain --bench chain -- --peers
 
 .PHONY: soak
 soak: ## The long runs of the property, crash, race and damage tests (hours)

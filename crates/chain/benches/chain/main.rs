@@ -4,7 +4,7 @@
 //! it alone. CPU is user + system over all threads, with compactions drained. Blocks come from files made
 //! once from a fixed seed. `UNSPENT_BENCH_COINS` and `UNSPENT_BENCH_BLOCKS` change the size. With
 //! `--curve` it measures sets of several sizes instead (`make bench SIZE=large`), with
-//! `--peers` a node on the same blocks (`make bench-chain-peers`).
+//! `--peers` a node and electrs on the same blocks (`make bench-chain-peers`).
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -18,13 +18,16 @@
     clippy::cast_precision_loss
 )]
 
+mod balances;
 mod bitcoin;
 mod curve;
+mod electrs;
 mod floor;
 mod measure;
 mod peers;
 mod preview;
 mod proofs;
+mod rest;
 mod stream;
 
 use measure::Figures;
@@ -62,6 +65,7 @@ fn run_phase(phase: &str) -> Figures {
         "bitcoin-window" => bitcoin::window(StoreKind::Classic),
         "bitcoin-window-mmr" => bitcoin::window(StoreKind::Mmr),
         "peers-knots" => peers::knots(),
+        "peers-electrs" => electrs::measure(),
         "proofs-10000" => proofs::measure(10_000),
         "proofs-1000000" => proofs::measure(1_000_000),
         other => curve::run_phase(other).unwrap_or_else(|| panic!("no phase {other}")),

@@ -20,7 +20,7 @@ pub struct Clock {
 
 impl Clock {
     pub fn start() -> Self {
-        Self { started: Instant::now(), cpu: cpu_seconds() }
+        Self { started: Instant::now(), cpu: cpu_seconds(MYSELF) }
     }
 
     pub fn stop(&self, blocks: usize, changes: usize) -> Figures {
@@ -28,25 +28,28 @@ impl Clock {
             blocks: blocks as f64,
             changes: changes as f64,
             wall_s: self.started.elapsed().as_secs_f64(),
-            cpu_s: cpu_seconds() - self.cpu,
-            extras: BTreeMap::from([("peak memory".to_owned(), format!("{} MB", peak_mb()))]),
+            cpu_s: cpu_seconds(MYSELF) - self.cpu,
+            extras: BTreeMap::from([("peak memory".to_owned(), format!("{} MB", peak_mb(MYSELF)))]),
         }
     }
 }
 
+/// The kernel's name of the process that asks.
+const MYSELF: &str = "self";
+
 /// User and system time of all threads, in seconds. The kernel counts in ticks of 10 ms.
-fn cpu_seconds() -> f64 {
-    ticks(11)
+pub fn cpu_seconds(process: &str) -> f64 {
+    ticks(process, 11)
 }
 
 /// The same of all child processes that have ended.
 pub fn children_cpu_seconds() -> f64 {
-    ticks(13)
+    ticks(MYSELF, 13)
 }
 
-/// Two numbers of ticks from the process's own line, added up, in seconds.
-fn ticks(at: usize) -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
+/// Two numbers of ticks from a process's line, added up, in seconds.
+fn ticks(process: &str, at: usize) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("procfs");
     let behind_name = stat.rsplit(')').next().expect("a name in parentheses");
     let fields: Vec<&str> = behind_name.split_whitespace().collect();
     let ticks: f64 =
@@ -54,8 +57,8 @@ fn ticks(at: usize) -> f64 {
     ticks / 100.0
 }
 
-fn peak_mb() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("procfs");
+pub fn peak_mb(process: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("procfs");
     let line = status.lines().find(|line| line.starts_with("VmHWM")).expect("VmHWM");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kB") / 1024
 }
@@ -102,11 +105,12 @@ impl Figures {
         1_000.0 * self.cpu_s / self.blocks
     }
 
-    /// One line; with CPU per block as a multiple of what it stands beside.
-    pub fn show(&self, name: &str, beside: Option<(&Self, &str)>) {
-        let ratio = beside.map_or(String::new(), |(other, what)| {
+    /// One line; with CPU per block as a multiple of each that it stands beside.
+    pub fn show<'a>(&self, name: &str, beside: impl IntoIterator<Item = (&'a Self, &'a str)>) {
+        let ratio = |(other, what): (&Self, &str)| {
             format!("  {:.2}x {what}", self.cpu_ms_per_block() / other.cpu_ms_per_block())
-        });
+        };
+        let ratio: String = beside.into_iter().map(ratio).collect();
         println!(
             "{name:<32} {:>9.1} blocks/s {:>11.0} coin changes/s {:>8.3} ms CPU/block{ratio}",
             self.blocks / self.wall_s,

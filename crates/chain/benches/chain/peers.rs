@@ -1,10 +1,11 @@
-//! The same blocks into a node: `make bench-chain-peers`.
+//! The same blocks into a node and into electrs: `make bench-chain-peers`.
 //!
 //! Bitcoin Knots reads the blocks once (`-loadblock`), then builds its coin set from its own files
-//! (`-reindex-chainstate`), twice: up to the last block before the measured ones, and to the end. The
-//! difference is what the measured blocks cost. It keeps no list of coins by script, writes no undo data
-//! that is there already, and checks everything, scripts included; the scripts of these blocks are as
-//! cheap as scripts can be. Both may use 2 GiB.
+//! (`-reindex-chainstate`), twice: up to the last block before the measured ones, and to the end.
+//! The difference is what the measured blocks cost. It keeps no list of coins by script, writes no
+//! undo data that is there already, and checks everything, scripts included; the scripts of these
+//! blocks are as cheap as scripts can be. Both may use 2 GiB. electrs has a page of its own
+//! ([`electrs`]).
 //!
 //! Cpu is user and system time of all threads, the end of the process included.
 
@@ -18,14 +19,21 @@ use std::{
 use unspent_networks::bitcoin::framing::magic;
 use unspent_testkit::peers::Knots;
 
-use crate::{measure, stream};
+use crate::{electrs, measure, stream};
 
 const COINS: &str = "1000000";
 const BLOCKS: &str = "288";
 /// As much as our own budget has at most, in MiB.
-const MEMORY: &str = "-dbcache=2048";
+pub const MEMORY: &str = "-dbcache=2048";
 
-/// Measures both; each part in a process of its own.
+/// What a reader must know of electrs's figure.
+const ELECTRS_DOES: [&str; 3] = [
+    "electrs keeps which transactions touch a script and where they lie: no coins, no values,",
+    "no undo data. It looks nothing up and checks nothing; what a block spends, the node finds",
+    "and hands over.",
+];
+
+/// Measures all; each part in a process of its own.
 pub fn run_all() {
     println!("# chain room beside a node\n");
     let given = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
@@ -37,17 +45,27 @@ pub fn run_all() {
     let node = phase("peers-knots");
     let index = phase("bitcoin-index");
     let window = phase("bitcoin-window");
-    if node.blocks > 0.0 {
-        node.show("Knots, -reindex-chainstate", None);
-        index.show("index, bulk, far from the tip", Some((&node, "Knots")));
-        window.show("index, bulk, undo data kept", Some((&node, "Knots")));
-        node.show_extras();
-    } else {
-        println!("SKIPPED: Bitcoin Knots can't be had on this machine");
+    let electrs = phase("peers-electrs");
+    if node.blocks == 0.0 {
+        println!("SKIPPED: Bitcoin Knots can't be had on this machine, and electrs needs it");
+        return;
     }
-    println!(
-        "SKIPPED: electrs: its build takes half an hour, and it needs a node that serves parts of blocks"
-    );
+    let has_electrs = electrs.blocks > 0.0;
+    let beside =
+        || [(&node, "Knots")].into_iter().chain(has_electrs.then_some((&electrs, "electrs")));
+    node.show("Knots, -reindex-chainstate", None);
+    if has_electrs {
+        electrs.show("electrs, history by script", [(&node, "Knots")]);
+    }
+    index.show("index, bulk, far from the tip", beside());
+    window.show("index, bulk, undo data kept", beside());
+    node.show_extras();
+    if has_electrs {
+        electrs.show_extras();
+        ELECTRS_DOES.iter().for_each(|line| println!("  {line}"));
+    } else {
+        println!("SKIPPED: electrs: {} names no program; make builds one", electrs::PROGRAM);
+    }
 }
 
 /// What the measured blocks cost the node; nothing where there is none.
@@ -87,9 +105,9 @@ pub fn knots() -> measure::Figures {
     }
 }
 
-/// All blocks as a node's file holds them; how many come before the measured ones, and how many there
-/// are.
-fn write_frames(path: &Path) -> (usize, usize) {
+/// All blocks as a node's file holds them; how many come before the measured ones, and how many
+/// there are.
+pub fn write_frames(path: &Path) -> (usize, usize) {
     let mut file = BufWriter::new(File::create(path).expect("a file"));
     let mut count = 0;
     for block in stream::raw() {
@@ -103,7 +121,8 @@ fn write_frames(path: &Path) -> (usize, usize) {
     (stream::before(), count)
 }
 
-fn tail(log: &str) -> String {
+/// The last lines.
+pub fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().rev().take(15).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }

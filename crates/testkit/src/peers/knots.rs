@@ -122,6 +122,11 @@ impl Knots {
         assert!(self.try_start(), "the node doesn't start again; its log: {}", self.log());
     }
 
+    /// Its process, to read what it used; `None` while it is stopped.
+    pub fn process(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Where its JSON-RPC is.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.rpc_port)
