@@ -84,8 +84,20 @@ impl Browser {
         Some(Self { child, pipe, inbox, told, last_id: 0, _profile: profile })
     }
 
-    /// Asks for something and waits for the answer; what else is told meanwhile is kept.
+    /// Asks for something that can't be refused, and waits for the answer.
     pub(crate) fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
+        let answer = self.ask(session, method, params);
+        answer.unwrap_or_else(|refusal| panic!("{method}: {refusal}"))
+    }
+
+    /// Asks for something and waits for the answer or the refusal; what else is told meanwhile is
+    /// kept.
+    pub(crate) fn ask(
+        &mut self,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, Value> {
         self.last_id += 1;
         let id = self.last_id;
         let mut message = json!({ "id": id, "method": method, "params": params });
@@ -104,8 +116,10 @@ impl Browser {
                 self.told.push_back(message);
                 continue;
             }
-            assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-            return message["result"].take();
+            return match message["error"].take() {
+                Value::Null => Ok(message["result"].take()),
+                refusal => Err(refusal),
+            };
         }
     }
 

@@ -45,8 +45,8 @@ fn accounts_payments_and_a_token_are_shown() {
     page.expect(".steps .step");
     // Whoever looks on as a guest is asked to log in; the machine's owner is shown the token.
     let cookie = json!(format!("#token={}", daemon.cookie().trim()));
-    page.evaluate(&format!("location.hash = {cookie}; location.reload()"));
-    page.expect("section[aria-labelledby=panel-ecash]");
+    page.evaluate(&format!("location.hash = {cookie}"));
+    page.reload("section[aria-labelledby=panel-ecash]");
     let own = json!(format!("#/ecash/{}", sent["id"].as_str().unwrap()));
     page.evaluate(&format!("location.hash = {own}"));
     page.expect_text("main", "Nobody has claimed it yet");
@@ -67,8 +67,8 @@ fn accounts_payments_and_a_token_are_shown() {
     page.resize(DESK);
     page.assert_clean();
     // A refusal is noted by the browser, so it comes last.
-    page.evaluate("fetch('/api/v1/session', { method: 'DELETE' }).then(() => location.reload())");
-    page.expect("section .table tbody tr");
+    page.evaluate("fetch('/api/v1/session', { method: 'DELETE' }).then((answer) => answer.ok)");
+    page.reload("section .table tbody tr");
     page.evaluate(&format!("location.hash = {own}"));
     page.expect_text("main", "Nobody has claimed it yet");
     page.click(".panel .button");

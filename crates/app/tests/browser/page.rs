@@ -92,29 +92,21 @@ impl Page {
 
     /// Clicks the first of some elements whose text is this.
     pub(crate) fn click_text(&mut self, selector: &str, text: &str) {
-        let mark = format!(
-            "[...document.querySelectorAll({})].find((one) => one.textContent === {})\
-             ?.setAttribute('data-clicked', {})",
+        let found = format!(
+            "[...document.querySelectorAll({})].find((one) => one.textContent === {})",
             json!(selector),
-            json!(text),
             json!(text)
         );
-        let marked = format!("[data-clicked={}]", json!(text));
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            self.evaluate(&format!("{mark}; true"));
-            let found = format!("Boolean(document.querySelector({}))", json!(marked));
-            if self.evaluate(&found) == json!(true) {
-                break;
-            }
-            assert!(Instant::now() < deadline, "no {selector} says {text}");
-            std::thread::sleep(PAUSE);
-        }
-        self.click(&marked);
-        self.evaluate(
-            "document.querySelectorAll('[data-clicked]').forEach((one) => \
-            one.removeAttribute('data-clicked'))",
-        );
+        self.click_found(&format!("{selector} that says {text}"), &found);
+    }
+
+    /// Makes the page anew, as somebody does who presses F5, and waits until an element is there.
+    pub(crate) fn reload(&mut self, selector: &str) {
+        // Until the new document comes, the old one would answer for it.
+        self.evaluate("window.isOld = true");
+        self.call("Page.reload", json!({}));
+        let found = format!("!window.isOld && document.querySelector({})", json!(selector));
+        self.wait(&format!("{selector} after a reload"), &found);
     }
 
     /// Clicks the button that runs a job, which a fresh status may replace at any moment.
@@ -149,12 +141,18 @@ impl Page {
 
     /// The value of an expression in the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let found = self.try_evaluate(expression);
+        found.unwrap_or_else(|reason| panic!("{expression}: {reason}"))
+    }
+
+    /// The same; the reason where the page went away before it answered.
+    fn try_evaluate(&mut self, expression: &str) -> Result<Value, Value> {
         let params = json!({
             "expression": expression, "returnByValue": true, "awaitPromise": true,
         });
-        let mut answer = self.call("Runtime.evaluate", params);
+        let mut answer = self.browser.ask(Some(&self.session), "Runtime.evaluate", params)?;
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
-        answer["result"]["value"].take()
+        Ok(answer["result"]["value"].take())
     }
 
     pub(crate) fn text(&mut self, selector: &str) -> String {
@@ -171,7 +169,8 @@ impl Page {
     /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, what: &str, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.evaluate(&format!("Boolean({expression})")) != json!(true) {
+        // Between two documents there is nobody to answer: the next one is asked.
+        while self.try_evaluate(&format!("Boolean({expression})")) != Ok(json!(true)) {
             if Instant::now() >= deadline {
                 let seen = self.text("main");
                 self.picture("failed");
@@ -196,7 +195,13 @@ impl Page {
 
     /// Clicks where an element is, as a mouse does: something that lies above it gets the click.
     pub(crate) fn click(&mut self, selector: &str) {
-        let place = self.resting_place(selector);
+        let found = format!("document.querySelector({})", json!(selector));
+        self.click_found(selector, &found);
+    }
+
+    /// Clicks what an expression finds.
+    fn click_found(&mut self, what: &str, found: &str) {
+        let place = self.resting_place(what, found);
         for kind in ["mousePressed", "mouseReleased"] {
             let press = json!({
                 "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
@@ -206,25 +211,25 @@ impl Page {
     }
 
     /// The middle of an element, once it has stopped moving: what is still loading above it pushes
-    /// it down, and a click would miss.
-    fn resting_place(&mut self, selector: &str) -> Value {
+    /// it down, and a click would miss. It is looked for each time: a fresh status may put another
+    /// one in its place.
+    fn resting_place(&mut self, what: &str, found: &str) -> Value {
         let middle = format!(
-            "(() => {{ const element = document.querySelector({}); \
+            "(() => {{ const element = {found}; \
              element?.scrollIntoView({{ block: 'center' }}); \
              const box = element?.getClientRects()[0]; \
-             return box && [box.x + box.width / 2, box.y + box.height / 2]; }})()",
-            json!(selector)
+             return box && [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         );
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.expect(selector);
+            self.wait(what, found);
             let before = self.evaluate(&middle);
             std::thread::sleep(PAUSE * 2);
             let after = self.evaluate(&middle);
             if before == after && after.is_array() {
                 return after;
             }
-            assert!(Instant::now() < deadline, "{selector} never rests");
+            assert!(Instant::now() < deadline, "{what} never rests");
         }
     }
 

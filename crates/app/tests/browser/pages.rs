@@ -230,8 +230,7 @@ fn colours_follow_the_system_until_somebody_chooses() {
     assert_ne!(page.evaluate(paper), light);
     page.click("#theme");
     page.wait("light by choice", &format!("{theme} === 'light'"));
-    page.evaluate("location.reload()");
-    page.expect("#tip-height");
+    page.reload("#tip-height");
     assert_eq!(page.evaluate(theme), json!("light"), "the choice was forgotten");
     page.resize(DESK);
     page.assert_clean();

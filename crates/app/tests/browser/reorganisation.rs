@@ -33,8 +33,7 @@ fn a_reorganisation_sinks_into_a_side_branch_as_it_happens() {
     }
     page.picture("reorganisation");
     // What is known from events is there again after a reload.
-    page.evaluate("location.reload()");
-    page.expect(".tile.is-stale");
+    page.reload(".tile.is-stale");
     page.click(".tile.is-stale");
     page.expect_text("main", "This block left the chain");
     page.assert_clean();
