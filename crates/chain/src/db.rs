@@ -26,16 +26,22 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const MEMTABLE_BLOOM_RATIO: f64 = 0.1;
 /// Threads for flushing and compaction.
 const BACKGROUND_JOBS: i32 = 4;
-/// Bulk flushes are few and large: merging them early keeps the files that a read looks into few.
-const LEVEL_ZERO_TRIGGER: i32 = 3;
-/// Size of the first sorted level.
+/// Flushes that wait before they are merged into the first sorted level. Each merge writes all of
+/// that level again, so the more share one, the less is written; each that waits is one more file
+/// that a read looks into, past a filter.
+const LEVEL_ZERO_TRIGGER: i32 = 8;
+/// Size of the first sorted level. Below it lies the last one, of which the less is written again
+/// for each entry that goes down, the larger this one is; but this one is written again as a whole.
 const LEVEL_BASE: u64 = 512 << 20;
-/// By level. What is flushed is soon merged into the first sorted level, and is compressed there.
+/// By level, the first sorted one second. What is flushed or in the first sorted level is merged
+/// again before long: the last level alone is worth compressing (`LAST_COMPRESSION`).
 const COMPRESSION: [DBCompressionType; 7] = {
-    let mut levels = [DBCompressionType::Lz4; 7];
+    let mut levels = [LAST_COMPRESSION; 7];
     levels[0] = DBCompressionType::None;
+    levels[1] = DBCompressionType::None;
     levels
 };
+const LAST_COMPRESSION: DBCompressionType = DBCompressionType::Lz4;
 /// RocksDB's own log files kept.
 const INFO_LOGS: usize = 4;
 /// Size of each.
@@ -496,6 +502,8 @@ fn database_options() -> rocksdb::Options {
 fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_compression_per_level(&COMPRESSION);
+    // A small set's first sorted level is its last.
+    options.set_bottommost_compression_type(LAST_COMPRESSION);
     options.set_write_buffer_size(write_buffer);
     options.set_level_zero_file_num_compaction_trigger(LEVEL_ZERO_TRIGGER);
     options.set_max_bytes_for_level_base(LEVEL_BASE);
@@ -506,6 +514,9 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
     match family {
         Some(Family::Unspent | Family::Hashes) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+            // Blocks spend coins that are there: a filter of the last level would say so each
+            // time, in vain. A question after an unknown coin reads one block more.
+            options.set_optimize_filters_for_hits(true);
             // Asked for by whole keys: a byte per key spares the search inside a block.
             table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         }
@@ -516,6 +527,7 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
         // Values are packed already, or hashes; numbers as keys leave a filter nothing to do.
         Some(Family::Delta | Family::MmrNodes) => {
             options.set_compression_per_level(&[DBCompressionType::None; COMPRESSION.len()]);
+            options.set_bottommost_compression_type(DBCompressionType::None);
         }
         Some(Family::Address) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);

@@ -21,6 +21,8 @@
 use sha2::{Digest as _, Sha256};
 use unspent_model::{Family as ChainFamily, Outpoint, TxId};
 
+use crate::key_order;
+
 /// A column family's name. This list is the only place where the names stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Family {
@@ -263,8 +265,7 @@ impl AddressKey {
     /// then as much of the hash as there is space for.
     pub(crate) fn first_of(key: &[u8; Self::LEN]) -> u64 {
         let Some(([tag], hash)) = key.split_first_chunk() else { return 0 };
-        let hash = hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
-        u64::from(*tag > Owner::ADDRESS_TAG) << 63 | hash >> 1
+        u64::from(*tag > Owner::ADDRESS_TAG) << 63 | key_order::first_of(hash) >> 1
     }
 
     /// Reads a key back.

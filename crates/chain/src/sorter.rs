@@ -16,8 +16,8 @@ use std::{
 
 use crate::error::StoreError;
 
-/// Bytes held in memory before they go to the file.
-const MEMORY: usize = 128 << 20;
+/// Bytes held in memory before they go to the file; what they are held in may be twice as large.
+const MEMORY: usize = 64 << 20;
 const BUCKETS: usize = 256;
 /// Bytes of the length before each entry.
 const HEAD: usize = 4;

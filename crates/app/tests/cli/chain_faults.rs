@@ -25,12 +25,12 @@ const FULL_DISKS: u64 = 12;
 /// Nothing here takes long; this is for a machine that is very busy.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-fn count(variable: &str, usual: u64) -> u64 {
+pub(crate) fn count(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// The first 4,313 blocks of Bitcoin, unpacked: an import of a packed file spends its time unpacking.
-fn blocks(folder: &Folder) -> Option<PathBuf> {
+pub(crate) fn blocks(folder: &Folder) -> Option<PathBuf> {
     let unpacked = data::bytes("bitcoin/mainnet-blocks-00000-04312.blk.zst")?;
     let path = folder.beside("mainnet.blk");
     std::fs::write(&path, unpacked).unwrap();
@@ -38,7 +38,7 @@ fn blocks(folder: &Folder) -> Option<PathBuf> {
 }
 
 /// `unspent chain import`, without settings from outside.
-fn import(data: &Path, file: &Path, options: &[&str]) -> Command {
+pub(crate) fn import(data: &Path, file: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("unspent"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("UNSPENT_")) {
         command.env_remove(name);

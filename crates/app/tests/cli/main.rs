@@ -9,6 +9,7 @@
     missing_docs
 )]
 
+mod beside;
 mod bitcoin;
 mod cardano;
 mod chain_faults;

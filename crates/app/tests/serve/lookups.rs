@@ -109,7 +109,7 @@ fn check_one_moment(answer: &Value) {
 }
 
 /// Changes the tip in every way there is.
-fn churn(client: &Client, round: u32) {
+pub(crate) fn churn(client: &Client, round: u32) {
     let paid = json!({ "address": address(round), "value": "5000" });
     client.post("/api/v1/sim/pay", &paid).ok();
     client.post("/api/v1/sim/mine", &json!({ "blocks": 2 })).ok();

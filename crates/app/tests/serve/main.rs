@@ -27,6 +27,7 @@ mod metrics;
 mod node;
 mod node_tls;
 mod private;
+mod questions;
 mod routes;
 mod scanning;
 mod sessions;

@@ -14,6 +14,9 @@ use crate::{
 
 /// Blocks applied one by one at the end, and then undone.
 const NEAR_TIP: usize = 100;
+/// The same on the curve: a merge of files falls into some hundred blocks or doesn't, and decides
+/// what a short run shows.
+const NEAR_TIP_OF_CURVE: usize = 300;
 
 pub fn decode() -> Figures {
     let (before, mut clock, mut changes) = (stream::before(), Clock::start(), 0);
@@ -109,7 +112,8 @@ pub fn window(store: StoreKind) -> Figures {
 /// Far from the tip, then block by block, into a folder that stays.
 pub fn grow(folder: &Path, store: StoreKind) -> Figures {
     let mut index = open(folder, store);
-    let (mut figures, rest) = run(&mut index, u64::MAX / 2, NEAR_TIP);
+    let keep = NEAR_TIP_OF_CURVE.min(stream::measured() / 2);
+    let (mut figures, rest) = run(&mut index, u64::MAX / 2, keep);
     figures = sizes(figures, &index);
     figures = near_tip(figures, &mut index, rest);
     index.settle().expect("settled");

@@ -20,6 +20,9 @@ use crate::{
 };
 
 const SIZES: [usize; 3] = [5_000_000, 20_000_000, 60_000_000];
+/// Measured blocks of each size: two weeks in bulk, and two days near the tip. A flush comes every
+/// hundred blocks and a merge every few flushes, so fewer would show the accident of one more merge.
+const BLOCKS: &str = "2316";
 /// Larger sets don't fit in memory as maps.
 const LARGEST_FLOOR: usize = 6_000_000;
 /// Coins that are looked up, and whose owners are asked for.
@@ -37,11 +40,13 @@ pub fn run_all() {
     println!("# chain room, by the size of the set\n");
     let place = std::env::var_os("UNSPENT_BENCH_DIR").map(PathBuf::from);
     let place = place.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+    let blocks = std::env::var(stream::BLOCKS).unwrap_or(BLOCKS.to_owned());
     for size in sizes() {
         let folder = tempfile::tempdir_in(&place).expect("a folder");
         let coins = size.to_string();
         let settings = [
             (stream::COINS, coins.as_str()),
+            (stream::BLOCKS, blocks.as_str()),
             (FOLDER, folder.path().to_str().expect("a path that is text")),
         ];
         let phase = |name: &str| measure::child_with(name, &settings);

@@ -99,7 +99,10 @@ impl<'a> NamedOnce<'a> {
         let creators = delta.created.iter().map(|made| (made.coin.tx_position(), made.outpoint.tx));
         let spenders = delta.spent.iter().filter_map(|spent| spent.by);
         let mut txs: Vec<_> = creators.chain(spenders.map(|by| (by.position, by.tx))).collect();
-        txs.sort_unstable();
+        // Both come in block order, each transaction several times in a row: what is left of them
+        // are two sorted runs, which `sort` merges.
+        txs.dedup();
+        txs.sort();
         txs.dedup();
         Ok(Self { txs, blocks, spent, overwritten, created })
     }
