@@ -116,10 +116,8 @@ impl Browser {
                 self.told.push_back(message);
                 continue;
             }
-            return match message["error"].take() {
-                Value::Null => Ok(message["result"].take()),
-                refusal => Err(refusal),
-            };
+            let refusal = message["error"].take();
+            return if refusal.is_null() { Ok(message["result"].take()) } else { Err(refusal) };
         }
     }
 

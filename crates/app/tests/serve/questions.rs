@@ -74,7 +74,7 @@ fn ask(client: &Client, settled: &Settled, round: u32) -> u64 {
     }
     let status = client.get("/api/v1/status").ok();
     let rooms = status["rooms"].as_array().unwrap();
-    let chain = rooms.iter().find(|room| room["name"] == "chain").unwrap();
+    let chain = rooms.iter().find(|room| room["room"] == "chain").unwrap();
     assert!(chain["tip"]["height"].as_u64().unwrap() >= 100, "{chain}");
     8
 }
