@@ -43,10 +43,50 @@ const EMPTY: u32 = u32::MAX;
 /// Places of the smallest index; a power of two.
 const SMALLEST_INDEX: usize = 16;
 
+/// Nodes of one page.
+const PAGE: usize = 1 << 14;
+
+/// Nodes by number, in pages that never move: one list would be in memory twice whenever it grows.
+#[derive(Clone, Debug, Default)]
+struct Nodes {
+    pages: Vec<Vec<Node>>,
+    count: usize,
+}
+
+impl Nodes {
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn get(&self, at: usize) -> Option<&Node> {
+        self.pages.get(at / PAGE)?.get(at % PAGE)
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut Node> {
+        self.pages.get_mut(at / PAGE)?.get_mut(at % PAGE)
+    }
+
+    fn push(&mut self, node: Node) {
+        match self.pages.last_mut().filter(|page| page.len() < PAGE) {
+            Some(page) => page.push(node),
+            None => {
+                let mut page = Vec::with_capacity(PAGE);
+                page.push(node);
+                self.pages.push(page);
+            }
+        }
+        self.count += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.pages.iter().flatten()
+    }
+}
+
 /// Headers by hash.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderTree {
-    nodes: Vec<Node>,
+    nodes: Nodes,
     /// Numbers of nodes by their hashes, with open addressing; a power of two.
     index: Vec<u32>,
     hasher: RandomState,
@@ -132,7 +172,7 @@ impl HeaderTree {
 
     /// Every header.
     pub fn ids(&self) -> impl Iterator<Item = HeaderId> {
-        let present = (0_u32..).zip(&self.nodes).filter(|(_, node)| node.work != ABSENT);
+        let present = (0_u32..).zip(self.nodes.iter()).filter(|(_, node)| node.work != ABSENT);
         present.map(|(number, _)| HeaderId(number))
     }
 
@@ -198,15 +238,13 @@ impl HeaderTree {
     }
 
     fn branch(&self, base: u32, tip: u32, work: Work) -> Option<Branch> {
-        let mut blocks = Vec::new();
-        let mut at = tip;
-        while let Some(node) = self.node(at).filter(|node| node.work != ABSENT) {
-            if blocks.len() >= self.nodes.len() {
-                return None;
-            }
-            blocks.push(HeaderId(at));
-            at = node.parent;
-        }
+        let present = |at: u32| self.node(at).filter(|node| node.work != ABSENT);
+        let down = || std::iter::successors(Some(tip), |at| present(*at).map(|node| node.parent));
+        // Counted first: a list that grows is in memory twice. The bound is for forged loops.
+        let length = down().take_while(|at| present(*at).is_some()).take(self.nodes.len() + 1);
+        let length = Some(length.count()).filter(|length| *length <= self.nodes.len())?;
+        let mut blocks = Vec::with_capacity(length);
+        blocks.extend(down().take(length).map(HeaderId));
         blocks.reverse();
         Some(Branch { base: self.node(base)?.hash, blocks, work })
     }
@@ -253,7 +291,7 @@ impl HeaderTree {
         // The old one goes first: both together would be the most memory that headers ever take.
         self.index = Vec::new();
         self.index = vec![EMPTY; size];
-        for (number, node) in (0_u32..).zip(&self.nodes) {
+        for (number, node) in (0_u32..).zip(self.nodes.iter()) {
             if let Err(place) = self.lookup(&node.hash)
                 && let Some(slot) = self.index.get_mut(place)
             {

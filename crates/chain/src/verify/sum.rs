@@ -16,7 +16,7 @@ const HASHES: [FixedState; 2] =
 /// that is there twice doesn't cancel itself. Somebody who wants to deceive could find sets of
 /// equal sums, but whoever can write to the folder can as well rewrite both tellings: this guards
 /// against mistakes, not against the owner of the disk. Hence no cryptographic hash, which took a
-/// quarter of a whole check.
+/// third of a whole check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SetSum {
     count: u64,

@@ -84,7 +84,8 @@ impl BlockFile {
 /// Where a block lies. There is one for each header, so it is kept small.
 #[derive(Clone, Copy)]
 pub(super) struct Spot {
-    pub(super) offset: u64,
+    /// Little-endian: as a number it would be aligned to eight bytes, which takes four more.
+    pub(super) offset: [u8; 8],
     /// Number of the file, or [`NOWHERE`].
     pub(super) file: u32,
     /// Bytes of the block; no block has as many as 2^32.
@@ -394,7 +395,7 @@ impl Catalogue {
         // The first place where a block lies stays.
         let is_known = self.tree.find(&hash).is_some();
         let Some(id) = self.tree.insert(hash, parent, work).filter(|_| !is_known) else { return };
-        let nowhere = Spot { offset: 0, file: NOWHERE, length: 0, time: 0 };
+        let nowhere = Spot { offset: [0; 8], file: NOWHERE, length: 0, time: 0 };
         if self.spots.len() <= id.index() {
             self.spots.resize(id.index() + 1, nowhere);
         }
@@ -403,7 +404,7 @@ impl Catalogue {
         };
         let time = u32::try_from(time).unwrap_or(u32::MAX);
         if let Some(spot) = self.spots.get_mut(id.index()) {
-            *spot = Spot { offset: found.offset, file, length, time };
+            *spot = Spot { offset: found.offset.to_le_bytes(), file, length, time };
         }
     }
 
@@ -424,7 +425,7 @@ impl Catalogue {
     /// [`FilesError`] when it is not in the files (any more).
     pub fn read_id(&mut self, id: HeaderId, height: Option<u64>) -> Result<FileBlock, FilesError> {
         let Spot { file, offset, length, .. } = *self.spot(id).ok_or(FilesError::Unknown)?;
-        let (number, length) = (file as usize, length as usize);
+        let (number, length, offset) = (file as usize, length as usize, u64::from_le_bytes(offset));
         let file = self.files.get_mut(number).ok_or(FilesError::Unknown)?;
         let place = Place { file: file.shown.clone(), offset, height };
         let data = match &file.data {

@@ -87,7 +87,7 @@ impl Catalogue {
             to.put(&self.tree.hash(id).unwrap_or_default().0)?;
             to.put(&self.tree.parent(id).unwrap_or_default().0)?;
             to.put(&self.tree.work(id).unwrap_or_default().0)?;
-            to.put(&spot.offset.to_le_bytes())?;
+            to.put(&spot.offset)?;
             for number in [spot.length, spot.time, file] {
                 to.put(&number.to_le_bytes())?;
             }
