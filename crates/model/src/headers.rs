@@ -49,13 +49,14 @@ const PAGE: usize = 1 << 14;
 /// Nodes by number, in pages that never move: one list would be in memory twice whenever it grows.
 #[derive(Clone, Debug, Default)]
 struct Nodes {
+    /// All full but the last.
     pages: Vec<Vec<Node>>,
-    count: usize,
 }
 
 impl Nodes {
     fn len(&self) -> usize {
-        self.count
+        let last = self.pages.last().map_or(PAGE, Vec::len);
+        self.pages.len() * PAGE + last - PAGE
     }
 
     fn get(&self, at: usize) -> Option<&Node> {
@@ -75,7 +76,6 @@ impl Nodes {
                 self.pages.push(page);
             }
         }
-        self.count += 1;
     }
 
     fn iter(&self) -> impl Iterator<Item = &Node> {
@@ -437,6 +437,25 @@ mod tests {
         for id in &branches[0].blocks {
             assert_eq!(tree.parent(*id), Some(below));
             below = tree.hash(*id).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_chain_of_several_pages_is_found_whole() {
+        let name = |n: usize| {
+            let mut bytes = [1; 32];
+            bytes[..8].copy_from_slice(&n.to_be_bytes());
+            BlockHash(bytes)
+        };
+        let (count, mut tree) = (2 * PAGE + 2, HeaderTree::new());
+        for n in 1..=count {
+            assert!(tree.insert(name(n), name(n - 1), work(1)).is_some());
+        }
+        assert_eq!(tree.len(), count);
+        let branch = tree.best_branches().remove(0);
+        assert_eq!((branch.base, branch.blocks.len()), (name(0), count));
+        for (n, id) in (1..).zip(branch.blocks) {
+            assert_eq!((tree.hash(id), tree.find(&name(n))), (Some(name(n)), Some(id)));
         }
     }
 }
