@@ -1,7 +1,7 @@
 //! Rows of proofs: candidates, reservation, spending, release, counters.
 
 use unspent_model::ecash::{ProofEvent, ProofOffer, ProofState};
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     details::OutputRange,
@@ -23,7 +23,7 @@ const AMOUNT_BITS: u32 = 48;
 
 /// Each amount is one short range of the index, so that the cost doesn't grow with the purse. The
 /// fee is a subquery and not a join: a planner may begin a join with the keysets.
-const BY_AMOUNT: Set = Set {
+const BY_AMOUNT: BulkStatement = BulkStatement {
     sqlite: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
             WHERE k.keyset_id = found.keyset_id) AS fee_ppk
         FROM (SELECT y, amount, keyset_id FROM proofs
@@ -40,7 +40,7 @@ const LARGEST: &str =
     FROM (SELECT y, amount, keyset_id FROM proofs
         WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) found";
 /// `state || ''` has no index, so that the names are looked up and nothing else.
-const NAMED: Set = Set {
+const NAMED: BulkStatement = BulkStatement {
     sqlite: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM keysets k
             WHERE k.keyset_id = p.keyset_id) AS fee_ppk FROM proofs p
         WHERE p.account_id = $1 AND p.y = $3 AND p.state = $2",
@@ -49,7 +49,7 @@ const NAMED: Set = Set {
         FROM UNNEST($3::bytea[]) n (y)
         JOIN proofs p ON p.account_id = $1 AND p.y = n.y AND p.state || '' = $2",
 };
-const RESERVE: Set = Set {
+const RESERVE: BulkStatement = BulkStatement {
     sqlite: "UPDATE proofs SET state = $3, held_by = $4, reserved_at = $5, version = version + 1
         WHERE account_id = $1 AND state = $2 AND y = $6",
     postgres: "UPDATE proofs p SET state = $3, held_by = $4, reserved_at = $5,
@@ -62,13 +62,13 @@ const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = vers
 const RELEASE: &str = "UPDATE proofs SET state = $3, version = version + 1
     WHERE held_by = $1 AND state = $2";
 const WERE_HELD: &str = "SELECT y FROM proofs WHERE held_by = $1 LIMIT 1";
-const PROVE: Set = Set {
+const PROVE: BulkStatement = BulkStatement {
     sqlite: "UPDATE proofs SET state = $2, spent_at = $3, version = version + 1
         WHERE account_id = $1 AND state <> $2 AND y = $4",
     postgres: "UPDATE proofs p SET state = $2, spent_at = $3, version = version + 1
         FROM UNNEST($4::bytea[]) n (y) WHERE p.account_id = $1 AND p.state <> $2 AND p.y = n.y",
 };
-const INSERT: Set = Set {
+const INSERT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO proofs (account_id, added_by, added_at, y, keyset_id, amount, state,
             version, sealed, held_by, reserved_at, spent_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11)",

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use cashu::MintUrl;
-use unspent_sql::{Arg, Backend, Column, Door, Options, Row, Set, SqlError, Tx, Url};
+use unspent_sql::{Arg, Backend, BulkStatement, Column, Door, Options, Row, SqlError, Tx, Url};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -152,7 +152,7 @@ const ACCOUNT: &str = account!("WHERE id = $1");
 pub(crate) const ACCOUNT_LOCKED: &str = account!("WHERE id = $1 FOR UPDATE");
 const ACCOUNT_AT: &str = account!("WHERE mint_url = $1 AND unit = $2");
 const ACCOUNTS: &str = account!("ORDER BY id");
-const PUT_KEYSETS: Set = Set {
+const PUT_KEYSETS: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO keysets (account_id, keyset_id, is_active, fee_ppk, counter)
         VALUES ($1, $2, $3, $4, 0)
         ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
@@ -163,7 +163,7 @@ const PUT_KEYSETS: Set = Set {
         ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
             fee_ppk = excluded.fee_ppk WHERE keysets.account_id = excluded.account_id",
 };
-const OWNERS: Set = Set {
+const OWNERS: BulkStatement = BulkStatement {
     sqlite: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = $1",
     postgres: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = ANY($1::text[])",
 };

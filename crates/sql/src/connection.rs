@@ -15,19 +15,19 @@ use crate::{
     value::{Arg, Column, Row, Value},
 };
 
-/// A statement over a set of rows: scalars come first, then one argument per column.
+/// A statement over many rows: scalars come first, then one argument per column.
 ///
 /// On SQLite the text speaks of one row and is run once for each; on PostgreSQL the columns arrive
 /// as arrays to be unnested, in one round trip.
 #[derive(Clone, Copy, Debug)]
-pub struct Set {
+pub struct BulkStatement {
     /// Text for one row.
     pub sqlite: &'static str,
     /// Text for all rows at once.
     pub postgres: &'static str,
 }
 
-impl Set {
+impl BulkStatement {
     fn text(self, backend: Backend) -> &'static str {
         match backend {
             Backend::Sqlite => self.sqlite,
@@ -263,7 +263,7 @@ impl<'c> Tx<'c> {
     /// As for [`Tx::execute`].
     pub fn query_set(
         &mut self,
-        set: Set,
+        set: BulkStatement,
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
@@ -301,7 +301,7 @@ impl<'c> Tx<'c> {
     /// As for [`Tx::execute`].
     pub fn execute_set(
         &mut self,
-        set: Set,
+        set: BulkStatement,
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<u64, SqlError> {

@@ -70,7 +70,7 @@ pub mod url;
 pub mod value;
 mod worker;
 
-pub use connection::{Set, Tx};
+pub use connection::{BulkStatement, Tx};
 pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
 pub use explain::PlanHook;

@@ -11,7 +11,8 @@ use std::{
 };
 
 use unspent_sql::{
-    Arg, Column, Door, Migration, OpenError, Options, Row, Schema, Set, SqlError, Url, Value,
+    Arg, BulkStatement, Column, Door, Migration, OpenError, Options, Row, Schema, SqlError, Url,
+    Value,
 };
 use unspent_testkit::wallet::postgres;
 
@@ -128,12 +129,12 @@ fn placeholders_count_by_number_and_not_by_appearance() {
 
 #[test]
 fn sets_are_written_and_read_whole() {
-    const WRITE: Set = Set {
+    const WRITE: BulkStatement = BulkStatement {
         sqlite: INSERT,
         postgres: "INSERT INTO cups (id, colour, mark, chipped) SELECT * FROM
             UNNEST($1::bigint[], $2::text[], $3::bytea[], $4::boolean[])",
     };
-    const READ: Set = Set {
+    const READ: BulkStatement = BulkStatement {
         sqlite: "SELECT id FROM cups WHERE chipped = $1 AND id = $2",
         postgres: "SELECT c.id FROM UNNEST($2::bigint[]) k (id) JOIN cups c ON c.id = k.id
             WHERE c.chipped = $1",
@@ -160,7 +161,7 @@ fn sets_are_written_and_read_whole() {
 
 #[test]
 fn statements_are_counted_alike_on_both_databases() {
-    const MANY: Set = Set {
+    const MANY: BulkStatement = BulkStatement {
         sqlite: "INSERT INTO cups (id) VALUES ($1)",
         postgres: "INSERT INTO cups (id) SELECT * FROM UNNEST($1::bigint[])",
     };

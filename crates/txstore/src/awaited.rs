@@ -8,21 +8,21 @@ use unspent_model::{
     TxId,
     txstore::{DeletionWindows, TxRecord},
 };
-use unspent_sql::{Backend, Column, Set, Tx};
+use unspent_sql::{Backend, BulkStatement, Column, Tx};
 
 use crate::{error::TxStoreError, store::txid, working::Working};
 
 /// The first row, if there is one.
 const ANY: &str = "SELECT txid FROM awaited ORDER BY txid LIMIT 1";
-const WAITING: Set = Set {
+const WAITING: BulkStatement = BulkStatement {
     sqlite: "SELECT txid, parent FROM awaited WHERE txid = $1",
     postgres: "SELECT txid, parent FROM awaited WHERE txid = ANY($1::bytea[])",
 };
-const FORGET: Set = Set {
+const FORGET: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM awaited WHERE txid = $1",
     postgres: "DELETE FROM awaited WHERE txid = ANY($1::bytea[])",
 };
-const AWAIT: Set = Set {
+const AWAIT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO awaited (txid, parent, is_known) VALUES ($1, $2, $3)
         ON CONFLICT (txid, parent) DO UPDATE SET is_known = excluded.is_known",
     postgres: "INSERT INTO awaited (txid, parent, is_known)

@@ -22,7 +22,7 @@ use unspent_model::{
         Again, ChildState, DeletionWindows, KeepReason, Kept, Slot, TxRecord, Verdict, verdict,
     },
 };
-use unspent_sql::{Arg, Backend, Column, Row, Set, Tx};
+use unspent_sql::{Arg, Backend, BulkStatement, Column, Row, Tx};
 
 use crate::{
     awaited::{self, Waiter},
@@ -42,18 +42,18 @@ const CHUNKS_TOGETHER: usize = 8;
 const LOOK_AGAIN: u64 = 144;
 
 const DUE: &str = "SELECT txid FROM due WHERE height <= $1 ORDER BY height, txid LIMIT $2";
-const CHILDREN: Set = Set {
+const CHILDREN: BulkStatement = BulkStatement {
     sqlite: "SELECT txid, mined_height, unmined_since, is_conflicting FROM transactions
         WHERE txid = $1",
     postgres: "SELECT txid, mined_height, unmined_since, is_conflicting FROM transactions
         WHERE txid = ANY($1::bytea[])",
 };
-const CHILDREN_HELD: Set = Set {
+const CHILDREN_HELD: BulkStatement = BulkStatement {
     sqlite: CHILDREN.sqlite,
     postgres: "SELECT txid, mined_height, unmined_since, is_conflicting FROM transactions
         WHERE txid = ANY($1::bytea[]) ORDER BY txid FOR KEY SHARE",
 };
-const LEAVE_QUEUE: Set = Set {
+const LEAVE_QUEUE: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM due WHERE txid = $2 AND height <= $1",
     postgres: "DELETE FROM due WHERE height <= $1 AND txid = ANY($2::bytea[])",
 };

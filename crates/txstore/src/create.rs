@@ -6,7 +6,7 @@ use unspent_model::{
     Outpoint, TxId,
     txstore::{DeletionWindows, MinedIn, Slot, TxRecord},
 };
-use unspent_sql::{Backend, Column, Set, Tx};
+use unspent_sql::{Backend, BulkStatement, Column, Tx};
 
 use crate::{
     awaited,
@@ -18,7 +18,7 @@ use crate::{
     write_rows::Rows,
 };
 
-const PRESENT: Set = Set {
+const PRESENT: BulkStatement = BulkStatement {
     sqlite: "SELECT txid FROM transactions WHERE txid = $1",
     postgres: "SELECT txid FROM transactions WHERE txid = ANY($1::bytea[])
         ORDER BY txid FOR UPDATE",

@@ -7,7 +7,7 @@ use unspent_model::{
     Outpoint, TxId,
     txstore::{Slot, Spender},
 };
-use unspent_sql::{Arg, Column, Set};
+use unspent_sql::{Arg, BulkStatement, Column};
 
 use crate::{
     awaited,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const NEXT: &str = "SELECT txid FROM transactions WHERE txid > $1 ORDER BY txid LIMIT $2";
-const PRESENT: Set = Set {
+const PRESENT: BulkStatement = BulkStatement {
     sqlite: "SELECT txid FROM transactions WHERE txid = $1",
     postgres: "SELECT txid FROM transactions WHERE txid = ANY($1::bytea[])",
 };

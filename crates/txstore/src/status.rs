@@ -1,7 +1,7 @@
 //! Figures for monitoring: how much is there, how much is due, what stays and why.
 
 use unspent_model::Point;
-use unspent_sql::{Arg, Backend, Column, SQLITE_BYTES, Set, Tx};
+use unspent_sql::{Arg, Backend, BulkStatement, Column, SQLITE_BYTES, Tx};
 
 use crate::{
     changes::Tallies,
@@ -14,7 +14,7 @@ pub(crate) const LOSERS_DELETED: &str = "losers_deleted";
 pub(crate) const DROPPED: &str = "dropped";
 pub(crate) const REPAIRED: &str = "repaired";
 
-const ADD: Set = Set {
+const ADD: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO tallies (name, total) VALUES ($1, $2)
         ON CONFLICT (name) DO UPDATE SET total = tallies.total + excluded.total",
     postgres: "INSERT INTO tallies (name, total)

@@ -12,7 +12,7 @@ use unspent_model::{
     Outpoint, TxId,
     txstore::{Slots, TxRecord},
 };
-use unspent_sql::{Column, Row, Set, SqlError, Tx};
+use unspent_sql::{BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     codec,
@@ -46,11 +46,11 @@ macro_rules! one_row {
     };
 }
 
-const READ: Set = Set {
+const READ: BulkStatement = BulkStatement {
     sqlite: one_row!(""),
     postgres: record_columns!("0::bigint", "", "WHERE t.txid = ANY($1::bytea[])"),
 };
-const READ_LOCKED: Set = Set {
+const READ_LOCKED: BulkStatement = BulkStatement {
     sqlite: one_row!(""),
     postgres: record_columns!(
         "0::bigint",
@@ -59,7 +59,7 @@ const READ_LOCKED: Set = Set {
     ),
 };
 /// With the bodies that lie in the row: for those who are going to need the inputs of most.
-const READ_WHOLE: Set = Set {
+const READ_WHOLE: BulkStatement = BulkStatement {
     sqlite: one_row!(", t.body"),
     postgres: record_columns!(
         "0::bigint",
@@ -67,13 +67,13 @@ const READ_WHOLE: Set = Set {
         "WHERE t.txid = ANY($1::bytea[]) ORDER BY t.txid FOR UPDATE"
     ),
 };
-const READ_PAGES: Set = Set {
+const READ_PAGES: BulkStatement = BulkStatement {
     sqlite: "SELECT txid, part, bytes FROM parts WHERE txid = $1 AND part = $2",
     postgres: "SELECT p.txid, p.part, p.bytes
         FROM UNNEST($1::bytea[], $2::bigint[]) k (txid, part)
         JOIN parts p ON p.txid = k.txid AND p.part = k.part",
 };
-const READ_BODIES: Set = Set {
+const READ_BODIES: BulkStatement = BulkStatement {
     sqlite: "SELECT txid, body FROM transactions WHERE txid = $1",
     postgres: "SELECT txid, body FROM transactions WHERE txid = ANY($1::bytea[])",
 };
@@ -146,7 +146,7 @@ impl Working {
     fn load_by(
         &mut self,
         tx: &mut Tx<'_>,
-        set: Set,
+        set: BulkStatement,
         txids: impl IntoIterator<Item = TxId>,
     ) -> Result<Vec<Row>, TxStoreError> {
         let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();

@@ -4,7 +4,7 @@
 //! one, as Citus takes such a statement only when all rows lie in one place.
 
 use unspent_model::txstore::TxRecord;
-use unspent_sql::{Backend, Column, Set, SqlError, Tx};
+use unspent_sql::{Backend, BulkStatement, Column, SqlError, Tx};
 
 use crate::{
     codec,
@@ -15,7 +15,7 @@ use crate::{
 
 /// The callers have looked who is there. On a server another one may have come since: that is a
 /// broken rule there, as asking for it costs a search for each row.
-const INSERT: Set = Set {
+const INSERT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO transactions (txid, version, mined_height, unmined_since, due_at,
             is_conflicting, state, body)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (txid) DO NOTHING",
@@ -25,7 +25,7 @@ const INSERT: Set = Set {
             $5::bigint[], $6::boolean[], $7::bytea[], $8::bytea[]) k",
 };
 /// SQLite is led to the row by its number; a unary plus keeps it from searching for the name.
-const UPDATE: Set = Set {
+const UPDATE: BulkStatement = BulkStatement {
     sqlite: "UPDATE transactions SET version = $3, mined_height = $4, unmined_since = $5,
             due_at = $6, is_conflicting = $7, state = $8
         WHERE rowid = $9 AND +txid = $1 AND version = $2",
@@ -38,28 +38,28 @@ const UPDATE: Set = Set {
         WHERE t.txid = k.txid AND t.version = k.was",
 };
 /// The verdict once more, as far as the row itself can tell: whoever changed it meanwhile keeps it.
-const DELETE: Set = Set {
+const DELETE: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM transactions WHERE rowid = $3 AND +txid = $1 AND version = $2",
     postgres: "DELETE FROM transactions t USING UNNEST($1::bytea[], $2::bigint[]) k (txid, was)
         WHERE t.txid = k.txid AND t.version = k.was",
 };
-const PUT_PARTS: Set = Set {
+const PUT_PARTS: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO parts (txid, part, bytes) VALUES ($1, $2, $3)
         ON CONFLICT (txid, part) DO UPDATE SET bytes = excluded.bytes",
     postgres: "INSERT INTO parts (txid, part, bytes)
         SELECT k.* FROM UNNEST($1::bytea[], $2::bigint[], $3::bytea[]) k
         ON CONFLICT (txid, part) DO UPDATE SET bytes = excluded.bytes",
 };
-const DELETE_PARTS: Set = Set {
+const DELETE_PARTS: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM parts WHERE txid = $1",
     postgres: "DELETE FROM parts WHERE txid = ANY($1::bytea[])",
 };
-const LEAVE_QUEUE: Set = Set {
+const LEAVE_QUEUE: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM due WHERE height = $1 AND txid = $2",
     postgres: "DELETE FROM due d USING UNNEST($1::bigint[], $2::bytea[]) k (height, txid)
         WHERE d.height = k.height AND d.txid = k.txid",
 };
-const JOIN_QUEUE: Set = Set {
+const JOIN_QUEUE: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO due (height, txid) VALUES ($1, $2) ON CONFLICT DO NOTHING",
     postgres: "INSERT INTO due (height, txid)
         SELECT k.* FROM UNNEST($1::bigint[], $2::bytea[]) k ON CONFLICT DO NOTHING",

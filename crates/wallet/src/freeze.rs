@@ -5,7 +5,7 @@
 
 use bitcoin::OutPoint;
 use unspent_model::Outpoint;
-use unspent_sql::{Arg, Column, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Tx};
 
 use crate::{
     error::WalletError,
@@ -16,7 +16,7 @@ use crate::{
 /// The most coins that are frozen or thawed at once.
 pub const MAX_FROZEN_AT_ONCE: usize = 1_000;
 
-const KNOWN: Set = Set {
+const KNOWN: BulkStatement = BulkStatement {
     sqlite: "SELECT t.tx_hash, u.output_index
         FROM transactions t INDEXED BY uidx_transactions_hash
         CROSS JOIN utxos u INDEXED BY sqlite_autoindex_utxos_2
@@ -26,19 +26,19 @@ const KNOWN: Set = Set {
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n",
 };
-const FREEZE: Set = Set {
+const FREEZE: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO frozen_outputs (wallet_id, frozen_at, tx_hash, output_index)
         VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
     postgres: "INSERT INTO frozen_outputs (wallet_id, frozen_at, tx_hash, output_index)
         SELECT $1, $2, k.* FROM UNNEST($3::bytea[], $4::bigint[]) k ON CONFLICT DO NOTHING",
 };
-const THAW: Set = Set {
+const THAW: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM frozen_outputs
         WHERE wallet_id = $1 AND tx_hash = $2 AND output_index = $3",
     postgres: "DELETE FROM frozen_outputs f USING UNNEST($2::bytea[], $3::bigint[]) k (h, n)
         WHERE f.wallet_id = $1 AND f.tx_hash = k.h AND f.output_index = k.n",
 };
-const FROZEN: Set = Set {
+const FROZEN: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash, output_index FROM frozen_outputs
         WHERE wallet_id = $1 AND tx_hash = $2 AND output_index = $3",
     postgres: "SELECT f.tx_hash, f.output_index FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)

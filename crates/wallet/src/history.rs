@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
 use unspent_model::wallet::{EdgeCause, Status, coin::depth};
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     error::WalletError,
@@ -184,7 +184,7 @@ const ONE: &str = summaries_of!(
     "/*by uidx_transactions_hash*/",
     "t.wallet_id = $1 AND t.tx_hash = $2"
 );
-const CREDITS: Set = Set {
+const CREDITS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) AS amount
         FROM utxos INDEXED BY sqlite_autoindex_utxos_2
         WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
@@ -193,7 +193,7 @@ const CREDITS: Set = Set {
         JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id GROUP BY u.tx_id",
 };
 /// A coin that was pruned has left its amount in the input that spent it.
-const DEBITS: Set = Set {
+const DEBITS: BulkStatement = BulkStatement {
     sqlite: "SELECT i.tx_id, i.input_index, COALESCE(u.amount, i.pruned_amount) AS amount
         FROM tx_inputs i
         LEFT JOIN transactions p INDEXED BY uidx_transactions_hash
@@ -222,7 +222,7 @@ const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at
     JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
         ON t.wallet_id = r.wallet_id AND t.id = r.replaced_tx_id
     WHERE r.wallet_id = $1 AND r.replacement_tx_id = $2 ORDER BY r.created_at, t.id";
-const LABELS: Set = Set {
+const LABELS: BulkStatement = BulkStatement {
     sqlite: "SELECT ref, label FROM labels WHERE wallet_id = $1 AND kind = 'tx' AND ref = $2",
     // LATERAL: one look by the whole key for each, never a walk through all labels.
     postgres: "SELECT b.ref, b.label FROM UNNEST($2::text[]) k (r) CROSS JOIN LATERAL (

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use bitcoin::ScriptBuf;
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     block::Care,
@@ -37,7 +37,7 @@ const NEXT: &str = "SELECT k.id AS keychain_id, k.descriptor, k.next_index, k.la
         AND d.address_index = k.next_index
     WHERE k.wallet_id = $1 AND k.purpose = $2
         AND (CAST($3 AS TEXT) IS NULL OR a.name = $3) ORDER BY k.id LIMIT 1";
-const SCRIPTS_KNOWN: Set = Set {
+const SCRIPTS_KNOWN: BulkStatement = BulkStatement {
     sqlite: "SELECT d.id, d.script_hash, d.is_used, d.keychain_id, k.purpose
         FROM addresses d
         CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id

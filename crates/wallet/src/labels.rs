@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
 use unspent_model::{TxId, wallet::plan::Edge};
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     apply_plan::RawTxs,
@@ -42,7 +42,7 @@ const SET: &str = "INSERT INTO labels (wallet_id, kind, ref, label) VALUES ($1, 
 const CLEAR: &str = "DELETE FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3";
 const LIST: &str = "SELECT kind, ref, label FROM labels
     WHERE wallet_id = $1 AND (kind, ref) > ($2, $3) ORDER BY kind, ref LIMIT $4";
-const LABELS: Set = Set {
+const LABELS: BulkStatement = BulkStatement {
     sqlite: "SELECT kind, ref, label FROM labels WHERE wallet_id = $1 AND kind = $2 AND ref = $3",
     postgres: "SELECT b.kind, b.ref, b.label FROM UNNEST($2::text[], $3::text[]) k (t, r)
         CROSS JOIN LATERAL (SELECT kind, ref, label FROM labels

@@ -11,7 +11,7 @@ use unspent_model::{
     Outpoint,
     wallet::{LockId, Status},
 };
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
 use crate::{
     error::WalletError,
@@ -70,7 +70,7 @@ pub struct LeaseInfo {
     pub is_spent: bool,
 }
 
-const UNSPENT_COINS: Set = Set {
+const UNSPENT_COINS: BulkStatement = BulkStatement {
     sqlite: "SELECT t.tx_hash, u.output_index, u.id FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $5
         WHERE t.wallet_id = $1 AND t.tx_hash = $4 AND t.status IN ($2, $3)
@@ -81,7 +81,7 @@ const UNSPENT_COINS: Set = Set {
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n
             AND +u.spent_by_tx_id IS NULL",
 };
-const ALL_COINS: Set = Set {
+const ALL_COINS: BulkStatement = BulkStatement {
     sqlite: "SELECT t.tx_hash, u.output_index, u.id FROM transactions t
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
         WHERE t.wallet_id = $1 AND t.tx_hash = $2",
@@ -91,7 +91,7 @@ const ALL_COINS: Set = Set {
         JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = k.n",
 };
 /// Takes a lease that is free, expired or already ours: one statement, so no race.
-const TAKE: Set = Set {
+const TAKE: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO utxo_leases (wallet_id, external_lock_id, expires_at, leased_at,
             hold_confirmations, utxo_id) VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (wallet_id, utxo_id) DO UPDATE
@@ -108,14 +108,14 @@ const TAKE: Set = Set {
             WHERE utxo_leases.expires_at <= $4
                 OR utxo_leases.external_lock_id = excluded.external_lock_id",
 };
-const HELD: Set = Set {
+const HELD: BulkStatement = BulkStatement {
     sqlite: "SELECT utxo_id, external_lock_id, expires_at FROM utxo_leases
         WHERE wallet_id = $1 AND expires_at > $2 AND utxo_id = $3",
     postgres: "SELECT l.utxo_id, l.external_lock_id, l.expires_at FROM UNNEST($3::bigint[]) k (id)
         JOIN utxo_leases l ON l.wallet_id = $1 AND l.utxo_id = k.id AND l.expires_at > $2",
 };
 /// Ends leases whoever holds them.
-const END: Set = Set {
+const END: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id = $2",
     postgres: "DELETE FROM utxo_leases l USING UNNEST($2::bigint[]) k (id)
         WHERE l.wallet_id = $1 AND l.utxo_id = k.id",
@@ -272,7 +272,7 @@ fn any(tx: &mut Tx<'_>, wallet: WalletId, coins: &[OutPoint]) -> Result<CoinRows
 
 fn found(
     tx: &mut Tx<'_>,
-    set: Set,
+    set: BulkStatement,
     scalars: &[Arg<'_>],
     coins: &[OutPoint],
 ) -> Result<CoinRows, WalletError> {

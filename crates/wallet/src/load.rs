@@ -16,7 +16,7 @@ use unspent_model::{
     Outpoint, TxId,
     wallet::{Coin, Confirmation, Neighbourhood, StoredTx, facts::Needs},
 };
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
 use crate::{
     error::WalletError,
@@ -32,7 +32,7 @@ pub(crate) struct Loaded {
 }
 
 /// Each with its inputs in order, one row for an input; a coinbase has a row without one.
-const TXS: Set = Set {
+const TXS: BulkStatement = BulkStatement {
     sqlite: "SELECT t.wallet_id, t.id, t.tx_hash, t.block_height, t.block_position, t.status,
             t.is_coinbase, t.ever_published, t.withdrawn, t.is_own, t.fee, t.output_total,
             t.received_time, t.evicted_at, i.prev_tx_hash, i.prev_output_index
@@ -48,7 +48,7 @@ const TXS: Set = Set {
         ORDER BY t.wallet_id, t.id, i.input_index",
 };
 
-const SPENDERS: Set = Set {
+const SPENDERS: BulkStatement = BulkStatement {
     sqlite: "SELECT i.wallet_id, i.prev_tx_hash, i.prev_output_index, t.tx_hash
         FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
         CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
@@ -63,7 +63,7 @@ const SPENDERS: Set = Set {
 };
 
 /// All descendants of transactions, each once for a root, however they are reached.
-const DESCENDANTS: Set = Set {
+const DESCENDANTS: BulkStatement = BulkStatement {
     sqlite: "WITH RECURSIVE family (id, tx_hash) AS (
             SELECT t.id, t.tx_hash FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
             CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
@@ -105,7 +105,7 @@ macro_rules! coins_of {
     };
 }
 
-const COINS: Set = Set {
+const COINS: BulkStatement = BulkStatement {
     sqlite: coins_of!(
         "transactions t CROSS JOIN",
         "AND u.output_index = $4",
@@ -119,7 +119,7 @@ const COINS: Set = Set {
     ),
 };
 
-const CREDITS: Set = Set {
+const CREDITS: BulkStatement = BulkStatement {
     sqlite: coins_of!("transactions t CROSS JOIN", "", "WHERE t.tx_hash = $3 AND t.wallet_id = $2"),
     postgres: coins_of!(
         "UNNEST($2::bigint[], $3::bytea[]) k (w, h)
@@ -340,7 +340,7 @@ impl Loaded {
     }
 }
 
-const INPUTS: Set = Set {
+const INPUTS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_id, input_index, prev_tx_hash, prev_output_index FROM tx_inputs
         WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index",
     postgres: "SELECT i.tx_id, i.input_index, i.prev_tx_hash, i.prev_output_index

@@ -19,7 +19,7 @@ use unspent_model::{
         prune::{PruneFacts, PruneRule, as_many_as_possible, exactly},
     },
 };
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     apply_plan::write_lines,
@@ -43,14 +43,14 @@ pub enum PruneRequest {
 
 const CONFIRMED_TO: &str = "SELECT tx_hash FROM transactions
     WHERE wallet_id = $1 AND block_height IS NOT NULL AND block_height <= $2";
-const TXS: Set = Set {
+const TXS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash, block_height, id, status FROM transactions
         WHERE wallet_id = $1 AND tx_hash = $2",
     postgres: "SELECT t.tx_hash, t.block_height, t.id, t.status FROM UNNEST($2::bytea[]) k (h)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1",
 };
 /// The joins begin with the asked-for row, whatever SQLite believes to know of the tables.
-const COINS: Set = Set {
+const COINS: BulkStatement = BulkStatement {
     sqlite: "SELECT u.tx_id, u.output_index, u.amount, s.block_height FROM utxos u
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
         WHERE u.wallet_id = $1 AND u.tx_id = $2",
@@ -59,7 +59,7 @@ const COINS: Set = Set {
         JOIN utxos u ON u.wallet_id = $1 AND u.tx_id = k.id
         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id",
 };
-const PARENTS: Set = Set {
+const PARENTS: BulkStatement = BulkStatement {
     sqlite: "SELECT u.spent_by_tx_id, t.tx_hash FROM utxos u
         CROSS JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
         WHERE u.wallet_id = $1 AND u.spent_by_tx_id = $2",
@@ -69,7 +69,7 @@ const PARENTS: Set = Set {
 };
 /// Dead transactions that share an input, with all their descendants. The offset keeps PostgreSQL
 /// from reading all inputs for the few that are lost.
-const LOSERS: Set = Set {
+const LOSERS: BulkStatement = BulkStatement {
     sqlite: "WITH RECURSIVE lost (id, tx_hash) AS (
             SELECT r.id, r.tx_hash FROM tx_inputs i
             CROSS JOIN tx_inputs o INDEXED BY idx_tx_inputs_prevout
@@ -97,7 +97,7 @@ const LOSERS: Set = Set {
             JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
         ) SELECT winner, tx_hash FROM lost",
 };
-const EDGES: Set = Set {
+const EDGES: BulkStatement = BulkStatement {
     sqlite: "SELECT a.tx_hash AS replaced, b.tx_hash AS replacement FROM (
             SELECT wallet_id, replaced_tx_id, replacement_tx_id FROM tx_replacements
                 WHERE wallet_id = $1 AND replaced_tx_id = $2
@@ -113,53 +113,53 @@ const EDGES: Set = Set {
         JOIN transactions a ON a.wallet_id = +r.wallet_id AND a.id = r.replaced_tx_id
         JOIN transactions b ON b.wallet_id = r.wallet_id + 0 AND b.id = r.replacement_tx_id",
 };
-const DELETE_LOST_EDGES: Set = Set {
+const DELETE_LOST_EDGES: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM tx_replacements WHERE wallet_id = $1 AND replaced_tx_id = $2",
     postgres: "DELETE FROM tx_replacements r USING UNNEST($2::bigint[]) k (id)
         WHERE r.wallet_id = $1 AND r.replaced_tx_id = k.id",
 };
-const DELETE_WON_EDGES: Set = Set {
+const DELETE_WON_EDGES: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM tx_replacements WHERE wallet_id = $1 AND replacement_tx_id = $2",
     postgres: "DELETE FROM tx_replacements r USING UNNEST($2::bigint[]) k (id)
         WHERE r.wallet_id = $1 AND r.replacement_tx_id = k.id",
 };
 /// Whoever spent a coin that goes still has to say how much it took.
-const KEEP_AMOUNTS: Set = Set {
+const KEEP_AMOUNTS: BulkStatement = BulkStatement {
     sqlite: "UPDATE tx_inputs SET pruned_amount = $4
         WHERE prev_tx_hash = $2 AND prev_output_index = $3 AND wallet_id = $1",
     postgres: "UPDATE tx_inputs i SET pruned_amount = k.amount
         FROM UNNEST($2::bytea[], $3::bigint[], $4::bigint[]) k (h, n, amount)
         WHERE i.prev_tx_hash = k.h AND i.prev_output_index = k.n AND i.wallet_id = $1",
 };
-const DELETE_LEASES: Set = Set {
+const DELETE_LEASES: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id IN (
         SELECT id FROM utxos WHERE wallet_id = $1 AND tx_id = $2)",
     postgres: "DELETE FROM utxo_leases l USING UNNEST($2::bigint[]) k (id), utxos u
         WHERE u.wallet_id = $1 AND u.tx_id = k.id AND l.wallet_id = $1 AND l.utxo_id = u.id",
 };
-const DELETE_COINS: Set = Set {
+const DELETE_COINS: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM utxos WHERE wallet_id = $1 AND tx_id = $2",
     postgres: "DELETE FROM utxos u USING UNNEST($2::bigint[]) k (id)
         WHERE u.wallet_id = $1 AND u.tx_id = k.id",
 };
-const DELETE_INPUTS: Set = Set {
+const DELETE_INPUTS: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM tx_inputs WHERE wallet_id = $1 AND tx_id = $2",
     postgres: "DELETE FROM tx_inputs i USING UNNEST($2::bigint[]) k (id)
         WHERE i.wallet_id = $1 AND i.tx_id = k.id",
 };
-const DELETE_TXS: Set = Set {
+const DELETE_TXS: BulkStatement = BulkStatement {
     sqlite: "DELETE FROM transactions WHERE wallet_id = $1 AND id = $2",
     postgres: "DELETE FROM transactions t USING UNNEST($2::bigint[]) k (id)
         WHERE t.wallet_id = $1 AND t.id = k.id",
 };
 
-const REMEMBER: Set = Set {
+const REMEMBER: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO pruned_txs (wallet_id, tx_hash, settled_height) VALUES ($1, $2, $3)
         ON CONFLICT DO NOTHING",
     postgres: "INSERT INTO pruned_txs (wallet_id, tx_hash, settled_height)
         SELECT $1, k.* FROM UNNEST($2::bytea[], $3::bigint[]) k ON CONFLICT DO NOTHING",
 };
-const REMEMBERED: Set = Set {
+const REMEMBERED: BulkStatement = BulkStatement {
     sqlite: "SELECT wallet_id, tx_hash FROM pruned_txs WHERE wallet_id = $1 AND tx_hash = $2",
     postgres: "SELECT p.wallet_id, p.tx_hash FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
         JOIN pruned_txs p ON p.wallet_id = k.w AND p.tx_hash = k.h",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
-use unspent_sql::{Arg, Column, Door, Options, Row, Set, Tx, Url};
+use unspent_sql::{Arg, BulkStatement, Column, Door, Options, Row, Tx, Url};
 
 use crate::{error::WalletError, rows::scanned, statistics, wallets::WalletInfo, writes::Writes};
 
@@ -154,7 +154,7 @@ macro_rules! wallet_row {
 
 const COLUMNS_LOCKED: &str = wallet_row!("WHERE w.id = $1 FOR UPDATE");
 const COLUMNS: &str = wallet_row!("WHERE w.id = $1");
-const LOCK_MANY: Set = Set {
+const LOCK_MANY: BulkStatement = BulkStatement {
     sqlite: wallet_row!("WHERE w.id = $1"),
     postgres: wallet_row!("WHERE w.id = ANY($1::bigint[]) ORDER BY w.id FOR UPDATE"),
 };

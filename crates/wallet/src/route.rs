@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map::Entry};
 
 use bitcoin::{Transaction, Txid};
 use unspent_model::{Outpoint, TxId, wallet::Neighbourhood};
-use unspent_sql::{Backend, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Backend, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     descriptor::script_hash,
@@ -107,7 +107,7 @@ const STORED: i64 = 4;
 const CHILD: i64 = 5;
 
 /// Owners of scripts, with their chains.
-const OWNERS: Set = Set {
+const OWNERS: BulkStatement = BulkStatement {
     sqlite: "SELECT 1 AS kind, d.script_hash AS hash, d.address_index AS n, d.wallet_id, d.id,
             d.is_used, d.keychain_id, c.descriptor, c.purpose, c.next_index, c.last_used,
             c.derived_to
@@ -117,24 +117,24 @@ const OWNERS: Set = Set {
     postgres: "",
 };
 /// Stored spenders of outputs.
-const SPENDERS: Set = Set {
+const SPENDERS: BulkStatement = BulkStatement {
     sqlite: "SELECT 2 AS kind, prev_tx_hash AS hash, prev_output_index AS n, wallet_id
         FROM tx_inputs WHERE prev_tx_hash = $1 AND prev_output_index = $2",
     postgres: "",
 };
 /// Stored transactions whose outputs are spent, and whether the output is a coin of ours.
-const PARENTS: Set = Set {
+const PARENTS: BulkStatement = BulkStatement {
     sqlite: "SELECT 3 AS kind, t.tx_hash AS hash, u.output_index AS n, t.wallet_id
         FROM transactions t INDEXED BY uidx_transactions_hash
         LEFT JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $2
         WHERE t.tx_hash = $1",
     postgres: "",
 };
-const NAMES: Set = Set {
+const NAMES: BulkStatement = BulkStatement {
     sqlite: "SELECT 4 AS kind, tx_hash AS hash, wallet_id FROM transactions WHERE tx_hash = $1",
     postgres: "",
 };
-const CHILDREN: Set = Set {
+const CHILDREN: BulkStatement = BulkStatement {
     sqlite: "SELECT 5 AS kind, prev_tx_hash AS hash, wallet_id FROM tx_inputs
         WHERE prev_tx_hash = $1",
     postgres: "",

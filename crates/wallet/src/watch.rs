@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, hash::BuildHasher as _};
 use bitcoin::{Script, Transaction, hashes::Hash as _};
 use foldhash::{HashSet, HashSetExt as _};
 use unspent_model::TxId;
-use unspent_sql::{Arg, Column, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{block::PlacedBlock, error::WalletError, room::WalletId};
 
@@ -34,21 +34,21 @@ const ROWS_PER_TRANSACTION: usize = 4;
 /// Rows read at most, so that a batch needs some tens of megabytes and no more.
 const MAX_ROWS: usize = 1_000_000;
 
-const SCRIPTS: Set = Set {
+const SCRIPTS: BulkStatement = BulkStatement {
     sqlite: "SELECT script_pub_key FROM addresses
         WHERE wallet_id = $2 AND id >= $3 AND id < $4 LIMIT $1",
     postgres: "SELECT a.script_pub_key
         FROM UNNEST($2::bigint[], $3::bigint[], $4::bigint[]) k (w, low, high)
         JOIN addresses a ON a.wallet_id = k.w AND a.id >= k.low AND a.id < k.high LIMIT $1",
 };
-const STORED: Set = Set {
+const STORED: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash FROM transactions
         WHERE wallet_id = $2 AND id >= $3 AND id < $4 LIMIT $1",
     postgres: "SELECT t.tx_hash
         FROM UNNEST($2::bigint[], $3::bigint[], $4::bigint[]) k (w, low, high)
         JOIN transactions t ON t.wallet_id = k.w AND t.id >= k.low AND t.id < k.high LIMIT $1",
 };
-const SPENT: Set = Set {
+const SPENT: BulkStatement = BulkStatement {
     sqlite: "SELECT prev_tx_hash AS tx_hash FROM tx_inputs
         WHERE wallet_id = $2 AND tx_id >= $3 AND tx_id < $4 LIMIT $1",
     postgres: "SELECT i.prev_tx_hash AS tx_hash

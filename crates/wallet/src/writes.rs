@@ -18,7 +18,7 @@ use unspent_model::{
         plan::{Edge, Line, TxChange},
     },
 };
-use unspent_sql::{Arg, Backend, Column, Set, Tx};
+use unspent_sql::{Arg, Backend, BulkStatement, Column, Tx};
 
 use crate::{
     descriptor::script_hash,
@@ -99,7 +99,7 @@ impl Rows {
 
 /// A table that is written: its statement, and what its columns hold.
 struct Table {
-    set: Set,
+    set: BulkStatement,
     kinds: &'static [Kind],
 }
 
@@ -107,7 +107,7 @@ const TABLES: [Table; 11] =
     [SCRIPTS, USED, CHAINS, NEW_TXS, INPUTS, CHANGED_TXS, COINS, SPENDS, EDGES, LINES, WALLETS];
 
 const SCRIPTS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO addresses (is_used, wallet_id, keychain_id, id, address_index,
             script_hash, script_pub_key) VALUES (FALSE, $1, $2, $3, $4, $5, $6)",
         postgres: "INSERT INTO addresses (is_used, wallet_id, keychain_id, id, address_index,
@@ -118,7 +118,7 @@ const SCRIPTS: Table = Table {
     kinds: &[Kind::Int, Kind::Int, Kind::Int, Kind::Int, Kind::Blob, Kind::Blob],
 };
 const USED: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "UPDATE addresses SET is_used = TRUE WHERE wallet_id = $1 AND id = $2",
         postgres: "UPDATE addresses a SET is_used = TRUE
             FROM UNNEST($1::bigint[], $2::bigint[]) k (w, id)
@@ -127,7 +127,7 @@ const USED: Table = Table {
     kinds: &[Kind::Int, Kind::Int],
 };
 const CHAINS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "UPDATE keychains SET next_index = $3, last_used = $4, derived_to = $5
             WHERE wallet_id = $1 AND id = $2",
         postgres: "UPDATE keychains c SET next_index = k.next, last_used = k.used,
@@ -139,7 +139,7 @@ const CHAINS: Table = Table {
     kinds: &[Kind::Int, Kind::Int, Kind::Int, Kind::Int, Kind::Int],
 };
 const NEW_TXS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO transactions (wallet_id, received_time, id, tx_hash, block_height,
                 block_position, status, is_coinbase, ever_published, withdrawn, is_own, fee,
                 output_total, raw_tx)
@@ -169,7 +169,7 @@ const NEW_TXS: Table = Table {
     ],
 };
 const INPUTS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO tx_inputs (wallet_id, tx_id, input_index, prev_tx_hash,
                 prev_output_index) VALUES ($1, $2, $3, $4, $5)",
         postgres: "INSERT INTO tx_inputs (wallet_id, tx_id, input_index, prev_tx_hash,
@@ -182,7 +182,7 @@ const INPUTS: Table = Table {
 /// The bytes that a block holds are the ones to keep: the witness may differ from what was relayed.
 /// The status that was planned on guards the row.
 const CHANGED_TXS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "UPDATE transactions SET status = $4, block_height = $5, block_position = $6,
                 ever_published = $7, withdrawn = $8, is_own = $9, fee = $10, evicted_at = $11,
                 raw_tx = COALESCE($12, raw_tx)
@@ -213,7 +213,7 @@ const CHANGED_TXS: Table = Table {
     ],
 };
 const COINS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO utxos (wallet_id, id, tx_id, output_index, amount, address_id,
                 spent_by_tx_id, spent_input_index)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -225,7 +225,7 @@ const COINS: Table = Table {
     kinds: &[Kind::Int; 8],
 };
 const SPENDS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "UPDATE utxos SET spent_by_tx_id = $3, spent_input_index = $4
             WHERE wallet_id = $1 AND id = $2",
         postgres: "UPDATE utxos u SET spent_by_tx_id = k.spender, spent_input_index = k.input
@@ -236,7 +236,7 @@ const SPENDS: Table = Table {
     kinds: &[Kind::Int; 4],
 };
 const EDGES: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO tx_replacements (wallet_id, created_at, replaced_tx_id,
                 replacement_tx_id, cause) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
         postgres: "INSERT INTO tx_replacements (wallet_id, created_at, replaced_tx_id,
@@ -247,7 +247,7 @@ const EDGES: Table = Table {
     kinds: &[Kind::Int, Kind::Int, Kind::Int, Kind::Int, Kind::Text],
 };
 const LINES: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "INSERT INTO journal (wallet_id, at, id, cause, tx_hash, output_tx_hash,
                 output_index, from_status, to_status, other_tx_hash, block_height, lock_id)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -273,7 +273,7 @@ const LINES: Table = Table {
     ],
 };
 const WALLETS: Table = Table {
-    set: Set {
+    set: BulkStatement {
         sqlite: "UPDATE wallets SET scanned_height = $2, scanned_hash = $3, follows_tip = $4,
                 next_id = $5, next_line = $6, confirmed_amount = $7, confirmed_coins = $8,
                 history_from = $9

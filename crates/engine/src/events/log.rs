@@ -12,7 +12,7 @@ use metrics::counter;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use unspent_sql::{Arg, Column, Door, Row, Set, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Door, Row, SqlError, Tx};
 
 use super::{Event, EventPage, LogError, kind::EventKind};
 use crate::{
@@ -34,7 +34,7 @@ const MARK: &str = "SELECT mark FROM marks WHERE room = $1 AND subject = $2";
 const SET_MARK: &str = "INSERT INTO marks (room, subject, mark) VALUES ($1, $2, $3)
     ON CONFLICT (room, subject) DO UPDATE SET mark = excluded.mark";
 const FORGET: &str = "DELETE FROM events WHERE id <= $1";
-const INSERT: Set = Set {
+const INSERT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     postgres: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use unspent_model::{Outpoint, TxId};
 use unspent_sql::{
-    Arg, Backend, Column, Door, Migration, Options, Row, SQLITE_BYTES, Schema, Set, SqlError, Tx,
-    Url,
+    Arg, Backend, BulkStatement, Column, Door, Migration, Options, Row, SQLITE_BYTES, Schema,
+    SqlError, Tx, Url,
 };
 use unspent_txstore::NewTx;
 
@@ -73,7 +73,7 @@ const SCHEMA: Schema = Schema {
     migrations: &[Migration { version: 1, name: "rows", sqlite: SQLITE, postgres: POSTGRES }],
 };
 
-const TX: Set = Set {
+const TX: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO transactions (id, hash, size_in_bytes, version, lock_time, fee, coinbase,
             frozen, conflicting, locked)
         VALUES ($1, $2, $3, 2, 0, 0, FALSE, FALSE, FALSE, FALSE)",
@@ -83,7 +83,7 @@ const TX: Set = Set {
         SELECT k.*, 2, 0, 0, FALSE, FALSE, FALSE, FALSE
         FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[]) k",
 };
-const INPUT: Set = Set {
+const INPUT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO inputs (transaction_id, idx, previous_hash, previous_idx, script,
             previous_script, previous_satoshis, sequence)
         VALUES ($1, $2, $3, $4, $5, $6, 1000, 4294967295)",
@@ -92,7 +92,7 @@ const INPUT: Set = Set {
         SELECT k.*, 1000, 4294967295 FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[],
             $4::bigint[], $5::bytea[], $6::bytea[]) k",
 };
-const OUTPUT: Set = Set {
+const OUTPUT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO outputs (transaction_id, idx, script, satoshis, utxo_hash,
             coinbase_spending_height)
         VALUES ($1, $2, $3, $4, $5, 0)",
@@ -101,7 +101,7 @@ const OUTPUT: Set = Set {
         SELECT k.*, 0 FROM UNNEST($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[],
             $5::bytea[]) k",
 };
-const BLOCK: Set = Set {
+const BLOCK: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO block_ids VALUES ($1, $2, $2, 0)",
     postgres: "INSERT INTO block_ids SELECT k.id, k.height, k.height, 0
         FROM UNNEST($1::bigint[], $2::bigint[]) k (id, height)",
@@ -115,7 +115,7 @@ macro_rules! output_columns {
         )
     };
 }
-const READ_OUTPUT: Set = Set {
+const READ_OUTPUT: BulkStatement = BulkStatement {
     sqlite: output_columns!(
         "FROM transactions t JOIN outputs o ON o.transaction_id = t.id
         WHERE t.hash = $1 AND o.idx = $2"
@@ -126,7 +126,7 @@ const READ_OUTPUT: Set = Set {
         JOIN outputs o ON o.transaction_id = t.id AND o.idx = k.idx"
     ),
 };
-const SPEND: Set = Set {
+const SPEND: BulkStatement = BulkStatement {
     sqlite: "UPDATE outputs SET spending_data = $3
         WHERE transaction_id = $1 AND idx = $2 AND spending_data IS NULL",
     postgres: "UPDATE outputs o SET spending_data = k.data
@@ -144,13 +144,13 @@ macro_rules! parent_columns {
         )
     };
 }
-const READ_PARENT: Set = Set {
+const READ_PARENT: BulkStatement = BulkStatement {
     sqlite: parent_columns!("FROM transactions t WHERE t.id = $1"),
     postgres: parent_columns!(
         "FROM UNNEST($1::bigint[]) k (id) JOIN transactions t ON t.id = k.id"
     ),
 };
-const DATE: Set = Set {
+const DATE: BulkStatement = BulkStatement {
     sqlite: "UPDATE transactions SET delete_at_height = $1 WHERE id = $2",
     postgres: "UPDATE transactions t SET delete_at_height = $1 FROM UNNEST($2::bigint[]) k (id)
         WHERE t.id = k.id",

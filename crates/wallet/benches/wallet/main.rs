@@ -28,7 +28,7 @@ use unspent_model::{
     },
 };
 use unspent_sim::shape::{ModernChain, Shape};
-use unspent_sql::{Arg, Column, Door, Options, Set, SqlError, Url};
+use unspent_sql::{Arg, BulkStatement, Column, Door, Options, SqlError, Url};
 use unspent_wallet::{
     Batch, NewWallet, Observed, Room, TxSource, WalletId,
     block::PlacedBlock,
@@ -250,7 +250,7 @@ fn selecting() {
 /// A block of 4,000 transactions against many watched scripts.
 fn block() {
     let sizes: &[usize] = if is_full() { &[1_000, 100_000, 1_000_000] } else { &[1_000, 100_000] };
-    const INSERT: Set = Set {
+    const INSERT: BulkStatement = BulkStatement {
         sqlite: "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index,
             script_hash, script_pub_key) VALUES (1, 2, FALSE, $1, $2, $3, $3)",
         postgres: "INSERT INTO addresses (wallet_id, keychain_id, is_used, id, address_index,

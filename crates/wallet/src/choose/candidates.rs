@@ -6,7 +6,7 @@
 //! statement. On SQLite the walk is pinned (`CROSS JOIN` keeps the order of joins, `INDEXED BY` the
 //! index), as statistics, which it may or may not have, would turn it round.
 
-use unspent_sql::Set;
+use unspent_sql::BulkStatement;
 
 /// A coin with all that decides whether it may be chosen; `$from` and `$join` pin the plan. A unary
 /// plus keeps PostgreSQL from turning a join round.
@@ -147,14 +147,14 @@ macro_rules! ancestors {
 }
 
 /// Four windows on the unspent coins, by amount.
-pub(super) const WINDOWS: Set = Set {
+pub(super) const WINDOWS: BulkStatement = BulkStatement {
     sqlite: windows!("utxos u INDEXED BY idx_utxos_unspent ", "CROSS JOIN"),
     postgres: windows!("utxos u ", "JOIN"),
 };
 
 /// The oldest first. A unary plus keeps SQLite from sorting all unspent coins instead of walking
 /// the rows in their order.
-pub(super) const BY_AGE: Set = Set {
+pub(super) const BY_AGE: BulkStatement = BulkStatement {
     sqlite: candidates!(
         "utxos u ",
         "CROSS JOIN",
@@ -170,7 +170,7 @@ pub(super) const BY_AGE: Set = Set {
 };
 
 /// All coins of some addresses; $11 is the most of one address.
-pub(super) const OF_ADDRESSES: Set = Set {
+pub(super) const OF_ADDRESSES: BulkStatement = BulkStatement {
     sqlite: candidates!(
         "utxos u INDEXED BY idx_utxos_by_address ",
         "CROSS JOIN",
@@ -190,7 +190,7 @@ pub(super) const OF_ADDRESSES: Set = Set {
 };
 
 /// Coins asked for by name, whatever their state.
-pub(super) const NAMED: Set = Set {
+pub(super) const NAMED: BulkStatement = BulkStatement {
     sqlite: named!(
         "FROM transactions t
         CROSS JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $4
@@ -209,11 +209,11 @@ pub(super) const NAMED: Set = Set {
 };
 
 /// Coins that a lease holds, by the lease's holder, start and end.
-pub(super) const LEASED_NOW: Set =
-    Set { sqlite: leased_now!("CROSS JOIN"), postgres: leased_now!("JOIN") };
+pub(super) const LEASED_NOW: BulkStatement =
+    BulkStatement { sqlite: leased_now!("CROSS JOIN"), postgres: leased_now!("JOIN") };
 
 /// Unconfirmed ancestors of a transaction, itself included, one more than may be.
-pub(super) const ANCESTORS: Set = Set {
+pub(super) const ANCESTORS: BulkStatement = BulkStatement {
     sqlite: ancestors!(),
     postgres: "SELECT q.id AS root, a.id, a.is_own, a.status
         FROM UNNEST($3::bigint[]) q (id) CROSS JOIN LATERAL (

@@ -25,7 +25,7 @@ use unspent_model::{
         },
     },
 };
-use unspent_sql::{Arg, Backend, Row, Set, Tx};
+use unspent_sql::{Arg, Backend, BulkStatement, Row, Tx};
 
 use self::{
     candidates::LEASED_NOW,
@@ -333,7 +333,7 @@ impl Choosing<'_> {
 }
 
 /// The text of a statement for the database at hand.
-fn of(tx: &Tx<'_>, both: Set) -> &'static str {
+fn of(tx: &Tx<'_>, both: BulkStatement) -> &'static str {
     match tx.backend() {
         Backend::Sqlite => both.sqlite,
         Backend::Postgres => both.postgres,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Txid};
 use unspent_model::{TxId, wallet::Status};
-use unspent_sql::{Arg, Column, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Tx};
 
 use super::{AccountImport, Imported, LeaseImport, TxImport, WalletImport, compare::compare};
 use crate::{
@@ -31,7 +31,7 @@ const ACCOUNT_OF: &str = "SELECT a.name FROM keychains k
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE k.wallet_id = $1 AND k.descriptor = $2";
 const SCRIPT_KNOWN: &str = "SELECT id FROM addresses WHERE script_hash = $2 AND wallet_id = $1";
-const USE_ADDRESS: Set = Set {
+const USE_ADDRESS: BulkStatement = BulkStatement {
     sqlite: "UPDATE addresses SET is_used = TRUE
         WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = $3 AND NOT is_used",
     postgres: "UPDATE addresses a SET is_used = TRUE
@@ -39,12 +39,12 @@ const USE_ADDRESS: Set = Set {
         WHERE a.wallet_id = $1 AND a.keychain_id = k.chain AND a.address_index = k.n
             AND NOT a.is_used",
 };
-const KNOWN_TXS: Set = Set {
+const KNOWN_TXS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash, block_height FROM transactions WHERE wallet_id = $1 AND tx_hash = $2",
     postgres: "SELECT t.tx_hash, t.block_height FROM UNNEST($2::bytea[]) k (h)
         JOIN transactions t ON t.tx_hash = k.h AND t.wallet_id = $1",
 };
-const SET_RECEIVED: Set = Set {
+const SET_RECEIVED: BulkStatement = BulkStatement {
     sqlite: "UPDATE transactions SET received_time = $3 WHERE wallet_id = $1 AND tx_hash = $2",
     postgres: "UPDATE transactions t SET received_time = k.at
         FROM UNNEST($2::bytea[], $3::bigint[]) k (h, at)

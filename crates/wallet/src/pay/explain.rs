@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bitcoin::{OutPoint, Psbt, ScriptBuf, Transaction, TxOut, consensus::encode};
 use miniscript::psbt::PsbtExt as _;
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
 use crate::{
     descriptor::{Keychain, script_hash},
@@ -14,7 +14,7 @@ use crate::{
     wallets::Purpose,
 };
 
-const COIN_SOURCES: Set = Set {
+const COIN_SOURCES: BulkStatement = BulkStatement {
     sqlite: "SELECT t.tx_hash, u.output_index, t.raw_tx, k.purpose, k.descriptor, d.address_index
         FROM transactions t
         CROSS JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
@@ -28,7 +28,7 @@ const COIN_SOURCES: Set = Set {
         JOIN addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
         JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id",
 };
-pub(super) const SCRIPT_SOURCES: Set = Set {
+pub(super) const SCRIPT_SOURCES: BulkStatement = BulkStatement {
     sqlite: "SELECT d.script_hash, k.purpose, k.descriptor, k.input_weight, d.address_index
         FROM addresses d
         CROSS JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id

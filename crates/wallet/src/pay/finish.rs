@@ -12,7 +12,7 @@ use bitcoin::{
 };
 use bitcoinconsensus::{Utxo, VERIFY_ALL_PRE_TAPROOT, VERIFY_TAPROOT, verify_with_flags};
 use miniscript::psbt::PsbtExt as _;
-use unspent_sql::{Arg, Column, Set};
+use unspent_sql::{Arg, BulkStatement, Column};
 
 use super::{
     check_fee,
@@ -43,7 +43,7 @@ pub struct Completed {
     pub fee: Option<u64>,
 }
 
-pub(super) const PARENTS: Set = Set {
+pub(super) const PARENTS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash, raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2",
     postgres: "SELECT t.tx_hash, t.raw_tx FROM UNNEST($2::bytea[]) q (h)
         JOIN transactions t ON t.tx_hash = q.h AND t.wallet_id = $1",

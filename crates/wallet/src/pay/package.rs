@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bitcoin::Txid;
 use unspent_model::wallet::select::{Ancestor, Rate, Unpaid, unpaid};
-use unspent_sql::{Arg, Column, Row, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
 use super::{Lift, explain::raw_tx};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     rows::{self, status},
 };
 
-const STORED: Set = Set {
+const STORED: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_hash, raw_tx, status, block_height, is_own, fee FROM transactions
         WHERE tx_hash = $2 AND wallet_id = $1",
     postgres: "SELECT t.tx_hash, t.raw_tx, t.status, t.block_height, t.is_own, t.fee

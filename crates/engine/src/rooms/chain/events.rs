@@ -6,7 +6,7 @@
 use serde::Serialize;
 use unspent_chain::Reader;
 use unspent_model::{BlockHash, Network, Point};
-use unspent_sql::{Arg, Column, Set, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Tx};
 use utoipa::ToSchema;
 
 use super::NAME;
@@ -74,7 +74,7 @@ const WRITTEN: &str = "SELECT height, slot, hash FROM told_points WHERE height <
     ORDER BY height DESC LIMIT $2";
 const LEAVE: &str = "DELETE FROM told_points WHERE height > $1";
 const FORGET: &str = "DELETE FROM told_points WHERE height < $1";
-const MARK: Set = Set {
+const MARK: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO told_points (height, slot, hash) VALUES ($1, $2, $3)
         ON CONFLICT (height) DO UPDATE SET slot = excluded.slot, hash = excluded.hash",
     postgres: "INSERT INTO told_points (height, slot, hash)
