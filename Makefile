@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # Wraps the C++ compiler with ccache, and keeps CI's build outside the clone.
 RUN := scripts/with-toolchain
 
-# Passed on: make demo ARGS="--seed 7 --json", make test ARGS="case_08"
+# Passed on: make demo ARGS="--seed 7 --json", make test ARGS="rolled_back"
 ARGS ?=
 DEMO_DIR ?= demo-data
 # make demo SECONDS=60 ends by itself. The shell has a variable of that name, so only ours counts.
@@ -73,6 +73,11 @@ test: ## Lint, then run every test and doctest
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 	$(RUN) cargo nextest run --workspace $(ARGS)
 	$(RUN) cargo test --workspace --doc
+
+.PHONY: cases
+cases: ## Write docs/tests.md, the table of all tests, from the sources
+	@scripts/deps nextest
+	UNSPENT_WRITE_DOCS=1 $(RUN) cargo nextest run -p unspent-testkit --test cases
 
 .PHONY: test-cdk-mintd
 test-cdk-mintd: ## Test the ecash room against cdk-mintd, a second mint (built once: half an hour)

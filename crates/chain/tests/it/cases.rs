@@ -1,4 +1,4 @@
-//! Named cases: each a mistake that somebody in the field has made. TESTING.md maps them to their source.
+//! Named cases: each a mistake that somebody in the field has made.
 
 use unspent_chain::{
     Applied, ApplyError, ChainIndex, CoinState, Indexes, Kind, OpenError, Options, Order, Owner,
@@ -78,7 +78,7 @@ fn listed(reader: &Reader, owner: Owner) -> Vec<Outpoint> {
 }
 
 #[test]
-fn case_01_one_output_answers_by_address_and_by_outpoint() {
+fn one_output_answers_by_address_and_by_outpoint() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 700)]]);
     store.apply_all(&blocks);
@@ -100,7 +100,7 @@ fn failed(tx: u64, collateral: Outpoint, returned: Option<(u32, Output)>) -> Tx<
 }
 
 #[test]
-fn case_02_a_failed_transaction_takes_collateral_and_returns_change_after_its_outputs() {
+fn a_failed_transaction_takes_collateral_and_returns_change_after_its_outputs() {
     let mut store = store();
     let failing = failed(2, outpoint(1, 0), Some((1, coin_of(0, 90))));
     store.apply_all(&chain(vec![vec![create(1, 0, 100)], vec![failing]]));
@@ -117,7 +117,7 @@ fn case_02_a_failed_transaction_takes_collateral_and_returns_change_after_its_ou
 }
 
 #[test]
-fn case_03_a_failed_transaction_without_return_creates_nothing() {
+fn a_failed_transaction_without_return_creates_nothing() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 100)], vec![failed(2, outpoint(1, 0), None)]]);
     store.apply_all(&blocks);
@@ -128,7 +128,7 @@ fn case_03_a_failed_transaction_without_return_creates_nothing() {
 }
 
 #[test]
-fn case_05_a_failed_transaction_leaves_its_regular_inputs_unspent() {
+fn a_failed_transaction_leaves_its_regular_inputs_unspent() {
     let mut store = store();
     let failing = failed(3, outpoint(2, 0), None);
     store.apply_all(&chain(vec![vec![create(1, 0, 1), create(2, 0, 2)], vec![failing]]));
@@ -136,7 +136,7 @@ fn case_05_a_failed_transaction_leaves_its_regular_inputs_unspent() {
 }
 
 #[test]
-fn case_06_a_rolled_back_spend_gives_the_coin_and_both_lists_back() {
+fn a_rolled_back_spend_gives_the_coin_and_both_lists_back() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 5)], vec![spend(2, vec![outpoint(1, 0)])]]);
     store.apply(&blocks[0]);
@@ -150,7 +150,7 @@ fn case_06_a_rolled_back_spend_gives_the_coin_and_both_lists_back() {
 }
 
 #[test]
-fn case_07_rolling_back_the_creation_too_leaves_no_trace() {
+fn rolling_back_the_creation_too_leaves_no_trace() {
     let mut store = store();
     let empty = bytes(&store.reader());
     store.apply_all(&chain(vec![vec![create(1, 0, 5)], vec![spend(2, vec![outpoint(1, 0)])]]));
@@ -159,7 +159,7 @@ fn case_07_rolling_back_the_creation_too_leaves_no_trace() {
 }
 
 #[test]
-fn case_08_a_coin_born_and_spent_in_one_block_is_recorded_spent_and_never_listed() {
+fn a_coin_born_and_spent_in_one_block_is_recorded_spent_and_never_listed() {
     let mut store = store();
     store.apply_all(&chain(vec![vec![create(1, 0, 5), spend(2, vec![outpoint(1, 0)])]]));
     let CoinState::Spent(spent) = store.reader().coin(&outpoint(1, 0)).unwrap() else {
@@ -173,7 +173,7 @@ fn case_08_a_coin_born_and_spent_in_one_block_is_recorded_spent_and_never_listed
 }
 
 #[test]
-fn case_09_rolling_such_a_block_back_forgets_the_coin_and_reapplying_gives_the_same_bytes() {
+fn rolling_back_a_coin_born_and_spent_in_one_block_forgets_it_for_good() {
     let mut store = store();
     let chained = vec![
         create(1, 0, 5),
@@ -195,7 +195,7 @@ fn case_09_rolling_such_a_block_back_forgets_the_coin_and_reapplying_gives_the_s
 }
 
 #[test]
-fn case_12_the_block_at_the_target_slot_stays() {
+fn the_block_at_the_target_slot_stays() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 1)], vec![create(2, 0, 2)], vec![create(3, 0, 3)]]);
     store.apply_all(&blocks);
@@ -207,7 +207,7 @@ fn case_12_the_block_at_the_target_slot_stays() {
 }
 
 #[test]
-fn case_14_rolling_back_to_the_origin_keeps_the_coins_of_genesis() {
+fn rolling_back_to_the_origin_keeps_the_coins_of_genesis() {
     let genesis = genesis();
     let mut store = Store::new(Network::CardanoPreview, small_windows(10, 10), &genesis);
     let spent = genesis[3].outpoint;
@@ -220,7 +220,7 @@ fn case_14_rolling_back_to_the_origin_keeps_the_coins_of_genesis() {
 }
 
 #[test]
-fn case_15_a_rollback_below_the_floor_is_refused_before_anything_changes() {
+fn a_rollback_below_the_floor_is_refused_before_anything_changes() {
     let mut store = Store::cardano(small_windows(2, 3));
     let blocks = chain((1..=9).map(|tx| vec![create(tx, 0, tx)]).collect());
     store.apply_all(&blocks);
@@ -243,7 +243,7 @@ fn relay(length: u64) -> Vec<Block<Output>> {
 }
 
 #[test]
-fn case_17_pruning_less_deep_than_the_window_still_rolls_back_through_the_window() {
+fn pruning_less_deep_than_the_window_still_rolls_back_through_the_window() {
     let mut store = Store::cardano(small_windows(3, 4));
     let blocks = relay(10);
     store.apply_all(&blocks[..7]);
@@ -255,7 +255,7 @@ fn case_17_pruning_less_deep_than_the_window_still_rolls_back_through_the_window
 }
 
 #[test]
-fn case_18_past_the_window_delta_and_spent_body_go_together_with_the_floor() {
+fn past_the_window_delta_and_spent_body_go_together_with_the_floor() {
     let mut store = Store::cardano(small_windows(3, 4));
     let blocks = relay(6);
     store.apply_all(&blocks[..5]);
@@ -270,7 +270,7 @@ fn case_18_past_the_window_delta_and_spent_body_go_together_with_the_floor() {
 }
 
 #[test]
-fn case_19_the_prune_cursor_survives_a_restart_and_the_bound_holds() {
+fn the_prune_cursor_survives_a_restart_and_the_bound_holds() {
     let mut store = Store::cardano(small_windows(100, 100));
     store.apply_all(&relay(40));
     store.options = Options { prune_batch_size: 1, ..small_windows(5, 5) };
@@ -289,7 +289,7 @@ fn case_19_the_prune_cursor_survives_a_restart_and_the_bound_holds() {
 }
 
 #[test]
-fn case_21_the_same_block_twice_is_a_no_op() {
+fn the_same_block_twice_is_a_no_op() {
     let mut store = store();
     let blocks = relay(5);
     store.apply_all(&blocks);
@@ -311,7 +311,7 @@ fn refusal(store: &mut Store, block: &Block<Output>) -> AdmitError {
 }
 
 #[test]
-fn case_22_another_block_at_a_taken_height_is_refused() {
+fn another_block_at_a_taken_height_is_refused() {
     let mut store = store();
     let blocks = relay(4);
     store.apply_all(&blocks);
@@ -320,7 +320,7 @@ fn case_22_another_block_at_a_taken_height_is_refused() {
 }
 
 #[test]
-fn case_23_gaps_and_wrong_parents_are_refused() {
+fn gaps_and_wrong_parents_are_refused() {
     let mut store = store();
     let blocks = relay(6);
     store.apply_all(&blocks[..3]);
@@ -335,7 +335,7 @@ fn case_23_gaps_and_wrong_parents_are_refused() {
 }
 
 #[test]
-fn case_24_an_unknown_input_is_counted_and_the_block_still_applies() {
+fn an_unknown_input_is_counted_and_the_block_still_applies() {
     let mut store = store();
     let stray = payment(1, vec![outpoint(77, 3)], vec![(0, coin_of(0, 1))]);
     store.apply_all(&chain(vec![vec![stray]]));
@@ -347,7 +347,7 @@ fn case_24_an_unknown_input_is_counted_and_the_block_still_applies() {
 }
 
 #[test]
-fn case_25_an_enterprise_address_is_listed_twice_and_vanishes_twice() {
+fn an_enterprise_address_is_listed_twice_and_vanishes_twice() {
     let mut store = store();
     store.apply_all(&chain(vec![vec![create(1, 2, 1)]]));
     let owners = [owner_of(2), Owner::Credential([1; 28])];
@@ -366,7 +366,7 @@ fn case_25_an_enterprise_address_is_listed_twice_and_vanishes_twice() {
 }
 
 #[test]
-fn case_26_a_list_that_is_switched_off_is_an_error_not_an_empty_answer() {
+fn a_list_that_is_switched_off_is_an_error_not_an_empty_answer() {
     for address_hash in [true, false] {
         let indexes = Indexes { address_hash, payment_credential: !address_hash };
         let mut store = Store::cardano(Options { indexes, ..small_windows(5, 5) });
@@ -391,7 +391,7 @@ fn case_26_a_list_that_is_switched_off_is_an_error_not_an_empty_answer() {
 }
 
 #[test]
-fn case_27_addresses_that_share_a_credential_are_exact_by_address_and_together_by_credential() {
+fn addresses_that_share_a_credential_are_exact_by_address_and_together_by_credential() {
     let mut store = store();
     let coin = |addr: Vec<u8>| Output {
         addr,
@@ -414,7 +414,7 @@ fn case_27_addresses_that_share_a_credential_are_exact_by_address_and_together_b
 }
 
 #[test]
-fn case_28_a_byron_address_is_listed_by_address_and_has_no_credential_entry() {
+fn a_byron_address_is_listed_by_address_and_has_no_credential_entry() {
     let mut store = store();
     store.apply_all(&chain(vec![vec![create(1, 4, 1)]]));
     assert_eq!(listed(&store.reader(), owner_of(4)), [outpoint(1, 0)]);
@@ -422,7 +422,7 @@ fn case_28_a_byron_address_is_listed_by_address_and_has_no_credential_entry() {
 }
 
 #[test]
-fn case_29_a_boundary_block_moves_the_cursor_and_nothing_else() {
+fn a_boundary_block_moves_the_cursor_and_nothing_else() {
     let mut store = store();
     let blocks = relay(3);
     store.apply_all(&blocks[..2]);
@@ -448,7 +448,7 @@ fn case_29_a_boundary_block_moves_the_cursor_and_nothing_else() {
 }
 
 #[test]
-fn case_30_asset_names_of_any_bytes_survive_and_are_added_up() {
+fn asset_names_of_any_bytes_survive_and_are_added_up() {
     let mut store = store();
     let asset = |name: &[u8], quantity| Asset { policy: [3; 28], name: name.into(), quantity };
     let names: [&[u8]; 4] = [b"", b"\0", b"a\0b", &[0xff; 32]];
@@ -469,7 +469,7 @@ fn case_30_asset_names_of_any_bytes_survive_and_are_added_up() {
 }
 
 #[test]
-fn case_32_pages_of_ten_thousand_coins_lose_and_repeat_nothing() {
+fn pages_of_ten_thousand_coins_lose_and_repeat_nothing() {
     let mut store = store();
     let txs = (0..10).map(|tx| {
         let outputs = (0..1_000).map(|i| (i, coin_of(0, 1))).collect();
@@ -493,7 +493,7 @@ fn case_32_pages_of_ten_thousand_coins_lose_and_repeat_nothing() {
 }
 
 #[test]
-fn case_32b_a_page_cursor_survives_the_spending_of_its_coin() {
+fn a_page_cursor_survives_the_spending_of_its_coin() {
     let mut store = store();
     let outputs = (0..6).map(|i| (i, coin_of(0, 1))).collect();
     let blocks = chain(vec![
@@ -509,7 +509,7 @@ fn case_32b_a_page_cursor_survives_the_spending_of_its_coin() {
 }
 
 #[test]
-fn case_37_an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up() {
+fn an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up() {
     let mut store = store();
     let blocks = relay(8);
     store.apply_all(&blocks[..5]);
@@ -544,7 +544,7 @@ fn case_37_an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up(
 }
 
 #[test]
-fn case_40_the_first_allegra_block_withdraws_unclaimed_redeem_coins_and_rollback_restores_them() {
+fn the_first_allegra_block_withdraws_unclaimed_redeem_coins_and_rollback_restores_them() {
     let genesis = genesis();
     let mut store = Store::new(Network::CardanoPreview, small_windows(10, 10), &genesis);
     let claim = spend(1, vec![genesis[0].outpoint]);
@@ -567,7 +567,7 @@ fn case_40_the_first_allegra_block_withdraws_unclaimed_redeem_coins_and_rollback
 }
 
 #[test]
-fn case_44_switched_off_no_family_of_the_index_exists() {
+fn switched_off_the_index_has_no_column_family() {
     let mut store = Store::cardano(Options { enabled: false, ..small_windows(5, 5) });
     store.apply_all(&relay(3));
     assert_eq!(store.index().tip().unwrap().height, 2);

@@ -1,4 +1,4 @@
-//! R1: random histories on the index and on the reference, whole snapshots compared after every event.
+//! Random histories on the index and on the reference, whole snapshots compared after every event.
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use unspent_chain::Options;

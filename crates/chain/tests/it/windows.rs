@@ -1,4 +1,4 @@
-//! R6: rollback at every depth of the window, and one more.
+//! Rollback at every depth of the window, and one more.
 
 use unspent_chain::{Options, RollbackError, Target};
 use unspent_model::Network;

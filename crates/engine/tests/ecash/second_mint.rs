@@ -70,7 +70,7 @@ fn the_second_mint_takes_the_whole_round() {
     bob.audit(&[&to]);
 }
 
-/// S3: within the mint's memory the same swap gives the same answer; later it is refused, and the
+/// Within the mint's memory the same swap gives the same answer; later it is refused, and the
 /// outputs are restored.
 #[test]
 fn a_lost_swap_is_repeated_or_restored() {
@@ -92,7 +92,7 @@ fn a_lost_swap_is_repeated_or_restored() {
     }
 }
 
-/// M10: a melt that never answers is asked for once, and its proofs stay reserved.
+/// A melt that never answers is asked for once, and its proofs stay reserved.
 #[test]
 fn a_melt_that_hangs_stays_pending() {
     let mints = MintOptions { act_deadline: Duration::from_secs(5), ..options() };
@@ -108,7 +108,7 @@ fn a_melt_that_hangs_stays_pending() {
     place.wallet.audit(&[&place.account]);
 }
 
-/// M11 and a plain failure: an inner error is no proof of anything, a failed payment is.
+/// Beside a plain failure: an inner error is no proof of anything, a failed payment is.
 #[test]
 fn an_inner_error_lets_nothing_go_and_a_failure_does() {
     let Some(mut place) = start(CdkSettings::default(), options()) else { return };
@@ -125,7 +125,7 @@ fn an_inner_error_lets_nothing_go_and_a_failure_does() {
     place.wallet.audit(&[&place.account]);
 }
 
-/// S9: another fee retires the keyset while a payment is on its way.
+/// Another fee retires the keyset while a payment is on its way.
 #[test]
 fn another_fee_retires_the_keyset_and_payments_go_on() {
     let Some(mut place) = start(CdkSettings::default(), options()) else { return };

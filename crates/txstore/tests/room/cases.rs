@@ -14,7 +14,7 @@ fn ignoring(ignore_locked: bool, ignore_conflicting: bool) -> SpendOptions {
 }
 
 #[test]
-fn case_01_an_unknown_output_is_not_found_and_no_error() {
+fn an_unknown_output_is_not_found_and_no_error() {
     on_both(|d| {
         let status = d.store.output_status(vec![foreign(1)], 10).unwrap();
         assert_eq!(status, [OutputStatus::NotFound]);
@@ -22,7 +22,7 @@ fn case_01_an_unknown_output_is_not_found_and_no_error() {
 }
 
 #[test]
-fn case_02_an_unmined_transaction_knows_since_when() {
+fn an_unmined_transaction_knows_since_when() {
     on_both(|d| {
         let made = d.fresh(1);
         d.unmined(&made, 200);
@@ -36,7 +36,7 @@ fn case_02_an_unmined_transaction_knows_since_when() {
 }
 
 #[test]
-fn case_03_what_exists_is_not_created_again() {
+fn what_exists_is_not_created_again() {
     on_both(|d| {
         let parent = d.parent(2, 100);
         d.child(&[out(&parent, 0)], 101);
@@ -49,7 +49,7 @@ fn case_03_what_exists_is_not_created_again() {
 }
 
 #[test]
-fn cases_04_to_06_the_first_spender_has_the_output() {
+fn the_first_spender_has_the_output() {
     on_both(|d| {
         let parent = d.parent(2, 100);
         let child = d.child(&[out(&parent, 0)], 101);
@@ -67,7 +67,7 @@ fn cases_04_to_06_the_first_spender_has_the_output() {
 }
 
 #[test]
-fn case_07_a_missing_parent_is_named_for_each_input() {
+fn a_missing_parent_is_named_for_each_input() {
     on_both(|d| {
         let child = tx(&[foreign(1), foreign(2)], 1);
         let Acceptance::Refused(outcome) = d.accept(&child, 10) else { panic!("accepted") };
@@ -83,7 +83,7 @@ fn case_07_a_missing_parent_is_named_for_each_input() {
 }
 
 #[test]
-fn case_08_an_output_that_is_not_the_one_meant_is_not_spent() {
+fn an_output_that_is_not_the_one_meant_is_not_spent() {
     on_both(|d| {
         let parent = d.parent(2, 100);
         let child = d.fresh(1);
@@ -110,7 +110,7 @@ fn a_refused_input_takes_the_others_back() {
 }
 
 #[test]
-fn case_10_of_two_in_one_batch_exactly_one_wins() {
+fn of_two_in_one_batch_exactly_one_wins() {
     on_both(|d| {
         let parent = d.parent(1, 100);
         let rivals = [tx(&[out(&parent, 0)], 1), tx(&[out(&parent, 0)], 2)];
@@ -140,7 +140,7 @@ fn a_child_may_come_with_its_parent_in_one_batch() {
 }
 
 #[test]
-fn case_11_a_coinbase_ripens_after_a_hundred_blocks() {
+fn a_coinbase_ripens_after_a_hundred_blocks() {
     on_both(|d| {
         let made = coinbase(1, 1);
         d.mined(&made, 1000);
@@ -154,7 +154,7 @@ fn case_11_a_coinbase_ripens_after_a_hundred_blocks() {
 }
 
 #[test]
-fn cases_12_and_13_locks_and_conflicts_may_be_passed_over() {
+fn locks_and_conflicts_may_be_passed_over() {
     on_both(|d| {
         let locked = d.parent(2, 100);
         d.store.set_locked(vec![locked.txid], true, 101).unwrap();
@@ -173,7 +173,7 @@ fn cases_12_and_13_locks_and_conflicts_may_be_passed_over() {
 }
 
 #[test]
-fn cases_14_to_17_only_the_owner_takes_a_spend_back() {
+fn only_the_owner_takes_a_spend_back() {
     on_both(|d| {
         let parent = d.parent(2, 900);
         let (child, other) = (d.child(&[out(&parent, 0), out(&parent, 1)], 1000), d.fresh(1));
@@ -191,7 +191,7 @@ fn cases_14_to_17_only_the_owner_takes_a_spend_back() {
 }
 
 #[test]
-fn cases_18_to_20_frozen_outputs() {
+fn a_frozen_output_is_spent_by_nobody() {
     on_both(|d| {
         let (parent, child) = (d.parent(2, 100), d.fresh(1));
         let coin = out(&parent, 0);
@@ -212,7 +212,7 @@ fn cases_18_to_20_frozen_outputs() {
 }
 
 #[test]
-fn cases_21_to_23_a_reassigned_output_waits_a_thousand_blocks() {
+fn a_reassigned_output_waits_a_thousand_blocks() {
     on_both(|d| {
         let (parent, child, other) = (d.parent(1, 50), d.fresh(1), d.fresh(1));
         let (coin, old, new) = (out(&parent, 0), hash_of(&parent, 0), hash_of(&other, 0));
@@ -237,7 +237,7 @@ fn cases_21_to_23_a_reassigned_output_waits_a_thousand_blocks() {
 }
 
 #[test]
-fn cases_24_to_29_blocks_of_a_transaction() {
+fn a_transaction_knows_its_blocks() {
     on_both(|d| {
         let made = d.fresh(1);
         d.unmined(&made, 290);
@@ -263,7 +263,7 @@ fn cases_24_to_29_blocks_of_a_transaction() {
 }
 
 #[test]
-fn cases_30_to_33_the_date_follows_spends_and_blocks() {
+fn the_date_follows_spends_and_blocks() {
     on_both(|d| {
         let parent = d.parent(2, 1000);
         let a = d.child(&[out(&parent, 0)], 1000);
@@ -282,7 +282,7 @@ fn cases_30_to_33_the_date_follows_spends_and_blocks() {
 }
 
 #[test]
-fn cases_34_and_35_leaving_the_best_chain_clears_the_date_and_keeps_the_earliest_height() {
+fn leaving_the_best_chain_clears_the_date_and_keeps_the_earliest_height() {
     on_both(|d| {
         let parent = d.parent(1, 1000);
         d.child(&[out(&parent, 0)], 1000);
@@ -304,7 +304,7 @@ fn cases_34_and_35_leaving_the_best_chain_clears_the_date_and_keeps_the_earliest
 }
 
 #[test]
-fn case_36_the_first_date_of_a_loser_stands() {
+fn the_first_date_of_a_loser_stands() {
     on_both(|d| {
         let lost = d.fresh(2);
         d.unmined(&lost, 400);
@@ -318,7 +318,7 @@ fn case_36_the_first_date_of_a_loser_stands() {
 }
 
 #[test]
-fn case_37_without_spendable_outputs_everything_is_spent() {
+fn without_spendable_outputs_everything_is_spent() {
     on_both(|d| {
         let now = NewTx::from_tx(&raw(&[foreign(1)], &[false], 0));
         d.mined(&now, 1000);
@@ -333,7 +333,7 @@ fn case_37_without_spendable_outputs_everything_is_spent() {
 }
 
 #[test]
-fn case_42_a_child_in_a_fork_block_is_no_deep_child() {
+fn a_child_in_a_fork_block_is_no_deep_child() {
     on_both(|d| {
         let parent = d.parent(1, 900);
         let child = d.child(&[out(&parent, 0)], 1000);
@@ -345,7 +345,7 @@ fn case_42_a_child_in_a_fork_block_is_no_deep_child() {
 }
 
 #[test]
-fn case_45_the_children_of_every_page_count() {
+fn the_children_of_every_page_count() {
     on_both(|d| {
         let parent = d.parent(300, 900);
         let coins: Vec<_> = (0..300).map(|vout| out(&parent, vout)).collect();
@@ -363,7 +363,7 @@ fn case_45_the_children_of_every_page_count() {
 }
 
 #[test]
-fn case_47_a_deleted_child_is_not_taken_in_again() {
+fn a_deleted_child_is_not_taken_in_again() {
     on_both(|d| {
         let parent = d.parent(2, 900);
         let child = d.mined_child(&[out(&parent, 0)], 1000, 1000);
@@ -384,7 +384,7 @@ fn case_47_a_deleted_child_is_not_taken_in_again() {
 }
 
 #[test]
-fn cases_48_and_49_the_end_of_a_preservation_looks_anew() {
+fn the_end_of_a_preservation_looks_anew() {
     on_both(|d| {
         let (finished, open) = (d.parent(1, 900), d.parent(1, 900));
         d.mined_child(&[out(&finished, 0)], 1000, 1000);
@@ -399,7 +399,7 @@ fn cases_48_and_49_the_end_of_a_preservation_looks_anew() {
 }
 
 #[test]
-fn case_51_a_spender_that_never_existed_keeps_its_parent_until_it_is_cleared() {
+fn a_spender_that_never_existed_keeps_its_parent_until_it_is_cleared() {
     on_both(|d| {
         let (parent, never) = (d.parent(1, 900), d.fresh(1));
         d.spend(out(&parent, 0), by(&never, 0), 1000).unwrap();
@@ -441,7 +441,7 @@ fn repair_does_not_touch_an_output_whose_spender_is_there() {
 }
 
 #[test]
-fn case_55_height_nought_is_refused() {
+fn height_zero_is_refused() {
     on_both(|d| {
         assert!(matches!(d.store.set_height(0), Err(TxStoreError::Argument(_))));
         let nothing = d.store.clean(CleanLimits::default());
@@ -455,7 +455,7 @@ fn case_55_height_nought_is_refused() {
 }
 
 #[test]
-fn case_56_a_second_pass_at_the_same_height_deletes_nothing() {
+fn a_second_pass_at_the_same_height_deletes_nothing() {
     on_both(|d| {
         let parent = d.parent(1, 900);
         d.mined_child(&[out(&parent, 0)], 1000, 1000);
@@ -465,7 +465,7 @@ fn case_56_a_second_pass_at_the_same_height_deletes_nothing() {
 }
 
 #[test]
-fn case_57_a_retention_of_nought_deletes_nothing() {
+fn a_retention_of_zero_deletes_nothing() {
     let never = unspent_model::txstore::DeletionWindows { retention: 0, ..windows(288) };
     on_both_with(never, |d| {
         let parent = d.parent(1, 900);

@@ -41,7 +41,7 @@ fn scenario_b_a_reorganisation_after_the_date_finds_the_parent() {
 }
 
 #[test]
-fn edge_case_1_a_child_that_is_never_mined_keeps_its_parent_for_ever() {
+fn a_child_that_is_never_mined_keeps_its_parent_for_ever() {
     on_both(|d| {
         let (parent, _) = spent_at_1000(&d);
         let heights = [1288, 1500, 2000, 100_000];
@@ -51,7 +51,7 @@ fn edge_case_1_a_child_that_is_never_mined_keeps_its_parent_for_ever() {
 }
 
 #[test]
-fn edge_case_2_a_child_mined_very_late_is_waited_for() {
+fn a_child_mined_very_late_is_waited_for() {
     on_both(|d| {
         let (parent, child) = spent_at_1000(&d);
         assert_eq!(d.kept_at(&parent, &[1288]), [true]);
@@ -62,7 +62,7 @@ fn edge_case_2_a_child_mined_very_late_is_waited_for() {
 }
 
 #[test]
-fn edge_case_3_a_reorganisation_starts_the_childs_depth_anew() {
+fn a_reorganisation_starts_the_childs_depth_anew() {
     on_both(|d| {
         let (parent, child) = spent_at_1000(&d);
         d.mine(&child, 1100);
@@ -75,7 +75,7 @@ fn edge_case_3_a_reorganisation_starts_the_childs_depth_anew() {
 }
 
 #[test]
-fn edge_case_4_the_first_pass_after_a_restart_deletes_nothing_wrong() {
+fn the_first_pass_after_a_restart_deletes_nothing_wrong() {
     on_both(|d| {
         let (parent, _) = spent_at_1000(&d);
         d.store.set_height(1400).unwrap();

@@ -9,7 +9,6 @@ const PUBLISHED: (Status, Option<u64>) = (Status::Published, None);
 const REPLACED: (Status, Option<u64>) = (Status::Replaced, None);
 const FAILED: (Status, Option<u64>) = (Status::Failed, None);
 
-/// Case 13.
 #[test]
 fn a_second_unmined_spend_in_the_mempool_replaces_the_first_at_once() {
     on_both(|l| {
@@ -70,7 +69,6 @@ fn a_new_transaction_of_ours_replaces_only_by_paying_more() {
     });
 }
 
-/// Case 14, hard case 7.
 #[test]
 fn a_confirmed_double_spend_fails_the_loser_and_all_that_hangs_on_it() {
     on_both(|l| {
@@ -91,7 +89,6 @@ fn a_confirmed_double_spend_fails_the_loser_and_all_that_hangs_on_it() {
     });
 }
 
-/// Case 15, hard cases 11 and 12.
 #[test]
 fn a_conflict_on_an_input_that_is_not_ours_kills_the_credit() {
     on_both(|l| {
@@ -107,7 +104,6 @@ fn a_conflict_on_an_input_that_is_not_ours_kills_the_credit() {
     });
 }
 
-/// Case 16.
 #[test]
 fn a_stored_rival_that_confirms_wins_by_its_own_row() {
     on_both(|l| {
@@ -125,7 +121,6 @@ fn a_stored_rival_that_confirms_wins_by_its_own_row() {
     });
 }
 
-/// Case 17, hard case 30.
 #[test]
 fn a_child_of_a_dead_parent_is_refused_from_us_and_kept_dead_from_others() {
     on_both(|l| {
@@ -174,7 +169,6 @@ fn a_child_in_the_mempool_revives_the_parent_that_was_called_replaced() {
     });
 }
 
-/// Cases 19 and 20, hard case 2.
 #[test]
 fn a_late_parent_is_spent_by_the_child_that_lives() {
     on_both(|l| {
@@ -232,7 +226,6 @@ fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
     });
 }
 
-/// Hard case 3.
 #[test]
 fn a_chain_of_replacements_keeps_every_edge() {
     on_both(|l| {
@@ -248,7 +241,6 @@ fn a_chain_of_replacements_keeps_every_edge() {
     });
 }
 
-/// Hard case 4.
 #[test]
 fn a_replacement_that_no_longer_conflicts_with_the_first_revives_the_first() {
     on_both(|l| {
@@ -271,7 +263,6 @@ fn a_replacement_that_no_longer_conflicts_with_the_first_revives_the_first() {
     });
 }
 
-/// Hard case 5.
 #[test]
 fn the_loser_that_a_reorganisation_confirms_comes_back_and_beats_the_winner() {
     on_both(|l| {
@@ -293,7 +284,6 @@ fn the_loser_that_a_reorganisation_confirms_comes_back_and_beats_the_winner() {
     });
 }
 
-/// Hard case 6.
 #[test]
 fn a_winner_that_loses_its_block_stays_the_winner_until_the_chain_says_otherwise() {
     on_both(|l| {
@@ -309,7 +299,6 @@ fn a_winner_that_loses_its_block_stays_the_winner_until_the_chain_says_otherwise
     });
 }
 
-/// Hard case 8.
 #[test]
 fn a_descendant_of_two_dead_ancestors_needs_both_back() {
     on_both(|l| {
@@ -332,7 +321,6 @@ fn a_descendant_of_two_dead_ancestors_needs_both_back() {
     });
 }
 
-/// Hard case 9.
 #[test]
 fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
     on_both(|l| {
@@ -360,7 +348,7 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
     });
 }
 
-/// Hard case 10: a diamond.
+/// A diamond.
 #[test]
 fn a_diamond_falls_and_rises_once() {
     on_both(|l| {
@@ -381,7 +369,7 @@ fn a_diamond_falls_and_rises_once() {
     });
 }
 
-/// Hard case 10: depth.
+/// Depth.
 #[test]
 fn a_deep_chain_falls_and_rises_in_one_pass() {
     on_both(|l| {
@@ -406,7 +394,6 @@ fn a_deep_chain_falls_and_rises_in_one_pass() {
     });
 }
 
-/// Hard case 13.
 #[test]
 fn eviction_is_noted_and_changes_no_status() {
     on_both(|l| {
@@ -424,7 +411,6 @@ fn eviction_is_noted_and_changes_no_status() {
     });
 }
 
-/// Hard case 15.
 #[test]
 fn change_of_a_replaced_transaction_dies_with_it() {
     on_both(|l| {
@@ -440,7 +426,6 @@ fn change_of_a_replaced_transaction_dies_with_it() {
     });
 }
 
-/// Hard case 37.
 #[test]
 fn a_clone_with_another_name_that_confirms_takes_the_place() {
     on_both(|l| {
@@ -484,7 +469,6 @@ fn a_label_does_not_follow_a_rival_that_pays_somebody_else() {
     });
 }
 
-/// Hard case 39.
 #[test]
 fn a_confirmed_coin_spent_only_by_an_unconfirmed_transaction_is_told_apart() {
     on_both(|l| {

@@ -1,4 +1,4 @@
-//! `kill -9` at random moments: what is left is a prefix of the history, and it goes on (R4).
+//! `kill -9` at random moments: what is left is a prefix of the history, and it goes on.
 
 use std::{
     io::{BufRead as _, BufReader, Lines},

@@ -37,7 +37,6 @@ fn a_transaction_and_a_coin_are_found_in_every_wallet_that_knows_them() {
     });
 }
 
-/// Case 52.
 #[test]
 fn lists_by_block_leave_out_the_unmined_and_the_other_way_round() {
     on_both(|l| {
@@ -84,7 +83,6 @@ fn pages_by_cursor_show_each_thing_once() {
     });
 }
 
-/// Case 51.
 #[test]
 fn labels_have_500_characters_at_most_and_an_empty_one_clears() {
     on_both(|l| {

@@ -88,7 +88,6 @@ fn lock_ids_are_32_bytes_and_not_zero() {
     }
 }
 
-/// Case 54.
 #[test]
 fn an_account_that_is_not_there_is_told() {
     on_both(|l| {
@@ -124,7 +123,7 @@ fn damaged_rows_are_a_loud_error() {
     assert_eq!(error.kind(), unspent_wallet::Kind::Corrupt, "{error}");
 }
 
-/// Hard case of isolation: no row of one wallet is reachable from another.
+/// No row of one wallet is reachable from another.
 #[test]
 fn the_database_itself_forbids_references_between_wallets() {
     on_both(|l| {

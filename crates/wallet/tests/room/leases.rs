@@ -7,7 +7,6 @@ use crate::{ledger::*, paying::wanted};
 
 const MINUTE: i64 = 60 * SECOND;
 
-/// Case 33.
 #[test]
 fn a_leased_coin_is_its_own_class_and_still_listed() {
     on_both(|l| {
@@ -26,7 +25,6 @@ fn a_leased_coin_is_its_own_class_and_still_listed() {
     });
 }
 
-/// Case 34.
 #[test]
 fn only_the_holder_renews_and_releases() {
     on_both(|l| {
@@ -77,7 +75,6 @@ fn a_frozen_coin_is_not_leased_by_name() {
     });
 }
 
-/// Cases 35 and 36, hard cases 33 and 35.
 #[test]
 fn at_the_moment_of_expiry_the_coin_is_free_and_may_be_taken() {
     on_both(|l| {
@@ -100,7 +97,6 @@ fn at_the_moment_of_expiry_the_coin_is_free_and_may_be_taken() {
     });
 }
 
-/// Case 37.
 #[test]
 fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
     on_both(|l| {
@@ -116,7 +112,6 @@ fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
     });
 }
 
-/// Case 38.
 #[test]
 fn a_purge_of_one_wallet_leaves_the_others_and_the_active_ones() {
     on_both(|l| {
@@ -136,7 +131,6 @@ fn a_purge_of_one_wallet_leaves_the_others_and_the_active_ones() {
     });
 }
 
-/// Hard case 31.
 #[test]
 fn a_coin_that_dies_and_comes_back_keeps_its_lease() {
     on_both(|l| {
@@ -156,7 +150,6 @@ fn a_coin_that_dies_and_comes_back_keeps_its_lease() {
     });
 }
 
-/// Hard case 32.
 #[test]
 fn a_lease_reappears_when_the_spend_is_replaced_without_the_coin() {
     on_both(|l| {
@@ -192,7 +185,6 @@ fn a_created_transaction_needs_the_lease_or_force() {
     });
 }
 
-/// Hard case 34.
 #[test]
 fn a_set_is_leased_whole_or_not_at_all() {
     on_both(|l| {

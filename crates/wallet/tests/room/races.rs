@@ -1,4 +1,4 @@
-//! Many processes in one wallet: no coin leased twice, none lost, no deadlock (R7).
+//! Many processes in one wallet: no coin leased twice, none lost, no deadlock.
 
 use std::{
     collections::HashMap,

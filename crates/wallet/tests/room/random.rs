@@ -1,5 +1,5 @@
-//! Random histories: SQLite, PostgreSQL and a plain model agree on everything after each step (R2),
-//! and value is conserved (R9).
+//! Random histories: SQLite, PostgreSQL and a plain model agree on everything after each step,
+//! and value is conserved.
 
 use std::{
     cell::Cell,

@@ -6,7 +6,6 @@ use unspent_wallet::{Batch, Observed, TxSource, WalletError, history::Listing};
 
 use crate::ledger::*;
 
-/// Cases 1 and 55.
 #[test]
 fn an_unmined_payment_is_stored_with_its_coin_and_coins_are_listed_by_amount() {
     on_both(|l| {
@@ -19,7 +18,6 @@ fn an_unmined_payment_is_stored_with_its_coin_and_coins_are_listed_by_amount() {
     });
 }
 
-/// Case 2.
 #[test]
 fn a_coinbase_is_known_from_a_block_and_from_nowhere_else() {
     on_both(|l| {
@@ -53,7 +51,6 @@ fn a_transaction_that_concerns_nobody_is_not_stored_and_refused_for_a_named_wall
     });
 }
 
-/// Case 5.
 #[test]
 fn a_transaction_that_spends_an_output_twice_is_refused() {
     on_both(|l| {
@@ -83,7 +80,6 @@ fn the_status_follows_from_the_sighting() {
     });
 }
 
-/// Case 7 and hard case 22.
 #[test]
 fn the_same_again_changes_nothing() {
     on_both(|l| {
@@ -109,7 +105,6 @@ fn the_same_again_changes_nothing() {
     });
 }
 
-/// Case 8.
 #[test]
 fn another_label_in_a_batch_refuses_the_batch_and_the_tip_stays() {
     on_both(|l| {
@@ -131,7 +126,6 @@ fn another_label_in_a_batch_refuses_the_batch_and_the_tip_stays() {
     });
 }
 
-/// Case 9 and hard case 36.
 #[test]
 fn an_output_that_turns_out_to_be_ours_is_added_and_shows_its_spender() {
     on_both(|l| {
@@ -149,7 +143,6 @@ fn an_output_that_turns_out_to_be_ours_is_added_and_shows_its_spender() {
     });
 }
 
-/// Cases 10 and 48.
 #[test]
 fn an_unmined_sighting_leaves_a_confirmed_transaction_confirmed() {
     on_both(|l| {
@@ -166,7 +159,6 @@ fn an_unmined_sighting_leaves_a_confirmed_transaction_confirmed() {
     });
 }
 
-/// Cases 11 and 12.
 #[test]
 fn a_pending_transaction_is_published_by_mempool_broadcast_or_block_and_keeps_its_label() {
     on_both(|l| {
@@ -196,7 +188,6 @@ fn a_pending_transaction_is_published_by_mempool_broadcast_or_block_and_keeps_it
     });
 }
 
-/// Cases 18 and 21, hard case 1.
 #[test]
 fn a_child_before_its_parent_ends_as_a_child_after_it() {
     on_both(|l| {
@@ -219,7 +210,6 @@ fn a_child_before_its_parent_ends_as_a_child_after_it() {
     });
 }
 
-/// Case 22.
 #[test]
 fn a_batch_with_one_bad_transaction_is_refused_whole() {
     on_both(|l| {
@@ -241,7 +231,6 @@ fn a_batch_with_one_bad_transaction_is_refused_whole() {
     });
 }
 
-/// Case 23.
 #[test]
 fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
     on_both(|l| {
@@ -260,7 +249,6 @@ fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
     });
 }
 
-/// Case 24.
 #[test]
 fn a_block_that_is_unknown_or_differs_is_refused_and_the_transaction_stays_as_it_was() {
     on_both(|l| {
@@ -282,7 +270,6 @@ fn a_block_that_is_unknown_or_differs_is_refused_and_the_transaction_stays_as_it
     });
 }
 
-/// Case 49.
 #[test]
 fn a_chain_mined_in_one_block_is_confirmed_whole_and_counted_right() {
     on_both(|l| {
@@ -300,7 +287,6 @@ fn a_chain_mined_in_one_block_is_confirmed_whole_and_counted_right() {
     });
 }
 
-/// Case 50.
 #[test]
 fn a_credit_seen_again_after_confirmation_stays_one_coin() {
     on_both(|l| {
@@ -312,7 +298,6 @@ fn a_credit_seen_again_after_confirmation_stays_one_coin() {
     });
 }
 
-/// Hard case 14.
 #[test]
 fn a_self_transfer_costs_its_fee_and_nothing_else() {
     on_both(|l| {
@@ -329,7 +314,6 @@ fn a_self_transfer_costs_its_fee_and_nothing_else() {
     });
 }
 
-/// Hard case 16.
 #[test]
 fn payer_and_payee_in_one_database_have_rows_of_their_own() {
     on_both(|l| {
@@ -349,7 +333,6 @@ fn payer_and_payee_in_one_database_have_rows_of_their_own() {
     });
 }
 
-/// Hard cases 26, 27 and 28.
 #[test]
 fn extremes_are_stored_as_they_are() {
     on_both(|l| {
@@ -372,7 +355,6 @@ fn extremes_are_stored_as_they_are() {
     });
 }
 
-/// Case 56.
 #[test]
 fn the_highest_output_index_is_simply_not_found() {
     on_both(|l| {
@@ -387,7 +369,6 @@ fn the_highest_output_index_is_simply_not_found() {
     });
 }
 
-/// Hard case 29.
 #[test]
 fn one_transaction_may_spend_several_outputs_of_one_parent_and_address() {
     on_both(|l| {
@@ -404,7 +385,6 @@ fn one_transaction_may_spend_several_outputs_of_one_parent_and_address() {
     });
 }
 
-/// Hard case 38.
 #[test]
 fn the_bytes_that_a_block_holds_are_kept() {
     on_both(|l| {
@@ -417,7 +397,6 @@ fn the_bytes_that_a_block_holds_are_kept() {
     });
 }
 
-/// Case 53.
 #[test]
 fn transactions_of_a_block_are_listed_in_its_order_and_not_in_ours() {
     on_both(|l| {

@@ -24,7 +24,6 @@ fn a_disconnected_transaction_is_unconfirmed_and_confirms_again_elsewhere() {
     });
 }
 
-/// Case 28, hard case 23.
 #[test]
 fn an_orphaned_coinbase_takes_its_descendants_along() {
     on_both(|l| {
@@ -44,7 +43,6 @@ fn an_orphaned_coinbase_takes_its_descendants_along() {
     });
 }
 
-/// Case 29, hard case 24.
 #[test]
 fn an_orphaned_coinbase_that_returns_is_immature_from_its_new_height_and_brings_its_children() {
     on_both(|l| {
@@ -68,7 +66,6 @@ fn an_orphaned_coinbase_that_returns_is_immature_from_its_new_height_and_brings_
     });
 }
 
-/// Case 30, hard case 20.
 #[test]
 fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
     on_both(|l| {
@@ -93,7 +90,6 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
     });
 }
 
-/// Case 32, hard case 17.
 #[test]
 fn rewinding_one_wallet_leaves_the_others_alone_and_a_scan_brings_it_back() {
     on_both(|l| {
@@ -118,7 +114,6 @@ fn rewinding_one_wallet_leaves_the_others_alone_and_a_scan_brings_it_back() {
     });
 }
 
-/// Hard case 17.
 #[test]
 fn a_block_above_a_wallets_tip_counts_as_unconfirmed() {
     on_both(|l| {
@@ -134,7 +129,7 @@ fn a_block_above_a_wallets_tip_counts_as_unconfirmed() {
     });
 }
 
-/// Hard case 18: the same coinbase twice, as before BIP 30.
+/// The same coinbase twice, as before BIP 30.
 #[test]
 fn a_repeated_coinbase_counts_once_at_its_later_height() {
     on_both(|l| {
@@ -149,7 +144,6 @@ fn a_repeated_coinbase_counts_once_at_its_later_height() {
     });
 }
 
-/// Hard case 19.
 #[test]
 fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected() {
     on_both(|l| {
@@ -177,7 +171,6 @@ fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected()
     });
 }
 
-/// Hard case 21.
 #[test]
 fn a_missed_disconnect_is_found_by_comparing_with_the_source() {
     on_both(|l| {
@@ -196,7 +189,6 @@ fn a_missed_disconnect_is_found_by_comparing_with_the_source() {
     });
 }
 
-/// Hard case 25.
 #[test]
 fn maturity_turns_at_the_hundredth_block_above_and_back_with_a_reorganisation() {
     on_both(|l| {
@@ -264,7 +256,7 @@ fn a_new_wallet_is_scanned_apart_and_joins_the_others() {
     });
 }
 
-/// Hard case 40, and leases and cursors survive because nothing is kept in memory.
+/// Leases and cursors survive because nothing is kept in memory.
 #[test]
 fn another_process_sees_the_same_at_once() {
     on_both(|l| {
