@@ -1,6 +1,6 @@
 //! Numbers, values and coins as people read them.
 
-use unspent_model::{Family, Network, Outpoint};
+use unspent_model::{Network, Outpoint, network::Currency};
 
 use crate::json::PointJson;
 
@@ -19,12 +19,10 @@ pub(crate) fn grouped(number: u128) -> String {
 
 /// Base units in the network's own coin.
 pub(crate) fn value(network: Network, base_units: u128) -> String {
-    let (digits, unit, coin) = match network.family() {
-        Family::Bitcoin => (8, 100_000_000, "BTC"),
-        Family::Cardano => (6, 1_000_000, "ADA"),
-    };
+    let Currency { ticker, decimals, .. } = network.currency();
+    let unit = 10_u128.pow(decimals);
     let (whole, part) = (grouped(base_units / unit), base_units % unit);
-    format!("{whole}.{part:0digits$} {coin}")
+    format!("{whole}.{part:0digits$} {ticker}", digits = decimals as usize)
 }
 
 /// A coin's name.

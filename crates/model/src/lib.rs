@@ -11,7 +11,7 @@
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
 //! | [`kind`] | what to do about an error |
 //! | [`maturity`] | when a coinbase may be spent: the wallet's rule and that of consensus |
-//! | [`network`] | the networks we know and their default windows |
+//! | [`network`] | the networks we know: money, address format, default windows |
 //! | [`txstore`] | what may happen to a node's transactions, and which of them may go |
 //! | [`wallet`] | what may happen to a wallet's transactions and coins |
 //!
@@ -29,4 +29,4 @@ pub mod wallet;
 
 pub use ids::{BlockHash, Outpoint, Point, TxId};
 pub use kind::Kind;
-pub use network::{Family, Network};
+pub use network::{BitcoinNetwork, Family, Network};

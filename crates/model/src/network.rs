@@ -16,8 +16,50 @@ pub enum Family {
     Cardano,
 }
 
+/// The money of a network: how it is written, and how much of it there can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Currency {
+    /// Its short name, such as `BTC`.
+    pub ticker: &'static str,
+    /// Digits after the point: base units in one coin are ten to this power.
+    pub decimals: u32,
+    /// The base units there can ever be. An amount above it, or a sum of outputs, isn't money.
+    pub max_money: u64,
+}
+
+impl Currency {
+    const BTC: Self = Self::new("BTC", 8, 21_000_000);
+    const ADA: Self = Self::new("ADA", 6, 45_000_000_000);
+
+    const fn new(ticker: &'static str, decimals: u32, coins: u64) -> Self {
+        Self { ticker, decimals, max_money: coins * 10_u64.pow(decimals) }
+    }
+}
+
+/// How scripts and extended keys of a Bitcoin-like network are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddressFormat {
+    /// The first byte of a base58 address that pays a key's hash.
+    pub key_hash: u8,
+    /// The first byte of a base58 address that pays a script's hash.
+    pub script_hash: u8,
+    /// What a segwit address starts with.
+    pub bech32: &'static str,
+    /// Whether extended keys are `xpub` rather than `tpub`.
+    pub main_keys: bool,
+}
+
+const MAIN: Option<AddressFormat> =
+    Some(AddressFormat { key_hash: 0, script_hash: 5, bech32: "bc", main_keys: true });
+const TEST: Option<AddressFormat> = test_format("tb");
+const REGTEST: Option<AddressFormat> = test_format("bcrt");
+
+const fn test_format(bech32: &'static str) -> Option<AddressFormat> {
+    Some(AddressFormat { key_hash: 111, script_hash: 196, bech32, main_keys: false })
+}
+
 macro_rules! networks {
-    ($($(#[$doc:meta])* $network:ident, $family:ident, $name:literal;)*) => {
+    ($($(#[$doc:meta])* $network:ident, $family:ident, $name:literal, $coin:ident, $format:expr;)*) => {
         /// A network a data folder may serve. One folder serves exactly one.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Network {
@@ -42,6 +84,24 @@ macro_rules! networks {
                     $(Self::$network => $name,)*
                 }
             }
+
+            /// The network's money.
+            pub const fn currency(self) -> Currency {
+                match self {
+                    $(Self::$network => Currency::$coin,)*
+                }
+            }
+
+            /// The same network, where its transactions are Bitcoin's.
+            pub const fn bitcoin(self) -> Option<BitcoinNetwork> {
+                let address_format = match self {
+                    $(Self::$network => $format,)*
+                };
+                match address_format {
+                    Some(address_format) => Some(BitcoinNetwork { network: self, address_format }),
+                    None => None,
+                }
+            }
         }
     };
 }
@@ -49,19 +109,19 @@ macro_rules! networks {
 // A name is written into every data folder: it may be added, never changed.
 networks! {
     /// Bitcoin's main network.
-    Bitcoin, Bitcoin, "bitcoin";
+    Bitcoin, Bitcoin, "bitcoin", BTC, MAIN;
     /// Bitcoin's fourth test network.
-    BitcoinTestnet4, Bitcoin, "bitcoin-testnet4";
+    BitcoinTestnet4, Bitcoin, "bitcoin-testnet4", BTC, TEST;
     /// Bitcoin's signed test network.
-    BitcoinSignet, Bitcoin, "bitcoin-signet";
+    BitcoinSignet, Bitcoin, "bitcoin-signet", BTC, TEST;
     /// A private Bitcoin chain for tests.
-    BitcoinRegtest, Bitcoin, "bitcoin-regtest";
+    BitcoinRegtest, Bitcoin, "bitcoin-regtest", BTC, REGTEST;
     /// Cardano's main network.
-    CardanoMainnet, Cardano, "cardano-mainnet";
+    CardanoMainnet, Cardano, "cardano-mainnet", ADA, None;
     /// Cardano's pre-production test network.
-    CardanoPreprod, Cardano, "cardano-preprod";
+    CardanoPreprod, Cardano, "cardano-preprod", ADA, None;
     /// Cardano's preview test network.
-    CardanoPreview, Cardano, "cardano-preview";
+    CardanoPreview, Cardano, "cardano-preview", ADA, None;
 }
 
 /// How many blocks back things are kept, unless the operator says otherwise.
@@ -108,6 +168,54 @@ impl Network {
     }
 }
 
+/// A network with Bitcoin's transactions, scripts and keys: what a wallet can be of.
+///
+/// Made by [`Network::bitcoin`] alone: Cardano can't be put in, so nothing ever has to guess what
+/// one of its addresses would be in Bitcoin's words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BitcoinNetwork {
+    network: Network,
+    address_format: AddressFormat,
+}
+
+impl BitcoinNetwork {
+    /// Which network it is.
+    pub const fn network(self) -> Network {
+        self.network
+    }
+
+    /// How its addresses and extended keys are written.
+    pub const fn address_format(self) -> AddressFormat {
+        self.address_format
+    }
+
+    /// The base units there can ever be.
+    pub const fn max_money(self) -> u64 {
+        self.network.currency().max_money
+    }
+}
+
+impl fmt::Display for BitcoinNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.network.fmt(f)
+    }
+}
+
+/// The largest amount on any Bitcoin-like network: what can be said of an amount before it is known
+/// which network it is for.
+pub const MOST_BITCOIN_MONEY: u64 = {
+    let mut most = 0;
+    let mut rest: &[(Network, &str)] = &NETWORKS;
+    while let [(network, _), others @ ..] = rest {
+        let max_money = network.currency().max_money;
+        if network.bitcoin().is_some() && max_money > most {
+            most = max_money;
+        }
+        rest = others;
+    }
+    most
+};
+
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -143,6 +251,22 @@ mod tests {
             assert_eq!(name.parse(), Ok(network));
         }
         assert_eq!("dogecoin".parse::<Network>(), Err(UnknownNetwork("dogecoin".into())));
+    }
+
+    #[test]
+    fn a_network_has_bitcoin_addresses_when_its_family_is_bitcoin() {
+        for (network, name) in NETWORKS {
+            let bitcoin = network.bitcoin();
+            assert_eq!(bitcoin.is_some(), network.family() == Family::Bitcoin, "{name}");
+            assert!(bitcoin.is_none_or(|bitcoin| bitcoin.network() == network), "{name}");
+            assert!(bitcoin.is_none_or(|bitcoin| bitcoin.max_money() <= MOST_BITCOIN_MONEY));
+        }
+    }
+
+    #[test]
+    fn there_is_as_much_money_as_the_protocol_allows() {
+        assert_eq!(Network::BitcoinRegtest.currency().max_money, 2_100_000_000_000_000);
+        assert_eq!(Network::CardanoMainnet.currency().max_money, 45_000_000_000_000_000);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
     BlockHash, TxId,
-    wallet::{Confirmation, Event, LockId, Seen, Sighting, amount::MAX_MONEY},
+    network::MOST_BITCOIN_MONEY,
+    wallet::{Confirmation, Event, LockId, Seen, Sighting},
 };
 use unspent_sql::{Arg, SqlError, Tx};
 
@@ -479,7 +480,7 @@ fn check_money(tx: &Transaction) -> Result<(), WalletError> {
     for output in &tx.output {
         total = total.checked_add(output.value.to_sat()).ok_or_else(too_much)?;
     }
-    if total > MAX_MONEY { Err(too_much()) } else { Ok(()) }
+    if total > MOST_BITCOIN_MONEY { Err(too_much()) } else { Ok(()) }
 }
 
 const BLOCK: &str = "SELECT header_hash, block_time FROM blocks WHERE block_height = $1";

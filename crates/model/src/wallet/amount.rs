@@ -1,10 +1,9 @@
 //! Amounts as people write them: a bare number is satoshis, a unit may follow.
 
+use crate::network::MOST_BITCOIN_MONEY;
+
 /// Satoshis in one bitcoin.
 pub const SATS_PER_BTC: u64 = 100_000_000;
-
-/// The most that one amount may be: all the money there will ever be.
-pub const MAX_MONEY: u64 = 21_000_000 * SATS_PER_BTC;
 
 /// Why a text is no amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +12,7 @@ pub enum BadAmount {
     #[error("`{0}` is no amount; write 150000, `150000 sat` or `0.0015 BTC`")]
     Form(String),
     /// More than there can be.
-    #[error("`{0}` is more than 21 million BTC")]
+    #[error("`{0}` is more than {most} BTC", most = MOST_BITCOIN_MONEY / SATS_PER_BTC)]
     TooMuch(String),
     /// A fraction of a satoshi.
     #[error("`{0}` has a fraction of a satoshi")]
@@ -35,10 +34,10 @@ pub fn parse(text: &str) -> Result<u64, BadAmount> {
         "btc" => decimal(number, text)?,
         _ => return Err(form()),
     };
-    if sats > u128::from(MAX_MONEY) {
-        return Err(BadAmount::TooMuch(text.to_owned()));
+    match u64::try_from(sats) {
+        Ok(sats) if sats <= MOST_BITCOIN_MONEY => Ok(sats),
+        Ok(_) | Err(_) => Err(BadAmount::TooMuch(text.to_owned())),
     }
-    u64::try_from(sats).map_err(|_| BadAmount::TooMuch(text.to_owned()))
 }
 
 fn whole(digits: &str) -> Option<u128> {
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!(parse(" 150000 sats "), Ok(150_000));
         assert_eq!(parse("0.0015 BTC"), Ok(150_000));
         assert_eq!(parse("0.0015btc"), Ok(150_000));
-        assert_eq!(parse("21000000 BTC"), Ok(MAX_MONEY));
+        assert_eq!(parse("21000000 BTC"), Ok(MOST_BITCOIN_MONEY));
         assert_eq!(parse("1.10000000000 BTC"), Ok(110_000_000));
         assert_eq!(in_btc(150_000), "0.00150000");
     }

@@ -29,10 +29,12 @@ mod package;
 mod replace;
 
 use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
-use unspent_model::wallet::{
-    LockId,
-    amount::MAX_MONEY,
-    select::{MAX_RATE, Rate},
+use unspent_model::{
+    network::MOST_BITCOIN_MONEY,
+    wallet::{
+        LockId,
+        select::{MAX_RATE, Rate},
+    },
 };
 
 pub use self::{
@@ -314,7 +316,7 @@ fn check_outputs(outputs: &[(ScriptBuf, u64)]) -> Result<(), WalletError> {
     let mut total: u64 = 0;
     for (script, sats) in outputs {
         total = total.saturating_add(*sats);
-        if *sats > MAX_MONEY || total > MAX_MONEY {
+        if *sats > MOST_BITCOIN_MONEY || total > MOST_BITCOIN_MONEY {
             return Err(WalletError::Payment("it pays more than 21 million BTC".into()));
         }
         let dust = script.minimal_non_dust().to_sat();
