@@ -12,7 +12,7 @@ use crate::{
     postgres_side::PostgresSide,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
-    value::{Arg, Column, Row, Value},
+    value::{Arg, Column, Row, Value, rows_served},
 };
 
 /// A statement over many rows: scalars come first, then one argument per column.
@@ -260,14 +260,14 @@ impl<'c> Tx<'c> {
     ///
     /// # Errors
     ///
-    /// As for [`Tx::execute`].
+    /// As for [`Tx::execute`]; [`SqlError::UnevenColumns`].
     pub fn query_set(
         &mut self,
         set: BulkStatement,
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
-        if columns.first().is_none_or(Column::is_empty) {
+        if rows_served(columns)? == 0 {
             return Ok(Vec::new());
         }
         self.explain(set.text(self.backend()), scalars, columns)?;
@@ -277,7 +277,8 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Runs a statement of PostgreSQL's over several arrays, which may differ in length.
+    /// Runs a statement of PostgreSQL's over several arrays. They may differ in length, since its
+    /// parts may each write a table of their own: the caller answers for those of one part.
     ///
     /// # Errors
     ///
@@ -298,14 +299,14 @@ impl<'c> Tx<'c> {
     ///
     /// # Errors
     ///
-    /// As for [`Tx::execute`].
+    /// As for [`Tx::execute`]; [`SqlError::UnevenColumns`].
     pub fn execute_set(
         &mut self,
         set: BulkStatement,
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<u64, SqlError> {
-        if columns.first().is_none_or(Column::is_empty) {
+        if rows_served(columns)? == 0 {
             return Ok(0);
         }
         self.explain(set.text(self.backend()), scalars, columns)?;

@@ -33,6 +33,18 @@ pub enum SqlError {
         /// Where, and what stood there.
         what: String,
     },
+    /// The columns of arguments for one statement serve different numbers of rows: a fault of the
+    /// program, which would otherwise write shifted rows.
+    #[error(
+        "a statement over many rows was given columns of {shortest} and of {longest} values; \
+         nothing was changed. This is a bug: please report it"
+    )]
+    UnevenColumns {
+        /// Values in the shortest column.
+        shortest: usize,
+        /// Values in the longest one.
+        longest: usize,
+    },
     /// Anything else the driver said: a fault in a statement, say.
     #[error("the database failed: {0}")]
     Other(String),
@@ -51,6 +63,7 @@ impl SqlError {
             Self::Disk(_)
             | Self::Constraint(_)
             | Self::Damaged { .. }
+            | Self::UnevenColumns { .. }
             | Self::Other(_)
             | Self::Closed => false,
         }
@@ -61,7 +74,7 @@ impl SqlError {
         match self {
             Self::Busy(_) | Self::Conflict(_) => Kind::Busy,
             Self::Damaged { .. } => Kind::Corrupt,
-            Self::Constraint(_) => Kind::Bug,
+            Self::Constraint(_) | Self::UnevenColumns { .. } => Kind::Bug,
             Self::Unavailable(_)
             | Self::UnclearCommit(_)
             | Self::Disk(_)

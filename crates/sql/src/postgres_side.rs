@@ -17,7 +17,7 @@ use postgres::{
 use crate::{
     error::SqlError,
     tls::{ConnectError, TlsTerms, refusal},
-    value::{Arg, Column, Names, Row, Value},
+    value::{Arg, Column, Names, Row, Value, rows_served},
 };
 
 /// One plan for every statement, whatever the tables hold and whether they were analysed: joins run
@@ -164,6 +164,7 @@ impl PostgresSide {
 
     /// A statement made at run time, over columns of arguments.
     pub(crate) fn execute_text(&mut self, text: &str, columns: &[Column]) -> Result<(), SqlError> {
+        rows_served(columns)?;
         let all: Vec<_> = columns.iter().map(|column| column as &(dyn ToSql + Sync)).collect();
         let done = self.client.execute(text, &all);
         self.noted(done).map(|_| ())

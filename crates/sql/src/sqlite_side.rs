@@ -24,7 +24,7 @@ use crate::{
     door::Options,
     error::SqlError,
     turn::WriterQueue,
-    value::{Arg, Column, Names, Row, Value},
+    value::{Arg, Column, Names, Row, Value, rows_served},
 };
 
 /// Bytes of a SQLite database that are in use: the log left out, and pages that are free.
@@ -172,9 +172,10 @@ impl SqliteSide {
     ) -> Result<Vec<Row>, SqlError> {
         let mut prepared = self.prepared(sql)?;
         let mut rows = Vec::new();
-        for at in 0..columns.first().map_or(0, Column::len) {
-            let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
-            prepared.collect(args, &mut rows)?;
+        let mut args = Vec::with_capacity(scalars.len() + columns.len());
+        for row in 0..rows_served(columns)? {
+            args_of(row, scalars, columns, &mut args)?;
+            prepared.collect(args.iter().copied(), &mut rows)?;
         }
         Ok(rows)
     }
@@ -188,8 +189,9 @@ impl SqliteSide {
     ) -> Result<String, SqlError> {
         let text = format!("EXPLAIN QUERY PLAN {}", rewrite(sql));
         let mut statement = self.connection.prepare(&text).map_err(explain)?;
-        let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(0)));
-        let rows = statement.query_map(rusqlite::params_from_iter(args), |row| row.get("detail"));
+        let mut args = Vec::new();
+        args_of(0, scalars, columns, &mut args)?;
+        let rows = statement.query_map(rusqlite::params_from_iter(&args), |row| row.get("detail"));
         let lines: Result<Vec<String>, _> = rows.map_err(explain)?.collect();
         Ok(lines.map_err(explain)?.join("\n"))
     }
@@ -202,12 +204,28 @@ impl SqliteSide {
     ) -> Result<u64, SqlError> {
         let mut statement = self.prepared(sql)?.statement;
         let mut changed = 0;
-        for at in 0..columns.first().map_or(0, Column::len) {
-            let args = scalars.iter().copied().chain(columns.iter().map(|column| column.at(at)));
-            changed += statement.execute(rusqlite::params_from_iter(args)).map_err(explain)?;
+        let mut args = Vec::with_capacity(scalars.len() + columns.len());
+        for row in 0..rows_served(columns)? {
+            args_of(row, scalars, columns, &mut args)?;
+            changed += statement.execute(rusqlite::params_from_iter(&args)).map_err(explain)?;
         }
         Ok(changed as u64)
     }
+}
+
+/// The arguments of one row, in a vector that is used again for the next.
+fn args_of<'a>(
+    row: usize,
+    scalars: &[Arg<'a>],
+    columns: &'a [Column],
+    into: &mut Vec<Arg<'a>>,
+) -> Result<(), SqlError> {
+    into.clear();
+    into.extend_from_slice(scalars);
+    columns.iter().try_for_each(|column| {
+        into.push(column.at(row)?);
+        Ok(())
+    })
 }
 
 impl Drop for SqliteSide {

@@ -75,15 +75,27 @@ impl Column {
         self.len() == 0
     }
 
-    pub(crate) fn at(&self, row: usize) -> Arg<'_> {
-        match self {
-            Self::Ints(values) => Arg::OptInt(values.get(row).copied().flatten()),
-            Self::Texts(values) => Arg::OptText(values.get(row).and_then(Option::as_deref)),
-            Self::Blobs(values) => Arg::OptBlob(values.get(row).and_then(Option::as_deref)),
-            Self::Flags(values) => Arg::Flag(values.get(row).copied().unwrap_or(false)),
-            Self::Hashes(values) => Arg::OptBlob(values.get(row).map(<[u8; 32]>::as_slice)),
-        }
+    pub(crate) fn at(&self, row: usize) -> Result<Arg<'_>, SqlError> {
+        let found = match self {
+            Self::Ints(values) => values.get(row).map(|value| Arg::OptInt(*value)),
+            Self::Texts(values) => values.get(row).map(|value| Arg::OptText(value.as_deref())),
+            Self::Blobs(values) => values.get(row).map(|value| Arg::OptBlob(value.as_deref())),
+            Self::Flags(values) => values.get(row).map(|value| Arg::Flag(*value)),
+            Self::Hashes(values) => values.get(row).map(|value| Arg::OptBlob(Some(value))),
+        };
+        found.ok_or(SqlError::UnevenColumns { shortest: self.len(), longest: row + 1 })
     }
+}
+
+/// How many rows the columns of one statement serve. PostgreSQL's `UNNEST` would fill a shorter
+/// one with nulls and say nothing, so this is asked before either database sees them.
+pub(crate) fn rows_served(columns: &[Column]) -> Result<usize, SqlError> {
+    let shortest = columns.iter().map(Column::len).min().unwrap_or(0);
+    let longest = columns.iter().map(Column::len).max().unwrap_or(0);
+    if shortest == longest {
+        return Ok(longest);
+    }
+    Err(SqlError::UnevenColumns { shortest, longest })
 }
 
 /// One stored value.

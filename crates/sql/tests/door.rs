@@ -114,6 +114,31 @@ fn a_name_that_two_columns_bear_reads_neither() {
     });
 }
 
+/// A column that is too short would shift rows or fill them with nulls.
+#[test]
+fn columns_that_serve_different_numbers_of_rows_are_refused() {
+    const CUPS: BulkStatement = BulkStatement {
+        sqlite: "INSERT INTO cups (id, colour, chipped) VALUES ($1, $2, $3)",
+        postgres: "INSERT INTO cups (id, colour, chipped)
+            SELECT k.* FROM UNNEST($1::bigint[], $2::text[], $3::boolean[]) k",
+    };
+    on_both(|url| {
+        let door = open(url);
+        let colours = || Column::texts(["blue", "red"]);
+        let short = [Column::ints([1, 2]), colours(), Column::Flags(vec![true])];
+        let long = [Column::ints([1]), colours(), Column::Flags(vec![true])];
+        let late = [Column::ints([]), colours(), Column::Flags(vec![true, false])];
+        for columns in [short, long, late] {
+            let refused = door.write(move |tx| tx.execute_set(CUPS, &[], &columns));
+            let uneven = matches!(refused, Err(SqlError::UnevenColumns { .. }));
+            assert!(uneven, "{refused:?}");
+        }
+        assert_eq!(count(&door), 0);
+        let even = [Column::ints([1, 2]), colours(), Column::Flags(vec![true, false])];
+        assert_eq!(door.write(move |tx| tx.execute_set(CUPS, &[], &even)).unwrap(), 2);
+    });
+}
+
 #[test]
 fn placeholders_count_by_number_and_not_by_appearance() {
     on_both(|url| {

@@ -165,8 +165,8 @@ impl Gathering<'_, '_> {
         Ok(())
     }
 
-    fn spender(&self, by: Option<(TxId, u32)>) -> Result<Option<(i64, i64)>, WalletError> {
-        by.map(|(txid, input)| Ok((self.row_of(txid)?, i64::from(input)))).transpose()
+    fn spender(&self, by: Option<(TxId, u32)>) -> Result<Option<(i64, u32)>, WalletError> {
+        by.map(|(txid, input)| Ok((self.row_of(txid)?, input))).transpose()
     }
 }
 
