@@ -31,7 +31,7 @@ use cdk_common::{
 use cdk_sqlite::WalletSqliteDatabase;
 use uuid::Uuid;
 
-/// The same as in `crates/ecash/benches/ecash.rs`.
+/// The same as in `crates/rooms/ecash/store/benches/ecash.rs`.
 const KEYSET: &str = "009a1f293253e41e";
 const PURSE: u64 = 10_000;
 const PAYMENTS: u64 = 50;

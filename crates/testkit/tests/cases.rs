@@ -43,11 +43,24 @@ fn tests_of(text: &str) -> Vec<&str> {
     names
 }
 
+/// The folder of every crate.
+fn crates() -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), vec![root().join("crates")]);
+    while let Some(folder) = left.pop() {
+        if folder.join("Cargo.toml").exists() {
+            found.push(folder);
+            continue;
+        }
+        let inside = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        left.extend(inside.filter(|path| path.is_dir()));
+    }
+    found
+}
+
 /// Tests by crate, then by file.
 fn all_tests() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let mut all: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
-    for entry in fs::read_dir(root().join("crates")).unwrap() {
-        let folder = entry.unwrap().path();
+    for folder in crates() {
         let mut files = Vec::new();
         sources(&folder.join("src"), &mut files);
         sources(&folder.join("tests"), &mut files);
@@ -56,7 +69,8 @@ fn all_tests() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
             let tests: Vec<_> = tests_of(&text).into_iter().map(str::to_owned).collect();
             if !tests.is_empty() {
                 let file = path.strip_prefix(&folder).unwrap().display().to_string();
-                let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+                let name = folder.strip_prefix(root().join("crates")).unwrap();
+                let name = name.display().to_string();
                 all.entry(name).or_default().insert(file, tests);
             }
         }

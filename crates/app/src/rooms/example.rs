@@ -1,5 +1,5 @@
 //! The example room as users would meet it: a section, a route, figures. In tests alone; the room
-//! itself is the engine's (`crates/engine/tests/example_room`), and the line in [`super::ROOMS`] is
+//! itself is the engine's (`crates/runtime/engine/tests/example_room`), and the line in [`super::ROOMS`] is
 //! all that plugs this file in.
 
 use std::{error::Error, sync::Arc};
@@ -37,7 +37,7 @@ use crate::{
     clippy::cast_sign_loss,
     clippy::match_bool
 )]
-#[path = "../../../engine/tests/example_room/mod.rs"]
+#[path = "../../../runtime/engine/tests/example_room/mod.rs"]
 mod counting;
 
 section! {

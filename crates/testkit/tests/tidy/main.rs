@@ -14,7 +14,7 @@
 mod names;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -92,14 +92,33 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Folder names under `crates`.
+/// Every crate by its name without `unspent-` (`app` for the binary), with its folder from the root.
+fn folders() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root().join("crates")];
+    while let Some(folder) = left.pop() {
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
+            let inside = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            left.extend(inside.filter(|path| path.is_dir()));
+            continue;
+        };
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")).unwrap();
+        let name = name.trim_end_matches('"');
+        let name = if name == "unspent" { "app" } else { name.trim_start_matches("unspent-") };
+        let folder = folder.strip_prefix(root()).unwrap().display().to_string();
+        found.insert(name.to_owned(), folder);
+    }
+    assert!(found.len() >= 6, "crates are missing: {found:?}");
+    found
+}
+
 fn crates() -> Vec<String> {
-    let found = fs::read_dir(root().join("crates")).unwrap().map(Result::unwrap);
-    let found = found.filter(|entry| entry.path().join("Cargo.toml").exists());
-    let mut names: Vec<_> = found.map(|e| e.file_name().into_string().unwrap()).collect();
-    names.sort();
-    assert!(names.len() >= 6, "crates are missing: {names:?}");
-    names
+    folders().into_keys().collect()
+}
+
+/// The sources of a crate, or of its tests.
+fn sources_of(name: &str, part: &str) -> Vec<Source> {
+    sources(&format!("{}/{part}", folders()[name]))
 }
 
 fn read(path: &Path) -> Source {
@@ -108,7 +127,7 @@ fn read(path: &Path) -> Source {
 }
 
 fn manifest(name: &str) -> Source {
-    read(&root().join("crates").join(name).join("Cargo.toml"))
+    read(&root().join(&folders()[name]).join("Cargo.toml"))
 }
 
 /// Every `.rs` file under a folder of the workspace; none when there is no such folder.
@@ -132,7 +151,7 @@ fn walk(folder: &Path, found: &mut Vec<Source>) {
 
 /// The sources of every crate.
 fn shipped() -> Vec<Source> {
-    let found = crates().into_iter().flat_map(|name| sources(&format!("crates/{name}/src")));
+    let found = crates().into_iter().flat_map(|name| sources_of(&name, "src"));
     let found: Vec<_> = found.collect();
     assert!(found.len() > 50, "only {} sources were found", found.len());
     found
@@ -313,7 +332,7 @@ fn banned_in(name: &str, banned: &[&str]) -> Vec<String> {
     }
     let Source { path, text } = manifest(name);
     let mut found = banned_crates(banned, &path, &text);
-    for Source { path, text } in sources(&format!("crates/{name}/src")) {
+    for Source { path, text } in sources_of(name, "src") {
         found.extend(banned_code(banned, &path, &text));
     }
     found
@@ -345,7 +364,7 @@ fn sql(path: &str, text: &str) -> Vec<String> {
 #[test]
 fn only_the_sql_rooms_write_sql() {
     let others = ["model", "verify", "networks", "sim", "chain", "app"];
-    let all = others.into_iter().flat_map(|name| sources(&format!("crates/{name}/src")));
+    let all = others.into_iter().flat_map(|name| sources_of(name, "src"));
     let found: Vec<_> = all.flat_map(|source| sql(&source.path, &source.text)).collect();
     demand("SQL outside of the SQL rooms", &found);
 }
@@ -468,7 +487,7 @@ fn repeated_names(names: &[String], sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn each_column_family_is_named_in_one_place() {
-    let sources = sources("crates/chain/src");
+    let sources = sources("crates/rooms/chain/store/src");
     let schema = sources.iter().find(|source| source.path.ends_with("/schema.rs")).unwrap();
     let names = family_names(&schema.text);
     assert!(names.len() >= 8, "column families are missing: {names:?}");
@@ -491,9 +510,9 @@ fn unknown_tests(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
 /// Names of all functions in tests, inline tests included.
 fn test_names() -> BTreeSet<String> {
     let folders = ["tests", "src"];
-    let all = crates().into_iter().flat_map(|name| {
-        folders.into_iter().flat_map(move |folder| sources(&format!("crates/{name}/{folder}")))
-    });
+    let all = crates()
+        .into_iter()
+        .flat_map(|name| folders.into_iter().flat_map(move |folder| sources_of(&name, folder)));
     let mut names = BTreeSet::new();
     for source in all {
         let functions = source.text.lines().filter_map(|line| line.trim().strip_prefix("fn "));
@@ -515,8 +534,8 @@ mod each_rule_can_fail {
     #[test]
     fn direction() {
         let bad = "[dependencies]\nunspent-chain.workspace = true\n";
-        let finding = &wrong_direction("model", "crates/model/Cargo.toml", bad)[0];
-        assert!(finding.starts_with("crates/model/Cargo.toml:2:"), "{finding}");
+        let finding = &wrong_direction("model", "crates/foundations/model/Cargo.toml", bad)[0];
+        assert!(finding.starts_with("crates/foundations/model/Cargo.toml:2:"), "{finding}");
         assert!(finding.contains("`model` may not depend on `chain`"), "{finding}");
         let table = "[dependencies.unspent-wallet]\npath = \"x\"\n";
         assert_eq!(wrong_direction("chain", "m", table).len(), 1);

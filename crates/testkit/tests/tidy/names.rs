@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Source, code, crates, demand, first_word, numbered, over_sources, shipped_lines, sources,
+    Source, code, crates, demand, first_word, numbered, over_sources, shipped_lines, sources_of,
 };
 
 /// A room's crate and the module that holds it in `engine` and `app`.
@@ -14,11 +14,11 @@ const ROOMS: [&str; 4] = ["chain", "wallet", "ecash", "txstore"];
 /// tables, and what is about several rooms on purpose.
 const MAY_NAME_ROOMS: [&str; 7] = [
     // The tables.
-    "crates/engine/src/rooms/mod.rs",
+    "crates/runtime/engine/src/rooms/mod.rs",
     "crates/app/src/rooms/mod.rs",
     "crates/app/src/cli.rs",
     // The seeded course of events pays wallets, on purpose; so does the demonstration.
-    "crates/engine/src/scenario.rs",
+    "crates/runtime/engine/src/scenario.rs",
     "crates/app/src/demo/",
     // A filter of log lines names where they come from.
     "crates/app/src/logging.rs",
@@ -34,7 +34,8 @@ fn names_room(line: &str, room: &str) -> bool {
 }
 
 fn misplaced_rooms(path: &str, text: &str) -> Vec<String> {
-    let is_shared = ["crates/engine/src/", "crates/app/src/"].iter().any(|f| path.starts_with(f));
+    let is_shared =
+        ["crates/runtime/engine/src/", "crates/app/src/"].iter().any(|f| path.starts_with(f));
     if !is_shared || MAY_NAME_ROOMS.iter().any(|place| path.starts_with(place)) {
         return Vec::new();
     }
@@ -86,15 +87,13 @@ fn repeated_types(sources: &[Source]) -> Vec<String> {
 
 #[test]
 fn a_type_name_means_one_thing_in_a_crate() {
-    let found = crates()
-        .into_iter()
-        .flat_map(|name| repeated_types(&sources(&format!("crates/{name}/src"))));
+    let found = crates().into_iter().flat_map(|name| repeated_types(&sources_of(&name, "src")));
     demand("type names are used twice", &found.collect::<Vec<_>>());
 }
 
 /// A column read by its number.
 fn positional_reads(path: &str, text: &str) -> Vec<String> {
-    if path.starts_with("crates/sql/") {
+    if path.starts_with("crates/foundations/sql/") {
         return Vec::new();
     }
     let readers = [
@@ -132,14 +131,22 @@ fn each_rule_on_names_can_fail() {
     assert_eq!(misplaced_rooms("crates/app/src/api/search.rs", reader).len(), 1);
     assert!(misplaced_rooms("crates/app/src/rooms/chain/query.rs", reader).is_empty());
     assert_eq!(misplaced_rooms("crates/app/src/rooms/wallet/pay.rs", reader).len(), 1);
-    assert_eq!(misplaced_rooms("crates/engine/src/engine.rs", "rooms::wallet::NAME").len(), 1);
-    assert!(misplaced_rooms("crates/wallet/src/lib.rs", "use unspent_wallet::x;").is_empty());
+    assert_eq!(
+        misplaced_rooms("crates/runtime/engine/src/engine.rs", "rooms::wallet::NAME").len(),
+        1
+    );
+    assert!(
+        misplaced_rooms("crates/rooms/wallet/store/src/lib.rs", "use unspent_wallet::x;")
+            .is_empty()
+    );
     let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
     let two = [source("a.rs", "pub(crate) struct Desk {"), source("b.rs", "enum Desk {")];
     assert_eq!(repeated_types(&two), ["`Desk` is defined at a.rs:1, b.rs:1"]);
     assert!(
         repeated_types(&[source("a.rs", "struct A;\nimpl B for A {\n    type A = u8;")]).is_empty()
     );
-    assert_eq!(positional_reads("crates/wallet/src/a.rs", "row.int(3)?").len(), 1);
-    assert!(positional_reads("crates/wallet/src/a.rs", "row.int(\"height\")?").is_empty());
+    assert_eq!(positional_reads("crates/rooms/wallet/store/src/a.rs", "row.int(3)?").len(), 1);
+    assert!(
+        positional_reads("crates/rooms/wallet/store/src/a.rs", "row.int(\"height\")?").is_empty()
+    );
 }

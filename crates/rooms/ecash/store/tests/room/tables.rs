@@ -7,7 +7,7 @@ use unspent_model::ecash::{
 
 #[test]
 fn machines_page_is_what_the_tables_say() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../docs/machines.md");
     if std::env::var_os("UNSPENT_WRITE_DOCS").is_some() {
         std::fs::write(path, machines_page()).unwrap();
     }
