@@ -3,9 +3,9 @@
 use std::{error::Error, fmt, io, process::ExitCode};
 
 use serde::Serialize;
-use unspent_engine::files::FilesError;
 use unspent_model::Kind;
 use unspent_networks::address::AddressError;
+use unspent_source::files::FilesError;
 
 use crate::{
     interrupt,

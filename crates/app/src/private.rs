@@ -10,11 +10,7 @@ use std::{
 };
 
 use rustix::{fs::Mode, process::umask};
-use unspent_engine::{
-    lock::LOCK_FILE,
-    rooms::{OnDisk, TABLE},
-    store::STORE_FILE,
-};
+use unspent_engine::{lock::LOCK_FILE, room::OnDisk, store::STORE_FILE};
 
 /// Bits of a mode that let others in.
 const OTHERS: u32 = 0o077;
@@ -38,7 +34,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Closes to others what the product keeps in a data folder. The folder itself, and what anybody
 /// else put there, are the operator's. What belongs to another user is left as it is.
 pub(crate) fn tighten(data: &Path) {
-    let kept = TABLE.iter().flat_map(|room| room.keeps.iter().copied());
+    let kept = crate::rooms::shapes().into_iter().flat_map(|room| room.keeps.iter().copied());
     for kept in kept.chain([OnDisk::Database(STORE_FILE), OnDisk::Folder("sim")]) {
         match kept {
             OnDisk::Database(name) => {

@@ -8,6 +8,7 @@
 //! | [`ecash`] | a Cashu mint, and what can go wrong on the way to it |
 //! | [`pages`] | the commands that a page of the documentation shows |
 //! | [`peers`] | real nodes, fetched and started for a test |
+//! | [`scripted_node`] | a node that says what a script tells it |
 //! | [`wallet`] | PostgreSQL for tests, and what the SQL rooms share |
 
 pub mod chain;
@@ -16,4 +17,5 @@ pub mod data;
 pub mod ecash;
 pub mod pages;
 pub mod peers;
+pub mod scripted_node;
 pub mod wallet;

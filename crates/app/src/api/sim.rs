@@ -7,9 +7,9 @@
 use axum::{Json, extract::State};
 use bitcoin::ScriptBuf;
 use serde::{Deserialize, Serialize};
-use unspent_engine::source::sim::{SimError, SimNetwork};
 use unspent_model::wallet::amount;
 use unspent_networks::address::{Query, parse_query};
+use unspent_source::sim::{SimError, SimNetwork};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 

@@ -8,14 +8,18 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use unspent_engine::{
     Engine, RoomState,
-    rooms::{OnDisk, RoomName, TABLE, TableEntry},
+    room::{OnDisk, RoomName, RoomShape},
     store::STORE_FILE,
 };
-use unspent_model::Network;
 use unspent_sql::copy_sqlite;
 
 use super::list::{self, List};
-use crate::{error::CliError, private, serve::folder_lock};
+use crate::{
+    error::CliError,
+    private,
+    rooms::{is_on_by_itself, shapes},
+    serve::folder_lock,
+};
 
 /// The simulated network's folder.
 const SIM: &str = "sim";
@@ -34,13 +38,13 @@ impl SavedRooms<'_> {
         self.only.is_empty()
     }
 
-    fn takes(self, room: &TableEntry) -> bool {
+    fn takes(self, room: &RoomShape) -> bool {
         let is_in = |names: &[String]| names.iter().any(|name| name == room.name.name());
         if self.is_everything() { !is_in(self.without) } else { is_in(self.only) }
     }
 
     fn check(self) -> anyhow::Result<()> {
-        let is_known = |name: &String| TABLE.iter().any(|room| room.name.name() == name);
+        let is_known = |name: &String| shapes().iter().any(|room| room.name.name() == name);
         match self.without.iter().chain(self.only).find(|name| !is_known(name)) {
             Some(unknown) => Err(CliError::usage(format!("no room is called {unknown}")).into()),
             None => Ok(()),
@@ -70,7 +74,7 @@ pub(super) fn alone(data: &Path, to: &Path, choice: SavedRooms<'_>) -> anyhow::R
     }
     let _alone = folder_lock::exclusive(data)?;
     // Nobody can say which rooms a daemon has on here, besides those that are on by themselves.
-    let is_on = |room: &TableEntry| (room.standard)(data, Network::Bitcoin).is_some();
+    let is_on = |room: &RoomShape| is_on_by_itself(room);
     make(data, to, choice, &is_on, &|_, _| Ok(false))
 }
 
@@ -82,7 +86,7 @@ pub(super) fn beside(
     choice: SavedRooms<'_>,
 ) -> anyhow::Result<List> {
     let rooms = engine.status().rooms;
-    let is_on = |entry: &TableEntry| {
+    let is_on = |entry: &RoomShape| {
         rooms.iter().any(|room| room.room == entry.name && room.state != RoomState::Off)
     };
     make(data, to, choice, &is_on, &|room, to| engine.copy_folder(room, to))
@@ -92,7 +96,7 @@ pub(super) fn beside(
 type CopyOpen<'a> = &'a dyn Fn(RoomName, &Path) -> Result<bool, String>;
 
 /// Whether a room must be in the data folder or be left out by name.
-type IsOn<'a> = &'a dyn Fn(&TableEntry) -> bool;
+type IsOn<'a> = &'a dyn Fn(&RoomShape) -> bool;
 
 fn make(
     data: &Path,
@@ -142,7 +146,7 @@ fn parts(data: &Path, choice: SavedRooms<'_>, is_on: IsOn<'_>) -> anyhow::Result
     let is_daemon = data.join(STORE_FILE).exists();
     let shared = |kept: OnDisk| choice.is_everything().then_some(SavedPart { room: None, kept });
     let mut parts: Vec<SavedPart> = shared(OnDisk::Database(STORE_FILE)).into_iter().collect();
-    for room in TABLE.iter().filter(|room| choice.takes(room)) {
+    for room in shapes().into_iter().filter(|room| choice.takes(room)) {
         for kept in room.keeps {
             // A daemon's room that isn't here lives in a database elsewhere.
             if let OnDisk::Database(name) = kept

@@ -8,9 +8,10 @@ use std::{
 use bitcoin::hashes::Hash as _;
 use serde::Serialize;
 use unspent_chain::{CoinState, Reader};
-use unspent_engine::{Engine, RoomState, source::sim::SimNetwork};
+use unspent_engine::{Engine, RoomState};
 use unspent_model::{Outpoint, TxId};
 use unspent_sim::Coins;
+use unspent_source::sim::SimNetwork;
 
 use crate::error::CliError;
 
@@ -52,9 +53,9 @@ impl fmt::Display for Comparison {
 /// Waits for the rooms, then compares.
 pub(super) fn compare(engine: &Engine, network: &SimNetwork) -> anyhow::Result<Comparison> {
     settle(engine, network)?;
-    let reader = unspent_engine::rooms::chain::reader(engine)
+    let reader = unspent_chain_room::reader(engine)
         .ok_or_else(|| CliError::bug("the chain room is closed"))?;
-    let room = unspent_engine::rooms::wallet::wallets(engine)
+    let room = unspent_wallet_room::wallets(engine)
         .ok_or_else(|| CliError::bug("the wallet room is closed"))?;
     let books = network.look(|sim| sim.coins().clone());
     let mut checked = Comparison {

@@ -24,10 +24,8 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use tokio::sync::Notify;
-use unspent_engine::{
-    Engine,
-    scenario::{Action, Scenario},
-};
+use unspent_engine::Engine;
+use unspent_wallet_room::scenario::{Action, Scenario};
 
 use self::comparison::Comparison;
 use crate::{
@@ -176,7 +174,7 @@ impl Performance<'_> {
 
     /// The chain room prunes with every block; now and then it is told how far that has come.
     fn pruned(&self) -> anyhow::Result<String> {
-        let Some(reader) = unspent_engine::rooms::chain::reader(self.engine) else {
+        let Some(reader) = unspent_chain_room::reader(self.engine) else {
             return Ok("pruned: nothing yet".into());
         };
         let status = reader.status()?;

@@ -15,7 +15,7 @@ pub(super) const NAMES: [&str; 2] = ["alice", "bob"];
 const GAP_LIMIT: u32 = 20;
 
 pub(super) fn create(engine: &Engine) -> anyhow::Result<()> {
-    let room = unspent_engine::rooms::wallet::wallets(engine)
+    let room = unspent_wallet_room::wallets(engine)
         .ok_or_else(|| CliError::bug("the wallet room is off"))?;
     for name in NAMES {
         let receive = descriptor(name)?;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use unspent_engine::files::{FileBlock, catalogue::Catalogue, find::InputFile, first_block};
 use unspent_model::{Network, chain::Work, headers::HeaderId};
 use unspent_networks::decode_block;
+use unspent_source::files::{FileBlock, catalogue::Catalogue, find::InputFile, first_block};
 
 use super::{
     branch::{self, Choice, Limits},

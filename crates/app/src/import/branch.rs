@@ -7,13 +7,13 @@ use std::cmp::Ordering;
 
 use anyhow::Context;
 use unspent_chain::{Target, codec::StoredPoint};
-use unspent_engine::files::catalogue::Catalogue;
 use unspent_model::{
     BlockHash, Network,
     chain::Work,
     headers::{Branch, HeaderId},
 };
 use unspent_networks::{DecodeError, decode_block, genesis_hash};
+use unspent_source::files::catalogue::Catalogue;
 
 use super::plan::{Fork, LeftOut, Stored};
 use crate::error::CliError;

@@ -3,13 +3,13 @@
 use std::{io::Read, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
-use unspent_engine::files::{
+use unspent_model::{Network, Point};
+use unspent_networks::decode_block;
+use unspent_source::files::{
     FileBlock, FilesError, Place,
     chunks::{self, ChunkReader},
     find::InputFile,
 };
-use unspent_model::{Network, Point};
-use unspent_networks::decode_block;
 
 use super::{
     look::Look,

@@ -1,8 +1,7 @@
 //! The look through the files before anything is written.
 
 use indicatif::ProgressBar;
-
-use unspent_engine::files::FilesError;
+use unspent_source::files::FilesError;
 
 use crate::interrupt::Interrupt;
 

@@ -22,21 +22,18 @@ use std::{
 
 use anyhow::Context;
 use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
+use unspent_chain_room::ChainFollower;
 use unspent_engine::{
     config::Follow,
-    files::{
-        chunks,
-        find::{self, InputFile},
-        workroom::Workroom,
-    },
     road::{End, Ended, Trip},
-    rooms::chain::ChainFollower,
 };
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::cardano::genesis::genesis_coins;
-
-pub(crate) use progress::{Progress, Show};
-pub(crate) use summary::Summary;
+use unspent_source::files::{
+    chunks,
+    find::{self, InputFile},
+    workroom::Workroom,
+};
 
 use self::{
     bitcoin::Rooms,
@@ -46,6 +43,9 @@ use self::{
     source::PlannedBlocks,
 };
 use crate::{error::CliError, interrupt::Interrupt, rooms::chain::OptionArgs};
+
+pub(crate) use progress::{Progress, Show};
+pub(crate) use summary::Summary;
 
 /// Memory for reading what a folder says of itself.
 const SMALL_CACHE: usize = 8 << 20;

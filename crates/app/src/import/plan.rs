@@ -1,8 +1,8 @@
 //! What an import is going to do, decided before anything is written.
 
 use unspent_chain::{Reader, Target, codec::StoredPoint};
-use unspent_engine::files::catalogue::PassedOver;
 use unspent_model::BlockHash;
+use unspent_source::files::catalogue::PassedOver;
 
 use super::source::Blocks;
 

@@ -9,7 +9,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use unspent_chain::Counts;
-use unspent_engine::{road::Watch, rooms::chain::Tally};
+use unspent_chain_room::Tally;
+use unspent_engine::road::Watch;
 use unspent_model::Point;
 
 use crate::{error::complain, interrupt::Interrupt, text::grouped};

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use unspent_engine::{
-    files::FileBlock,
-    source::{RawBlock, Source, SourceError, Step},
-};
 use unspent_model::{Family, Network, Point};
 use unspent_networks::{DecodeError, bitcoin_header, cardano::head::block_head};
+use unspent_source::{RawBlock, Source, SourceError, Step, files::FileBlock};
 
 /// What errors call the files.
 pub(crate) const NAME: &str = "the files";

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use unspent_chain::Status;
-use unspent_engine::{files::catalogue::PassedOver, rooms::chain::Tally};
+use unspent_chain_room::Tally;
 use unspent_model::{Network, Point};
+use unspent_source::files::catalogue::PassedOver;
 
 use super::{plan::LeftOut, progress::rate};
 use crate::{

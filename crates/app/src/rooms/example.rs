@@ -1,5 +1,5 @@
 //! The example room as users would meet it: a section, a route, figures. In tests alone; the room
-//! itself is the engine's (`crates/runtime/engine/tests/example_room`), and the line in [`super::ROOMS`] is
+//! itself is the crate `unspent-example-room`, and the line in [`super::ROOMS`] is
 //! all that plugs this file in.
 
 use std::{error::Error, sync::Arc};
@@ -9,11 +9,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use toml::Table;
-use unspent_engine::{Engine, rooms::Room};
+use unspent_engine::{
+    Engine,
+    room::{Room, RoomShape},
+};
+use unspent_example_room::{self as counting, CountingRoom};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::counting::CountingRoom;
 use super::{AppRoom, Classified};
 use crate::{
     api::{
@@ -27,19 +30,6 @@ use crate::{
     serve::{Daemon, build},
 };
 
-#[allow(
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    clippy::match_bool
-)]
-#[path = "../../../runtime/engine/tests/example_room/mod.rs"]
-mod counting;
-
 section! {
     /// The example room.
     pub(crate) struct CountingSection in "counting" {
@@ -52,8 +42,8 @@ section! {
 pub(super) struct CountingEntry;
 
 impl AppRoom for CountingEntry {
-    fn name(&self) -> &'static str {
-        counting::NAME.name()
+    fn shape(&self) -> &'static RoomShape {
+        &counting::SHAPE
     }
 
     fn section(&self) -> &'static str {
@@ -76,8 +66,8 @@ impl AppRoom for CountingEntry {
         Ok(config.room::<CountingSection>()?.enabled)
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
-        let room = || Box::new(CountingRoom::new(&config.data_dir)) as Box<dyn Room>;
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
+        let room = || Arc::new(CountingRoom::new(&config.data_dir)) as Arc<dyn Room>;
         Ok(self.is_on(config)?.then(room))
     }
 

@@ -17,12 +17,14 @@ use std::{error::Error, sync::Arc};
 
 use serde_json::Value;
 use toml::Table;
-use unspent_engine::{Engine, rooms::Room};
+use unspent_engine::{
+    Engine,
+    room::{Room, RoomShape},
+};
 use unspent_model::Kind;
 use unspent_sql::{Schema, Url, distribute::Distribution};
 use utoipa_axum::router::OpenApiRouter;
 
-pub(crate) use self::wallet::{Seconds, no_wallet};
 use crate::{
     api::{
         error::ApiError,
@@ -34,6 +36,8 @@ use crate::{
     config::{Config, RoomSection},
 };
 
+pub(crate) use self::wallet::{Seconds, no_wallet};
+
 /// Every room, in the order in which they are configured and shown.
 pub(crate) static ROOMS: &[&dyn AppRoom] = &[
     &chain::ChainEntry,
@@ -44,10 +48,27 @@ pub(crate) static ROOMS: &[&dyn AppRoom] = &[
     &example::CountingEntry,
 ];
 
+/// What the engine knows of all of them.
+pub(crate) fn shapes() -> Vec<&'static RoomShape> {
+    ROOMS.iter().map(|room| room.shape()).collect()
+}
+
+/// Whether a room is on where nobody says otherwise.
+pub(crate) fn is_on_by_itself(shape: &RoomShape) -> bool {
+    let config = crate::config::load(None, &[], &[]);
+    let room = ROOMS.iter().find(|room| room.shape().name == shape.name);
+    room.is_some_and(|room| config.is_ok_and(|config| room.is_on(&config).unwrap_or(false)))
+}
+
 /// What the rest of the program asks of a room.
 pub(crate) trait AppRoom: Sync {
+    /// What the engine knows of it without opening it.
+    fn shape(&self) -> &'static RoomShape;
+
     /// Its name, as the engine knows it.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.shape().name.name()
+    }
 
     /// Its section of the configuration.
     fn section(&self) -> &'static str;
@@ -65,7 +86,7 @@ pub(crate) trait AppRoom: Sync {
     fn is_on(&self, config: &Config) -> anyhow::Result<bool>;
 
     /// The room as the engine opens it; `None` when it is off.
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>>;
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>>;
 
     /// Its numbers, for `/status` and the plots; `None` when it can't be asked. May block.
     fn figures(&self, engine: &Engine) -> Option<Value>;

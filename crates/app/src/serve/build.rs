@@ -3,18 +3,14 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use unspent_engine::{
-    Config as EngineConfig, Engine,
-    config::Follow,
+use unspent_engine::{Config as EngineConfig, Engine, config::Follow, webhooks::WebhookOptions};
+use unspent_source::{
+    Origin,
+    cardano::{Address, CardanoConfig, CardanoNode},
+    core::{Auth, CoreConfig, CoreNode},
+    folder::{Folder, FolderConfig},
     roots::TrustedRoots,
-    source::{
-        Origin,
-        cardano::{Address, CardanoConfig, CardanoNode},
-        core::{Auth, CoreConfig, CoreNode},
-        folder::{Folder, FolderConfig},
-        sim::{SimError, SimNetwork},
-    },
-    webhooks::WebhookOptions,
+    sim::{SimError, SimNetwork},
 };
 
 use super::refused;
@@ -34,6 +30,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
     let engine_config = EngineConfig {
         network: config.network,
         data_dir: config.data_dir.clone(),
+        known: crate::rooms::shapes(),
         rooms: rooms.collect::<anyhow::Result<_>>()?,
         follow: Follow {
             poll: Duration::from_secs(config.source.poll_seconds),

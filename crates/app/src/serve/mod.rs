@@ -34,7 +34,8 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, watch},
 };
-use unspent_engine::{Engine, clock, source::Origin};
+use unspent_engine::{Engine, clock};
+use unspent_source::Origin;
 
 use crate::{
     api::{

@@ -51,7 +51,7 @@ pub(super) fn install() -> anyhow::Result<()> {
     }
     let handle = builder.install_recorder().context("a recorder is there already")?;
     let _ = RECORDER.set(handle);
-    series::begin();
+    series::begin(&crate::rooms::shapes());
     OWN.iter().for_each(Series::begin);
     Ok(())
 }

@@ -11,7 +11,7 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use serde_json::{Value, json};
-use unspent_engine::source::sim::SimNetwork;
+use unspent_source::sim::SimNetwork;
 
 use super::daemon::Daemon;
 

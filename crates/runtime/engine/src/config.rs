@@ -3,14 +3,15 @@
 use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use unspent_model::Network;
+use unspent_source::Origin;
 
 use crate::{
-    rooms::{self, Room, RoomName},
-    source::Origin,
+    room::{Room, RoomName, RoomShape},
     webhooks::WebhookOptions,
 };
 
 /// What runs, on which network, from which source, and where it is kept.
+#[derive(Clone)]
 pub struct Config {
     /// The chain that is followed.
     pub network: Network,
@@ -18,8 +19,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where blocks come from.
     pub origin: Arc<dyn Origin>,
-    /// The rooms that are on; see [`rooms::TABLE`].
-    pub rooms: Vec<Box<dyn Room>>,
+    /// Every room that there is; one that isn't on is told as off.
+    pub known: Vec<&'static RoomShape>,
+    /// The rooms that are on, in the order in which they are opened.
+    pub rooms: Vec<Arc<dyn Room>>,
     /// How the rooms follow the source.
     pub follow: Follow,
     /// Pause between two measurements of the rooms' sizes.
@@ -64,14 +67,12 @@ const MEASURE_EVERY: Duration = Duration::from_secs(300);
 pub const EVENTS_KEPT: u64 = 100_000;
 
 impl Config {
-    /// An engine with every room that its network can have and that is on by itself, all in one
-    /// folder.
+    /// An engine without rooms, with all defaults.
     pub fn new(data_dir: PathBuf, origin: Arc<dyn Origin>) -> Self {
-        let network = origin.network();
-        let rooms = rooms::TABLE.iter().filter_map(|entry| (entry.standard)(&data_dir, network));
         Self {
-            network,
-            rooms: rooms.collect(),
+            network: origin.network(),
+            known: Vec::new(),
+            rooms: Vec::new(),
             data_dir,
             origin,
             follow: Follow::default(),
@@ -81,32 +82,24 @@ impl Config {
         }
     }
 
-    /// The settings of a room of a kind, if it is on.
+    /// The same with one more room.
+    #[must_use]
+    pub fn with(mut self, room: impl Room) -> Self {
+        self.rooms.push(Arc::new(room));
+        self
+    }
+
+    /// The settings of a room of a kind, if it is on and they aren't shared.
     pub fn room<R: Room>(&mut self) -> Option<&mut R> {
         self.rooms.iter_mut().find_map(|room| {
-            let any: &mut dyn Any = &mut **room;
+            let any: &mut dyn Any = Arc::get_mut(room)?;
             any.downcast_mut()
         })
     }
 
     /// Switches a room off.
     pub fn without(&mut self, name: RoomName) {
-        self.rooms.retain(|room| room.name() != name);
-    }
-}
-
-impl Clone for Config {
-    fn clone(&self) -> Self {
-        Self {
-            network: self.network,
-            data_dir: self.data_dir.clone(),
-            origin: self.origin.clone(),
-            rooms: self.rooms.iter().map(|room| room.boxed()).collect(),
-            follow: self.follow,
-            measure_every: self.measure_every,
-            events_kept: self.events_kept,
-            webhooks: self.webhooks.clone(),
-        }
+        self.rooms.retain(|room| room.shape().name != name);
     }
 }
 
@@ -116,6 +109,7 @@ impl fmt::Debug for Config {
             .field("network", &self.network)
             .field("data_dir", &self.data_dir)
             .field("origin", &self.origin.name())
+            .field("known", &self.known)
             .field("rooms", &self.rooms)
             .field("follow", &self.follow)
             .field("measure_every", &self.measure_every)

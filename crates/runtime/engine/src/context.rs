@@ -6,15 +6,17 @@ use std::{
 };
 
 use unspent_model::{Network, Point};
+use unspent_source::{
+    Origin,
+    wakeup::{Wakeup, lock},
+};
 
 use crate::{
     events::{EventLog, NewEvent, kind::EventKind},
     road::cache::BlockCache,
-    rooms::{Opened, RoomName},
-    source::Origin,
+    room::{OpenRoom, RoomName},
     status::RoomState,
     status_board::StatusBoard,
-    wakeup::{Wakeup, lock},
 };
 
 /// Everything that more than one thread needs.
@@ -28,7 +30,7 @@ pub struct Context {
     pub(crate) wakeup: Wakeup,
     /// Wakes when a room has changed; stops after all rooms have.
     pub(crate) news: Wakeup,
-    rooms: Mutex<Vec<(RoomName, Arc<dyn Opened>)>>,
+    rooms: Mutex<Vec<(RoomName, Arc<dyn OpenRoom>)>>,
 }
 
 impl Context {
@@ -65,23 +67,33 @@ impl Context {
         self.board.state(room)
     }
 
+    /// Where blocks come from.
+    pub fn origin(&self) -> &Arc<dyn Origin> {
+        &self.origin
+    }
+
+    /// A room that follows no chain says what it is doing.
+    pub fn set_state(&self, room: RoomName, state: RoomState) {
+        self.board.set_state(room, state);
+    }
+
     /// A room has changed otherwise than by a block: its events are written soon.
     pub fn changed(&self) {
         self.news.wake();
     }
 
-    pub(crate) fn add_room(&self, name: RoomName, room: Arc<dyn Opened>) {
+    pub(crate) fn add_room(&self, name: RoomName, room: Arc<dyn OpenRoom>) {
         lock(&self.rooms).push((name, room));
     }
 
     /// Every open room, in the order of the table.
-    pub(crate) fn rooms(&self) -> Vec<(RoomName, Arc<dyn Opened>)> {
+    pub(crate) fn rooms(&self) -> Vec<(RoomName, Arc<dyn OpenRoom>)> {
         lock(&self.rooms).clone()
     }
 
     /// The open room of a kind.
-    pub(crate) fn room<R: Opened>(&self) -> Option<Arc<R>> {
-        let any = |(_, room): &(_, Arc<dyn Opened>)| -> Option<Arc<R>> {
+    pub fn room<R: OpenRoom>(&self) -> Option<Arc<R>> {
+        let any = |(_, room): &(_, Arc<dyn OpenRoom>)| -> Option<Arc<R>> {
             let room: Arc<dyn Any + Send + Sync> = room.clone();
             room.downcast().ok()
         };
@@ -95,16 +107,17 @@ impl Context {
     }
 
     /// A block by its height, from whichever room knows.
-    pub(crate) fn point_at(&self, height: u64) -> Option<Point> {
+    pub fn point_at(&self, height: u64) -> Option<Point> {
         self.rooms().iter().find_map(|(_, room)| room.point_at(height))
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
+    /// Whether all threads should end.
+    pub fn is_stopping(&self) -> bool {
         self.wakeup.is_stopping()
     }
 
     /// Writes an event of the engine itself. Losing one is no reason to stop a room.
-    pub(crate) fn write_event<B: serde::Serialize>(&self, kind: EventKind<B>, body: &B) {
+    pub fn write_event<B: serde::Serialize>(&self, kind: EventKind<B>, body: &B) {
         if let Err(error) = self.log.write(vec![NewEvent::new(kind, body)]) {
             tracing::warn!(%error, kind = kind.name, "an event could not be written");
         }

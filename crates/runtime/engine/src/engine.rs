@@ -12,6 +12,7 @@ use std::{
 
 use crossbeam_channel::{Sender, bounded};
 use unspent_model::Network;
+use unspent_source::{sim::SimNetwork, wakeup::lock};
 
 use crate::{
     config::Config,
@@ -22,12 +23,10 @@ use crate::{
     lock::FolderLock,
     requests::RequestLog,
     road::cache::BlockCache,
-    rooms::{self, Opened, Plug, RoomName, plug::spawn},
-    source::sim::SimNetwork,
+    room::{OpenRoom, Plug, RoomName, plug::spawn},
     status::{RoomState, Status},
     status_board::StatusBoard,
     store,
-    wakeup::lock,
     webhooks::Webhooks,
 };
 
@@ -106,12 +105,13 @@ impl Engine {
     }
 
     /// An open room by its kind; `None` when it is off or ended. Rooms have functions that give
-    /// what they are asked by, such as [`rooms::chain::reader`].
-    pub fn room<R: Opened>(&self) -> Option<Arc<R>> {
+    /// what they are asked by.
+    pub fn room<R: OpenRoom>(&self) -> Option<Arc<R>> {
         self.inner.context.room()
     }
 
-    pub(crate) fn context(&self) -> &Context {
+    /// What the threads of the engine share: the source, the states of rooms.
+    pub fn context(&self) -> &Context {
         &self.inner.context
     }
 
@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// Has an open room copy the folder that it keeps; see [`Opened::copy_folder`]. `false` too
+    /// Has an open room copy the folder that it keeps; see [`OpenRoom::copy_folder`]. `false` too
     /// when the room is off.
     ///
     /// # Errors
@@ -263,8 +263,8 @@ impl Starting {
     fn rooms(&mut self) -> Result<(), StartError> {
         let Self { config, context, threads, resumes, jobs } = self;
         // Status is whole from the start, before the first room is open.
-        let on: Vec<RoomName> = config.rooms.iter().map(|room| room.name()).collect();
-        let known: Vec<RoomName> = rooms::TABLE.iter().map(|entry| entry.name).collect();
+        let on: Vec<RoomName> = config.rooms.iter().map(|room| room.shape().name).collect();
+        let known: Vec<RoomName> = config.known.iter().map(|shape| shape.name).collect();
         for name in known.iter().chain(on.iter().filter(|name| !known.contains(name))) {
             let is_on = on.contains(name);
             let state = if is_on { RoomState::Starting } else { RoomState::Off };
@@ -274,7 +274,7 @@ impl Starting {
             let follow = config.follow;
             let mut plug = Plug { context, follow, threads, resumes, jobs };
             let opened = room.open(&mut plug)?;
-            context.add_room(room.name(), opened);
+            context.add_room(room.shape().name, opened);
         }
         Ok(())
     }

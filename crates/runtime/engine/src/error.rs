@@ -2,7 +2,7 @@
 
 use unspent_model::Network;
 
-use crate::{events::LogError, jobs::JobName, road::Cause, rooms::RoomName};
+use crate::{events::LogError, jobs::JobName, road::Cause, room::RoomName};
 
 /// Why the engine did not start. Nothing runs then, and the folder's lock is free.
 #[derive(Debug, thiserror::Error)]

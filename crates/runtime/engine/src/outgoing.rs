@@ -16,12 +16,12 @@ use ureq::{
 };
 
 /// Says why an address isn't called, and which setting allows it.
-pub(crate) fn private(permission: &str) -> String {
+pub fn private(permission: &str) -> String {
     format!("the address is of this machine or of a private network; `{permission}` allows that")
 }
 
 /// Whether an address may be called.
-pub(crate) fn may_call(address: IpAddr, allow_private: bool) -> bool {
+pub fn may_call(address: IpAddr, allow_private: bool) -> bool {
     allow_private || is_public(address)
 }
 
@@ -69,7 +69,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 /// Looks names up and leaves out what may not be called.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub struct Guarded {
     inner: DefaultResolver,
     allow_private: bool,
     permission: &'static str,
@@ -77,7 +77,7 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     /// `permission` is the setting that `allow_private` stands for.
-    pub(crate) fn new(allow_private: bool, permission: &'static str) -> Self {
+    pub fn new(allow_private: bool, permission: &'static str) -> Self {
         Self { inner: DefaultResolver::default(), allow_private, permission }
     }
 }

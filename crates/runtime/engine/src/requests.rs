@@ -8,9 +8,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use unspent_source::wakeup::lock;
 use unspent_sql::{Arg, Door};
 
-use crate::{events::LogError, wakeup::lock};
+use crate::events::LogError;
 
 /// How long an answer is remembered: a day, in microseconds.
 pub const KEPT_FOR: i64 = 24 * 60 * 60 * 1_000_000;

@@ -9,7 +9,7 @@ use metrics::{
     Label, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use crate::rooms::TABLE;
+use crate::room::RoomShape;
 
 /// How a figure behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,10 +111,10 @@ const ENGINE: [Series; 13] = [
         .by(|| each("result", ["delivered", "failed"])),
 ];
 
-/// Begins with everything that the engine and its rooms count. The recorder must be there.
-pub fn begin() {
+/// Begins with everything that the engine and these rooms count. The recorder must be there.
+pub fn begin(rooms: &[&'static RoomShape]) {
     ENGINE.iter().for_each(Series::begin);
-    TABLE.iter().flat_map(|room| room.series).for_each(Series::begin);
+    rooms.iter().flat_map(|shape| shape.series).for_each(Series::begin);
 }
 
 /// Begins with what is counted for each room that follows the chain. Its lag isn't known yet.

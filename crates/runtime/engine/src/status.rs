@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use unspent_model::{Network, Point};
 use utoipa::ToSchema;
 
-use crate::{clock::Time, jobs::JobName, rooms::RoomName};
+use crate::{clock::Time, jobs::JobName, room::RoomName};
 
 /// The whole engine at one moment.
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -8,14 +8,14 @@ use std::{
 
 use metrics::{counter, gauge, histogram};
 use unspent_model::{Network, Point};
+use unspent_source::wakeup::lock;
 
 use crate::{
     clock::{self, Time},
     jobs::JobName,
-    rooms::RoomName,
+    room::RoomName,
     series,
     status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView},
-    wakeup::lock,
 };
 
 /// Blocks are counted for this long before their rate is worked out.

@@ -40,22 +40,14 @@ use std::{error::Error, path::Path, sync::Arc, time::Duration};
 use serde_json::Value;
 use toml::Table;
 use unspent_chain::Reader;
+use unspent_chain_room::{ChainRoom, FOLDER, reader};
 use unspent_engine::{
     Engine,
-    rooms::{
-        Room,
-        chain::{ChainRoom, FOLDER, reader},
-    },
+    room::{Room, RoomShape},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::status::FiguresJson;
-pub(crate) use self::{
-    args::{ChainArgs, run},
-    options::OptionArgs,
-    section::UtxoSection,
-    verify_proof::{VerifyProofArgs, verify_proof},
-};
 use super::{AppRoom, Classified};
 use crate::{
     api::{
@@ -67,6 +59,13 @@ use crate::{
     },
     config::{self, Config, RoomSection, Section as _},
     import,
+};
+
+pub(crate) use self::{
+    args::{ChainArgs, run},
+    options::OptionArgs,
+    section::UtxoSection,
+    verify_proof::{VerifyProofArgs, verify_proof},
 };
 
 /// The room's name in the engine, in events and in metrics.
@@ -81,8 +80,8 @@ pub(crate) fn folder(data_dir: &Path) -> std::path::PathBuf {
 pub(super) struct ChainEntry;
 
 impl AppRoom for ChainEntry {
-    fn name(&self) -> &'static str {
-        NAME
+    fn shape(&self) -> &'static RoomShape {
+        &unspent_chain_room::SHAPE
     }
 
     fn section(&self) -> &'static str {
@@ -105,14 +104,14 @@ impl AppRoom for ChainEntry {
         Ok(config.room::<UtxoSection>()?.enabled)
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
         let section = config.room::<UtxoSection>()?;
         if !section.enabled {
             return Ok(None);
         }
         let standard = ChainRoom::new(&config.data_dir, config.network);
         let known = import::known(&standard.folder)?;
-        Ok(Some(Box::new(ChainRoom {
+        Ok(Some(Arc::new(ChainRoom {
             options: section.options()?.resolve(config.network, known.as_ref())?,
             genesis: import::read_genesis(config.network, &config.source.genesis)?,
             prune_every: Duration::from_secs(section.prune_seconds),

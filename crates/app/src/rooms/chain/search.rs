@@ -29,7 +29,7 @@ pub(super) fn search(
     asked: &SearchText,
     found: &mut Matches,
 ) -> Result<(), ApiError> {
-    if let Some(reader) = unspent_engine::rooms::chain::reader(engine) {
+    if let Some(reader) = unspent_chain_room::reader(engine) {
         found.extend(block(&reader, asked)?);
         outputs(&reader, asked, found)?;
     }
@@ -87,7 +87,7 @@ fn address(asked: &SearchText) -> Option<MatchJson> {
 
 /// The blocks that created and spent a coin, as long as those are inside the window.
 pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
-    let Some(reader) = unspent_engine::rooms::chain::reader(engine) else { return Ok(()) };
+    let Some(reader) = unspent_chain_room::reader(engine) else { return Ok(()) };
     match reader.coin(&timeline.outpoint)? {
         CoinState::Unspent(record) => {
             describe(timeline, &record.output, "unspent");
@@ -142,7 +142,7 @@ fn block_event(
 
 /// The coins at both ends of a transaction, as long as the room knows them.
 pub(super) fn transaction_view(engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {
-    let Some(reader) = unspent_engine::rooms::chain::reader(engine) else { return Ok(()) };
+    let Some(reader) = unspent_chain_room::reader(engine) else { return Ok(()) };
     let spends = view.spends().unwrap_or_default();
     for coin in spends.into_iter().take(ENDS_LOOKED_AT as usize) {
         if let CoinState::Unspent(record) | CoinState::Spent(SpentRecord { record, .. }) =

@@ -1,7 +1,7 @@
 //! `[utxo]` of the configuration.
 
 use unspent_chain::StoreKind;
-use unspent_engine::rooms::chain::PRUNE_EVERY;
+use unspent_chain_room::PRUNE_EVERY;
 
 use crate::{
     config::{check_span, section, wrong},

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use unspent_engine::rooms::ecash::{
+use unspent_ecash_room::{
     mint::{
         MintOptions,
         check::{Blocklist, Problems, check_named},

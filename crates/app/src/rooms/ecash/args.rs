@@ -3,9 +3,9 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
-use unspent_engine::rooms::ecash::{
+use unspent_ecash_room::{
+    DATABASE, EcashRoom,
     mint::{MintOptions, check::Blocklist},
-    room::{DATABASE, EcashRoom},
     watch::ListenerOptions,
     work::{executor::Executor, worker::WorkerOptions},
 };

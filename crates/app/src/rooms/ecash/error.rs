@@ -4,7 +4,7 @@ use std::error::Error;
 
 use axum::http::StatusCode;
 use unspent_ecash::EcashError;
-use unspent_engine::rooms::ecash::{mint::NoResult, spark::SparkFault, work::EcashWorkError};
+use unspent_ecash_room::{mint::NoResult, spark::SparkFault, work::EcashWorkError};
 use unspent_model::Kind;
 
 use crate::{api::error::ApiError, rooms::Classified};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use unspent_ecash::{
     Account, AccountKind, Details, EcashBalance, Entity, JournalLine, ProofLine, TransactionLine,
 };
-use unspent_engine::rooms::ecash::room::EcashFigures;
+use unspent_ecash_room::EcashFigures;
 use utoipa::ToSchema;
 
 use crate::json::Time;

@@ -34,16 +34,13 @@ use std::{error::Error, sync::Arc};
 
 use serde_json::Value;
 use toml::Table;
+use unspent_ecash_room::{EcashRoom, figures};
 use unspent_engine::{
     Engine,
-    rooms::{
-        Room,
-        ecash::room::{EcashRoom, figures},
-    },
+    room::{Room, RoomShape},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use self::args::{EcashArgs, run};
 use self::{json::EcashFiguresJson, section::EcashSection};
 use super::{AppRoom, Classified, RoomTables};
 use crate::{
@@ -57,6 +54,8 @@ use crate::{
     config::{self, Config, RoomSection, Section as _},
 };
 
+pub(crate) use self::args::{EcashArgs, run};
+
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "ecash";
 
@@ -64,8 +63,8 @@ const NAME: &str = "ecash";
 pub(super) struct EcashEntry;
 
 impl AppRoom for EcashEntry {
-    fn name(&self) -> &'static str {
-        NAME
+    fn shape(&self) -> &'static RoomShape {
+        &unspent_ecash_room::SHAPE
     }
 
     fn section(&self) -> &'static str {
@@ -88,12 +87,12 @@ impl AppRoom for EcashEntry {
         Ok(config.room::<EcashSection>()?.enabled)
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
         let section = config.room::<EcashSection>()?;
         if !section.enabled {
             return Ok(None);
         }
-        Ok(Some(Box::new(EcashRoom {
+        Ok(Some(Arc::new(EcashRoom {
             url: section.database(&config.data_dir)?,
             mints: section.mints(),
             worker: section.worker(),

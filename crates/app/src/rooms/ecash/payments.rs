@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use unspent_ecash::Entity;
-use unspent_engine::rooms::ecash::work::{EcashWorkError, executor::Standing, payments::Asked};
+use unspent_ecash_room::work::{EcashWorkError, executor::Standing, payments::Asked};
 
 use super::{
     args::{Desk, Patience},

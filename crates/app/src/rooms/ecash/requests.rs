@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::Args;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use unspent_ecash::{Account, AccountKind, Entity};
-use unspent_engine::rooms::ecash::{
+use unspent_ecash_room::{
     mint::check::{Blocklist, host_of},
     work::{
         EcashWorkError,

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
 use unspent_ecash::Entity;
-use unspent_engine::{
-    Engine,
-    rooms::ecash::{
-        mint::check::{Blocklist, check_named},
-        room::{executor, figures},
-        work::{EcashWorkError, executor::Executor, payments::Asked},
-    },
+use unspent_ecash_room::{
+    executor, figures,
+    mint::check::{Blocklist, check_named},
+    work::{EcashWorkError, executor::Executor, payments::Asked},
 };
+use unspent_engine::Engine;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{

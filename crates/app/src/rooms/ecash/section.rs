@@ -7,9 +7,9 @@ use std::{
 };
 
 use unspent_ecash::KeySource;
-use unspent_engine::rooms::ecash::{
+use unspent_ecash_room::{
+    DATABASE,
     mint::{MintOptions, check::Blocklist},
-    room::DATABASE,
     watch::ListenerOptions,
     work::worker::WorkerOptions,
 };

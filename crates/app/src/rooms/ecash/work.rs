@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use unspent_engine::rooms::ecash::work::worker::{PassReport, PaymentWorker};
+use unspent_ecash_room::work::worker::{PassReport, PaymentWorker};
 
 use super::args::Desk;
 use crate::{

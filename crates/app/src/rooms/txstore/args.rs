@@ -1,10 +1,10 @@
 //! The arguments of `unspent txstore`, and which command each leads to.
 
 use clap::{Args, Subcommand};
-use unspent_engine::rooms::txstore::DATABASE;
 use unspent_model::txstore::DeletionWindows;
 use unspent_sql::{Options, Url};
 use unspent_txstore::{Settings, TxStore};
+use unspent_txstore_room::DATABASE;
 
 use super::{
     figures,

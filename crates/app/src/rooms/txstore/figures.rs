@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::Value;
-use unspent_engine::{
-    Engine,
-    rooms::txstore::{KeptCounts, figures as measured},
-};
+use unspent_engine::Engine;
 use unspent_model::{Network, txstore::DeletionWindows};
 use unspent_txstore::{StoreStatus, TxStore};
+use unspent_txstore_room::{KeptCounts, figures as measured};
 use utoipa::ToSchema;
 
 use super::NAME;
@@ -118,7 +116,7 @@ impl StoreFiguresJson {
 
     fn of(engine: &Engine) -> Option<Self> {
         let (status, kept) = measured(engine)?;
-        let store = unspent_engine::rooms::txstore::store(engine)?;
+        let store = unspent_txstore_room::store(engine)?;
         Some(Self::new(store.network(), store.windows(), &status, &kept))
     }
 

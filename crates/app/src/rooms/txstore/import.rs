@@ -8,15 +8,15 @@ use serde::Serialize;
 use unspent_engine::{
     config::Follow,
     road::{End, Ended, Trip, Trouble, Watch},
-    rooms::txstore::{Stored, TxStoreFollower},
-    source::{
-        Origin as _,
-        folder::{Folder, FolderConfig},
-    },
 };
 use unspent_model::{Family, Network, Point};
+use unspent_source::{
+    Origin as _,
+    folder::{Folder, FolderConfig},
+};
 use unspent_sql::{Options, Url};
 use unspent_txstore::{Settings, TxStore, TxStoreError};
+use unspent_txstore_room::{Stored, TxStoreFollower};
 
 use crate::{
     cli::Cli,

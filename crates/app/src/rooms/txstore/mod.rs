@@ -34,15 +34,12 @@ use serde_json::Value;
 use toml::Table;
 use unspent_engine::{
     Engine,
-    rooms::{
-        Room,
-        txstore::{TxStoreRoom, store},
-    },
+    room::{Room, RoomShape},
 };
 use unspent_txstore::TxStore;
+use unspent_txstore_room::{TxStoreRoom, store};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use self::args::{TxStoreArgs, run};
 use self::section::TxStoreSection;
 use super::{AppRoom, Classified, RoomTables};
 use crate::{
@@ -56,6 +53,8 @@ use crate::{
     config::{self, Config, RoomSection, Section as _},
 };
 
+pub(crate) use self::args::{TxStoreArgs, run};
+
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "txstore";
 
@@ -63,8 +62,8 @@ const NAME: &str = "txstore";
 pub(super) struct TxStoreEntry;
 
 impl AppRoom for TxStoreEntry {
-    fn name(&self) -> &'static str {
-        NAME
+    fn shape(&self) -> &'static RoomShape {
+        &unspent_txstore_room::SHAPE
     }
 
     fn section(&self) -> &'static str {
@@ -87,12 +86,12 @@ impl AppRoom for TxStoreEntry {
         Ok(config.room::<TxStoreSection>()?.enabled)
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
         let section = config.room::<TxStoreSection>()?;
         if !section.enabled {
             return Ok(None);
         }
-        Ok(Some(Box::new(TxStoreRoom {
+        Ok(Some(Arc::new(TxStoreRoom {
             url: section.database(&config.data_dir)?,
             settings: section.settings(),
             clean_every: Duration::from_secs(section.clean_seconds),

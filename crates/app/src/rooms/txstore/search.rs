@@ -1,9 +1,10 @@
 //! What the txstore room adds to `/search` and to a transaction.
 
 use bitcoin::{Transaction, consensus::deserialize};
-use unspent_engine::{Engine, rooms::txstore::store};
+use unspent_engine::Engine;
 use unspent_model::TxId;
 use unspent_txstore::query::best_block;
+use unspent_txstore_room::store;
 
 use crate::api::{
     error::ApiError,

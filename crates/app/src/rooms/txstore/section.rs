@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use unspent_engine::rooms::txstore::{CLEAN_EVERY, DATABASE, UNMINED_EVERY};
 use unspent_model::{Family, Network, txstore::DeletionWindows};
 use unspent_sql::Url;
 use unspent_txstore::Settings;
+use unspent_txstore_room::{CLEAN_EVERY, DATABASE, UNMINED_EVERY};
 
 use crate::config::{check_database, check_span, database, section, wrong};
 

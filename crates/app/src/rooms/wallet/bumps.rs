@@ -3,9 +3,10 @@
 use axum::{extract::State, http::StatusCode, response::Response};
 use clap::Args;
 use serde::Deserialize;
-use unspent_engine::{Engine, rooms::wallet::with_ancestors};
+use unspent_engine::Engine;
 use unspent_model::wallet::LockId;
 use unspent_wallet::pay::{FeeBump, Lift, PooledTx};
+use unspent_wallet_room::with_ancestors;
 use utoipa::ToSchema;
 
 use super::{

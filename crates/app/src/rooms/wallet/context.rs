@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use axum::{http::StatusCode, response::Response};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use unspent_engine::{Engine, clock, rooms::wallet::height_of};
+use unspent_engine::{Engine, clock};
 use unspent_model::wallet::LockId;
 use unspent_wallet::{Room, WalletId};
+use unspent_wallet_room::height_of;
 
 use super::{NAME, WalletSection, error::RequestError};
 use crate::{
@@ -36,8 +37,7 @@ pub(crate) struct RoomContext {
 impl RoomContext {
     /// The room of a running daemon.
     fn of(engine: &Engine, lease: i64) -> Result<Self, ApiError> {
-        let room = unspent_engine::rooms::wallet::wallets(engine)
-            .ok_or_else(|| ApiError::room_off(NAME))?;
+        let room = unspent_wallet_room::wallets(engine).ok_or_else(|| ApiError::room_off(NAME))?;
         Ok(Self { room, engine: Some(engine.clone()), now: clock::now(), lease })
     }
 

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use unspent_engine::{Engine, clock, rooms::wallet::wallets};
+use unspent_engine::{Engine, clock};
 use unspent_wallet::metrics::Metrics;
+use unspent_wallet_room::wallets;
 
 use crate::api::figures::{sum_of_bytes, value_at};
 

@@ -6,12 +6,10 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bitcoin::{Psbt, Transaction, Txid, consensus::encode};
 use clap::Args;
 use serde::Deserialize;
-use unspent_engine::{
-    Engine,
-    rooms::wallet::{BroadcastError, broadcast as hand_over, test},
-    source::Answer,
-};
+use unspent_engine::Engine;
+use unspent_source::Answer;
 use unspent_wallet::pay::{Completed, Finishing, Signed};
+use unspent_wallet_room::{BroadcastError, broadcast as hand_over, test};
 use utoipa::ToSchema;
 
 use super::{

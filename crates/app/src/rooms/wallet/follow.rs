@@ -15,13 +15,13 @@ use serde_json::json;
 use unspent_engine::{
     config::Follow,
     road::{End, Ended, Trip, Trouble, Watch},
-    rooms::wallet::WalletFollower,
-    source::{
-        Origin as _, Step,
-        folder::{Folder, FolderConfig},
-    },
 };
 use unspent_model::Point;
+use unspent_source::{
+    Origin as _, Step,
+    folder::{Folder, FolderConfig},
+};
+use unspent_wallet_room::WalletFollower;
 
 use super::context::RoomContext;
 use crate::{

@@ -1,9 +1,10 @@
 //! What a wallet waits for: its unconfirmed transactions and what they pay to miners.
 
 use axum::{Json, extract::State};
-use unspent_engine::{Engine, rooms::wallet::with_ancestors};
+use unspent_engine::Engine;
 use unspent_model::wallet::Status;
 use unspent_wallet::history::{Listing, TxDetail};
+use unspent_wallet_room::with_ancestors;
 
 use super::{
     context::WalletContext,

@@ -72,16 +72,11 @@ use serde_json::Value;
 use toml::Table;
 use unspent_engine::{
     Engine,
-    rooms::{Room, wallet::WalletRoom},
+    room::{Room, RoomShape},
 };
+use unspent_wallet_room::WalletRoom;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(crate) use self::{
-    args::{WalletArgs, run},
-    error::no_wallet,
-    input::Seconds,
-    section::WalletSection,
-};
 use super::{AppRoom, Classified, RoomTables};
 use crate::{
     api::{
@@ -94,6 +89,13 @@ use crate::{
     config::{self, Config, RoomSection, Section as _},
 };
 
+pub(crate) use self::{
+    args::{WalletArgs, run},
+    error::no_wallet,
+    input::Seconds,
+    section::WalletSection,
+};
+
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "wallet";
 
@@ -101,8 +103,8 @@ const NAME: &str = "wallet";
 pub(super) struct WalletEntry;
 
 impl AppRoom for WalletEntry {
-    fn name(&self) -> &'static str {
-        NAME
+    fn shape(&self) -> &'static RoomShape {
+        &unspent_wallet_room::SHAPE
     }
 
     fn section(&self) -> &'static str {
@@ -125,12 +127,12 @@ impl AppRoom for WalletEntry {
         Ok(config.room::<WalletSection>()?.is_on(config.network))
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Box<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
         let section = config.room::<WalletSection>()?;
         if !section.is_on(config.network) {
             return Ok(None);
         }
-        Ok(Some(Box::new(WalletRoom {
+        Ok(Some(Arc::new(WalletRoom {
             url: section.database(&config.data_dir)?,
             purge_leases_every: Duration::from_secs(section.purge_leases_seconds),
             mempool_every: Duration::from_secs(section.mempool_seconds),

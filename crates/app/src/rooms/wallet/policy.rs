@@ -3,9 +3,11 @@
 use axum::http::StatusCode;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use unspent_engine::{Engine, rooms::wallet::fee_rate, source::FeeEstimate};
+use unspent_engine::Engine;
 use unspent_model::wallet::select::{MAX_STANDARD_WEIGHT, Method, Rate, Strategy};
+use unspent_source::FeeEstimate;
 use unspent_wallet::{WalletError, choose::CoinPolicy};
+use unspent_wallet_room::fee_rate;
 use utoipa::ToSchema;
 
 use super::{

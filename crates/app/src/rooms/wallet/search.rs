@@ -4,7 +4,7 @@
 //! spend it.
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
-use unspent_engine::{Engine, clock, rooms::wallet::wallets};
+use unspent_engine::{Engine, clock};
 use unspent_model::{Outpoint, TxId, wallet::Cause};
 use unspent_networks::address::show_address;
 use unspent_wallet::{
@@ -13,6 +13,7 @@ use unspent_wallet::{
     history::{EdgeInfo, JournalLine, TxDetail},
     room::bitcoin_outpoint,
 };
+use unspent_wallet_room::wallets;
 
 use super::NAME;
 use crate::{

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use unspent_engine::rooms::wallet::{
-    DATABASE, MEMPOOL_EVERY, PURGE_LEASES_EVERY, REBROADCAST_EVERY,
-};
 use unspent_model::{Family, Network};
 use unspent_sql::Url;
 use unspent_wallet::lease::DEFAULT_DURATION;
+use unspent_wallet_room::{DATABASE, MEMPOOL_EVERY, PURGE_LEASES_EVERY, REBROADCAST_EVERY};
 
 use crate::config::{check_database, check_span, database, section, wrong};
 

@@ -12,13 +12,13 @@ use metrics::counter;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
+use unspent_source::wakeup::Wakeup;
 use unspent_sql::{Arg, BulkStatement, Column, Door, Row, SqlError, Tx};
 
 use super::{Event, EventPage, LogError, kind::EventKind};
 use crate::{
     clock::{self, Time},
-    rooms::RoomName,
-    wakeup::Wakeup,
+    room::RoomName,
 };
 
 /// Events on one page at most.
@@ -182,12 +182,17 @@ impl EventLog {
         self.arrived.stop();
     }
 
-    pub(crate) fn door(&self) -> &Door {
+    /// The database that it is kept in, for marks of a room's own shape.
+    pub fn door(&self) -> &Door {
         &self.door
     }
 
-    /// Writes events of the engine itself.
-    pub(crate) fn write(&self, events: Vec<NewEvent>) -> Result<(), LogError> {
+    /// Writes events that stand for themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`]; none is written then.
+    pub fn write(&self, events: Vec<NewEvent>) -> Result<(), LogError> {
         self.write_with(events, |_| Ok(()))
     }
 
@@ -226,7 +231,11 @@ impl EventLog {
     }
 
     /// Writes events together with the mark of how far their room has come.
-    pub(crate) fn write_with(
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`]; nothing is written then.
+    pub fn write_with(
         &self,
         events: Vec<NewEvent>,
         mark: impl Fn(&mut Tx<'_>) -> Result<(), LogError> + Send + 'static,

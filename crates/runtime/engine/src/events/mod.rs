@@ -19,19 +19,19 @@ use unspent_model::Kind;
 use unspent_sql::{Failure, OpenError, SqlError};
 use utoipa::ToSchema;
 
-pub use log::{EventFilter, EventLog, MAX_EVENTS, NewEvent};
-pub(crate) use writer::EventWriter;
-
 use self::kind::KindShape;
 use crate::{
     clock::Time,
     road::Cause,
-    rooms::{RoomName, TABLE},
+    room::{RoomName, RoomShape},
 };
 
-/// Every kind of event that can be written: the engine's own, and those of its rooms.
-pub fn kinds() -> impl Iterator<Item = KindShape> {
-    let rooms = TABLE.iter().flat_map(|entry| entry.events);
+pub use log::{EventFilter, EventLog, MAX_EVENTS, NewEvent};
+pub(crate) use writer::EventWriter;
+
+/// Every kind of event that can be written: the engine's own, and those of rooms.
+pub fn kinds(rooms: &[&'static RoomShape]) -> impl Iterator<Item = KindShape> {
+    let rooms = rooms.iter().flat_map(|shape| shape.events);
     kind::KINDS.iter().chain(rooms).copied()
 }
 

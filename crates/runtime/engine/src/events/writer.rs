@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::LogError;
-use crate::{context::Context, rooms::Pace, status::RoomState};
+use crate::{context::Context, room::Pace, status::RoomState};
 
 /// The longest time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -8,12 +8,12 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{counter, histogram};
+use unspent_source::Node;
 
 use super::{Job, JobName, Outcome};
 use crate::{
     context::Context,
     events::kind::{self, JobDoneBody},
-    source::Node,
 };
 
 /// A job that couldn't run is tried again after this, unless its own pause is shorter.

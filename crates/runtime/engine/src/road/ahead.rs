@@ -9,9 +9,9 @@ use std::{num::NonZero, sync::Arc, thread, time::Duration};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use unspent_model::{Network, Point};
+use unspent_source::{Source, SourceError, Step};
 
 use super::{Follower, Trouble, Watch, block::SharedBlock, cache::BlockCache};
-use crate::source::{Source, SourceError, Step};
 
 /// Blocks handed over together at most.
 const BATCH_BLOCKS: usize = 256;
@@ -67,7 +67,11 @@ pub(super) fn next(
 }
 
 /// Makes a block ready; the source is to blame when that fails.
-pub(crate) fn prepare<F: Follower>(
+///
+/// # Errors
+///
+/// [`SourceError::Malformed`].
+pub fn prepare<F: Follower>(
     network: Network,
     name: &str,
     block: &Arc<SharedBlock>,

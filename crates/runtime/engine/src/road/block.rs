@@ -11,8 +11,7 @@ use unspent_model::{
     chain::{Block, Output},
 };
 use unspent_networks::{bitcoin::ParsedBlock, decode_block};
-
-use crate::{files::Place, source::RawBlock};
+use unspent_source::{RawBlock, files::Place};
 
 const OTHER_BLOCK: &str = "it is another block than the one asked for";
 

@@ -18,9 +18,9 @@ use std::{
 };
 
 use unspent_model::{BlockHash, Point};
+use unspent_source::{RawBlock, wakeup::lock};
 
 use super::block::SharedBlock;
-use crate::{source::RawBlock, wakeup::lock};
 
 struct CachedBlock {
     block: Arc<SharedBlock>,

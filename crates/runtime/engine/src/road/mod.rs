@@ -28,15 +28,14 @@ pub(crate) mod worker;
 use std::{error::Error, fmt, sync::Arc};
 
 use unspent_model::{Network, Point};
+use unspent_source::{Source, SourceError};
 
-pub(crate) use self::ahead::prepare;
+use crate::room::RoomName;
+
+pub use self::ahead::prepare;
 pub use self::{
     block::SharedBlock,
     trip::{End, Ended, Trip, Watch},
-};
-use crate::{
-    rooms::RoomName,
-    source::{Source, SourceError},
 };
 
 /// What a room or a source said when it could not go on.

@@ -1,9 +1,9 @@
 //! Finding where the room's chain and the source's part.
 
 use unspent_model::Point;
+use unspent_source::Source;
 
 use super::{Follower, Trouble};
-use crate::source::Source;
 
 /// The last blocks that are offered one by one; below them the steps double.
 const DENSE: u64 = 10;

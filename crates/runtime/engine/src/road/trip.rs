@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use unspent_model::{Network, Point};
+use unspent_source::{Source, SourceError};
 
 use super::{
     Follower, Start, Trouble,
@@ -11,10 +12,7 @@ use super::{
     cache::BlockCache,
     place,
 };
-use crate::{
-    config::Follow,
-    source::{Source, SourceError},
-};
+use crate::config::Follow;
 
 /// The last blocks of a bulk run, taken one by one: the next reorganisation will be among them.
 const LAST_BLOCKS: u64 = 6;

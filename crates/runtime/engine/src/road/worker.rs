@@ -10,14 +10,14 @@ use std::{
 };
 
 use unspent_model::Point;
+use unspent_source::SourceError;
 
 use super::{Cause, End, Follower, Trip, Trouble, Watch};
 use crate::{
     config::Follow,
     context::Context,
     events::kind::{self, CaughtUpBody, EmptyBody, ReasonBody, RoomBody, RoomStoppedBody},
-    rooms::RoomName,
-    source::SourceError,
+    room::RoomName,
     status::RoomState,
 };
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 use metrics::counter;
+use unspent_source::wakeup::lock;
 
 use super::{
     SECRET_BYTES, WEBHOOKS, Webhook, WebhookError, WebhookOptions,
@@ -24,7 +25,6 @@ use crate::{
     events::{Event, EventLog, EventPage, LogError},
     jobs::{Job, Lane, Outcome},
     store::open as store_door,
-    wakeup::lock,
 };
 
 /// Events read at once for one hook.

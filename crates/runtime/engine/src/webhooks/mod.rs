@@ -28,12 +28,13 @@ mod tests;
 use std::time::Duration;
 
 use serde::Serialize;
+use unspent_source::roots::TrustedRoots;
 use utoipa::ToSchema;
+
+use crate::{clock::Time, events::LogError, jobs::JobName};
 
 pub use deliver::Webhooks;
 pub use message::SECRET_BYTES;
-
-use crate::{clock::Time, events::LogError, jobs::JobName, roots::TrustedRoots};
 
 /// Starts the deliveries that are due.
 pub const WEBHOOKS: JobName = JobName::new("webhooks");

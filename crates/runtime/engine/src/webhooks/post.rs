@@ -3,13 +3,11 @@
 
 use std::net::IpAddr;
 
+use unspent_source::roots;
 use ureq::{Agent, http::Uri, unversioned::transport::DefaultConnector};
 
 use super::{MAX_URL_BYTES, WebhookOptions, message::Message};
-use crate::{
-    outgoing::{Guarded, may_call, private},
-    roots,
-};
+use crate::outgoing::{Guarded, may_call, private};
 
 /// What allows addresses of this machine and of private networks.
 const PERMISSION: &str = "webhooks.allow_private";

@@ -2,7 +2,6 @@
 
 use bitcoin::consensus::encode;
 use serde::Serialize;
-use unspent_engine::rooms::wallet::events::JournalChange;
 use unspent_wallet::{
     bip329::LabelImport,
     descriptor::show_script,
@@ -10,6 +9,7 @@ use unspent_wallet::{
     labels::Label,
     statement::StatementLine,
 };
+use unspent_wallet_room::events::JournalChange;
 use utoipa::ToSchema;
 
 use crate::{

@@ -1,0 +1,20 @@
+//! The ecash room, running: Cashu and Spark payments that survive a crash at any point.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | `room` | the room as the engine opens it: store, worker, figures |
+//! | [`events`] | what happened to payments, as events |
+//! | [`mint`] | the client of a Cashu mint, and what its answers mean |
+//! | [`spark`] | what the room needs of a Spark wallet |
+//! | [`work`] | payments under way: what moves them, and when |
+//! | [`watch`] | when to look at a payment again: notices of a mint, and pauses between looks |
+
+pub mod events;
+pub mod mint;
+mod room;
+mod series;
+pub mod spark;
+pub mod watch;
+pub mod work;
+
+pub use room::*;

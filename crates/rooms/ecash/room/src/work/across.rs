@@ -1,0 +1,104 @@
+//! Claiming a token into an account elsewhere: its mint pays an invoice of the account's mint, or
+//! of the Spark wallet.
+
+use unspent_ecash::{Account, AccountKind, Entity, NewEntity, NewSource};
+use unspent_model::ecash::input_fee;
+
+use super::{EcashWorkError, book::KnownMint, executor::Executor, payments::Asked};
+use crate::mint::check::unit_of;
+
+/// Rounds of finding an amount whose fees a token can pay.
+const FEE_ROUNDS: usize = 5;
+
+impl Executor {
+    /// Finds the amount whose fees the token can pay, a few rounds long.
+    pub(super) fn claim_across(
+        &self,
+        source: &KnownMint,
+        proofs: cashu::Proofs,
+        account: &Account,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
+        let unit = unit_of(&account.unit);
+        let fee = fee_of(source, &proofs);
+        let total: u64 = proofs.iter().map(|proof| u64::from(proof.amount)).sum();
+        let target = total.checked_sub(fee).filter(|target| *target > 0);
+        let target = target.ok_or_else(|| wrong("the token doesn't pay its own fee"))?;
+        let url = &source.keys.url;
+        let mut amount = target;
+        for _ in 0..FEE_ROUNDS {
+            let (new, paid_until) = self.invoice_of(account, amount)?;
+            let invoice = invoice_in(&new).ok_or_else(|| wrong("there is no invoice"))?;
+            let (melt, melted, reserve, melted_until) = self.melt_quote(url, invoice, &unit)?;
+            let needed = melted.saturating_add(reserve);
+            if needed > target {
+                let less = amount.checked_sub(needed - target).filter(|amount| *amount > 0);
+                amount = less.ok_or_else(|| wrong("the token doesn't pay the fees"))?;
+                continue;
+            }
+            let mut own = self.store.accounts()?.into_iter();
+            let own =
+                own.find(|own| own.mint_url.as_ref() == Some(url) && own.unit == account.unit);
+            let paid_by = NewSource {
+                mint_url: url.to_string(),
+                melt_quote_id: melt,
+                proofs,
+                input_fee: fee,
+                amount: melted,
+                fee_reserve: reserve,
+                account: own.map(|own| (own.id, source.keys.active.clone())),
+            };
+            let ends = [paid_until, melted_until].into_iter().flatten().min();
+            return self.create(by_token(new, paid_by), account, asked, ends);
+        }
+        Err(wrong("no amount was found whose fees the token can pay"))
+    }
+
+    /// An invoice of an account, as an entity that isn't stored yet, and its end.
+    fn invoice_of(
+        &self,
+        account: &Account,
+        amount: u64,
+    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+        match account.kind {
+            AccountKind::Cashu => self.invoice(account, amount),
+            AccountKind::Spark => self.spark_invoice(amount),
+        }
+    }
+}
+
+fn fee_of(source: &KnownMint, proofs: &cashu::Proofs) -> u64 {
+    input_fee(proofs.iter().filter_map(|proof| {
+        let keyset = source.keysets.iter().find(|keyset| keyset.id == proof.keyset_id);
+        keyset.map(|keyset| keyset.input_fee_ppk)
+    }))
+}
+
+fn invoice_in(new: &NewEntity) -> Option<&str> {
+    match new {
+        NewEntity::ReceiveQuote { invoice, .. } => Some(invoice),
+        NewEntity::SparkReceive(receive, _) => Some(&receive.invoice),
+        NewEntity::SendQuote { .. }
+        | NewEntity::SendSwap { .. }
+        | NewEntity::ReceiveSwap { .. }
+        | NewEntity::Reversal { .. }
+        | NewEntity::SparkSend(_) => None,
+    }
+}
+
+/// The same, paid by a token.
+fn by_token(new: NewEntity, paid_by: NewSource) -> NewEntity {
+    let paid_by = Some(paid_by);
+    match new {
+        NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, .. } => {
+            NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source: paid_by }
+        }
+        NewEntity::SparkReceive(receive, _) => NewEntity::SparkReceive(receive, paid_by),
+        other @ (NewEntity::SendQuote { .. }
+        | NewEntity::SendSwap { .. }
+        | NewEntity::ReceiveSwap { .. }
+        | NewEntity::Reversal { .. }
+        | NewEntity::SparkSend(_)) => other,
+    }
+}

@@ -1,0 +1,212 @@
+//! One payment, moved as far as it goes now.
+//!
+//! | the flow wants | the executor |
+//! |---|---|
+//! | a question asked | asks it with no transaction open, and hands the answer back |
+//! | an event to happen | applies it in one transaction, and starts a new flow |
+//! | to wait | says for what |
+//! | nothing more | says so |
+
+use std::sync::Arc;
+
+use cashu::{CurrencyUnit, mint_url::MintUrl};
+use unspent_ecash::{
+    Account, Details, EcashError, EcashStore, Entity,
+    flow::{Flow, MintKeys, Next, Surroundings, Wait},
+    proof_name,
+};
+use unspent_engine::clock;
+use unspent_model::ecash::{EntityKind, EntityState};
+
+use super::{
+    super::{
+        mint::check::unit_of,
+        watch::{MintWatch, WatchKind},
+    },
+    EcashWorkError,
+    ask::Counterparts,
+    book::KnownMint,
+};
+
+/// Turns of one payment before others get theirs: questions and changes together. The longest
+/// course that a payment takes without waiting has about ten.
+const MOST_TURNS: usize = 40;
+
+/// Where a payment stands after its turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Nothing is expected any more.
+    Over,
+    /// Somebody else has to do something.
+    Watching,
+    /// Something is unclear or under way.
+    Unclear(String),
+}
+
+/// Moves payments.
+pub struct Executor {
+    /// Where they are kept.
+    pub store: Arc<EcashStore>,
+    /// Whoever can be asked.
+    pub counterparts: Counterparts,
+    /// Reserved proofs are swapped to ourselves before a send is called failed.
+    pub fence: bool,
+}
+
+impl Executor {
+    /// Moves a payment as far as it goes now.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; the payment stands where its last event left it.
+    pub fn advance(&self, id: &str) -> Result<Standing, EcashWorkError> {
+        self.advance_while(id, &|| true)
+    }
+
+    /// The same, as long as `goes_on`: it is asked before every question and every change.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; the payment stands where its last event left it.
+    pub fn advance_while(
+        &self,
+        id: &str,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Standing, EcashWorkError> {
+        let stopped = || Ok(Standing::Unclear("the work on it was stopped".into()));
+        let mut turns = 0;
+        loop {
+            if !goes_on() {
+                return stopped();
+            }
+            let open = self.store.open_entity(id)?;
+            let around = match self.surroundings(&open.entity) {
+                Ok(around) => around,
+                Err(EcashWorkError::Mint { mint, reason }) => {
+                    return Ok(Standing::Unclear(format!("{mint}: {reason}")));
+                }
+                Err(error) => return Err(error),
+            };
+            let (mints, now) = ([around.mint.clone(), around.source.clone()], around.now);
+            let (mut flow, mut next) = Flow::start(open, around)?;
+            while let Next::Ask(request) = &next {
+                if !goes_on() {
+                    return stopped();
+                }
+                turns += 1;
+                tracing::debug!(entity = id, request = request.name(), "asking");
+                next = flow.answer(self.counterparts.ask(request))?;
+            }
+            turns += 1;
+            match next {
+                Next::Apply(_) if !goes_on() => return stopped(),
+                Next::Apply(event) => {
+                    let what = event.what;
+                    let applied = self.store.apply(id, event, now)?;
+                    tracing::debug!(entity = id, event = %what, state = %applied.entity.state);
+                    if applied.is_repeat || turns > MOST_TURNS {
+                        return Ok(Standing::Unclear("its turn is over".into()));
+                    }
+                }
+                Next::Wait(wait) => return Ok(self.waiting(&wait, &mints)),
+                Next::Done => return Ok(Standing::Over),
+                // The loop above ends with something else.
+                Next::Ask(_) => {}
+            }
+        }
+    }
+
+    fn waiting(&self, wait: &Wait, mints: &[Option<Arc<MintKeys>>]) -> Standing {
+        match wait {
+            Wait::ForChange => Standing::Watching,
+            Wait::Retry(why) => Standing::Unclear(why.clone()),
+            Wait::ForKeysets => {
+                for mint in mints.iter().flatten() {
+                    self.counterparts.mints.forget(&mint.url);
+                }
+                Standing::Unclear("the mint's keysets have changed".into())
+            }
+        }
+    }
+
+    fn surroundings(&self, entity: &Entity) -> Result<Surroundings, EcashWorkError> {
+        let account = self.store.account(&entity.account_id)?;
+        let mint = match &account.mint_url {
+            Some(url) => Some(self.known(url, &account)?.keys),
+            None => None,
+        };
+        let source = match entity.details.source() {
+            Some(source) => {
+                let bad = |_| EcashError::Corrupt("a token's mint has no valid address".into());
+                let url: MintUrl = source.mint_url.parse().map_err(bad)?;
+                let unit = source.account_id.as_ref().map(|id| self.store.account(id));
+                let unit = unit.transpose()?.map_or(account.unit.clone(), |found| found.unit);
+                Some(self.at(&url, &unit_of(&unit))?.0.keys)
+            }
+            None => None,
+        };
+        let (seed, now) = (self.store.seed().clone(), clock::now());
+        Ok(Surroundings { seed, mint, source, now, fence: self.fence })
+    }
+
+    /// What is known of a mint in a unit; the second says whether it was read just now.
+    pub(super) fn at(
+        &self,
+        url: &MintUrl,
+        unit: &CurrencyUnit,
+    ) -> Result<(KnownMint, bool), EcashWorkError> {
+        let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        self.counterparts.mints.mint(url, unit).map_err(failed)
+    }
+
+    /// The mint of an account. Keysets that were read just now are written down.
+    pub(super) fn known(
+        &self,
+        url: &MintUrl,
+        account: &Account,
+    ) -> Result<KnownMint, EcashWorkError> {
+        let (known, is_new) = self.at(url, &unit_of(&account.unit))?;
+        if is_new {
+            self.store.put_keysets(&account.id, known.infos())?;
+        }
+        Ok(known)
+    }
+
+    /// What a payment wants to be told of, and at which mints.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn watches(&self, entity: &Entity) -> Result<Vec<(MintUrl, MintWatch)>, EcashWorkError> {
+        let account = self.store.account(&entity.account_id)?;
+        let watch = |kind, filters| MintWatch { subject: entity.id.clone(), kind, filters };
+        let mut found = Vec::new();
+        match (&entity.details, account.mint_url) {
+            (Details::SendQuote(quote), Some(mint)) => {
+                found.push((mint, watch(WatchKind::MeltQuote, vec![quote.quote_id.clone()])));
+            }
+            (Details::ReceiveQuote(quote), Some(mint)) => {
+                found.push((mint, watch(WatchKind::MintQuote, vec![quote.quote_id.clone()])));
+            }
+            (Details::SendSwap(_), Some(mint)) if entity.state == EntityState::Pending => {
+                let held = self.store.open_entity(&entity.id)?.held;
+                let names = held.iter().map(|proof| proof_name(proof).map(hex::encode));
+                let names = names.collect::<Result<_, _>>()?;
+                found.push((mint, watch(WatchKind::Proofs, names)));
+            }
+            _ => {}
+        }
+        if let Some(source) = entity.details.source()
+            && let Ok(mint) = source.mint_url.parse()
+        {
+            let quote = source.melt_quote_id.clone();
+            found.push((mint, watch(WatchKind::MeltQuote, vec![quote])));
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a payment is one of Spark's.
+pub(super) fn is_spark(entity: &Entity) -> bool {
+    matches!(entity.kind, EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote)
+}

@@ -1,0 +1,63 @@
+//! Payments under way: what moves them, and when.
+//!
+//! | module | keeps |
+//! |---|---|
+//! | `across` | claiming a token into an account elsewhere |
+//! | [`ask`] | a question of the room, asked of a mint or of Spark, and its answer as a value |
+//! | [`book`] | clients and keys of mints |
+//! | [`executor`] | one payment, moved as far as it goes now |
+//! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
+//! | `lead` | which worker works: a lease in the database |
+//! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
+//! | `spark_payments` | the same through Spark |
+//! | [`worker`] | all payments that are open, each when it is due; one worker at a time |
+//!
+//! Invariant: the network is asked while no transaction is open. What a crash destroys is a
+//! question that was asked; the next start asks again, from what is stored.
+
+mod across;
+pub mod ask;
+pub mod book;
+pub mod executor;
+mod lanes;
+mod lead;
+pub mod payments;
+mod spark_payments;
+pub mod worker;
+
+use unspent_ecash::EcashError;
+use unspent_engine::error::StartError;
+
+use super::{
+    mint::{NoResult, check::MintProblem},
+    spark::SparkFault,
+};
+
+/// Why something that was asked for can't be done. What was stored before is unchanged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EcashWorkError {
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] EcashError),
+    /// The mint gave no result.
+    #[error("the mint {mint}: {reason}")]
+    Mint {
+        /// Which.
+        mint: String,
+        /// Why.
+        reason: NoResult,
+    },
+    /// The mint can't be used.
+    #[error("{}", super::mint::check::Problems(.0))]
+    Unfit(Vec<MintProblem>),
+    /// A thread could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The Spark wallet gave no result.
+    #[error(transparent)]
+    Spark(#[from] SparkFault),
+    /// What was asked for makes no sense.
+    #[error("{0}; nothing was changed")]
+    Wrong(String),
+}

@@ -1,0 +1,368 @@
+//! What people ask for. Each stores an intent and returns; the executor carries it out, now or
+//! after the next start.
+
+use cashu::{
+    CurrencyUnit, MeltQuoteBolt11Request, MintQuoteBolt11Request, Token, mint_url::MintUrl,
+    nut20::derive_quote_locking_key,
+};
+use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewTerms};
+use unspent_engine::clock;
+use unspent_model::ecash::{EntityKind, EntityState};
+
+use super::{EcashWorkError, book::KnownMint, executor::Executor};
+use crate::mint::check::{Blocklist, MintProblem, address, check, host_of, unit_of};
+
+const MICROS: i64 = 1_000_000;
+
+/// Who asks, so that asking twice does it once.
+#[derive(Clone, Default, Debug)]
+pub struct Asked {
+    /// The caller's key.
+    pub idempotency_key: Option<String>,
+}
+
+/// Reads a token as people pass it on.
+///
+/// # Errors
+///
+/// [`EcashWorkError::Wrong`]; nothing of the text is repeated, since it may be money.
+pub fn read_token(text: &str) -> Result<Token, EcashWorkError> {
+    let text = text.trim();
+    let text = ["web+cashu://", "cashu://", "cashu:"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme))
+        .unwrap_or(text);
+    text.parse().map_err(|_| EcashWorkError::Wrong("this is no token".into()))
+}
+
+/// Refuses a token of a mint that the operator doesn't want, wherever its money is to go.
+///
+/// # Errors
+///
+/// [`EcashWorkError::Unfit`]; nobody was asked.
+pub fn refuse_blocked(token: &Token, blocklist: &Blocklist) -> Result<(), EcashWorkError> {
+    let url = mint_of_token(token)?;
+    let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
+    if blocklist.blocks(&url, &unit) {
+        return Err(EcashWorkError::Unfit(vec![MintProblem::Blocked(url)]));
+    }
+    Ok(())
+}
+
+fn mint_of_token(token: &Token) -> Result<MintUrl, EcashWorkError> {
+    let several = |_| EcashWorkError::Wrong("the token is of several mints".into());
+    let url = token.mint_url().map_err(several)?.to_string();
+    address(&url).map_err(|problem| EcashWorkError::Unfit(vec![problem]))
+}
+
+impl Executor {
+    /// An account by its name or id; without one, the only one there is.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Wrong`] when there is none, or more than one.
+    pub fn find_account(&self, name: Option<&str>) -> Result<Account, EcashWorkError> {
+        let mut accounts = self.store.accounts()?;
+        if let Some(name) = name {
+            accounts.retain(|account| account.id == name || account.name == name);
+        }
+        let wrong = |what: String| Err(EcashWorkError::Wrong(what));
+        match (accounts.len(), accounts.pop(), name) {
+            (1, Some(account), _) => Ok(account),
+            (0, _, Some(name)) => wrong(format!("there is no account `{name}`")),
+            (0, _, None) => wrong("there is no account yet; add one at a mint".into()),
+            (_, _, Some(name)) => {
+                wrong(format!("several accounts are called `{name}`; give an id"))
+            }
+            (_, _, None) => wrong("there are several accounts; say which".into()),
+        }
+    }
+
+    /// The account at a token's own mint; one is made where there is none, once the mint is found
+    /// fit.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; a mint that isn't fit leaves no account behind.
+    pub fn account_for(
+        &self,
+        token: &Token,
+        blocklist: &Blocklist,
+    ) -> Result<Account, EcashWorkError> {
+        let url = mint_of_token(token)?;
+        let unit = token.unit().unwrap_or(CurrencyUnit::Sat).to_string();
+        let known = self
+            .store
+            .accounts()?
+            .into_iter()
+            .find(|account| account.mint_url.as_ref() == Some(&url) && account.unit == unit);
+        match known {
+            Some(account) => Ok(account),
+            None => {
+                let url = url.to_string();
+                self.add_account(&url, &unit, host_of(&url), blocklist)
+            }
+        }
+    }
+
+    /// Adds an account at a mint, once the mint is found fit.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Unfit`] with everything that the mint lacks; no account is kept then.
+    pub fn add_account(
+        &self,
+        mint: &str,
+        unit: &str,
+        name: &str,
+        blocklist: &Blocklist,
+    ) -> Result<Account, EcashWorkError> {
+        let currency = unit_of(unit);
+        let options = self.counterparts.mints.options();
+        let fit = check(mint, &currency, blocklist, options).map_err(EcashWorkError::Unfit)?;
+        let (known, _) = self.at(&fit.url, &currency)?;
+        let account = Account {
+            id: new_id()?,
+            kind: AccountKind::Cashu,
+            name: name.to_owned(),
+            mint_url: Some(fit.url),
+            unit: currency.to_string(),
+            version: 0,
+        };
+        let account = self.store.add_account(account, clock::now())?;
+        self.store.put_keysets(&account.id, known.infos())?;
+        Ok(account)
+    }
+
+    fn mint_of(&self, account: &Account) -> Result<(MintUrl, KnownMint), EcashWorkError> {
+        let none = || EcashWorkError::Wrong(format!("the account {} has no mint", account.name));
+        let url = account.mint_url.clone().ok_or_else(none)?;
+        let known = self.known(&url, account)?;
+        Ok((url, known))
+    }
+
+    /// What the same request has begun before: then nobody has to be asked again.
+    pub(super) fn begun(&self, asked: &Asked) -> Result<Option<Entity>, EcashWorkError> {
+        match &asked.idempotency_key {
+            Some(key) => Ok(self.store.entity_by_key(key)?),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn create(
+        &self,
+        new: NewEntity,
+        account: &Account,
+        asked: &Asked,
+        expires_at: Option<i64>,
+    ) -> Result<Entity, EcashWorkError> {
+        let terms = NewTerms {
+            id: new_id()?,
+            transaction_id: new_id()?,
+            idempotency_key: asked.idempotency_key.clone(),
+            account_id: account.id.clone(),
+            now: clock::now(),
+            expires_at,
+        };
+        Ok(self.store.create(new, terms)?.entity)
+    }
+
+    /// Makes a token worth `amount` to whoever claims it.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn send(
+        &self,
+        account: &str,
+        amount: u64,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
+        let account = self.store.account(account)?;
+        let keyset = self.mint_of(&account)?.1.keys.active.clone();
+        let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
+        self.create(new, &account, asked, None)
+    }
+
+    /// The token of a send, once it is made and while nobody has claimed it.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Wrong`] when there is none.
+    pub fn token(&self, id: &str) -> Result<Token, EcashWorkError> {
+        let open = self.store.open_entity(id)?;
+        let is_made = (open.entity.kind, open.entity.state)
+            == (EntityKind::CashuSendSwap, EntityState::Pending);
+        if !is_made || open.held.is_empty() {
+            let state = open.entity.state;
+            return Err(EcashWorkError::Wrong(format!("there is no token: {id} is {state}")));
+        }
+        let account = self.store.account(&open.entity.account_id)?;
+        let (url, _) = self.mint_of(&account)?;
+        Ok(Token::new(url, open.held, None, unit_of(&account.unit)))
+    }
+
+    /// Takes a token back that nobody has claimed yet.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn reverse(&self, send_swap: &str, asked: &Asked) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
+        let swap = self.store.entity(send_swap)?;
+        let account = self.store.account(&swap.account_id)?;
+        let keyset = self.mint_of(&account)?.1.keys.active.clone();
+        let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
+        self.create(new, &account, asked, None)
+    }
+
+    /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
+    /// invoice of the account's mint or of the Spark wallet.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn claim(
+        &self,
+        token: &Token,
+        account: &str,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
+        let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
+        let account = self.store.account(account)?;
+        let url = token.mint_url().map_err(|_| wrong("the token is of several mints"))?;
+        let url =
+            address(&url.to_string()).map_err(|problem| EcashWorkError::Unfit(vec![problem]))?;
+        let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
+        if unit != unit_of(&account.unit) {
+            return Err(wrong("the token is in another unit than the account"));
+        }
+        let (source, _) = self.at(&url, &unit)?;
+        let proofs = token.proofs(&source.keysets);
+        let proofs = proofs.map_err(|_| wrong("the token is of keysets that its mint lacks"))?;
+        if account.mint_url.as_ref() == Some(&url) {
+            let keyset = self.mint_of(&account)?.1.keys.active.clone();
+            let new = NewEntity::ReceiveSwap { proofs, keyset };
+            return self.create(new, &account, asked, None);
+        }
+        self.claim_across(&source, proofs, &account, asked)
+    }
+
+    /// An invoice whose payment the account's mint issues.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn receive(
+        &self,
+        account: &str,
+        amount: u64,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
+        let account = self.store.account(account)?;
+        let (new, expires_at) = self.invoice(&account, amount)?;
+        self.create(new, &account, asked, expires_at)
+    }
+
+    /// A quote for minting, locked to a key of ours, as an entity that isn't stored yet.
+    pub(super) fn invoice(
+        &self,
+        account: &Account,
+        amount: u64,
+    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+        let (url, _) = self.mint_of(account)?;
+        let lock_index = random_index()?;
+        let key = derive_quote_locking_key(self.store.seed(), lock_index)
+            .map_err(|_| EcashWorkError::Wrong("a key can't be derived".into()))?;
+        let request = MintQuoteBolt11Request {
+            amount: amount.into(),
+            unit: unit_of(&account.unit),
+            description: None,
+            pubkey: Some(key.public_key()),
+        };
+        let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        let quote = self.counterparts.mints.client(&url).mint_quote(&request).map_err(failed)?;
+        if quote.pubkey != Some(key.public_key()) {
+            return Err(EcashWorkError::Wrong("the mint didn't lock the quote to our key".into()));
+        }
+        let expires_at = quote.expiry.filter(|expiry| *expiry > 0).map(micros);
+        let (quote_id, invoice) = (quote.quote, quote.request);
+        let new = NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source: None };
+        Ok((new, expires_at))
+    }
+
+    /// Pays an invoice out of an account.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn pay(
+        &self,
+        account: &str,
+        invoice: &str,
+        asked: &Asked,
+    ) -> Result<Entity, EcashWorkError> {
+        if let Some(begun) = self.begun(asked)? {
+            return Ok(begun);
+        }
+        let account = self.store.account(account)?;
+        let (url, known) = self.mint_of(&account)?;
+        let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;
+        let new = NewEntity::SendQuote {
+            quote_id: quote.0,
+            invoice: invoice.to_owned(),
+            amount: quote.1,
+            fee_reserve: quote.2,
+            inputs: Inputs::Select,
+            keyset: known.keys.active.clone(),
+        };
+        self.create(new, &account, asked, quote.3)
+    }
+
+    /// A melt quote: its id, amount, reserve for fees, and end.
+    pub(super) fn melt_quote(
+        &self,
+        mint: &MintUrl,
+        invoice: &str,
+        unit: &CurrencyUnit,
+    ) -> Result<(String, u64, u64, Option<i64>), EcashWorkError> {
+        let request = invoice.trim().parse();
+        let request = request.map_err(|_| EcashWorkError::Wrong("this is no invoice".into()))?;
+        let request = MeltQuoteBolt11Request { request, unit: unit.clone(), options: None };
+        let failed = |reason| EcashWorkError::Mint { mint: mint.to_string(), reason };
+        let quote = self.counterparts.mints.client(mint).melt_quote(&request).map_err(failed)?;
+        let (amount, reserve) = (u64::from(quote.amount), u64::from(quote.fee_reserve));
+        let expires_at = (quote.expiry > 0).then(|| micros(quote.expiry));
+        Ok((quote.quote, amount, reserve, expires_at))
+    }
+}
+
+fn micros(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(MICROS)
+}
+
+/// A name that nobody can guess.
+pub(super) fn new_id() -> Result<String, EcashWorkError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|_| unspent_ecash::EcashError::NoRandomness)?;
+    Ok(hex::encode(bytes))
+}
+
+/// A key's place in its line, so that mints can't tell that two quotes are of one wallet.
+fn random_index() -> Result<u32, EcashWorkError> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).map_err(|_| unspent_ecash::EcashError::NoRandomness)?;
+    // Places from 2^31 on are of another kind.
+    Ok(u32::from_be_bytes(bytes) >> 1)
+}

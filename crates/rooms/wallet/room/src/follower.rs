@@ -1,0 +1,263 @@
+//! How the wallet room takes blocks and rolls back, in the daemon and in a scan of files.
+//!
+//! The room's tip moves all wallets that stand at it. Those that don't are looked after in
+//! [`super::scan`], a bounded number of blocks between two steps of the others.
+
+use std::sync::Arc;
+
+use unspent_engine::{
+    clock,
+    context::Context,
+    road::{Follower, SharedBlock, Start, Trouble},
+    room::RoomName,
+};
+use unspent_model::{BlockHash, Kind, Network, Point};
+use unspent_source::{Origin, Source};
+use unspent_wallet::{
+    Room as Wallets, WalletError,
+    block::{BLOCKS_KEPT, PlacedBlock},
+};
+
+use super::scan::{self, Catcher};
+use crate::room::{NAME, OpenWallets};
+
+/// Blocks of one database transaction at most, and their bytes.
+const BLOCKS_AT_ONCE: usize = 500;
+const BYTES_AT_ONCE: usize = 32 << 20;
+/// Names of blocks read at once.
+const KNOWN_AT_ONCE: u32 = 500;
+
+/// The wallet room on the road.
+pub struct WalletFollower {
+    wallets: Arc<Wallets>,
+    /// Brings up wallets that are behind.
+    catcher: Catcher,
+    /// In a daemon: where jobs leave their trouble.
+    room: Option<Arc<OpenWallets>>,
+    /// While the room is empty: blocks below this are passed over.
+    first: u64,
+    found: Found,
+}
+
+/// What came of blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Blocks that went in, once for each time they were read.
+    pub blocks: u64,
+    /// Transactions stored for the first time.
+    pub txs: usize,
+    /// Coins stored for the first time.
+    pub coins: usize,
+}
+
+impl WalletFollower {
+    /// The room outside a daemon, as a scan of files has it.
+    pub fn new(wallets: Arc<Wallets>, origin: Arc<dyn Origin>) -> Self {
+        let catcher = Catcher::new(origin, None);
+        Self { wallets, catcher, room: None, first: 0, found: Found::default() }
+    }
+
+    pub(super) fn serving(
+        wallets: Arc<Wallets>,
+        room: Arc<OpenWallets>,
+        context: Arc<Context>,
+    ) -> Self {
+        let catcher = Catcher::new(context.origin().clone(), Some(context));
+        Self { wallets, catcher, room: Some(room), first: 0, found: Found::default() }
+    }
+
+    /// What came of the blocks so far.
+    pub fn found(&self) -> Found {
+        self.found
+    }
+
+    fn feed_all(
+        &mut self,
+        blocks: Vec<SizedBlock>,
+        moved: &mut dyn FnMut(Option<Point>, u64),
+    ) -> Result<(), Trouble> {
+        for piece in pieces(blocks) {
+            let count = piece.len() as u64;
+            feed(&self.wallets, piece, &mut self.found)?;
+            moved(self.tip()?, count);
+        }
+        Ok(())
+    }
+
+    /// Blocks that the room wants: all once it has one, before that only from the first on.
+    fn wanted(&self, mut blocks: Vec<SizedBlock>) -> Result<Vec<SizedBlock>, Trouble> {
+        if self.tip()?.is_none() {
+            blocks.retain(|block| block.placed.height >= self.first);
+        }
+        Ok(blocks)
+    }
+
+    /// Blocks from the tip down that are stored without a gap, as far as they are kept.
+    fn known_blocks(&self, tip: Point) -> Result<u64, Trouble> {
+        let mut next = Some(tip.height);
+        let known = |next: Option<u64>| tip.height + 1 - next.map_or(0, |next| next + 1);
+        while let Some(height) = next.filter(|_| known(next) < BLOCKS_KEPT) {
+            let below = height.saturating_add(1);
+            let page = self.wallets.blocks_below(below, KNOWN_AT_ONCE).map_err(trouble)?;
+            let in_row = page.iter().zip((0..below).rev()).take_while(|((at, _), here)| at == here);
+            let count = in_row.count() as u64;
+            next = below.checked_sub(count + 1);
+            if count < u64::from(KNOWN_AT_ONCE) {
+                break;
+            }
+        }
+        Ok(known(next).min(BLOCKS_KEPT))
+    }
+}
+
+/// A block with its size.
+pub struct SizedBlock {
+    placed: PlacedBlock,
+    bytes: usize,
+}
+
+/// Hands blocks to the room, in one transaction.
+pub(super) fn feed(
+    wallets: &Wallets,
+    blocks: Vec<PlacedBlock>,
+    found: &mut Found,
+) -> Result<(), Trouble> {
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    found.blocks += blocks.len() as u64;
+    let applied = wallets.apply_blocks(blocks, clock::now()).map_err(trouble)?;
+    found.txs += applied.recorded.new_txs;
+    found.coins += applied.recorded.new_coins;
+    Ok(())
+}
+
+/// Cuts blocks into pieces that fit into one transaction each.
+pub(super) fn pieces(blocks: Vec<SizedBlock>) -> Vec<Vec<PlacedBlock>> {
+    let mut pieces = Vec::new();
+    let (mut piece, mut bytes) = (Vec::new(), 0);
+    for block in blocks {
+        bytes += block.bytes;
+        piece.push(block.placed);
+        if piece.len() >= BLOCKS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+            pieces.push(std::mem::take(&mut piece));
+            bytes = 0;
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+pub(super) fn point((height, hash): (u64, BlockHash)) -> Point {
+    Point { height, slot: height, hash }
+}
+
+impl Follower for WalletFollower {
+    type Ready = SizedBlock;
+
+    fn room(&self) -> RoomName {
+        NAME
+    }
+
+    fn tip(&self) -> Result<Option<Point>, Trouble> {
+        Ok(self.wallets.tip().map_err(trouble)?.map(point))
+    }
+
+    fn stored_at(&self, height: u64) -> Result<Option<Point>, Trouble> {
+        let found = self.wallets.blocks_below(height.saturating_add(1), 1).map_err(trouble)?;
+        Ok(found.first().copied().map(point))
+    }
+
+    fn start(&mut self, source: &mut dyn Source) -> Result<Start, Trouble> {
+        scan::settle_birthdays(&self.wallets, source)?;
+        let Some(first) = scan::first_needed(&self.wallets)? else {
+            source.intersect(&[])?;
+            return Ok(Start::Nothing);
+        };
+        self.first = self.catcher.go_before(source, first)?;
+        Ok(Start::Ready)
+    }
+
+    fn prepare(_: Network, block: &Arc<SharedBlock>) -> Result<SizedBlock, String> {
+        let parsed = block.bitcoin()?;
+        let (wire, txids) = (parsed.block().clone(), parsed.txids().clone());
+        let placed = PlacedBlock::new(block.point.height, wire, parsed.header().hash, txids);
+        Ok(SizedBlock { placed, bytes: block.bytes.len() })
+    }
+
+    fn apply(&mut self, block: SizedBlock) -> Result<(), Trouble> {
+        let blocks = self.wanted(vec![block])?;
+        self.feed_all(blocks, &mut |_, _| ())
+    }
+
+    fn apply_many(
+        &mut self,
+        blocks: &mut dyn Iterator<Item = Vec<SizedBlock>>,
+        _: u64,
+        moved: &mut dyn FnMut(Option<Point>, u64),
+    ) -> Result<(), Trouble> {
+        // Few large transactions: what arrives in small batches is gathered first.
+        let mut gathered: Vec<SizedBlock> = Vec::new();
+        for batch in blocks {
+            gathered.extend(self.wanted(batch)?);
+            let bytes: usize = gathered.iter().map(|block| block.bytes).sum();
+            if gathered.len() >= BLOCKS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+                self.feed_all(std::mem::take(&mut gathered), moved)?;
+            }
+        }
+        self.feed_all(gathered, moved)
+    }
+
+    fn roll_back(&mut self, to: Option<Point>) -> Result<(), Trouble> {
+        let Some(tip) = self.tip()? else { return Ok(()) };
+        let depth = (tip.height + 1).saturating_sub(to.map_or(0, |to| to.height + 1));
+        if depth > BLOCKS_KEPT {
+            // Below the blocks that are kept without gaps, nobody here knows where it left.
+            let known = self.known_blocks(tip)?;
+            return Err(Trouble::stop(
+                format!(
+                    "the source's chain left the wallets' at least {known} blocks ago, and no more \
+                     are known"
+                ),
+                "see whether the source follows the right chain; if it does, rewind the wallets by \
+                 hand, then resume",
+            ));
+        }
+        self.catcher.stop();
+        self.wallets.disconnect_above(to.map(|to| to.height), clock::now()).map_err(trouble)?;
+        Ok(())
+    }
+
+    fn upkeep(&mut self) -> Result<bool, Trouble> {
+        if let Some(trouble) = self.room.as_ref().and_then(|room| room.take_trouble()) {
+            return Err(trouble);
+        }
+        let Some(tip) = self.tip()? else { return Ok(false) };
+        self.catcher.turn(&self.wallets, tip, &mut self.found)
+    }
+
+    fn reopen(&mut self) -> Result<(), Trouble> {
+        self.catcher.stop();
+        Ok(())
+    }
+}
+
+/// What the room's error asks for.
+pub(super) fn trouble(error: WalletError) -> Trouble {
+    if matches!(
+        error,
+        WalletError::BlockMismatch { .. }
+            | WalletError::WrongParent { .. }
+            | WalletError::Gap { .. }
+    ) {
+        return Trouble::Lost(error.into());
+    }
+    let remedy = match error.kind() {
+        Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
+        Kind::Corrupt => "run the audit and restore a backup, then resume the room",
+        Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
+    };
+    Trouble::stop(error, remedy)
+}
