@@ -86,7 +86,7 @@ test-cdk-mintd: ## Test the ecash room against cdk-mintd, a second mint (built o
 	test -x $(CDK_MINTD)/bin/cdk-mintd || $(RUN) cargo install cdk-mintd --version $(CDK_VERSION) --locked \
 		--no-default-features --features fakewallet,sqlite --root $(CDK_MINTD)
 	UNSPENT_CDK_MINTD=$(CDK_MINTD)/bin/cdk-mintd \
-		$(RUN) cargo nextest run -p unspent-engine --test ecash second_mint
+		$(RUN) cargo nextest run -p unspent-ecash-room --test ecash second_mint
 
 .PHONY: dist
 dist: deps ## Make target/dist/unspent-VERSION-MACHINE.tar.gz, the same bytes for the same commit
@@ -110,7 +110,8 @@ else
 	$(RUN) cargo bench -p unspent-ecash --bench ecash
 	$(RUN) cargo run --quiet --release --manifest-path bench-peers/Cargo.toml --bin cdk -- \
 		cargo bench --quiet -p unspent-ecash --bench ecash -- beside
-	$(RUN) cargo bench -p unspent-engine --bench engine --bench headers
+	$(RUN) cargo bench -p unspent --bench engine
+	$(RUN) cargo bench -p unspent-source --bench headers
 	$(RUN) cargo bench -p unspent --bench serve
 endif
 

@@ -29,12 +29,14 @@ use std::{
 use bitcoin::hashes::Hash as _;
 use crossbeam_channel::bounded;
 use unspent_chain::{ChainIndex, Options, prepare};
+use unspent_chain_room::ChainRoom;
 use unspent_engine::{Config, Engine, RoomName};
 use unspent_model::{BlockHash, Network, Point};
 use unspent_networks::decode_block;
 use unspent_sim::shape::{ModernChain, Shape};
 use unspent_source::{Node, Origin, RawBlock, Source, SourceError, Step, sim::SimNetwork};
 use unspent_wallet::{NewAccount, NewWallet, WalletId};
+use unspent_wallet_room::WalletRoom;
 
 const SEED: u64 = 1;
 const NETWORK: Network = Network::BitcoinRegtest;
@@ -53,11 +55,13 @@ fn setting(name: &str, default: usize) -> usize {
 }
 
 fn config(folder: &Path, origin: Arc<dyn Origin>) -> Config {
-    let mut config = Config::new(folder.to_owned(), origin);
+    let config = Config::new(folder.to_owned(), origin);
+    let config = config.with(ChainRoom::new(folder, NETWORK)).with(WalletRoom::new(folder));
+    let mut config = config;
     // Nothing but following.
     let never = Duration::from_secs(86_400);
-    config.room::<unspent_chain_room::ChainRoom>().unwrap().prune_every = never;
-    config.room::<unspent_wallet_room::WalletRoom>().unwrap().mempool_every = never;
+    config.room::<ChainRoom>().unwrap().prune_every = never;
+    config.room::<WalletRoom>().unwrap().mempool_every = never;
     config.measure_every = never;
     config
 }

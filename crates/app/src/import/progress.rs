@@ -141,7 +141,7 @@ fn number(number: u64) -> String {
 
 /// Blocks per second as the bar shows them.
 fn speed(state: &ProgressState, out: &mut dyn fmt::Write) {
-    // FolderLock to the bar's own text can't fail.
+    // Writing to the bar's own text can't fail.
     let _ = write!(out, "{:.0} blocks/s", state.per_sec());
 }
 

@@ -56,7 +56,7 @@ fn start(folder: &Path, sim: &SimNetwork) -> Engine {
     (options.rollback_window, options.prune_depth) = (30, 30);
     config.follow.bulk_threshold = 20;
     // A room that knows nothing of kills comes through them as well.
-    config.rooms.push(Box::new(CountingRoom::new(&folder.join("data"))));
+    config.rooms.push(Arc::new(CountingRoom::new(&folder.join("data"))));
     switch_on(&mut config, DeletionWindows { retention: 10, safety: 30, rollback: 30 });
     Engine::start(config).unwrap()
 }

@@ -5,13 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use bitcoin::{Psbt, Txid, bip32::Xpriv, secp256k1::Secp256k1};
 use serde_json::json;
+use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::{Engine, RoomName, RoomState};
 use unspent_model::{
-    Network,
+    Network, Point,
     wallet::{LockId, Status, select::Rate},
 };
+use unspent_networks::decode_block;
 use unspent_source::{
-    Answer, FeeEstimate,
+    Answer, FeeEstimate, Origin, Step,
     core::{Auth, CoreConfig, CoreNode},
 };
 use unspent_testkit::peers::Knots;
@@ -32,6 +34,17 @@ const OURS: u8 = 7;
 fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     since.as_micros() as i64
+}
+
+fn core(node: &Knots) -> CoreNode {
+    CoreNode::new(CoreConfig {
+        url: node.url(),
+        roots: None,
+        auth: Auth::Cookie(node.cookie()),
+        network: NETWORK,
+        zmq: None,
+        poll: Duration::from_millis(100),
+    })
 }
 
 /// An engine beside a node.
@@ -57,15 +70,7 @@ impl Pair {
     }
 
     fn engine(node: &Knots, folder: &tempfile::TempDir) -> Engine {
-        let origin = CoreNode::new(CoreConfig {
-            url: node.url(),
-            roots: None,
-            auth: Auth::Cookie(node.cookie()),
-            network: NETWORK,
-            zmq: None,
-            poll: Duration::from_millis(100),
-        });
-        Engine::start(quick(folder.path(), Arc::new(origin))).unwrap()
+        Engine::start(quick(folder.path(), Arc::new(core(node)))).unwrap()
     }
 
     fn room(&self) -> Arc<Room> {
@@ -304,4 +309,54 @@ fn node_and_daemon_may_be_restarted_in_the_middle() {
     for txid in [paid, waiting, second] {
         assert_eq!(pair.tx(txid), Some((Status::Published, true)), "{txid}");
     }
+}
+
+#[test]
+fn the_coin_set_equals_the_nodes() {
+    let Some(node) = Knots::start(&[]) else { return };
+    node.make_wallet();
+    node.mine(120);
+    for round in 0..6 {
+        for _ in 0..4 {
+            node.send(&node.new_address(), 10_000_000 + round);
+        }
+        node.mine(1);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options::for_network(NETWORK);
+    let (mut index, _) = ChainIndex::open(folder.path(), NETWORK, options, &[]).unwrap();
+    let mut source = core(&node).open().unwrap();
+    source.intersect(&[]).unwrap();
+    let compare = |index: &ChainIndex| {
+        let theirs = node.call("gettxoutsetinfo", json!([]));
+        let digest = index.reader().digest().unwrap();
+        let at = NETWORK.show_hash(&digest.at.unwrap().hash.0);
+        assert_eq!(Some(at.as_str()), theirs["bestblock"].as_str());
+        assert_eq!(Some(digest.coins), theirs["txouts"].as_u64());
+        let total = (theirs["total_amount"].as_f64().unwrap() * 1e8).round();
+        assert_eq!(u64::try_from(digest.value).unwrap(), total as u64);
+        digest.coins
+    };
+    let mut follow = |index: &mut ChainIndex| {
+        loop {
+            match source.next(Duration::ZERO).unwrap() {
+                Step::Forward(block) => {
+                    let height = Some(block.point.height);
+                    let decoded = decode_block(NETWORK, &block.bytes, height).unwrap();
+                    index.apply(prepare(decoded)).unwrap();
+                }
+                Step::Backward(point) => {
+                    let Point { height, hash, .. } = point.unwrap();
+                    index.rollback(Target::Point { height, hash }).unwrap();
+                }
+                Step::Nothing => return,
+            }
+        }
+    };
+    follow(&mut index);
+    assert!(compare(&index) > 120);
+    node.invalidate(node.call("getblockhash", json!([123])).as_str().unwrap());
+    node.mine(6);
+    follow(&mut index);
+    compare(&index);
 }

@@ -12,12 +12,14 @@ use bitcoin::{
     consensus::encode::serialize_hex, hashes::Hash as _, transaction::Version,
 };
 use serde_json::{Value, json};
-use unspent_engine::{Config, Engine};
+use unspent_engine::Engine;
 use unspent_model::Network;
 use unspent_source::core::{Auth, CoreConfig, CoreNode};
 use unspent_testkit::scripted_node::{Manner, ScriptedNode};
 use unspent_wallet::{NewWallet, Room, WalletId};
 use unspent_wallet_room::{WalletRoom, wallets};
+
+use crate::rig::both;
 
 const TRANSACTIONS: u32 = 100_000;
 /// For a machine that is very busy.
@@ -89,8 +91,8 @@ fn a_large_mempool_is_read_once_and_then_by_difference() {
     });
     let fake = ScriptedNode::start(Manner::Proper, rule);
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::new(
-        folder.path().to_owned(),
+    let mut config = both(
+        folder.path(),
         Arc::new(CoreNode::new(CoreConfig {
             url: fake.url(),
             roots: None,

@@ -181,9 +181,8 @@ fn blocks_at_start() -> usize {
 fn wallets_on_cardano_and_a_source_of_another_network_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Blocks { blocks: Arc::default(), shown: Arc::default() };
-    let mut config = Config::new(folder.path().to_owned(), Arc::new(origin));
-    assert!(config.room::<unspent_wallet_room::WalletRoom>().is_none());
-    config.rooms.push(Box::new(unspent_wallet_room::WalletRoom::new(folder.path())));
+    let config = Config::new(folder.path().to_owned(), Arc::new(origin));
+    let mut config = config.with(unspent_wallet_room::WalletRoom::new(folder.path()));
     assert!(matches!(Engine::start(config.clone()), Err(StartError::Unsupported { .. })));
     config.without(unspent_wallet_room::NAME);
     config.network = Network::Bitcoin;

@@ -42,8 +42,8 @@ pub fn check_count_events(engine: &Engine) {
 fn with_counting(seed: u64) -> Rig {
     let sim = SimNetwork::in_memory(seed);
     let folder = tempfile::tempdir().unwrap();
-    let mut config = crate::rig::quick(folder.path(), Arc::new(sim.clone()));
-    config.rooms.push(Box::new(CountingRoom::new(folder.path())));
+    let config = crate::rig::quick(folder.path(), Arc::new(sim.clone()));
+    let config = config.with(CountingRoom::new(folder.path()));
     Rig { sim, engine: Engine::start(config).unwrap(), folder }
 }
 

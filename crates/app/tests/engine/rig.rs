@@ -14,10 +14,12 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use unspent_chain::{CoinState, Reader};
+use unspent_chain_room::ChainRoom;
 use unspent_engine::{Config, Engine, RoomName, RoomState, RoomStatus};
-use unspent_model::{Outpoint, TxId, wallet::Status};
+use unspent_model::{Family, Outpoint, TxId, wallet::Status};
 use unspent_source::{Origin, sim::SimNetwork};
 use unspent_wallet::{NewAccount, NewWallet, Room, WalletId, history::Listing};
+use unspent_wallet_room::WalletRoom;
 
 /// Nothing here takes so long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -45,17 +47,34 @@ pub fn wallet(room: &Room, name: &str, seed: u8, birthday: u64) -> WalletId {
     room.create_wallet(&new, 1).unwrap()
 }
 
+/// The chain room, and the wallet room where the network has one; the others are known and off.
+pub fn both(folder: &Path, origin: Arc<dyn Origin>) -> Config {
+    let network = origin.network();
+    let mut config = Config::new(folder.to_owned(), origin);
+    config.known = vec![
+        &unspent_chain_room::SHAPE,
+        &unspent_wallet_room::SHAPE,
+        &unspent_txstore_room::SHAPE,
+        &unspent_ecash_room::SHAPE,
+    ];
+    let config = config.with(ChainRoom::new(folder, network));
+    match network.family() {
+        Family::Bitcoin => config.with(WalletRoom::new(folder)),
+        Family::Cardano => config,
+    }
+}
+
 /// Short pauses everywhere, and both rooms.
 pub fn quick(folder: &Path, origin: Arc<dyn Origin>) -> Config {
-    let mut config = Config::new(folder.to_owned(), origin);
+    let mut config = both(folder, origin);
     config.follow.poll = Duration::from_millis(20);
     config.follow.retry = Duration::from_millis(20);
-    if let Some(room) = config.room::<unspent_wallet_room::WalletRoom>() {
+    if let Some(room) = config.room::<WalletRoom>() {
         room.mempool_every = Duration::from_millis(40);
         room.rebroadcast_every = Duration::from_millis(200);
         room.purge_leases_every = Duration::from_millis(100);
     }
-    let chain = config.room::<unspent_chain_room::ChainRoom>().unwrap();
+    let chain = config.room::<ChainRoom>().unwrap();
     chain.prune_every = Duration::from_millis(200);
     chain.options.block_cache = 4 << 20;
     chain.options.write_buffer = 1 << 20;

@@ -8,7 +8,6 @@ use std::{
 
 use bitcoin::{Transaction, Txid, consensus::encode::deserialize_hex};
 use serde_json::json;
-use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_model::{Network, Point};
 use unspent_networks::decode_block;
 use unspent_sim::shape::{ModernChain, Shape};
@@ -111,55 +110,6 @@ fn a_shorter_chain_is_followed_back_and_a_chain_of_its_own_to_the_origin() {
     other.mine(5);
     let mut source = core(&other).open().unwrap();
     assert_eq!(source.intersect(&chain.points()).unwrap(), Some(chain.blocks[0].point));
-}
-
-#[test]
-fn the_coin_set_equals_the_nodes() {
-    let Some(node) = start(&[]) else { return };
-    node.mine(120);
-    for round in 0..6 {
-        for _ in 0..4 {
-            node.send(&node.new_address(), 10_000_000 + round);
-        }
-        node.mine(1);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let options = Options::for_network(NETWORK);
-    let (mut index, _) = ChainIndex::open(folder.path(), NETWORK, options, &[]).unwrap();
-    let mut source = core(&node).open().unwrap();
-    source.intersect(&[]).unwrap();
-    let compare = |index: &ChainIndex| {
-        let theirs = node.call("gettxoutsetinfo", json!([]));
-        let digest = index.reader().digest().unwrap();
-        let at = NETWORK.show_hash(&digest.at.unwrap().hash.0);
-        assert_eq!(Some(at.as_str()), theirs["bestblock"].as_str());
-        assert_eq!(Some(digest.coins), theirs["txouts"].as_u64());
-        let total = (theirs["total_amount"].as_f64().unwrap() * 1e8).round();
-        assert_eq!(u64::try_from(digest.value).unwrap(), total as u64);
-        digest.coins
-    };
-    let mut follow = |index: &mut ChainIndex| {
-        loop {
-            match source.next(Duration::ZERO).unwrap() {
-                Step::Forward(block) => {
-                    let height = Some(block.point.height);
-                    let decoded = decode_block(NETWORK, &block.bytes, height).unwrap();
-                    index.apply(prepare(decoded)).unwrap();
-                }
-                Step::Backward(point) => {
-                    let Point { height, hash, .. } = point.unwrap();
-                    index.rollback(Target::Point { height, hash }).unwrap();
-                }
-                Step::Nothing => return,
-            }
-        }
-    };
-    follow(&mut index);
-    assert!(compare(&index) > 120);
-    node.invalidate(node.call("getblockhash", json!([123])).as_str().unwrap());
-    node.mine(6);
-    follow(&mut index);
-    compare(&index);
 }
 
 #[test]
