@@ -15,9 +15,9 @@ use bitcoin::{Block, Network as Wire, consensus::encode::serialize_hex, constant
 use serde_json::{Value, json};
 
 /// What the fake node says to one call: a result or an error object.
-pub type Answer = Result<Value, Value>;
+pub type ScriptedAnswer = Result<Value, Value>;
 /// Decides what is answered to a method and its parameters; `None` leaves it to the honest node.
-pub type Rule = Box<dyn FnMut(&str, &Value) -> Option<Answer> + Send>;
+pub type Rule = Box<dyn FnMut(&str, &Value) -> Option<ScriptedAnswer> + Send>;
 
 /// How the fake sends its answers.
 #[derive(Clone, Copy, PartialEq)]
@@ -154,7 +154,7 @@ pub fn blocks() -> [Block; 2] {
     [first, second]
 }
 
-fn honest(method: &str, params: &Value) -> Answer {
+fn honest(method: &str, params: &Value) -> ScriptedAnswer {
     let blocks = blocks();
     let refuse = |code: i64, message: &str| Err(json!({ "code": code, "message": message }));
     let by_hash = |hash: &Value| {

@@ -59,7 +59,9 @@ const fn test_format(bech32: &'static str) -> Option<AddressFormat> {
 }
 
 macro_rules! networks {
-    ($($(#[$doc:meta])* $network:ident, $family:ident, $name:literal, $coin:ident, $format:expr;)*) => {
+    ($(
+        $(#[$doc:meta])* $network:ident, $family:ident, $name:literal, $coin:ident, $format:expr;
+    )*) => {
         /// A network a data folder may serve. One folder serves exactly one.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Network {

@@ -11,6 +11,7 @@
     missing_docs
 )]
 
+mod circles;
 mod names;
 
 use std::{
@@ -72,6 +73,8 @@ const DIRECTION: [(&str, &[&str]); 19] = [
 
 /// What tests and benchmarks of any crate may use besides.
 const FOR_TESTS: [&str; 4] = ["model", "networks", "sim", "testkit"];
+/// The room that shows how one is plugged in; tests alone plug it in.
+const EXAMPLE: &str = "example-room";
 
 const DATABASES: [&str; 4] = ["rocksdb", "rusqlite", "postgres", "sqlx"];
 
@@ -252,7 +255,8 @@ fn wrong_direction(name: &str, path: &str, manifest: &str) -> Vec<String> {
     let wrong = dependencies(manifest).into_iter().filter_map(|found| {
         let Dependency { section, name: dependency, line } = found;
         let ours = dependency.strip_prefix("unspent-")?;
-        let for_tests = section.ends_with("dev-dependencies") && FOR_TESTS.contains(&ours);
+        let is_test_help = FOR_TESTS.contains(&ours) || (name, ours) == ("app", EXAMPLE);
+        let for_tests = section.ends_with("dev-dependencies") && is_test_help;
         let is_wrong = !for_tests && !allowed.contains(&ours);
         is_wrong
             .then(|| format!("{path}:{line}: `{name}` may not depend on `{ours}` ([{section}])"))

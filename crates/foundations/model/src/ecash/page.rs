@@ -13,8 +13,8 @@ use super::{
 
 const TOP: &str = "# The machines of the ecash room
 
-This page is written from the tables in `crates/foundations/model/src/ecash` and held equal to them by a test;
-`UNSPENT_WRITE_DOCS=1 cargo nextest run -p unspent-ecash machines_page` writes it anew.
+This page is written from the tables in `crates/foundations/model/src/ecash` and held equal to them
+by a test; `UNSPENT_WRITE_DOCS=1 cargo nextest run -p unspent-ecash machines_page` writes it anew.
 
 *same* is a repetition: nothing changes and no version is raised. An empty cell is a refusal that
 changes nothing. Where a cell has several lines, the first whose condition holds counts.

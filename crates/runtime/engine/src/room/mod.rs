@@ -1,4 +1,4 @@
-//! The port behind which a room stands: what it keeps, how it follows, which jobs and events it has.
+//! The port behind which a room stands: what it keeps, how it follows, its jobs and its events.
 //!
 //! A room is a [`Room`] before it is opened, and an [`OpenRoom`] from then on. The engine is given
 //! the rooms that it runs, and knows none by name.

@@ -13,7 +13,7 @@ use unspent_source::{
     Node, Origin, Source, SourceError, Step,
     core::{Auth, CoreConfig, CoreNode},
 };
-use unspent_testkit::scripted_node::{Answer, Manner, Rule, ScriptedNode, blocks};
+use unspent_testkit::scripted_node::{Manner, Rule, ScriptedAnswer, ScriptedNode, blocks};
 
 /// The scripted node, as a source is configured for it.
 fn core(node: &ScriptedNode) -> CoreNode {
@@ -27,7 +27,7 @@ fn core(node: &ScriptedNode) -> CoreNode {
     })
 }
 
-fn bend(method: &'static str, answer: Answer) -> Rule {
+fn bend(method: &'static str, answer: ScriptedAnswer) -> Rule {
     Box::new(move |asked, _| (asked == method).then(|| answer.clone()))
 }
 
