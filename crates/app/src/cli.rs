@@ -1,4 +1,5 @@
-//! The arguments: what may be asked, with help and an environment variable for each option.
+//! The arguments: what may be asked, with help. Options that are settings come from the sections
+//! that declare them.
 
 use std::path::PathBuf;
 
@@ -6,12 +7,13 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     auth, backup,
-    config::{self, Config, DATA_DIR},
+    config::{self, Config, GivenFlag, SettingSources},
     demo,
     error::Outcome,
     manual,
     output::Output,
-    rooms, serve,
+    rooms::{self, Rooms},
+    serve,
 };
 
 /// What `--help` says about exit codes.
@@ -29,15 +31,13 @@ Errors go to standard error; with --json also to standard output as
 #[derive(Parser)]
 #[command(name = "unspent", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Folder that holds the data, one network per folder [default: ./unspent-data]
-    #[arg(long, global = true, env = "UNSPENT_DATA_DIR", value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The daemon's configuration, which says where the data is; see `unspent config init`
+    /// Folder that holds the data, one network per folder [default: ./unspent-data] [env:
+    /// UNSPENT_DATA_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// The configuration, which says where everything is; see `unspent config init`
     #[arg(long, global = true, env = "UNSPENT_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What the file says, for commands that work on its data folder.
-    #[arg(skip)]
-    pub(crate) settings: Option<Config>,
     /// Answer with one JSON document instead of tables
     #[arg(long, global = true, env = "UNSPENT_JSON")]
     pub(crate) json: bool,
@@ -45,82 +45,124 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Command,
 }
 
 impl Cli {
-    /// Where everything lives.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        self.data_dir.clone().unwrap_or_else(|| DATA_DIR.into())
+    /// The settings that are flags of every command.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        let folder = self.data_dir.as_ref();
+        folder.map(|folder| GivenFlag::new("data_dir", "--data-dir", folder)).into_iter().collect()
     }
 
-    /// Reads the configuration where one is named and the command works on data. A folder named
-    /// with `--data-dir` counts more.
-    pub(crate) fn find_data(&mut self) -> anyhow::Result<()> {
-        // The daemon reads it by itself, and the demonstration has settings of its own.
-        let reads_itself = matches!(self.command, Command::Serve(_) | Command::Demo(_));
-        let reads = self.command.keeps_data() && !reads_itself;
-        let Some(file) = self.config.as_deref().filter(|_| reads) else { return Ok(()) };
-        let mut settings = config::load(Some(file), &config::environment(), &[])?;
-        if let Some(folder) = &self.data_dir {
-            settings.data_dir.clone_from(folder);
-        }
-        self.data_dir = Some(settings.data_dir.clone());
-        self.settings = Some(settings);
-        Ok(())
+    /// The daemon's configuration says how it logs.
+    pub(crate) fn logs_itself(&self) -> bool {
+        matches!(self.command, Command::OnData(OnData::Serve(_)))
     }
 
-    /// Where the tokens are while no daemon runs.
-    pub(crate) fn tokens_file(&self) -> PathBuf {
-        match &self.settings {
-            Some(settings) => settings.tokens_file(),
-            None => self.data_dir().join(config::TOKENS_FILE),
-        }
+    /// Whether it works on somebody's data: what it writes is for the owner alone.
+    pub(crate) fn keeps_data(&self) -> bool {
+        matches!(self.command, Command::OnData(_) | Command::Alone(Alone::Demo(_)))
     }
 
     /// Runs the command.
-    pub(crate) fn run(&self, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-        let looks_itself = matches!(self.command, Command::Db(_) | Command::Demo(_));
-        if self.command.keeps_data() && !looks_itself {
-            backup::check_finished(&self.data_dir())?;
-        }
+    pub(crate) fn run(&self, rooms: Rooms, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
         match &self.command {
-            Command::Chain(chain) => rooms::chain::run(self, chain, output),
-            Command::VerifyProof(proof) => rooms::chain::verify_proof(proof, output),
-            Command::Wallet(wallet) => rooms::wallet::run(self, wallet, output),
-            Command::Txstore(txstore) => rooms::txstore::run(self, txstore, output),
-            Command::Ecash(ecash) => rooms::ecash::run(self, ecash, output),
-            Command::Serve(serve) => serve::run(self, serve, output),
-            Command::Config(config) => config::run(config, output),
-            Command::Token(token) => auth::run(self, token, output),
-            Command::Db(db) => backup::run(self, db, output),
-            Command::Completions { shell } => manual::completions(*shell, output),
-            Command::Man { folder } => manual::pages(folder.as_deref(), output),
-            Command::Demo(demo) => demo::run(demo, output),
+            Command::OnData(command) => {
+                let config = self.settings(rooms, command)?;
+                config.warn();
+                command.run(&config, self.verbose, output)
+            }
+            Command::Alone(command) => command.run(rooms, self, output),
         }
+    }
+
+    /// The settings that its command works with.
+    #[cfg(test)]
+    pub(crate) fn resolved(&self, rooms: Rooms) -> anyhow::Result<Config> {
+        match &self.command {
+            Command::OnData(command) => self.settings(rooms, command),
+            Command::Alone(_) => anyhow::bail!("it has no settings"),
+        }
+    }
+
+    /// What holds for a command: defaults, the file, the environment, its flags.
+    fn settings(&self, rooms: Rooms, command: &OnData) -> anyhow::Result<Config> {
+        let flags = command.given().into_iter().chain(self.given()).collect();
+        config::load(rooms, &SettingSources::of_process(self.config.clone(), flags)?)
     }
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Command {
+enum Command {
+    #[command(flatten)]
+    OnData(OnData),
+    #[command(flatten)]
+    Alone(Alone),
+}
+
+/// Commands that work with what the settings name.
+#[derive(Subcommand)]
+pub(crate) enum OnData {
     /// Every unspent output of a chain: import, ask, undo, check
-    Chain(crate::rooms::chain::ChainArgs),
-    /// Check a proof against a root: says UNSPENT or SPENT, or refuses; needs no data folder
-    VerifyProof(crate::rooms::chain::VerifyProofArgs),
+    Chain(Box<rooms::chain::ChainArgs>),
     /// Watch-only wallets: scan blocks, show coins, lease them, build payments
-    Wallet(crate::rooms::wallet::WalletArgs),
+    Wallet(Box<rooms::wallet::WalletArgs>),
     /// A node's transactions with their spenders, deleted when nobody can need them
-    Txstore(Box<crate::rooms::txstore::TxStoreArgs>),
+    Txstore(Box<rooms::txstore::TxStoreArgs>),
     /// Cashu and Spark payments: receive, pay, send and claim tokens, whatever crashes in between
-    Ecash(Box<crate::rooms::ecash::EcashArgs>),
+    Ecash(Box<rooms::ecash::EcashArgs>),
     /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
-    Serve(crate::serve::ServeArgs),
-    /// The daemon's configuration: write a commented one, check one
-    Config(crate::config::ConfigArgs),
+    Serve(serve::ServeArgs),
     /// Tokens for the daemon's REST interface
-    Token(crate::auth::TokenArgs),
+    Token(auth::TokenArgs),
     /// Save everything a daemon keeps, and bring it back
-    Db(crate::backup::DbArgs),
+    Db(backup::DbArgs),
+}
+
+impl OnData {
+    /// The settings among its arguments.
+    fn given(&self) -> Vec<GivenFlag> {
+        match self {
+            Self::Chain(args) => args.given(),
+            Self::Wallet(args) => args.given(),
+            Self::Txstore(args) => args.given(),
+            Self::Ecash(args) => args.given(),
+            Self::Serve(args) => args.given(),
+            Self::Token(args) => args.given(),
+            Self::Db(_) => Vec::new(),
+        }
+    }
+
+    fn run(
+        &self,
+        config: &Config,
+        verbose: u8,
+        output: &mut Output<'_>,
+    ) -> anyhow::Result<Outcome> {
+        // A restore clears away what an unfinished one left.
+        if !matches!(self, Self::Db(_)) {
+            backup::check_finished(&config.data_dir)?;
+        }
+        match self {
+            Self::Chain(args) => rooms::chain::run(config, args, output),
+            Self::Wallet(args) => rooms::wallet::run(config, args, output),
+            Self::Txstore(args) => rooms::txstore::run(config, args, output),
+            Self::Ecash(args) => rooms::ecash::run(config, args, output),
+            Self::Serve(_) => serve::run(config, verbose, output),
+            Self::Token(args) => auth::run(config, args, output),
+            Self::Db(args) => backup::run(config, args, output),
+        }
+    }
+}
+
+/// Commands that need no data and no settings.
+#[derive(Subcommand)]
+enum Alone {
+    /// Check a proof against a root: says UNSPENT or SPENT, or refuses; needs no data folder
+    VerifyProof(rooms::chain::VerifyProofArgs),
+    /// The configuration: write a commented one, check one, show what holds
+    Config(config::ConfigArgs),
     /// Write completions for a shell: bash, zsh, fish, elvish or powershell
     Completions {
         /// The shell
@@ -133,25 +175,17 @@ pub(crate) enum Command {
         folder: Option<PathBuf>,
     },
     /// Show the product in a minute: a daemon on a simulated network, two wallets, a running story
-    Demo(crate::demo::DemoArgs),
+    Demo(demo::DemoArgs),
 }
 
-impl Command {
-    /// Whether it works on somebody's data: what it writes is for the owner alone.
-    pub(crate) fn keeps_data(&self) -> bool {
+impl Alone {
+    fn run(&self, rooms: Rooms, cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
         match self {
-            Self::Chain(_)
-            | Self::Wallet(_)
-            | Self::Txstore(_)
-            | Self::Ecash(_)
-            | Self::Serve(_)
-            | Self::Token(_)
-            | Self::Db(_)
-            | Self::Demo(_) => true,
-            Self::VerifyProof(_)
-            | Self::Config(_)
-            | Self::Completions { .. }
-            | Self::Man { .. } => false,
+            Self::VerifyProof(args) => rooms::chain::verify_proof(args, output),
+            Self::Config(args) => config::run(rooms, cli, args, output),
+            Self::Completions { shell } => manual::completions(*shell, output),
+            Self::Man { folder } => manual::pages(folder.as_deref(), output),
+            Self::Demo(args) => demo::run(rooms, args, output),
         }
     }
 }

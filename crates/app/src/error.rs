@@ -11,7 +11,7 @@ use crate::{
     interrupt,
     output::Output,
     request::BadRequest,
-    rooms::{Classified, ROOMS},
+    rooms::{Classified, Rooms},
 };
 
 /// How a command that did not fail ended.
@@ -71,6 +71,13 @@ impl CliError {
         self.code == "usage"
     }
 
+    /// A hint beside the one that is there.
+    pub(crate) fn more_hint(self, more: &str) -> Self {
+        let hint =
+            self.hint.as_ref().map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}"));
+        self.hint(hint)
+    }
+
     /// What to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -100,11 +107,11 @@ struct ErrorDocument<'a> {
 }
 
 /// Tells people on standard error and programs in the output; returns the exit code.
-pub(crate) fn report(error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode {
+pub(crate) fn report(rooms: Rooms, error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    let (code, hint) = classify(error);
+    let (code, hint) = classify(rooms, error);
     let message = sentence(error);
     complain("error", &message);
     if let Some(hint) = &hint {
@@ -162,7 +169,7 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
+fn classify(rooms: Rooms, error: &anyhow::Error) -> (&'static str, Option<String>) {
     for cause in error.chain() {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return (error.code, error.hint.clone());
@@ -178,7 +185,7 @@ fn classify(error: &anyhow::Error) -> (&'static str, Option<String>) {
         if cause.is::<AddressError>() {
             return ("usage", None);
         }
-        match ROOMS.iter().find_map(|room| room.classify(cause)) {
+        match rooms.iter().find_map(|room| room.classify(cause)) {
             Some(Classified::Usage) => return ("usage", None),
             Some(Classified::Kind(kind)) => return (kind.name(), advice(kind)),
             None => {}

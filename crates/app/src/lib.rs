@@ -9,7 +9,8 @@
 //! | `serve` | the daemon: engine and server together |
 //! | `api` | the REST interface |
 //! | `web` | the dashboard's files |
-//! | `config` | the configuration of the daemon |
+//! | `config` | the settings of the daemon and of every command |
+//! | `databases` | where the daemon of a data folder kept its rooms last |
 //! | `backup` | everything in one folder, and back |
 //! | `manual` | completions and the manual pages |
 //! | `auth` | who may do what |
@@ -31,6 +32,7 @@ mod auth;
 mod backup;
 mod cli;
 mod config;
+mod databases;
 mod demo;
 mod error;
 mod import;
@@ -54,30 +56,42 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::{
-    cli::{Cli, Command},
+    cli::Cli,
     output::Output,
+    rooms::{
+        Rooms, chain::ChainEntry, ecash::EcashEntry, txstore::TxStoreEntry, wallet::WalletEntry,
+    },
 };
+
+/// Every room, in the order in which they are configured and shown.
+const ROOMS: Rooms = Rooms::new(&[
+    &ChainEntry,
+    &WalletEntry,
+    &TxStoreEntry,
+    &EcashEntry,
+    #[cfg(test)]
+    &rooms::example::CountingEntry,
+]);
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    let mut cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let json = std::env::args_os().any(|argument| argument == "--json");
             return error::refuse_arguments(&error, json);
         }
     };
-    // The daemon's configuration says how it logs.
-    if !matches!(cli.command, Command::Serve(_)) {
+    if !cli.logs_itself() {
         logging::start(cli.verbose);
     }
-    if cli.command.keeps_data() {
+    if cli.keeps_data() {
         private::start();
     }
     let mut stdout = std::io::stdout().lock();
     let mut output = Output::new(&mut stdout, cli.json);
-    match cli.find_data().and_then(|()| cli.run(&mut output)) {
+    match cli.run(ROOMS, &mut output) {
         Ok(outcome) => outcome.exit_code(),
-        Err(error) => error::report(&error, &mut output),
+        Err(error) => error::report(ROOMS, &error, &mut output),
     }
 }

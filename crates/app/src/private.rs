@@ -10,7 +10,11 @@ use std::{
 };
 
 use rustix::{fs::Mode, process::umask};
-use unspent_engine::{lock::LOCK_FILE, room::OnDisk, store::STORE_FILE};
+use unspent_engine::{
+    lock::LOCK_FILE,
+    room::{OnDisk, RoomShape},
+    store::STORE_FILE,
+};
 
 /// Bits of a mode that let others in.
 const OTHERS: u32 = 0o077;
@@ -33,8 +37,8 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Closes to others what the product keeps in a data folder. The folder itself, and what anybody
 /// else put there, are the operator's. What belongs to another user is left as it is.
-pub(crate) fn tighten(data: &Path) {
-    let kept = crate::rooms::shapes().into_iter().flat_map(|room| room.keeps.iter().copied());
+pub(crate) fn tighten(data: &Path, shapes: &[&RoomShape]) {
+    let kept = shapes.iter().flat_map(|room| room.keeps.iter().copied());
     for kept in kept.chain([OnDisk::Database(STORE_FILE), OnDisk::Folder("sim")]) {
         match kept {
             OnDisk::Database(name) => {

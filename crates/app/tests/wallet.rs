@@ -190,7 +190,7 @@ fn bad_arguments_are_told_and_nothing_is_written() {
         &["create", "x", "--network", "dogecoin", "--watch", "51"],
         &["create", "x", "--network", "cardano-mainnet", "--watch", "51"],
         &["create", "x", "--network", "regtest", "--descriptor", "wpkh(nonsense)"],
-        &["--db", "mysql://x", "list"],
+        &["--url", "mysql://x", "list"],
         &["lease", "x", "nonsense"],
     ];
     for args in cases {

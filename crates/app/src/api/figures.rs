@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use unspent_engine::Engine;
 
-use crate::rooms::{AppRoom, ROOMS};
+use crate::rooms::{AppRoom, Rooms};
 
 /// Figures are at least this old before they are measured again.
 const FRESH: Duration = Duration::from_secs(2);
@@ -42,8 +42,8 @@ pub(crate) struct Figures(Mutex<BTreeMap<&'static str, Measured>>);
 
 impl Figures {
     /// The figures of all rooms by name; those that take time may be a little old. May block.
-    pub(crate) fn all(&self, engine: &Engine) -> BTreeMap<&'static str, Value> {
-        ROOMS.iter().map(|room| (room.name(), self.of(*room, engine))).collect()
+    pub(crate) fn all(&self, engine: &Engine, rooms: Rooms) -> BTreeMap<&'static str, Value> {
+        rooms.iter().map(|room| (room.name(), self.of(room, engine))).collect()
     }
 
     fn of(&self, room: &dyn AppRoom, engine: &Engine) -> Value {

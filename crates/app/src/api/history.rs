@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::figures::Figures;
 use crate::{
     json::Time,
-    rooms::{AppRoom, ROOMS},
+    rooms::{AppRoom, Rooms},
 };
 
 /// Samples kept; when full, every second one goes and the pace halves.
@@ -74,13 +74,13 @@ impl History {
 }
 
 /// Looks at the rooms; may block.
-pub(crate) fn sample(engine: &Engine, figures: &Figures, now: i64) -> SampleJson {
-    let found = figures.all(engine);
-    let of = |room: &&'static dyn AppRoom| {
+pub(crate) fn sample(engine: &Engine, rooms: Rooms, figures: &Figures, now: i64) -> SampleJson {
+    let found = figures.all(engine, rooms);
+    let of = |room: &'static dyn AppRoom| {
         let figures = found.get(room.name()).filter(|figures| !figures.is_null());
         figures.map(|figures| room.plotted(figures)).unwrap_or_default()
     };
-    let plotted = ROOMS.iter().flat_map(of).collect();
+    let plotted = rooms.iter().flat_map(of).collect();
     let lag = engine.status().rooms.iter().filter_map(|room| room.lag).max();
     SampleJson { at: Time(now), lag, plotted }
 }

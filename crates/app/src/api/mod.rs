@@ -60,7 +60,7 @@ use self::{
     state::App,
 };
 
-use crate::{auth::routes as token_routes, backup::running, rooms::ROOMS};
+use crate::{auth::routes as token_routes, backup::running, rooms::Rooms};
 
 const BASE: &str = "/api/v1";
 
@@ -89,7 +89,7 @@ impl Modify for Credentials {
 }
 
 /// Every route under `/api/v1`.
-fn routes() -> OpenApiRouter<App> {
+fn routes(rooms: Rooms) -> OpenApiRouter<App> {
     let common = OpenApiRouter::new()
         .routes(routes!(timeline::timeline))
         .routes(routes!(search::search))
@@ -106,24 +106,24 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::list))
         .routes(routes!(events::stream))
         .routes(routes!(session::who, session::log_in, session::log_out));
-    ROOMS.iter().fold(common, |all, room| all.merge(room.routes()))
+    rooms.iter().fold(common, |all, room| all.merge(room.routes()))
 }
 
 /// The routes and their description.
-fn description(is_simulated: bool) -> (Router<App>, Value) {
-    let mut all = routes();
+fn description(rooms: Rooms, is_simulated: bool) -> (Router<App>, Value) {
+    let mut all = routes(rooms);
     if is_simulated {
         all = all.merge(sim::routes());
     }
     let described = OpenApiRouter::with_openapi(Description::openapi()).nest(BASE, all);
     let (router, document) = described.split_for_parts();
-    (router, document::completed(document))
+    (router, document::completed(rooms, document))
 }
 
 /// The whole interface, with its description at `/api/v1/openapi.json`; `more` are routes beside
 /// it.
 pub(crate) fn router(app: &App, more: Router<App>) -> Router {
-    let (router, document) = description(app.engine.simulated().is_some());
+    let (router, document) = description(app.config.rooms(), app.engine.simulated().is_some());
     let document = Json(document);
     let open = axum::routing::get(move || async move { document.clone() });
     router

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     json::{OutpointJson, parse_outpoint},
     request::short,
-    rooms::ROOMS,
 };
 
 /// What to look for.
@@ -125,11 +124,11 @@ pub(crate) async fn search(
         return Err(ApiError::malformed("`q` is empty or holds control characters"));
     }
     let asked = SearchText { network: app.network(), text, only: who.wallet };
-    let engine = app.engine.clone();
+    let (engine, rooms) = (app.engine.clone(), app.config.rooms());
     let found = app.pool.run(move || {
         let mut found = Matches::default();
         found.extend(asked.coin());
-        for room in ROOMS.iter() {
+        for room in rooms.iter() {
             room.search(&engine, &asked, &mut found)?;
         }
         found.found.extend(found.transaction);

@@ -61,7 +61,7 @@ pub(crate) async fn status(
             version: env!("CARGO_PKG_VERSION"),
             status,
             events: LastEventJson { last: engine.events().last_id() },
-            figures: asked.figures.all(&engine),
+            figures: asked.figures.all(&engine, asked.config.rooms()),
         })
     });
     Ok(Json(found.await?))

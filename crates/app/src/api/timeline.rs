@@ -13,10 +13,7 @@ use super::{
     extract::{ApiPath, Caller, May, OutpointPath, Read, outpoint},
     state::App,
 };
-use crate::{
-    json::{OutpointJson, Time},
-    rooms::ROOMS,
-};
+use crate::json::{OutpointJson, Time};
 
 /// A coin's timeline.
 #[derive(Serialize, ToSchema)]
@@ -64,10 +61,10 @@ pub(crate) async fn timeline(
 ) -> Result<Json<TimelineJson>, ApiError> {
     let network = app.network();
     let outpoint = outpoint(network, &name)?;
-    let engine = app.engine.clone();
+    let (engine, rooms) = (app.engine.clone(), app.config.rooms());
     let found = app.pool.run(move || {
         let mut timeline = Timeline::new(network, outpoint, who.wallet);
-        for room in ROOMS.iter() {
+        for room in rooms.iter() {
             room.timeline(&engine, &mut timeline)?;
         }
         timeline.finish()

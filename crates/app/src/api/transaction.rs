@@ -17,10 +17,7 @@ use super::{
     extract::{ApiPath, Caller, May, Read},
     state::App,
 };
-use crate::{
-    json::{OutpointJson, Time, TxSizeJson},
-    rooms::ROOMS,
-};
+use crate::json::{OutpointJson, Time, TxSizeJson};
 
 /// What a transaction spends or pays; what isn't known is null.
 #[derive(Serialize, ToSchema)]
@@ -245,11 +242,11 @@ pub(crate) async fn transaction(
     let network = app.network();
     let wrong = || ApiError::malformed("a transaction is named by 64 hex digits");
     let txid = TxId(network.parse_hash(&name).ok_or_else(wrong)?);
-    let engine = app.engine.clone();
+    let (engine, rooms) = (app.engine.clone(), app.config.rooms());
     let found = app.pool.run(move || {
         let mut view = TxView::new(network, txid, who.wallet);
         // Who knows transactions comes before the chain room, which knows their coins.
-        for room in ROOMS.iter().rev() {
+        for room in rooms.iter().rev() {
             room.transaction(&engine, &mut view)?;
         }
         view.finish()

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::search::percent,
-    cli::Cli,
+    config::{AuthSection, Config, GivenFlag, Origin, SettingFlags},
     error::Outcome,
     output::{Output, table},
     reached::Reached,
@@ -22,9 +22,8 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct TokenArgs {
-    /// The file of tokens, past any daemon; by default the daemon's own, or the data folder's
-    #[arg(long, global = true, env = "UNSPENT_AUTH__TOKENS_FILE", value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingFlags<AuthSection>,
     #[command(subcommand)]
     command: TokenCommand,
 }
@@ -50,16 +49,17 @@ enum TokenPlace {
 }
 
 impl TokenPlace {
-    /// A daemon is asked where there is one, unless it speaks TLS, whose certificate need not name
-    /// this machine: it looks at its file every second.
-    fn find(cli: &Cli, file: Option<&PathBuf>) -> Self {
-        if let Some(file) = file {
-            return Self::File(file.clone());
+    /// A file that somebody names for this command is used past any daemon. Else a daemon is asked
+    /// where there is one, unless it speaks TLS, whose certificate need not name this machine: it
+    /// looks at its file every second.
+    fn find(config: &Config) -> Self {
+        if let Origin::Flag(_) | Origin::Variable(_) = config.origin("auth.tokens_file") {
+            return Self::File(config.tokens_file());
         }
-        match Reached::found(&cli.data_dir()) {
+        match Reached::found(&config.data_dir) {
             Some(daemon) if daemon.speaks_tls() => Self::File(daemon.tokens_file()),
             Some(daemon) => Self::Daemon(daemon),
-            None => Self::File(cli.tokens_file()),
+            None => Self::File(config.tokens_file()),
         }
     }
 
@@ -92,8 +92,19 @@ impl TokenPlace {
     }
 }
 
-pub(crate) fn run(cli: &Cli, args: &TokenArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let place = TokenPlace::find(cli, args.file.as_ref());
+impl TokenArgs {
+    /// The settings among them.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        self.settings.given()
+    }
+}
+
+pub(crate) fn run(
+    config: &Config,
+    args: &TokenArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let place = TokenPlace::find(config);
     match &args.command {
         TokenCommand::Add(new) => {
             let made = place.add(new)?;

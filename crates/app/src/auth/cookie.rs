@@ -21,6 +21,22 @@ pub(super) fn write(file: &Path) -> anyhow::Result<String> {
 /// Replaces a file as a whole by one that only its owner can read. A link is replaced, not
 /// followed. What the superuser writes belongs to whoever has the folder.
 pub(crate) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let made = beside(file, content)?;
+    made.persist(file).with_context(|| format!("can't write {}", file.display()))?;
+    Ok(())
+}
+
+/// The same, but a file that is there stays as it is: two programs may begin at once.
+pub(crate) fn new_private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    match beside(file, content)?.persist_noclobber(file) {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("can't write {}", file.display())),
+    }
+}
+
+/// The content in a file without a name of its own yet, on the disk.
+fn beside(file: &Path, content: &[u8]) -> anyhow::Result<tempfile::NamedTempFile> {
     let shown = file.display();
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -34,8 +50,7 @@ pub(crate) fn private_file(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     give_to_owner_of(folder, made.as_file())
         .with_context(|| format!("can't give {shown} to the folder's owner"))?;
     made.as_file().sync_all().with_context(|| format!("can't write {shown}"))?;
-    made.persist(file).with_context(|| format!("can't write {shown}"))?;
-    Ok(())
+    Ok(made)
 }
 
 /// A daemon runs as the folder's owner, and couldn't read a file of root's. Anybody else may write

@@ -40,7 +40,7 @@ use self::sessions::Sessions;
 pub(crate) use self::{
     attempts::{Attempts, DELAY},
     command::{TokenArgs, run},
-    cookie::private_file,
+    cookie::{new_private_file, private_file},
     identity::{ClientKey, Identity},
     scope::Scope,
     tokens::TokenFile,

@@ -12,7 +12,7 @@ use crate::{
     error::{CliError, Outcome},
     import::Show,
     output::{Output, table},
-    rooms::{AppRoom, ROOMS, RoomTables},
+    rooms::{AppRoom, RoomTables, Rooms},
 };
 
 const EXAMPLE: &str = "Move to PostgreSQL:
@@ -54,8 +54,12 @@ struct CopyJson {
     differences: Vec<String>,
 }
 
-pub(super) fn run(args: &CopyArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let (room, tables) = chosen(args.room.as_deref())?;
+pub(super) fn run(
+    rooms: Rooms,
+    args: &CopyArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let (room, tables) = chosen(rooms, args.room.as_deref())?;
     let (from, to) = (url(&args.from)?, url(&args.to)?);
     let bar = Show::suitable(output.is_json()).counter(0, "rows");
     let mut tell = |progress: CopyProgress<'_>| {
@@ -87,8 +91,8 @@ fn text(answer: &CopyJson) -> String {
 }
 
 /// The room meant, or the only one that has a database.
-fn chosen(name: Option<&str>) -> anyhow::Result<(&'static dyn AppRoom, RoomTables)> {
-    let all = ROOMS.iter().filter_map(|room| Some((*room, room.tables()?)));
+fn chosen(rooms: Rooms, name: Option<&str>) -> anyhow::Result<(&'static dyn AppRoom, RoomTables)> {
+    let all = rooms.iter().filter_map(|room| Some((room, room.tables()?)));
     let mut all: Vec<_> = all.filter(|(room, _)| name.is_none_or(|n| n == room.name())).collect();
     match (all.pop(), all.is_empty(), name) {
         (Some(found), true, _) => Ok(found),
@@ -96,8 +100,8 @@ fn chosen(name: Option<&str>) -> anyhow::Result<(&'static dyn AppRoom, RoomTable
             Err(CliError::usage(format!("no room with a database is called {name}")).into())
         }
         _ => {
-            let rooms = ROOMS.iter().filter(|room| room.tables().is_some());
-            let names: Vec<&str> = rooms.map(|room| room.name()).collect();
+            let named = rooms.iter().filter(|room| room.tables().is_some());
+            let names: Vec<&str> = named.map(|room| room.name()).collect();
             let error = CliError::usage("name the room with --room");
             Err(error.hint(format!("rooms with a database: {}", names.join(", "))).into())
         }

@@ -11,7 +11,7 @@ use super::copy::url;
 use crate::{
     error::{CliError, Outcome},
     output::Output,
-    rooms::{ROOMS, RoomTables},
+    rooms::{RoomTables, Rooms},
 };
 
 const EXAMPLE: &str = "On a coordinator whose workers are known (citus_add_node):
@@ -42,9 +42,13 @@ struct DistributeJson {
     done: bool,
 }
 
-pub(super) fn run(args: &DistributeArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    rooms: Rooms,
+    args: &DistributeArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     let target = args.run.as_deref().map(url).transpose()?;
-    let rooms = ROOMS.iter().filter_map(|room| Some((room.name(), room.tables()?)));
+    let rooms = rooms.iter().filter_map(|room| Some((room.name(), room.tables()?)));
     let wanted = args.room.as_deref();
     let rooms: Vec<_> = rooms.filter(|(name, _)| wanted.is_none_or(|w| w == *name)).collect();
     if rooms.is_empty() {
@@ -97,10 +101,11 @@ mod tests {
     };
 
     use super::*;
+    use crate::ROOMS;
 
     #[test]
     fn every_table_of_every_room_has_its_place() {
-        for room in ROOMS {
+        for room in ROOMS.iter() {
             let Some(tables) = room.tables() else { continue };
             assert_eq!(forgotten(tables.schema, tables.distribution), Vec::<String>::new());
         }
@@ -128,7 +133,7 @@ mod tests {
     fn the_statements_run_and_leave_the_same_foreign_keys() {
         let Some(database) = unspent_testkit::wallet::postgres::database() else { return };
         let url: Url = database.parse().unwrap();
-        for room in ROOMS {
+        for room in ROOMS.iter() {
             let Some(tables) = room.tables() else { continue };
             let door = unspent_sql::Door::open(&url, tables.schema, Options::default()).unwrap();
             let keys = || -> Vec<String> {

@@ -31,6 +31,13 @@ pub(super) struct Listed {
     sha256: String,
 }
 
+impl Listed {
+    /// Whether a file is this one, byte by byte.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        fingerprint(path).is_ok_and(|(bytes, sha256)| bytes == self.bytes && sha256 == self.sha256)
+    }
+}
+
 /// All files.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -93,9 +100,7 @@ impl List {
     pub(super) fn check(&self, folder: &Path) -> anyhow::Result<()> {
         for file in &self.files {
             let path = folder.join(&file.path);
-            let is_same = fingerprint(&path)
-                .is_ok_and(|(bytes, sha256)| bytes == file.bytes && sha256 == file.sha256);
-            if !is_same {
+            if !file.is_at(&path) {
                 let message = format!("{} is missing or damaged", path.display());
                 return Err(CliError::refused(message).hint("nothing was restored").into());
             }

@@ -3,9 +3,11 @@
 //!
 //! | module | keeps |
 //! |---|---|
+//! | `plan` | what a backup takes: where the settings put each room's data |
 //! | `make` | the making of a backup |
 //! | `running` | a backup that a running daemon makes: `/backup`, and how it is asked |
 //! | `restore` | a backup brought back, whole or not at all |
+//! | `elsewhere` | the files that the settings put outside the data folder |
 //! | `list` | the list of files with their sizes and hashes |
 //! | `copy` | `db copy`: a room's rows into another database |
 //! | `distribute` | `db distribute`: a room's tables over a Citus cluster |
@@ -19,23 +21,31 @@
 //! mempool is read again, and every unconfirmed transaction is judged anew. The rooms need not be
 //! of the same moment: each finds its own place on the chain.
 //!
-//! Deliberately absent: PostgreSQL, which has tools of its own (`pg_dump`).
+//! Deliberately absent: PostgreSQL, which has tools of its own (`pg_dump`). A room that is there is
+//! refused, or left out by name; it is never left out in silence.
 
 mod copy;
 mod distribute;
+mod elsewhere;
 mod list;
 mod make;
+mod plan;
 mod restore;
 pub(crate) mod running;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 pub(crate) use self::restore::check_finished;
-use self::running::BackupRequest;
-use crate::{cli::Cli, error::Outcome, output::Output, reached::Reached};
+use self::running::{BackupJson, BackupRequest};
+use crate::{
+    config::Config,
+    error::{Outcome, complain},
+    output::Output,
+    reached::Reached,
+};
 
 #[derive(Args)]
 pub(crate) struct DbArgs {
@@ -60,19 +70,27 @@ enum DbCommand {
 }
 
 /// Runs one command.
-pub(crate) fn run(cli: &Cli, args: &DbArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let data = cli.data_dir();
-    let (done, (files, bytes)) = match &args.command {
-        DbCommand::Backup(request) => ("saved", backup(&data, request)?),
-        DbCommand::Restore { from } => {
-            return show_restored(&restore::restore(from, &data)?, output);
-        }
-        DbCommand::Copy(args) => return copy::run(args, output),
-        DbCommand::Distribute(args) => return distribute::run(args, output),
-    };
-    output.answer(&json!({ "done": done, "files": files, "bytes": bytes }), || {
-        format!("{done} {files} files, {bytes} bytes")
-    })?;
+pub(crate) fn run(
+    config: &Config,
+    args: &DbArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    match &args.command {
+        DbCommand::Backup(request) => show_saved(&backup(config, request)?, output),
+        DbCommand::Restore { from } => show_restored(&restore::restore(from, config)?, output),
+        DbCommand::Copy(args) => copy::run(config.rooms(), args, output),
+        DbCommand::Distribute(args) => distribute::run(config.rooms(), args, output),
+    }
+}
+
+fn show_saved(made: &BackupJson, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let BackupJson { files, bytes, holds, left_out, .. } = made;
+    let answer = json!({
+        "done": "saved", "files": files, "bytes": bytes, "holds": holds, "left_out": left_out,
+    });
+    output
+        .answer(&answer, || format!("saved {files} files, {bytes} bytes: {}", holds.join(", ")))?;
+    left_out.iter().for_each(|what| complain("not saved", what));
     Ok(Outcome::Done)
 }
 
@@ -88,10 +106,14 @@ fn show_restored(list: &list::List, output: &mut Output<'_>) -> anyhow::Result<O
     Ok(Outcome::Done)
 }
 
-fn backup(data: &Path, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
-    check_finished(data)?;
-    match Reached::found(data) {
+fn backup(config: &Config, request: &BackupRequest) -> anyhow::Result<BackupJson> {
+    check_finished(&config.data_dir)?;
+    match Reached::found(&config.data_dir) {
+        // It knows its own settings, whatever this command was told.
         Some(daemon) => running::back_up(&daemon, request),
-        None => Ok(make::alone(data, &request.folder, request.choice())?.size()),
+        None => {
+            let made = make::alone(config, &request.folder, request.choice())?;
+            Ok(BackupJson::done(None, made))
+        }
     }
 }

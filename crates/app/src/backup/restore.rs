@@ -5,10 +5,14 @@
 //! | is a folder, or nothing yet | `NAME.restoring` beside it | it is renamed |
 //! | can't be renamed: a mount point, say | `restoring` inside it | its entries are moved out |
 //!
+//! What the settings put elsewhere is staged there and renamed just before (`elsewhere`).
+//!
 //! Invariant: while a side folder is there, the restore is unfinished, and whoever works on the
 //! data folder refuses to, by name. A further restore clears it away and begins anew.
 
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
     fs, io,
     os::unix::fs::{MetadataExt as _, lchown},
     path::{Path, PathBuf},
@@ -18,29 +22,37 @@ use anyhow::Context as _;
 use unspent_engine::lock::LOCK_FILE;
 
 use super::{
+    elsewhere::Elsewhere,
     list::List,
     make::{copy_file, empty},
 };
-use crate::{error::CliError, serve::folder_lock};
+use crate::{config::Config, error::CliError, serve::folder_lock};
 
 /// The side folder's name inside a mount point, and its ending elsewhere.
 const SIDE: &str = "restoring";
 
 /// Brings a backup back.
-pub(super) fn restore(from: &Path, data: &Path) -> anyhow::Result<List> {
+pub(super) fn restore(from: &Path, config: &Config) -> anyhow::Result<List> {
+    let data = &config.data_dir;
     let list = List::read(from)?;
     list.check(from)?;
+    let elsewhere = Elsewhere::of(&list, config)?;
     for side in Side::both(data)? {
-        side.clear(&list)?;
+        side.clear(&elsewhere.top_names(&list))?;
     }
     empty(data)?;
     let lock = folder_lock::exclusive(data)?;
     let side = Side::make(data)?;
     for file in &list.files {
-        copy_file(&from.join(&file.path), &side.path.join(&file.path))?;
+        if let Some(inside) = elsewhere.inside(&file.path) {
+            copy_file(&from.join(&file.path), &side.path.join(inside))?;
+        }
     }
+    elsewhere.stage(from)?;
     let shown = side.path.display();
     side.give_to_owner().with_context(|| format!("can't give {shown} to the folder's owner"))?;
+    // While the side folder is there, whoever comes is told that this restore is unfinished.
+    elsewhere.finish()?;
     drop(lock);
     side.finish().with_context(|| format!("can't put {shown} into its place"))?;
     Ok(list)
@@ -102,13 +114,13 @@ impl Side {
     }
 
     /// Takes away what an earlier restore left, with what it had moved already.
-    fn clear(&self, list: &List) -> anyhow::Result<()> {
+    fn clear(&self, names: &BTreeSet<OsString>) -> anyhow::Result<()> {
         if !self.path.exists() {
             return Ok(());
         }
         let cleared = || format!("can't clear {} away", self.path.display());
         if self.is_inside {
-            for name in list.top_names() {
+            for name in names {
                 remove(&self.data.join(name)).with_context(cleared)?;
             }
         }

@@ -13,7 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::make::{self, SavedRooms};
+use super::make::{self, MadeBackup, SavedRooms};
 use crate::{
     api::{
         May,
@@ -38,7 +38,7 @@ pub(crate) struct BackupRequest {
     #[arg(value_name = "FOLDER")]
     #[schema(value_type = String)]
     pub(super) folder: PathBuf,
-    /// A room whose data is in PostgreSQL or elsewhere and is saved by other means; may be repeated
+    /// A room whose data is in PostgreSQL and is saved by other means; may be repeated
     #[arg(long, value_name = "ROOM")]
     #[serde(default)]
     pub(super) without: Vec<String>,
@@ -73,10 +73,25 @@ pub(crate) enum BackupState {
 pub(crate) struct BackupJson {
     state: BackupState,
     folder: Option<String>,
-    files: u64,
-    bytes: u64,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    /// What was saved, by its name in the backup
+    pub(super) holds: Vec<String>,
+    /// What isn't in it though somebody may expect it, with the reason
+    pub(super) left_out: Vec<String>,
     /// Why it failed
     reason: Option<String>,
+}
+
+impl BackupJson {
+    /// A backup that was made.
+    pub(super) fn done(folder: Option<String>, made: MadeBackup) -> Self {
+        let (files, bytes) = made.list.size();
+        let names = made.list.top_names();
+        let holds = names.iter().map(|name| name.to_string_lossy().into()).collect();
+        let (state, left_out) = (BackupState::Done, made.left_out);
+        Self { state, folder, files, bytes, holds, left_out, reason: None }
+    }
 }
 
 /// The daemon's backups: one at a time.
@@ -98,12 +113,10 @@ impl Backups {
         Ok(last.clone())
     }
 
-    fn end(&self, made: anyhow::Result<(u64, u64)>) {
+    fn end(&self, made: anyhow::Result<MadeBackup>) {
         let mut last = self.last();
         match made {
-            Ok((files, bytes)) => {
-                (last.state, last.files, last.bytes) = (BackupState::Done, files, bytes);
-            }
+            Ok(made) => *last = BackupJson::done(last.folder.take(), made),
             Err(error) => {
                 tracing::warn!(error = format!("{error:#}"), "a backup failed");
                 last.state = BackupState::Failed;
@@ -129,12 +142,10 @@ pub(crate) async fn begin(
         return Err(ApiError::invalid("name the rooms in `only` or in `without`, not in both"));
     }
     let begun = app.backups.begin(&request.folder)?;
-    let (backups, engine, data) =
-        (app.backups.clone(), app.engine.clone(), app.config.data_dir.clone());
+    let (backups, engine, config) = (app.backups.clone(), app.engine.clone(), app.config.clone());
     // Whoever asked may go away; the work goes on.
     tokio::task::spawn_blocking(move || {
-        let made = make::beside(&engine, &data, &request.folder, request.choice());
-        backups.end(made.map(|list| list.size()));
+        backups.end(make::beside(&engine, &config, &request.folder, request.choice()));
     });
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
@@ -147,7 +158,7 @@ pub(crate) async fn last(_: May<Admin>, State(app): State<App>) -> Json<BackupJs
 }
 
 /// Has the daemon that has the data folder make a backup, and waits for it.
-pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Result<(u64, u64)> {
+pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Result<BackupJson> {
     if daemon.speaks_tls() {
         let message = "the daemon that has the data folder speaks TLS; nothing was copied";
         let hint = "ask it for POST /api/v1/backup, or end it first";
@@ -161,7 +172,7 @@ pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Resu
         state = daemon.get(ROUTE)?;
     }
     match state.state {
-        BackupState::Done => Ok((state.files, state.bytes)),
+        BackupState::Done => Ok(state),
         BackupState::None | BackupState::Running | BackupState::Failed => {
             let why = state.reason.unwrap_or_else(|| "the daemon was started anew".into());
             Err(CliError::refused(format!("the daemon made no backup: {why}")).into())

@@ -2,14 +2,15 @@
 
 use unspent_model::{Family, Network};
 
-use super::{sections::SourceKind, whole::Config};
-use crate::{error::CliError, rooms::ROOMS};
+use super::{layers::Origin, load::with_origins, sections::SourceKind, whole::Config};
+use crate::{error::CliError, rooms::AppRoom};
 
-/// Refuses what can't work, naming the key.
+/// Refuses what can't work for anybody, naming the key.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
-    source(config)?;
     http(config)?;
-    rooms(config)?;
+    for room in config.rooms().iter() {
+        room.check(config)?;
+    }
     if config.events.keep == 0 {
         return Err(wrong("events.keep must be at least 1"));
     }
@@ -18,6 +19,20 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_span("webhooks.timeout_seconds", config.webhooks.timeout_seconds)?;
     check_span("auth.session_minutes", config.auth.session_minutes)?;
     check_span("http.timeout_seconds", config.http.timeout_seconds)
+}
+
+/// Refuses what a daemon can't begin with. A command that only asks a room needs no source.
+pub(crate) fn check_daemon(config: &Config) -> anyhow::Result<()> {
+    for_daemon(config).map_err(|error| with_origins(error, config))
+}
+
+fn for_daemon(config: &Config) -> anyhow::Result<()> {
+    let is_named = *config.origin("network") != Origin::Default;
+    if !is_named && config.source.kind != SourceKind::Sim {
+        return Err(wrong("`network` must be set for this source"));
+    }
+    source(config)?;
+    has_room(config)
 }
 
 /// The longest span in seconds or minutes that makes sense.
@@ -99,16 +114,13 @@ fn http(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each room's own section, and that there is a room at all.
-fn rooms(config: &Config) -> anyhow::Result<()> {
-    let mut is_any_on = false;
-    for room in ROOMS.iter() {
-        room.check(config)?;
-        is_any_on |= room.is_on(config)?;
+/// That there is a room at all.
+fn has_room(config: &Config) -> anyhow::Result<()> {
+    for room in config.rooms().iter() {
+        if room.is_on(config)? {
+            return Ok(());
+        }
     }
-    if is_any_on {
-        return Ok(());
-    }
-    let names = ROOMS.iter().map(|room| room.section()).collect::<Vec<_>>().join(" or ");
+    let names = config.rooms().iter().map(AppRoom::section).collect::<Vec<_>>().join(" or ");
     Err(wrong(format!("every room is off; switch on {names}")))
 }

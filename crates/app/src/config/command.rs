@@ -1,21 +1,28 @@
-//! `unspent config init` and `unspent config check`.
+//! `unspent config init`, `check` and `show`.
 
 use std::{
     collections::BTreeMap,
     fs::OpenOptions,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{load, sections::SourceKind, whole::template};
+use super::{
+    check::check_daemon,
+    load::{SettingSources, load},
+    sections::SourceKind,
+    show,
+    whole::{Config, template},
+};
 use crate::{
+    cli::Cli,
     error::{CliError, Outcome},
     output::{Output, facts},
-    rooms::ROOMS,
+    rooms::Rooms,
 };
 
 #[derive(Args)]
@@ -34,7 +41,13 @@ enum ConfigCommand {
     },
     /// Read a configuration with the environment laid over it, and say what is wrong with it
     Check {
-        /// The file; without it, defaults and environment alone
+        /// The file, in the place of --config; without either, defaults and environment alone
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show every setting as it holds, and where it comes from: default, file, environment or flag
+    Show {
+        /// The file, in the place of --config; without either, defaults and environment alone
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -51,21 +64,35 @@ struct ConfigSummary {
     listen: String,
 }
 
-pub(crate) fn run(args: &ConfigArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(crate) fn run(
+    rooms: Rooms,
+    cli: &Cli,
+    args: &ConfigArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     match &args.command {
-        ConfigCommand::Init { file: None } => output.raw(&template())?,
-        ConfigCommand::Init { file: Some(file) } => init(file, output)?,
-        ConfigCommand::Check { file } => check(file.as_deref(), output)?,
+        ConfigCommand::Init { file: None } => output.raw(&template(rooms))?,
+        ConfigCommand::Init { file: Some(file) } => init(rooms, file, output)?,
+        ConfigCommand::Check { file } => check(&settings(rooms, cli, file.as_ref())?, output)?,
+        ConfigCommand::Show { file } => {
+            return show::print(&settings(rooms, cli, file.as_ref())?, output);
+        }
     }
     Ok(Outcome::Done)
 }
 
-fn check(file: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<()> {
-    let environment: Vec<_> = std::env::vars().collect();
-    let config = load(file, &environment, &[])?;
+fn settings(rooms: Rooms, cli: &Cli, file: Option<&PathBuf>) -> anyhow::Result<Config> {
+    let file = file.or(cli.config.as_ref()).cloned();
+    let config = load(rooms, &SettingSources::of_process(file, cli.given())?)?;
+    config.warn();
+    Ok(config)
+}
+
+fn check(config: &Config, output: &mut Output<'_>) -> anyhow::Result<()> {
+    check_daemon(config)?;
     let mut rooms = BTreeMap::new();
-    for room in ROOMS.iter() {
-        rooms.insert(room.name(), room.is_on(&config)?);
+    for room in config.rooms().iter() {
+        rooms.insert(room.name(), room.is_on(config)?);
     }
     let shown = ConfigSummary {
         network: config.network.name(),
@@ -87,7 +114,7 @@ fn check(file: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn init(file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
+fn init(rooms: Rooms, file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
     let shown = file.display();
     let made = OpenOptions::new().write(true).create_new(true).open(file);
     let mut made = made.map_err(|error| {
@@ -96,7 +123,7 @@ fn init(file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
         }
         anyhow::Error::new(error).context(format!("can't make {shown}"))
     })?;
-    made.write_all(template().as_bytes()).with_context(|| format!("can't write {shown}"))?;
+    made.write_all(template(rooms).as_bytes()).with_context(|| format!("can't write {shown}"))?;
     output.answer(&serde_json::json!({ "written": shown.to_string() }), || {
         format!("written to {shown}; look at it, then: unspent serve --config {shown}")
     })?;

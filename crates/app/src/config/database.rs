@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use unspent_sql::Url;
+use unspent_sql::{Url, without_password};
 
-use super::{check::wrong, secret::secret};
+use super::{check::wrong, layers::Origin, secret::secret, whole::Config};
 use crate::error::CliError;
 
 /// Refuses both at once, and a URL that can't be read or that shows a password where others look.
 pub(crate) fn check_database(
+    config: &Config,
     section: &str,
     url: Option<&str>,
     url_file: Option<&Path>,
@@ -17,19 +18,17 @@ pub(crate) fn check_database(
         (Some(_), Some(_)) => {
             Err(wrong(format!("set {section}.url or {section}.url_file, not both")))
         }
-        (Some(url), None) => check_url(section, url),
+        (Some(url), None) => check_url(config, section, url),
         (None, _) => Ok(()),
     }
 }
 
-fn check_url(section: &str, url: &str) -> anyhow::Result<()> {
-    let has_password = url.starts_with("postgres")
-        && url
-            .split_once("//")
-            .and_then(|(_, rest)| rest.rsplit_once('@'))
-            .is_some_and(|(user, _)| user.contains(':'));
-    let variable = format!("UNSPENT_{}__URL", section.to_uppercase());
-    if has_password && std::env::var_os(&variable).is_none() {
+fn check_url(config: &Config, section: &str, url: &str) -> anyhow::Result<()> {
+    let has_password = url.starts_with("postgres") && without_password(url) != url;
+    // A file is shown around and put under version control; the environment is the process's own.
+    let is_shown = matches!(config.origin(&format!("{section}.url")), Origin::File(_));
+    if has_password && is_shown {
+        let variable = format!("UNSPENT_{}__URL", section.to_uppercase());
         return Err(wrong(format!(
             "{section}.url holds a password; put it into a file and set {section}.url_file, or set \
              {variable} in the environment"

@@ -1,15 +1,17 @@
-//! How a section of the configuration is declared: each key once, with its comment and its default
-//! or an example. The defaults, the commented template and the errors about unknown keys all come
-//! from that.
+//! How a section of the configuration is declared: each key once, with its comment, its default or
+//! an example, and whether a command takes it as a flag. The defaults, the commented template, the
+//! variables, the flags and the errors about unknown keys all come from that.
 //!
 //! ```text
 //! section! {
 //!     /// What the section is about
 //!     pub(crate) struct LogSection in "log" {
 //!         /// What the key means
-//!         level: String = "info".into();           // level = "info"
+//!         level: String = "info".into(), flag value "LEVEL";       // level = "info", --level
 //!         /// Absent by default
-//!         file: Option<PathBuf>, example "\"a\"";  // #file = "a"
+//!         file: Option<PathBuf>, example "\"a\"", was "--to";      // #file = "a"
+//!         /// One of two that exclude each other
+//!         socket: Option<PathBuf>, example "\"b\"", rival "file";
 //!     }
 //! }
 //! ```
@@ -18,23 +20,109 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, de::DeserializeOwned};
 
+/// Variables of the environment begin with this.
+pub(super) const PREFIX: &str = "UNSPENT_";
+
 /// A section of the configuration.
 pub(crate) trait Section: DeserializeOwned + Default {
     /// Its heading: `log`, or `utxo.index` for one inside another.
     const NAME: &'static str;
 
+    /// Its keys, those of the sections inside it too.
+    fn keys() -> Vec<DeclaredKey>;
+
     /// The section with comments and defaults, as `unspent config init` writes it.
     fn template() -> String;
 }
 
-/// A key as the template shows it.
-pub(crate) struct KeyText {
+/// How a flag takes its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FlagKind {
+    /// One value, shown in the help under this name.
+    Value(&'static str),
+    /// `--flag`, `--flag=false`.
+    Switch,
+    /// A value each time that it is given.
+    List(&'static str),
+}
+
+/// A key as it was declared.
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredKey {
+    /// `utxo.index`; empty for a key that stands in no section.
+    pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     /// Lines of the comment.
     pub(crate) about: &'static [&'static str],
-    /// `None` when what stands after it is an example of a key that is absent by default.
+    /// As TOML. `None` when what stands after it is an example of a key that is absent by default.
     pub(crate) default: Option<String>,
     pub(crate) example: &'static str,
+    pub(crate) flag: Option<FlagKind>,
+    /// Variables and flags that meant it once; they are still read, with a warning.
+    pub(crate) was: &'static [&'static str],
+    /// A key of the same section that it takes the place of: where one of the two counts more (a
+    /// flag more than the file, say), it counts alone.
+    pub(crate) rival: Option<&'static str>,
+}
+
+impl DeclaredKey {
+    /// `utxo.index.address_hash`
+    pub(crate) fn path(&self) -> String {
+        self.beside(self.name)
+    }
+
+    /// The path of the key that it takes the place of.
+    pub(crate) fn rival_path(&self) -> Option<String> {
+        self.rival.map(|rival| self.beside(rival))
+    }
+
+    fn beside(&self, name: &str) -> String {
+        if self.section.is_empty() { name.to_owned() } else { format!("{}.{name}", self.section) }
+    }
+
+    /// `UNSPENT_UTXO__INDEX__ADDRESS_HASH`
+    pub(crate) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.path().to_uppercase().replace('.', "__"))
+    }
+
+    /// `index-address-hash`: a room's commands need not name the room's section.
+    pub(crate) fn flag_name(&self) -> String {
+        let inner = self.section.split_once('.').map(|(_, inner)| format!("{inner}."));
+        let inner = inner.unwrap_or_default();
+        format!("{inner}{}", self.name).replace(['.', '_'], "-")
+    }
+
+    pub(crate) fn old_variables(&self) -> impl Iterator<Item = &'static str> {
+        self.was.iter().copied().filter(|name| name.starts_with(PREFIX))
+    }
+
+    /// Without their dashes.
+    pub(crate) fn old_flags(&self) -> impl Iterator<Item = &'static str> {
+        self.was.iter().filter_map(|name| name.strip_prefix("--"))
+    }
+
+    /// Its value is text, whatever the text looks like.
+    pub(crate) fn is_text(&self) -> bool {
+        self.shown().starts_with('"')
+    }
+
+    /// Its value is a path, or an SQLite database by its path.
+    pub(super) fn is_path(&self) -> bool {
+        let is_file = ["\"/", "\"./", "\"sqlite:/"].iter().any(|way| self.shown().starts_with(way));
+        is_file || self.name == "genesis"
+    }
+
+    pub(super) fn is_switch(&self) -> bool {
+        ["true", "false"].contains(&self.shown())
+    }
+
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.flag, Some(FlagKind::List(_))) || self.shown().starts_with('[')
+    }
+
+    fn shown(&self) -> &str {
+        self.default.as_deref().unwrap_or(self.example)
+    }
 }
 
 /// A default as TOML writes it.
@@ -43,7 +131,7 @@ pub(crate) fn toml_text(value: &impl Serialize) -> Option<String> {
 }
 
 /// Writes a section: its comment, its heading, its keys.
-pub(crate) fn section_text(name: &str, about: &[&str], keys: &[KeyText]) -> String {
+pub(crate) fn section_text(name: &str, about: &[&str], keys: &[DeclaredKey]) -> String {
     let mut text = String::new();
     // Writing to a string can't fail.
     let comment = |text: &mut String, lines: &[&str]| {
@@ -69,7 +157,10 @@ macro_rules! section {
         $vis:vis struct $section:ident in $name:literal {
             $(
                 $(#[doc = $doc:literal])*
-                $key:ident: $type:ty $(= $default:expr)? $(, example $example:literal)?;
+                $key:ident: $type:ty $(= $default:expr)? $(, example $example:literal)?
+                    $(, flag $kind:ident $($value:literal)?)?
+                    $(, was $($was:literal)+)?
+                    $(, rival $rival:literal)?;
             )*
         }
         $(with {
@@ -96,19 +187,36 @@ macro_rules! section {
             }
         }
 
-        impl $crate::config::Section for $section {
-            const NAME: &'static str = $name;
-
-            fn template() -> String {
+        impl $section {
+            fn own_keys() -> Vec<$crate::config::DeclaredKey> {
                 let defaults = Self::default();
-                let keys = [$($crate::config::KeyText {
+                vec![$($crate::config::DeclaredKey {
+                    section: $name,
                     name: stringify!($key),
                     about: &[$($doc),*],
                     default: $crate::config::shown_default!(defaults.$key $(, $example)?),
                     example: concat!($($example)?),
-                }),*];
+                    flag: $crate::config::flag_kind!($($kind $($value)?)?),
+                    was: &[$($($was),+)?],
+                    rival: $crate::config::rival_of!($($rival)?),
+                }),*]
+            }
+        }
+
+        impl $crate::config::Section for $section {
+            const NAME: &'static str = $name;
+
+            fn keys() -> Vec<$crate::config::DeclaredKey> {
                 let parts = [
-                    $crate::config::section_text($name, &[$($about),*], &keys),
+                    Self::own_keys(),
+                    $($(<$inner_type as $crate::config::Section>::keys(),)*)?
+                ];
+                parts.into_iter().flatten().collect()
+            }
+
+            fn template() -> String {
+                let parts = [
+                    $crate::config::section_text($name, &[$($about),*], &Self::own_keys()),
                     $($(<$inner_type as $crate::config::Section>::template(),)*)?
                 ];
                 parts.join("\n")
@@ -138,4 +246,29 @@ macro_rules! shown_default {
     }};
 }
 
-pub(crate) use {default_of, section, shown_default};
+/// Whether a command takes the key, and how.
+macro_rules! flag_kind {
+    () => {
+        None
+    };
+    (switch) => {
+        Some($crate::config::FlagKind::Switch)
+    };
+    (value $name:literal) => {
+        Some($crate::config::FlagKind::Value($name))
+    };
+    (list $name:literal) => {
+        Some($crate::config::FlagKind::List($name))
+    };
+}
+
+macro_rules! rival_of {
+    () => {
+        None
+    };
+    ($rival:literal) => {
+        Some($rival)
+    };
+}
+
+pub(crate) use {default_of, flag_kind, rival_of, section, shown_default};

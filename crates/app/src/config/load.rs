@@ -1,10 +1,14 @@
-//! File, environment and flags, laid over each other in this order.
+//! File, environment and flags, laid over each other in this order: once, for the daemon and for
+//! every command alike.
 //!
 //! `UNSPENT_HTTP__LISTEN` stands for `listen` in `[http]`, `UNSPENT_UTXO__DELTA__SELF_CONTAINED`
 //! for `utxo.delta.self_contained`: a variable whose name holds two underscores in a row belongs
 //! here.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use toml::{Table, Value};
@@ -12,49 +16,76 @@ use unspent_model::Network;
 
 use super::{
     check,
-    declare::Section,
-    sections::SourceKind,
-    whole::{Config, DATA_DIR, NETWORK, section_names},
+    declare::{PREFIX, Section},
+    flags::GivenFlag,
+    layers::{Layers, Origin},
+    whole::{Config, DATA_DIR, NETWORK, declared_keys, section_names},
 };
-use crate::{error::CliError, rooms::ROOMS};
+use crate::{error::CliError, rooms::Rooms};
 
 /// The largest configuration file taken in.
 const MAX_FILE: u64 = 1 << 20;
-const PREFIX: &str = "UNSPENT_";
 
-/// Reads and checks the configuration. `over` holds `KEY=VALUE` from flags, `data_dir` counts most.
-pub(crate) fn load(
-    file: Option<&Path>,
-    environment: &[(String, String)],
-    over: &[(String, String)],
-) -> anyhow::Result<Config> {
-    let mut table = match file {
-        Some(path) => read(path)?,
-        None => Table::new(),
-    };
-    for (name, value) in environment {
-        if let Some(path) = name.strip_prefix(PREFIX).filter(|rest| rest.contains("__")) {
-            let keys = path.to_lowercase();
-            let keys: Vec<&str> = keys.split("__").collect();
-            put(&mut table, &keys, value)
-                .with_context(|| format!("in the environment variable {name}"))?;
+/// Where settings come from, besides the defaults.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct SettingSources {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) flags: Vec<GivenFlag>,
+}
+
+impl SettingSources {
+    /// As this process was started.
+    ///
+    /// # Errors
+    ///
+    /// When one of our variables holds no text: a folder that is passed over would be another one.
+    pub(crate) fn of_process(file: Option<PathBuf>, flags: Vec<GivenFlag>) -> anyhow::Result<Self> {
+        let mut environment = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+                continue;
+            };
+            let text = value.into_string();
+            let text = text.map_err(|_| CliError::usage(format!("{name} is no UTF-8 text")))?;
+            environment.push((name.to_owned(), text));
         }
+        Ok(Self { file, environment, flags })
     }
-    for (key, value) in over {
-        let keys: Vec<&str> = key.split('.').collect();
-        put(&mut table, &keys, value).with_context(|| format!("in the option {key}"))?;
+}
+
+/// Resolves the settings, and checks each section by itself.
+pub(crate) fn load(rooms: Rooms, sources: &SettingSources) -> anyhow::Result<Config> {
+    let mut layers = Layers::new(&declared_keys(rooms));
+    if let Some(file) = &sources.file {
+        layers.add_file(file, read(file)?);
     }
-    let config = build(table)?;
-    check::check(&config)?;
+    layers.add_environment(&sources.environment)?;
+    layers.add_flags(&sources.flags);
+    let config = build(rooms, layers)?;
+    check::check(&config).map_err(|error| with_origins(error, &config))?;
     Ok(config)
 }
 
-/// The environment, as far as it is text.
-pub(crate) fn environment() -> Vec<(String, String)> {
-    let text = |(name, value): (OsString, OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
+/// Names who gave the keys that an error speaks of.
+pub(super) fn with_origins(error: anyhow::Error, config: &Config) -> anyhow::Error {
+    let told = format!("{error:#}");
+    let names = |path: &str| {
+        told.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)))
+            .any(|word| word.trim_end_matches('.') == path)
     };
-    std::env::vars_os().filter_map(text).collect()
+    let keys =
+        declared_keys(config.rooms).into_iter().map(|key| key.path()).filter(|path| names(path));
+    let given = keys.filter_map(|path| {
+        let given = config.layers.get(&path)?;
+        Some(format!("{path} comes from: {}", given.origin))
+    });
+    let given: Vec<String> = given.collect();
+    match error.downcast::<CliError>() {
+        Ok(error) if !given.is_empty() => error.more_hint(&given.join("; ")).into(),
+        Ok(error) => error.into(),
+        Err(error) => error,
+    }
 }
 
 fn read(path: &Path) -> anyhow::Result<Table> {
@@ -68,74 +99,70 @@ fn read(path: &Path) -> anyhow::Result<Table> {
     parsed.map_err(|error| CliError::usage(format!("{shown} is no TOML: {error}")).into())
 }
 
-/// Sets a key, making the tables on the way.
-fn put(table: &mut Table, keys: &[&str], text: &str) -> anyhow::Result<()> {
-    let Some((last, way)) = keys.split_last() else { return Ok(()) };
-    let mut place = table;
-    for key in way {
-        let next = place.entry((*key).to_owned()).or_insert_with(|| Value::Table(Table::new()));
-        let Value::Table(inner) = next else {
-            return Err(CliError::usage(format!("`{key}` is no section")).into());
-        };
-        place = inner;
-    }
-    place.insert((*last).to_owned(), scalar(text));
-    Ok(())
-}
-
-/// Text as TOML understands it; anything it doesn't is a plain string.
-fn scalar(text: &str) -> Value {
-    let parsed = format!("v = {text}").parse::<Table>().ok();
-    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("v"));
-    parsed.unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
-fn build(mut table: Table) -> anyhow::Result<Config> {
+fn build(rooms: Rooms, layers: Layers) -> anyhow::Result<Config> {
+    let mut table = layers.table()?;
     let network = match table.remove("network") {
-        Some(Value::String(name)) => Some(name.parse::<Network>().map_err(usage)?),
+        Some(Value::String(name)) => name.parse::<Network>().map_err(|error| {
+            CliError::usage(format!("`network`: {error} ({})", layers.origin("network")))
+        })?,
         Some(_) => return Err(CliError::usage("`network` is a name in quotes").into()),
-        None => None,
+        None => NETWORK,
     };
     let data_dir = match table.remove("data_dir") {
-        Some(Value::String(path)) => path.into(),
+        Some(Value::String(path)) if !path.is_empty() => path.into(),
         Some(_) => return Err(CliError::usage("`data_dir` is a path in quotes").into()),
         None => DATA_DIR.into(),
     };
-    let known = section_names();
+    let known = section_names(rooms);
     if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
         let hint = format!("known: network, data_dir and the sections {}", known.join(", "));
-        return Err(CliError::usage(format!("unknown key `{key}`")).hint(hint).into());
+        let given = layers.inside(key).next().map(|(_, given)| &given.origin);
+        let origin = given.unwrap_or_else(|| layers.origin(key));
+        return Err(CliError::usage(format!("unknown key `{key}` ({origin})")).hint(hint).into());
     }
-    let mut config = Config {
-        network: NETWORK,
-        data_dir,
-        source: read_section(&mut table)?,
-        http: read_section(&mut table)?,
-        auth: read_section(&mut table)?,
-        log: read_section(&mut table)?,
-        events: read_section(&mut table)?,
-        webhooks: read_section(&mut table)?,
-        rooms: ROOMS.iter().map(|room| room.read(&mut table)).collect::<Result<_, _>>()?,
-    };
-    match network {
-        Some(network) => config.network = network,
-        None if config.source.kind == SourceKind::Sim => {}
-        None => return Err(CliError::usage("`network` must be set for this source").into()),
-    }
-    Ok(config)
+    let mut take = SectionReader { layers: &layers, table };
+    let (source, http, auth) = (take.section()?, take.section()?, take.section()?);
+    let (log, events, webhooks) = (take.section()?, take.section()?, take.section()?);
+    let kept = rooms.iter().map(|room| room.read(&mut take)).collect::<Result<_, _>>()?;
+    Ok(Config { network, data_dir, source, http, auth, log, events, webhooks, rooms, kept, layers })
 }
 
-/// Takes a section out of a configuration; one that isn't there has its defaults.
-pub(crate) fn read_section<T: Section>(table: &mut Table) -> anyhow::Result<T> {
-    match table.remove(T::NAME) {
-        None => Ok(T::default()),
-        Some(value) => value.try_into().map_err(|error: toml::de::Error| {
-            let said = error.message().trim_end();
-            CliError::usage(format!("in [{}]: {said}", T::NAME)).into()
-        }),
-    }
+/// What is left of the configuration while sections are taken out of it.
+pub(crate) struct SectionReader<'a> {
+    layers: &'a Layers,
+    table: Table,
 }
 
-fn usage(error: impl std::fmt::Display) -> anyhow::Error {
-    CliError::usage(error.to_string()).into()
+impl SectionReader<'_> {
+    /// Takes a section; one that isn't there has its defaults.
+    pub(crate) fn section<S: Section>(&mut self) -> anyhow::Result<S> {
+        let Some(value) = self.table.remove(S::NAME) else { return Ok(S::default()) };
+        let read = value.try_into();
+        read.map_err(|error: toml::de::Error| self.explained::<S>(&error).into())
+    }
+
+    /// Names the key that can't be read, and who gave it.
+    fn explained<S: Section>(&self, error: &toml::de::Error) -> CliError {
+        let single = self.layers.inside(S::NAME).find_map(|(path, given)| {
+            let names = path.split('.').skip(1).collect::<Vec<_>>();
+            let alone = names.iter().rev().fold(given.value.clone(), |value, name| {
+                Value::Table(Table::from_iter([((*name).to_owned(), value)]))
+            });
+            let error = alone.try_into::<S>().err()?;
+            Some((path, &given.origin, error))
+        });
+        let said = |error: &toml::de::Error| error.message().trim_end().to_owned();
+        let section = S::NAME;
+        let Some((path, origin, error)) = single else {
+            let origin = self.layers.origin(section);
+            let from =
+                if *origin == Origin::Default { String::new() } else { format!(" ({origin})") };
+            return CliError::usage(format!("in [{section}]: {}{from}", said(error)));
+        };
+        let (said, key) = (said(&error), path.rsplit('.').next().unwrap_or(path));
+        if said.contains(&format!("`{key}`")) {
+            return CliError::usage(format!("in [{section}]: {said} ({origin})"));
+        }
+        CliError::usage(format!("in [{section}]: `{path}`: {said} ({origin})"))
+    }
 }

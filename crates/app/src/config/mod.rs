@@ -1,14 +1,19 @@
-//! The configuration of the daemon: one TOML file, overridden by the environment and by flags.
+//! The settings of the daemon and of every command: one TOML file, the environment over it, flags
+//! over that. They are resolved once, before anything is opened.
 //!
 //! | module | keeps |
 //! |---|---|
 //! | `declare` | how a section is declared: each key once |
 //! | `sections` | the sections that belong to no room; each room has its own in its folder |
 //! | `whole` | all of it together, and the commented file that `unspent config init` writes |
+//! | `flags` | declared keys as arguments of commands |
+//! | `layers` | what was given, key by key, and by whom |
+//! | `text` | text of variables and flags as values |
 //! | `load` | file, environment and flags laid over each other |
 //! | `check` | what can't be, before anything is opened |
+//! | `database` | where a room's database is |
 //! | `secret` | what stands in a file of its own |
-//! | `command` | `unspent config init` and `check` |
+//! | `command`, `show` | `unspent config init`, `check` and `show` |
 //!
 //! Invariant: an unknown key is an error that names it; a secret stands in a file of its own or in
 //! the environment, never in an argument.
@@ -17,20 +22,34 @@ mod check;
 mod command;
 mod database;
 mod declare;
+mod flags;
+mod layers;
 mod load;
 mod secret;
 mod sections;
+mod show;
 #[cfg(test)]
 mod tests;
+mod text;
+#[cfg(test)]
+mod walk;
 mod whole;
 
 pub(crate) use self::{
-    check::{check_span, wrong},
+    check::{check_daemon, check_span, wrong},
     command::{ConfigArgs, run},
     database::{check_database, database},
-    declare::{KeyText, Section, default_of, section, section_text, shown_default, toml_text},
-    load::{environment, load, read_section},
+    declare::{
+        DeclaredKey, FlagKind, Section, default_of, flag_kind, rival_of, section, section_text,
+        shown_default, toml_text,
+    },
+    flags::{GivenFlag, SettingFlags},
+    layers::Origin,
+    load::{SectionReader, SettingSources, load},
     secret::secret,
-    sections::{LogFormat, LogSection, SimSection, SourceKind, SourceSection},
-    whole::{Config, DATA_DIR, RoomSection, TOKENS_FILE},
+    sections::{
+        AuthSection, HttpSection, LogFormat, LogSection, SimSection, SourceKind, SourceSection,
+        WebhooksSection,
+    },
+    whole::{Config, RoomSection},
 };

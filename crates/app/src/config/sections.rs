@@ -60,7 +60,7 @@ section! {
         /// cardano-socket: the socket
         socket: Option<PathBuf>, example "\"/run/cardano/node.socket\"";
         /// Cardano's Byron and Shelley genesis files
-        genesis: Vec<PathBuf>, example "[]";
+        genesis: Vec<PathBuf>, example "[]", flag list "FILE", was "UNSPENT_GENESIS";
         /// How often the source is asked for news
         poll_seconds: u64 = seconds(Follow::default().poll);
         /// How long to wait after a failure
@@ -91,7 +91,7 @@ section! {
     /// The server.
     pub(crate) struct HttpSection in "http" {
         /// Another address than loopback needs tokens and TLS, or the server refuses to start
-        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8480));
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8480)), flag value "ADDRESS:PORT";
         tls_cert: Option<PathBuf>, example "\"/etc/unspent/cert.pem\"";
         tls_key: Option<PathBuf>, example "\"/etc/unspent/key.pem\"";
         /// Names under which browsers may call the server, besides localhost and the address itself
@@ -115,7 +115,7 @@ section! {
         /// Made anew at each start, readable by the owner alone; DATA_DIR/.cookie by default
         cookie_file: Option<PathBuf>, example "\"/run/unspent/cookie\"";
         /// Written by `unspent token add`; DATA_DIR/tokens.json by default
-        tokens_file: Option<PathBuf>, example "\"/etc/unspent/tokens.json\"";
+        tokens_file: Option<PathBuf>, example "\"/etc/unspent/tokens.json\"", flag value "FILE", was "--file";
         /// The dashboard may read without a login; by default on loopback only
         dashboard_read: Option<bool>, example "true";
         /// Wrong credentials that one address may send in a minute
@@ -158,10 +158,10 @@ section! {
     /// URLs that are told of events.
     pub(crate) struct WebhooksSection in "webhooks" {
         /// Also call addresses of this machine and of private networks, and without TLS
-        allow_private: bool = false;
+        allow_private: bool = false, flag switch;
         /// PEM file with the certificates that may vouch for a receiver, in the place of the usual
         /// ones
-        root_certificate: Option<PathBuf>, example "\"/etc/unspent/our-root.pem\"";
+        root_certificate: Option<PathBuf>, example "\"/etc/unspent/our-root.pem\"", flag value "PEM";
         /// How long a receiver may take to answer
         timeout_seconds: u64 = seconds(WebhookOptions::default().timeout);
     }

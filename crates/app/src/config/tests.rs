@@ -1,7 +1,14 @@
 //! The configuration as people get it wrong.
 
-use super::{load::load, sections::SourceKind, whole::template};
-use crate::rooms::{chain::UtxoSection, wallet::WalletSection};
+use super::{
+    GivenFlag, Origin, SettingSources, check_daemon, load,
+    sections::SourceKind,
+    whole::{declared_keys, template},
+};
+use crate::{
+    ROOMS,
+    rooms::{chain::UtxoSection, wallet::WalletSection},
+};
 
 fn with(
     text: &str,
@@ -14,7 +21,11 @@ fn with(
     let own = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
     };
-    load(Some(&file), &own(environment), &own(over))
+    let flags = over.iter().map(|(key, value)| GivenFlag::new(key, "--set", *value)).collect();
+    let config =
+        load(ROOMS, &SettingSources { file: Some(file), environment: own(environment), flags })?;
+    check_daemon(&config)?;
+    Ok(config)
 }
 
 fn refusal(text: &str) -> String {
@@ -23,15 +34,26 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn the_template_is_valid_and_says_the_defaults() {
-    let written = with(&template(), &[], &[]).unwrap();
-    let plain = load(None, &[], &[]).unwrap();
-    assert_eq!(format!("{written:?}"), format!("{plain:?}"));
+    let written = with(&template(ROOMS), &[], &[]).unwrap();
+    let plain = load(ROOMS, &SettingSources::default()).unwrap();
+    for key in declared_keys(ROOMS).iter().filter(|key| key.default.is_some()) {
+        let path = key.path();
+        assert!(matches!(written.origin(&path), Origin::File(_)), "{path} is in the template");
+    }
+    // Who gave them differs, the settings don't.
+    let shown = |config: &super::Config| {
+        let super::Config { network, source, http, auth, log, events, .. } = config;
+        let own = format!("{network:?} {source:?} {http:?} {auth:?} {log:?} {events:?}");
+        format!("{own} {:?} {:?}", config.webhooks, config.kept)
+    };
+    assert_eq!(shown(&written), shown(&plain));
+    assert!(written.data_dir.ends_with("unspent-data"), "beside the file");
 }
 
 #[test]
 fn every_commented_key_of_the_template_is_a_known_one() {
     // Keys that exclude each other or need another kind of source are tried one at a time.
-    let template = template();
+    let template = template(ROOMS);
     let lines: Vec<&str> = template.lines().collect();
     let mut tried = 0;
     for (at, line) in lines.iter().enumerate() {
@@ -119,4 +141,78 @@ fn what_cannot_be_is_refused_by_name() {
     let secret = refusal("[txstore]\nurl = \"postgres://me:hush@h/d\"");
     assert!(secret.contains("txstore.url_file") && !secret.contains("hush"), "{secret}");
     assert!(refusal("= 3").contains("no TOML"));
+}
+
+#[test]
+fn an_older_name_is_still_read_with_a_warning_and_two_values_are_refused() {
+    let old = [("UNSPENT_ECASH_DB", "sqlite:/a"), ("UNSPENT_UTXO_PRUNE_DEPTH", "7")];
+    let config = with("[ecash]\nenabled = true", &old, &[]).unwrap();
+    assert_eq!(config.room::<UtxoSection>().unwrap().prune_depth, Some(7));
+    assert_eq!(config.origin("ecash.url").to_string(), "environment UNSPENT_ECASH_DB");
+    let told = config.layers.warnings.join("\n");
+    assert!(told.contains("UNSPENT_ECASH_DB is called UNSPENT_ECASH__URL now"), "{told}");
+    let both = [("UNSPENT_ECASH_DB", "sqlite:/a"), ("UNSPENT_ECASH__URL", "sqlite:/b")];
+    let refused = with("", &both, &[]).unwrap_err().to_string();
+    assert!(refused.contains("UNSPENT_ECASH_DB is the older name"), "{refused}");
+    // Forgotten somewhere, it must not lead away from what the file says.
+    for file in ["url = \"sqlite:/file\"", "url_file = \"/file\""] {
+        let refused = with(&format!("[ecash]\n{file}"), &old, &[]).unwrap_err().to_string();
+        assert!(refused.contains("the older name of UNSPENT_ECASH__URL"), "{refused}");
+    }
+    let same = [("UNSPENT_ECASH_DB", "sqlite:/a"), ("UNSPENT_ECASH__URL", "sqlite:/a")];
+    assert!(with("", &same, &[]).is_ok());
+}
+
+/// A flag or a variable takes the place of what the file says in the other form.
+#[test]
+fn of_two_keys_that_exclude_each_other_the_one_that_counts_more_counts_alone() {
+    let file = "[ecash]\nkey_file = \"/k\"\nurl_file = \"/u\"";
+    let over = [("ecash.passphrase_file", "/p"), ("ecash.url", "sqlite:/e")];
+    let config = with(file, &[], &over).unwrap();
+    assert_eq!(*config.origin("ecash.key_file"), Origin::Default);
+    assert_eq!(*config.origin("ecash.url_file"), Origin::Default);
+    let both = with(&format!("{file}\npassphrase_file = \"/p\""), &[], &[]).unwrap_err();
+    assert!(both.to_string().contains("ecash.key_file or ecash.passphrase_file"), "{both}");
+}
+
+#[test]
+fn an_error_names_who_gave_the_key() {
+    let file = refusal("[txstore]\nretention = \"long\"");
+    assert!(file.contains("txstore.retention") && file.contains("unspent.toml"), "{file}");
+    let variable = with("", &[("UNSPENT_TXSTORE__SAFETY", "deep")], &[]).unwrap_err().to_string();
+    assert!(variable.contains("environment UNSPENT_TXSTORE__SAFETY"), "{variable}");
+}
+
+#[test]
+fn a_path_of_the_file_is_meant_from_its_folder() {
+    let text = "data_dir = \"data\"\n[ecash]\nurl = \"sqlite:e.db\"\nkey_file = \"../key\"\n\
+                [wallet]\nurl = \"postgres://me@host/db\"\n";
+    let config = with(text, &[], &[]).unwrap();
+    let shown = |path: &str| config.layers.get(path).unwrap().value.as_str().unwrap().to_owned();
+    assert!(config.data_dir.is_absolute() && config.data_dir.ends_with("data"));
+    let folder = config.data_dir.parent().unwrap().display().to_string();
+    assert_eq!(shown("ecash.url"), format!("sqlite:{folder}/e.db"));
+    assert_eq!(shown("ecash.key_file"), format!("{folder}/../key"));
+    assert_eq!(shown("wallet.url"), "postgres://me@host/db");
+    // What is typed is meant from where it is typed.
+    let typed = with("", &[], &[("data_dir", "here")]).unwrap();
+    assert_eq!(typed.data_dir, std::path::Path::new("here"));
+    assert!(with("", &[], &[("data_dir", "")]).is_err());
+}
+
+#[test]
+fn a_table_in_one_line_counts_key_by_key() {
+    let file = "[utxo]\nprune_depth = 1\nrollback_window = 2";
+    let config = with(file, &[], &[("utxo", "{prune_depth = 3}")]).unwrap();
+    let utxo = config.room::<UtxoSection>().unwrap();
+    assert_eq!((utxo.prune_depth, utxo.rollback_window), (Some(3), Some(2)));
+    assert_eq!(config.origin("utxo.prune_depth").to_string(), "flag --set");
+}
+
+#[test]
+fn a_switch_is_understood_as_people_set_variables() {
+    for (text, is_on) in [("1", true), ("yes", true), ("true", true), ("0", false), ("no", false)] {
+        let config = with("", &[("UNSPENT_WEBHOOKS__ALLOW_PRIVATE", text)], &[]).unwrap();
+        assert_eq!(config.webhooks.allow_private, is_on, "{text}");
+    }
 }

@@ -29,9 +29,10 @@ use unspent_wallet_room::scenario::{Action, Scenario};
 
 use self::comparison::Comparison;
 use crate::{
-    config::{self, Config},
+    config::{self, Config, GivenFlag, SettingSources},
     error::{CliError, Outcome},
     output::Output,
+    rooms::Rooms,
     serve::{Daemon, build},
 };
 
@@ -60,7 +61,7 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     /// The configuration of a daemon whose windows are so short that pruning is seen.
-    fn config(&self) -> anyhow::Result<Config> {
+    fn config(&self, rooms: Rooms) -> anyhow::Result<Config> {
         let seed = self.seed.to_string();
         let settings = [
             ("network", "bitcoin-regtest"),
@@ -74,8 +75,11 @@ impl DemoArgs {
             ("wallet.rebroadcast_seconds", "10"),
             ("http.listen", &self.listen),
         ];
-        let over: Vec<_> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let mut config = config::load(None, &[], &over)?;
+        let flag = |(key, value): (&str, &str)| GivenFlag::new(key, "demo", value);
+        // Settings of its own: whatever else is configured on this machine stays out of it.
+        let sources =
+            SettingSources { flags: settings.map(flag).into(), ..SettingSources::default() };
+        let mut config = config::load(rooms, &sources)?;
         config.data_dir = self.dir.join("data");
         Ok(config)
     }
@@ -93,9 +97,13 @@ struct DemoReport {
 }
 
 /// Runs the story until its time is over or somebody ends it.
-pub(crate) fn run(args: &DemoArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(crate) fn run(
+    rooms: Rooms,
+    args: &DemoArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     folder::prepare(&args.dir)?;
-    let config = args.config()?;
+    let config = args.config(rooms)?;
     let network = build::sim_network(&config)?;
     let daemon = Daemon::new(config.clone())?;
     let dashboard = daemon.url().to_owned();

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Where an import leaves what it needs beside the index.
-pub(crate) struct Rooms {
+pub(crate) struct CatalogueFolders {
     /// A folder for unpacked files.
     pub(crate) unpacked: PathBuf,
     /// The file in which the catalogue is kept for the next import.
@@ -25,12 +25,12 @@ pub(crate) struct Rooms {
 pub(crate) fn plan(
     network: Network,
     files: &[InputFile],
-    rooms: &Rooms,
+    rooms: &CatalogueFolders,
     stored: &Stored,
     limits: &Limits,
     look: &Look<'_>,
 ) -> anyhow::Result<Plan> {
-    let Rooms { unpacked, kept } = rooms;
+    let CatalogueFolders { unpacked, kept } = rooms;
     let (next_file, goes_on) = (|| look.next_file(), || look.goes_on());
     let mut catalogue = Catalogue::build(network, files, unpacked, kept, &next_file, &goes_on)?;
     let choice = branch::choose(network, &mut catalogue, stored, limits)?;

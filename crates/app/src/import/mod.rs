@@ -36,13 +36,13 @@ use unspent_source::files::{
 };
 
 use self::{
-    bitcoin::Rooms,
+    bitcoin::CatalogueFolders,
     branch::Limits,
     look::Look,
     plan::{Fork, Plan, Stored},
     source::PlannedBlocks,
 };
-use crate::{error::CliError, interrupt::Interrupt, rooms::chain::OptionArgs};
+use crate::{error::CliError, interrupt::Interrupt, rooms::chain::ChainOptions};
 
 pub(crate) use progress::{Progress, Show};
 pub(crate) use summary::Summary;
@@ -64,7 +64,7 @@ pub(crate) struct Request<'a> {
     pub(crate) stop_at: Option<u64>,
     pub(crate) allow_holes: bool,
     pub(crate) no_bulk: bool,
-    pub(crate) options: &'a OptionArgs,
+    pub(crate) options: &'a ChainOptions,
     pub(crate) paths: &'a [PathBuf],
 }
 
@@ -192,7 +192,7 @@ fn make_plan(
             let limits = Limits { stop_at: request.stop_at, allow_holes: request.allow_holes };
             let is_packed = files.iter().any(|file| file.is_packed);
             let unpacked = if is_packed { workroom.open()? } else { PathBuf::new() };
-            let rooms = Rooms { unpacked, kept: request.data_dir.join(KEPT_CATALOGUE) };
+            let rooms = CatalogueFolders { unpacked, kept: request.data_dir.join(KEPT_CATALOGUE) };
             bitcoin::plan(network, &files, &rooms, stored, &limits, look)
         }
     }

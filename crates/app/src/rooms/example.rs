@@ -1,5 +1,5 @@
 //! The example room as users would meet it: a section, a route, figures. In tests alone; the room
-//! itself is the crate `unspent-example-room`, and the line in [`super::ROOMS`] is
+//! itself is the crate `unspent-example-room`, and the line in `crate::ROOMS` is
 //! all that plugs this file in.
 
 use std::{error::Error, sync::Arc};
@@ -8,7 +8,6 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use toml::Table;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
@@ -26,7 +25,10 @@ use crate::{
         state::App,
         timeline::Timeline,
     },
-    config::{self, Config, RoomSection, Section as _, section},
+    config::{
+        self, Config, DeclaredKey, GivenFlag, RoomSection, Section as _, SectionReader,
+        SettingSources, section,
+    },
     serve::{Daemon, build},
 };
 
@@ -39,7 +41,7 @@ section! {
 }
 
 /// The example room, as the table of rooms knows it.
-pub(super) struct CountingEntry;
+pub(crate) struct CountingEntry;
 
 impl AppRoom for CountingEntry {
     fn shape(&self) -> &'static RoomShape {
@@ -54,8 +56,12 @@ impl AppRoom for CountingEntry {
         CountingSection::template()
     }
 
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
-        Ok(Arc::new(config::read_section::<CountingSection>(table)?))
+    fn keys(&self) -> Vec<DeclaredKey> {
+        CountingSection::keys()
+    }
+
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(from.section::<CountingSection>()?))
     }
 
     fn check(&self, _: &Config) -> anyhow::Result<()> {
@@ -136,8 +142,9 @@ fn a_room_is_served_by_its_folder_and_one_line() {
         ("source.sim.block_seconds", "0"),
         ("http.listen", "127.0.0.1:0"),
     ];
-    let over: Vec<_> = over.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    let config = config::load(None, &[], &over).expect("a configuration");
+    let flags = over.map(|(key, value)| GivenFlag::new(key, "--set", value)).into();
+    let sources = SettingSources { flags, ..SettingSources::default() };
+    let config = config::load(crate::ROOMS, &sources).expect("a configuration");
     let daemon = Daemon::new(config.clone()).expect("a daemon");
     let url = daemon.url().to_owned();
     let engine = daemon.start(build::origin(&config).expect("a source")).expect("an engine");

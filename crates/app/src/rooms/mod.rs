@@ -1,22 +1,22 @@
-//! The rooms as users meet them: a folder each, and one table.
+//! The rooms as users meet them: a folder each, and one port.
 //!
 //! A room's folder holds its section of the configuration, its requests with their routes and
 //! commands, its answers, and what its errors mean. Whatever serves all rooms (the configuration,
-//! the server, `/search`, a coin's timeline, exit codes) asks [`ROOMS`].
+//! the server, `/search`, a coin's timeline, exit codes) is given the one value [`Rooms`].
 //!
-//! A further room is a folder here, a line in [`ROOMS`], and a variant of `cli::Command`.
+//! A further room is a folder here, a line where `main` makes that value, and a variant of
+//! `cli::OnData`.
 
 pub(crate) mod chain;
 pub(crate) mod ecash;
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 pub(crate) mod txstore;
 pub(crate) mod wallet;
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, fmt, path::PathBuf, sync::Arc};
 
 use serde_json::Value;
-use toml::Table;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
@@ -33,31 +33,35 @@ use crate::{
         timeline::Timeline,
         transaction::TxView,
     },
-    config::{Config, RoomSection},
+    config::{Config, DeclaredKey, RoomSection, SectionReader},
 };
 
 pub(crate) use self::wallet::{Seconds, no_wallet};
 
-/// Every room, in the order in which they are configured and shown.
-pub(crate) static ROOMS: &[&dyn AppRoom] = &[
-    &chain::ChainEntry,
-    &wallet::WalletEntry,
-    &txstore::TxStoreEntry,
-    &ecash::EcashEntry,
-    #[cfg(test)]
-    &example::CountingEntry,
-];
+/// The rooms that this program has, in the order in which they are configured and shown. `main`
+/// makes it; whoever serves all rooms is given it.
+#[derive(Clone, Copy)]
+pub(crate) struct Rooms(&'static [&'static dyn AppRoom]);
 
-/// What the engine knows of all of them.
-pub(crate) fn shapes() -> Vec<&'static RoomShape> {
-    ROOMS.iter().map(|room| room.shape()).collect()
+impl Rooms {
+    pub(crate) const fn new(rooms: &'static [&'static dyn AppRoom]) -> Self {
+        Self(rooms)
+    }
+
+    pub(crate) fn iter(self) -> std::iter::Copied<std::slice::Iter<'static, &'static dyn AppRoom>> {
+        self.0.iter().copied()
+    }
+
+    /// What the engine knows of all of them.
+    pub(crate) fn shapes(self) -> Vec<&'static RoomShape> {
+        self.iter().map(AppRoom::shape).collect()
+    }
 }
 
-/// Whether a room is on where nobody says otherwise.
-pub(crate) fn is_on_by_itself(shape: &RoomShape) -> bool {
-    let config = crate::config::load(None, &[], &[]);
-    let room = ROOMS.iter().find(|room| room.shape().name == shape.name);
-    room.is_some_and(|room| config.is_ok_and(|config| room.is_on(&config).unwrap_or(false)))
+impl fmt::Debug for Rooms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(AppRoom::name)).finish()
+    }
 }
 
 /// What the rest of the program asks of a room.
@@ -76,14 +80,27 @@ pub(crate) trait AppRoom: Sync {
     /// That section with comments and defaults.
     fn template(&self) -> String;
 
+    /// Its keys, as they were declared.
+    fn keys(&self) -> Vec<DeclaredKey>;
+
     /// Takes that section out of a configuration.
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>>;
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>>;
 
     /// Refuses what can't work, naming the key.
     fn check(&self, config: &Config) -> anyhow::Result<()>;
 
     /// Whether the configuration switches it on.
     fn is_on(&self, config: &Config) -> anyhow::Result<bool>;
+
+    /// Where its rows are; `None` for a room that keeps files of its own in the data folder.
+    fn database(&self, _: &Config) -> anyhow::Result<Option<Url>> {
+        Ok(None)
+    }
+
+    /// Files that open its data and that a backup doesn't hold, since the settings keep them apart.
+    fn kept_apart(&self, _: &Config) -> anyhow::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
 
     /// The room as the engine opens it; `None` when it is off.
     fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>>;
@@ -113,7 +130,7 @@ pub(crate) trait AppRoom: Sync {
     /// Adds what it knows of a coin. May block.
     fn timeline(&self, engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError>;
 
-    /// Adds what it knows of a transaction, after the rooms below it in [`ROOMS`]. May block.
+    /// Adds what it knows of a transaction, after the rooms below it in [`Rooms`]. May block.
     fn transaction(&self, _: &Engine, _: &mut TxView) -> Result<(), ApiError> {
         Ok(())
     }

@@ -16,21 +16,22 @@ use unspent_source::{
 use super::refused;
 use crate::{
     config::{Config, SimSection, SourceKind, SourceSection, secret},
+    databases,
     error::CliError,
     private,
-    rooms::ROOMS,
 };
 
 /// Starts the engine on a source.
 pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
     fs::create_dir_all(&config.data_dir)
         .with_context(|| format!("can't make {}", config.data_dir.display()))?;
-    private::tighten(&config.data_dir);
-    let rooms = ROOMS.iter().filter_map(|room| room.engine_room(config).transpose());
+    private::tighten(&config.data_dir, &config.rooms().shapes());
+    databases::remember(config)?;
+    let rooms = config.rooms().iter().filter_map(|room| room.engine_room(config).transpose());
     let engine_config = EngineConfig {
         network: config.network,
         data_dir: config.data_dir.clone(),
-        known: crate::rooms::shapes(),
+        known: config.rooms().shapes(),
         rooms: rooms.collect::<anyhow::Result<_>>()?,
         follow: Follow {
             poll: Duration::from_secs(config.source.poll_seconds),
@@ -38,12 +39,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
             ..Follow::default()
         },
         events_kept: config.events.keep,
-        webhooks: WebhookOptions {
-            allow_private: config.webhooks.allow_private,
-            roots: config.webhooks.root_certificate.as_deref().map(trusted_roots).transpose()?,
-            timeout: Duration::from_secs(config.webhooks.timeout_seconds),
-            ..WebhookOptions::default()
-        },
+        webhooks: webhook_options(config)?,
         ..EngineConfig::new(config.data_dir.clone(), origin)
     };
     Engine::start(engine_config).map_err(|error| {
@@ -52,8 +48,19 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
     })
 }
 
+/// How webhooks are called, by the daemon and by commands.
+pub(crate) fn webhook_options(config: &Config) -> anyhow::Result<WebhookOptions> {
+    let settings = &config.webhooks;
+    Ok(WebhookOptions {
+        allow_private: settings.allow_private,
+        roots: settings.root_certificate.as_deref().map(trusted_roots).transpose()?,
+        timeout: Duration::from_secs(settings.timeout_seconds),
+        ..WebhookOptions::default()
+    })
+}
+
 /// Certificates that may vouch for a node, or for the receivers of webhooks.
-pub(crate) fn trusted_roots(file: &Path) -> anyhow::Result<TrustedRoots> {
+fn trusted_roots(file: &Path) -> anyhow::Result<TrustedRoots> {
     let shown = file.display();
     let pem = fs::read(file).with_context(|| format!("can't read the certificates in {shown}"))?;
     TrustedRoots::from_pem(&pem)

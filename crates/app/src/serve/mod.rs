@@ -47,9 +47,8 @@ use crate::{
         streams::Streams,
     },
     auth::{Auth, SessionTimes, TokenFile},
-    backup::{self, running::Backups},
-    cli::Cli,
-    config::{self, Config},
+    backup::running::Backups,
+    config::{Config, GivenFlag, HttpSection, SettingFlags, check_daemon},
     error::{CliError, Outcome},
     interrupt, logging,
     output::Output,
@@ -63,12 +62,11 @@ const OUTWARD: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Network, over what the file says
-    #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
+    /// Network, over what the file says [env: UNSPENT_NETWORK]
+    #[arg(long, value_name = "NAME")]
     network: Option<String>,
-    /// Address and port, over what the file says
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<String>,
+    #[command(flatten)]
+    settings: SettingFlags<HttpSection>,
     /// Any key of the configuration, over file and environment; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -80,27 +78,26 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl ServeArgs {
-    fn load(&self, cli: &Cli) -> anyhow::Result<Config> {
-        let mut over = Vec::new();
-        let flags = [("network", &self.network), ("http.listen", &self.listen)];
-        for (key, value) in flags {
-            over.extend(value.clone().map(|value| (key.to_owned(), value)));
-        }
-        over.extend(self.set.iter().cloned());
-        let mut config = config::load(cli.config.as_deref(), &config::environment(), &over)?;
-        if let Some(folder) = &cli.data_dir {
-            config.data_dir.clone_from(folder);
-        }
-        Ok(config)
+    /// All of them are settings.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        let network = self.network.as_ref();
+        let network = network.map(|name| GivenFlag::new("network", "--network", name));
+        let set =
+            |(key, value): &(String, String)| GivenFlag::new(key, &format!("--set {key}"), value);
+        let set = self.set.iter().map(set);
+        network.into_iter().chain(self.settings.given()).chain(set).collect()
     }
 }
 
 /// Runs until somebody ends it.
-pub(crate) fn run(cli: &Cli, args: &ServeArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let config = args.load(cli)?;
-    backup::check_finished(&config.data_dir)?;
-    logging::start_daemon(&config.log, cli.verbose);
-    let daemon = Daemon::new(config)?;
+pub(crate) fn run(
+    config: &Config,
+    verbose: u8,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    check_daemon(config)?;
+    logging::start_daemon(&config.log, verbose);
+    let daemon = Daemon::new(config.clone())?;
     let engine = daemon.start(build::origin(&daemon.config)?)?;
     let (url, data) = (daemon.url.clone(), daemon.config.data_dir.clone());
     let tokens = daemon.tokens_file.clone();
@@ -147,7 +144,7 @@ impl Daemon {
         let tokens_file = config.tokens_file();
         let has_tokens = || Ok(TokenFile::open(tokens_file.clone())?.has_any(clock::now()));
         listen::check(&config, has_tokens)?;
-        recorder::install()?;
+        recorder::install(config.rooms())?;
         let socket = listen::bind(&config)?;
         let address = socket.local_addr().context("the socket has no address")?;
         let scheme = if config.http.tls_cert.is_some() { "https" } else { "http" };
@@ -278,7 +275,7 @@ async fn sample(app: App) {
         let looking = app.clone();
         let looked = tokio::task::spawn_blocking(move || {
             recorder::upkeep();
-            history::sample(&looking.engine, &looking.figures, clock::now())
+            history::sample(&looking.engine, looking.config.rooms(), &looking.figures, clock::now())
         });
         let pause = match looked.await {
             Ok(sample) => app.history.put(sample),

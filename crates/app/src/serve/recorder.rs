@@ -7,6 +7,8 @@ use metrics::Label;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use unspent_engine::series::{self, LabelSets, Series};
 
+use crate::rooms::Rooms;
+
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// Upper bounds of the buckets of every timer, in seconds.
@@ -39,7 +41,7 @@ fn scrape(more: &[(&'static str, &'static str)]) -> LabelSets {
 }
 
 /// Installs the recorder, once for the process.
-pub(super) fn install() -> anyhow::Result<()> {
+pub(super) fn install(rooms: Rooms) -> anyhow::Result<()> {
     if RECORDER.get().is_some() {
         return Ok(());
     }
@@ -51,7 +53,7 @@ pub(super) fn install() -> anyhow::Result<()> {
     }
     let handle = builder.install_recorder().context("a recorder is there already")?;
     let _ = RECORDER.set(handle);
-    series::begin(&crate::rooms::shapes());
+    series::begin(&rooms.shapes());
     OWN.iter().for_each(Series::begin);
     Ok(())
 }

@@ -32,7 +32,7 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     let sent = ecash(&alice, &["send", "50"]).json();
     let token = text(&sent["token"]);
     assert!(token.starts_with("cashu"), "{sent}");
-    let blocked = ecash(&bob, &["claim", token, "--block", &mint.url()]).error(1);
+    let blocked = ecash(&bob, &["claim", token, "--mint-blocklist", &mint.url()]).error(1);
     assert!(text(&blocked["message"]).contains("blocked"), "{blocked}");
     let claimed = ecash(&bob, &["claim", token]).json();
     assert_eq!(claimed["state"], "COMPLETED", "{claimed}");
@@ -59,6 +59,11 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
 #[test]
 fn a_key_is_made_for_its_owner_alone_and_another_opens_nothing() {
     let folder = Folder::new();
+    let error = ecash(&folder, &["account", "list"]).error(1);
+    assert!(text(&error["message"]).contains("there is no ecash database"), "{error}");
+    assert!(!folder.data().exists(), "whoever only looks makes nothing");
+    // Nobody listens there, but whoever adds an account begins with ecash.
+    ecash(&folder, &["account", "add", "http://127.0.0.1:9"]).error(1);
     assert_eq!(ecash(&folder, &["account", "list"]).json(), json!({ "accounts": [] }));
     let key = folder.data().join("ecash.key");
     assert_eq!(std::fs::read(&key).unwrap().len(), 32);
@@ -85,7 +90,7 @@ fn a_mint_that_cannot_be_used_leaves_no_account() {
     assert_eq!(checked.code, 3, "{}", checked.out);
     let error = ecash(&folder, &["account", "add", nowhere]).error(1);
     assert!(text(&error["message"]).contains("can't connect"), "{error}");
-    let blocked = ["account", "add", nowhere, "--block", nowhere];
+    let blocked = ["account", "add", nowhere, "--mint-blocklist", nowhere];
     let error = ecash(&folder, &blocked).error(1);
     assert!(text(&error["message"]).contains("blocked"), "{error}");
     let private = folder.run(&["--json", "ecash", "account", "add", nowhere]).error(1);

@@ -187,7 +187,7 @@ fn help_names_the_exit_codes_and_every_setting_of_an_import() {
     ] {
         assert!(help.contains(&format!("--{option}")), "{option}");
     }
-    assert!(help.contains("UNSPENT_UTXO_PRUNE_DEPTH"));
+    assert!(help.contains("UNSPENT_UTXO__PRUNE_DEPTH"));
 }
 
 /// Sixty kilobytes that unpack to hundreds of megabytes of zeros.

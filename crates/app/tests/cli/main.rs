@@ -19,5 +19,6 @@ mod faults;
 mod node;
 mod proofs;
 mod run;
+mod settings;
 mod simulated;
 mod txstore;

@@ -290,3 +290,9 @@ fn human_answers_are_tables() {
         assert!(ended.out.contains('│'), "{command:?}: {}", ended.out);
     }
 }
+
+/// A chain of this seed as a block file.
+pub(crate) fn block_file(seed: u64) -> Vec<u8> {
+    let sim = busy_chain(seed);
+    file_of(sim.active_blocks().map(|block| &block.block), [0; 8])
+}

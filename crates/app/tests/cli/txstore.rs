@@ -288,9 +288,9 @@ fn nonsense_is_refused_and_leaves_nothing_behind() {
     import(&folder, &[REGTEST, short.as_slice()].concat(), &file).error(2);
     assert!(!folder.data().join("txstore.db").exists());
     let db = format!("sqlite:{}", folder.beside("other.db").display());
-    let there = import(&folder, &[REGTEST, &["--db", &db]].concat(), &file).json();
+    let there = import(&folder, &[REGTEST, &["--url", &db]].concat(), &file).json();
     assert_eq!(there["tip"]["height"], 141);
-    assert_eq!(txstore(&folder, &["status", "--db", &db]).json()["tip"]["height"], 141);
+    assert_eq!(txstore(&folder, &["status", "--url", &db]).json()["tip"]["height"], 141);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn the_stores_rows_are_copied_and_saved() {
         |name: &str| tables.iter().find(|table| table["name"] == name).unwrap()["rows"].clone();
     let status = txstore(&folder, &["status"]).json();
     assert_eq!((&rows("transactions"), &copied["differences"]), (&status["records"], &json!([])));
-    let there = txstore(&folder, &["status", "--db", &url("copy.db")]).json();
+    let there = txstore(&folder, &["status", "--url", &url("copy.db")]).json();
     assert_eq!((&there["records"], &there["tip"]), (&status["records"], &status["tip"]));
     let saved = folder.beside("saved");
     assert_eq!(folder.run(&["db", "backup", saved.to_str().unwrap()]).code, 0);

@@ -255,7 +255,7 @@ fn wallets_are_copied_to_postgresql_and_back() {
     assert_eq!(code, 0, "{err}");
     let again: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(again["tables"], there["tables"], "the same rows, and so the same sums");
-    let shown = |url: &str| run(&data, &["--json", "wallet", "--db", url, "txs", "alice"]);
+    let shown = |url: &str| run(&data, &["--json", "wallet", "--url", url, "txs", "alice"]);
     assert_eq!(shown(&here), shown(&server));
     assert_eq!(shown(&here), shown(&back));
     let (code, _, err) = run(&data, &["db", "copy", &here, "mysql://x", "--room", "wallet"]);

@@ -31,6 +31,7 @@ mod questions;
 mod routes;
 mod scanning;
 mod sessions;
+mod settings;
 mod simulated;
 mod stream;
 mod tls;

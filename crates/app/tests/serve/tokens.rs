@@ -122,7 +122,7 @@ fn root_makes_tokens_for_a_daemon_of_another_user() {
     daemon.with(&beside).get("/api/v1/status").ok();
     // Past the daemon, as one must where it speaks TLS.
     let path = file.to_str().unwrap();
-    let past = made(&data, &["past", "--scope", "read", "--file", path]);
+    let past = made(&data, &["past", "--scope", "read", "--tokens-file", path]);
     assert_eq!(owner(), (user, group));
     daemon.wait_for("it looks again", |_| daemon.with(&past).get("/api/v1/status").status == 200);
     assert_eq!(daemon.end(), 0);

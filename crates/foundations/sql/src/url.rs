@@ -51,14 +51,25 @@ impl FromStr for Url {
     }
 }
 
-/// The text with whatever stands between `//` and `@` hidden: an error must not repeat a password.
-fn without_password(text: &str) -> String {
-    match (text.find("//"), text.rfind('@')) {
-        (Some(start), Some(end)) if start + 2 <= end => {
-            format!("{}…{}", text.get(..start + 2).unwrap_or(""), text.get(end..).unwrap_or(""))
-        }
-        _ => text.to_owned(),
+/// A URL whose passwords are covered, before the host and among its parameters; other text stays as
+/// it is.
+pub fn without_password(text: &str) -> String {
+    let covered = || {
+        let (scheme, rest) = text.split_once("://")?;
+        // A password may hold an @ of its own, but a host can't.
+        let (user, host) = rest.rsplit_once('@')?;
+        let (name, _) = user.split_once(':')?;
+        Some(format!("{scheme}://{name}:***@{host}"))
+    };
+    let url = covered().unwrap_or_else(|| text.to_owned());
+    let mut parts = url.split("password=");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.find(['&', ' ']).map_or("", |end| part.split_at(end).1);
+        shown.push_str("password=***");
+        shown.push_str(rest);
     }
+    shown
 }
 
 impl fmt::Debug for Url {
@@ -93,7 +104,14 @@ mod tests {
     #[test]
     fn a_password_is_never_shown() {
         let url: Url = "postgres://u:hush@h/d".parse().unwrap();
-        assert_eq!(url.to_string(), "postgres://…@h/d");
+        assert_eq!(url.to_string(), "postgres://u:***@h/d");
+        for (text, shown) in [
+            ("postgres://me:a@b:c@host/db", "postgres://me:***@host/db"),
+            ("postgres://me@host/db", "postgres://me@host/db"),
+            ("postgres://h/d?user=m&password=x&a=b", "postgres://h/d?user=m&password=***&a=b"),
+        ] {
+            assert_eq!(text.parse::<Url>().unwrap().to_string(), shown);
+        }
         let bad = "mysql://u:hush@h/d".parse::<Url>().unwrap_err();
         assert!(!bad.to_string().contains("hush"));
     }

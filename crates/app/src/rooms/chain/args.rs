@@ -7,7 +7,7 @@ use unspent_chain::Reader;
 use unspent_model::Network;
 
 use super::{
-    OptionArgs,
+    UtxoSection,
     blocks::{self, DeltaArgs},
     coins::{self, OwnerArgs, UtxoArgs, UtxosArgs},
     folder,
@@ -16,7 +16,7 @@ use super::{
     upkeep::{self, DigestArgs, RollbackArgs},
 };
 use crate::{
-    cli::Cli,
+    config::{Config, GivenFlag, SettingFlags, SourceSection},
     error::{Outcome, complain},
     import::{self, Request, Show},
     interrupt::Interrupt,
@@ -54,7 +54,7 @@ enum ChainCommand {
     /// Undo blocks from the folder's own records
     Rollback(RollbackArgs),
     /// Forget all spent coins and undo data that are due
-    Prune(OptionArgs),
+    Prune(SettingFlags<UtxoSection>),
     /// Compare index, coins, spends and deltas with each other (exit code 3 when they differ)
     Verify,
     /// Height, count, value and SHA-256 of the whole coin set
@@ -66,11 +66,11 @@ enum ChainCommand {
 struct ImportArgs {
     /// Network of the blocks; may be left out when the folder exists: bitcoin, bitcoin-testnet4,
     /// bitcoin-signet, bitcoin-regtest, cardano-mainnet, cardano-preprod, cardano-preview
-    #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
+    /// [env: UNSPENT_NETWORK]
+    #[arg(long, value_name = "NAME")]
     network: Option<Network>,
-    /// Cardano's Byron or Shelley genesis file, for the coins that exist before the first block
-    #[arg(long, env = "UNSPENT_GENESIS", value_name = "FILE", value_delimiter = ',')]
-    genesis: Vec<PathBuf>,
+    #[command(flatten)]
+    source: SettingFlags<SourceSection>,
     /// Apply no block above this height
     #[arg(long, env = "UNSPENT_STOP_AT", value_name = "HEIGHT")]
     stop_at: Option<u64>,
@@ -81,46 +81,72 @@ struct ImportArgs {
     #[arg(long, env = "UNSPENT_NO_BULK")]
     no_bulk: bool,
     #[command(flatten)]
-    options: OptionArgs,
+    settings: SettingFlags<UtxoSection>,
     /// Raw blocks, framed blk files, ImmutableDB chunks, or folders of them; each also as .zst
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
-pub(crate) fn run(cli: &Cli, args: &ChainArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+impl ChainArgs {
+    /// The settings among them.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        match &self.command {
+            ChainCommand::Import(args) => {
+                args.settings.given().into_iter().chain(args.source.given()).collect()
+            }
+            ChainCommand::Rollback(args) => args.settings.given(),
+            ChainCommand::Prune(settings) => settings.given(),
+            ChainCommand::Status
+            | ChainCommand::Utxos(_)
+            | ChainCommand::Utxo(_)
+            | ChainCommand::Balance(_)
+            | ChainCommand::Delta(_)
+            | ChainCommand::Root(_)
+            | ChainCommand::Prove(_)
+            | ChainCommand::Verify
+            | ChainCommand::Digest(_) => Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn run(
+    config: &Config,
+    args: &ChainArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     use ChainCommand as C;
     let writes = matches!(args.command, C::Import(_) | C::Rollback(_) | C::Prune(_));
-    let _lock = if writes { Some(folder_lock::shared(&cli.data_dir())?) } else { None };
+    let _lock = if writes { Some(folder_lock::shared(&config.data_dir)?) } else { None };
     match &args.command {
-        C::Import(args) => import(cli, args, output),
-        C::Status => status::run(&reader(cli)?, output),
-        C::Utxos(args) => coins::print_utxos(&reader(cli)?, args, output),
-        C::Utxo(args) => coins::print_utxo(&reader(cli)?, args, output),
-        C::Balance(args) => coins::print_balance(&reader(cli)?, args, output),
-        C::Delta(args) => blocks::print_delta(&reader(cli)?, args, output),
-        C::Root(at) => roots::print_root(&reader(cli)?, at, output),
-        C::Prove(args) => roots::print_proof(&reader(cli)?, args, output),
-        C::Rollback(args) => upkeep::rollback(cli, args, output),
-        C::Prune(options) => upkeep::prune(cli, options, output),
-        C::Verify => upkeep::verify(&reader(cli)?, output),
-        C::Digest(args) => upkeep::digest(&reader(cli)?, args, output),
+        C::Import(args) => import(config, args, output),
+        C::Status => status::run(&reader(config)?, output),
+        C::Utxos(args) => coins::print_utxos(&reader(config)?, args, output),
+        C::Utxo(args) => coins::print_utxo(&reader(config)?, args, output),
+        C::Balance(args) => coins::print_balance(&reader(config)?, args, output),
+        C::Delta(args) => blocks::print_delta(&reader(config)?, args, output),
+        C::Root(at) => roots::print_root(&reader(config)?, at, output),
+        C::Prove(args) => roots::print_proof(&reader(config)?, args, output),
+        C::Rollback(args) => upkeep::rollback(config, args, output),
+        C::Prune(_) => upkeep::prune(config, output),
+        C::Verify => upkeep::verify(&reader(config)?, output),
+        C::Digest(args) => upkeep::digest(&reader(config)?, args, output),
     }
 }
 
 /// Questions open the folder beside a writer, if there is one.
-pub(super) fn reader(cli: &Cli) -> anyhow::Result<Reader> {
-    Ok(Reader::open(&folder(&cli.data_dir()), QUERY_CACHE)?)
+pub(super) fn reader(config: &Config) -> anyhow::Result<Reader> {
+    Ok(Reader::open(&folder(&config.data_dir), QUERY_CACHE)?)
 }
 
-fn import(cli: &Cli, args: &ImportArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+fn import(config: &Config, args: &ImportArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let request = Request {
-        data_dir: &cli.data_dir(),
-        network: args.network,
-        genesis: &args.genesis,
+        data_dir: &config.data_dir,
+        network: config.network_or(args.network),
+        genesis: &config.source.genesis,
         stop_at: args.stop_at,
         allow_holes: args.allow_holes,
         no_bulk: args.no_bulk,
-        options: &args.options,
+        options: &UtxoSection::command_options(config)?,
         paths: &args.paths,
     };
     let show = Show::suitable(output.is_json());

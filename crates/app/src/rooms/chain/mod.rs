@@ -38,7 +38,6 @@ mod verify_proof;
 use std::{error::Error, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use toml::Table;
 use unspent_chain::Reader;
 use unspent_chain_room::{ChainRoom, FOLDER, reader};
 use unspent_engine::{
@@ -57,13 +56,13 @@ use crate::{
         timeline::Timeline,
         transaction::TxView,
     },
-    config::{self, Config, RoomSection, Section as _},
+    config::{Config, DeclaredKey, RoomSection, Section as _, SectionReader},
     import,
 };
 
 pub(crate) use self::{
     args::{ChainArgs, run},
-    options::OptionArgs,
+    options::ChainOptions,
     section::UtxoSection,
     verify_proof::{VerifyProofArgs, verify_proof},
 };
@@ -76,8 +75,8 @@ pub(crate) fn folder(data_dir: &Path) -> std::path::PathBuf {
     data_dir.join(FOLDER)
 }
 
-/// The chain room, as the table of rooms knows it.
-pub(super) struct ChainEntry;
+/// The chain room, as the rest of the program knows it.
+pub(crate) struct ChainEntry;
 
 impl AppRoom for ChainEntry {
     fn shape(&self) -> &'static RoomShape {
@@ -92,8 +91,12 @@ impl AppRoom for ChainEntry {
         UtxoSection::template()
     }
 
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
-        Ok(Arc::new(config::read_section::<UtxoSection>(table)?))
+    fn keys(&self) -> Vec<DeclaredKey> {
+        UtxoSection::keys()
+    }
+
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(from.section::<UtxoSection>()?))
     }
 
     fn check(&self, config: &Config) -> anyhow::Result<()> {

@@ -1,107 +1,30 @@
-//! The options of the chain room as arguments.
+//! The options of the chain room, and what a folder adds to them.
 //!
 //! What a folder knows of itself (which lists it keeps, whether it has an index, its windows and
 //! delta mode) need not be repeated.
 
-use clap::{Args, ValueEnum};
 use unspent_chain::{Indexes, IndexingStrategy, Options, Status, StoreKind};
 use unspent_model::Network;
 
 use crate::error::CliError;
 
-/// How the coin set is stored.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StoreArg {
-    /// Coins, spends, lists and deltas
-    Classic,
-    /// Classic plus a root for every block, and proofs
-    Mmr,
-}
-
-impl StoreArg {
-    fn kind(self) -> StoreKind {
-        match self {
-            Self::Classic => StoreKind::Classic,
-            Self::Mmr => StoreKind::Mmr,
-        }
-    }
-}
-
-impl From<StoreKind> for StoreArg {
-    fn from(kind: StoreKind) -> Self {
-        match kind {
-            StoreKind::Classic => Self::Classic,
-            StoreKind::Mmr => Self::Mmr,
-        }
-    }
-}
-
 /// Options of the chain room; absent means the folder's or the network's own value.
-#[derive(Args, Default)]
-pub(crate) struct OptionArgs {
-    /// Keep the UTXO index; without it only the chain's points are kept [default: true]
-    #[arg(long, env = "UNSPENT_UTXO_ENABLED", value_name = "BOOL", help_heading = "Index")]
+#[derive(Default)]
+pub(crate) struct ChainOptions {
     pub(crate) enabled: Option<bool>,
-    /// How the coin set is stored [default: as the folder was built, else classic]
-    #[arg(long, env = "UNSPENT_UTXO_STORE", value_enum, help_heading = "Index")]
-    pub(crate) store: Option<StoreArg>,
-    /// Forget spent coins this many blocks after their spend [default: as before, else 288 Bitcoin,
-    /// 2160 Cardano]
-    #[arg(long, env = "UNSPENT_UTXO_PRUNE_DEPTH", value_name = "BLOCKS", help_heading = "Index")]
+    pub(crate) store: Option<StoreKind>,
     pub(crate) prune_depth: Option<u64>,
-    /// Blocks that can be undone [default: as before, else 288 Bitcoin, 4320 Cardano]
-    #[arg(
-        long,
-        env = "UNSPENT_UTXO_ROLLBACK_WINDOW",
-        value_name = "BLOCKS",
-        help_heading = "Index"
-    )]
     pub(crate) rollback_window: Option<u64>,
-    /// Entries one pruning pass may delete [default: 500]
-    #[arg(long, env = "UNSPENT_UTXO_PRUNE_BATCH_SIZE", value_name = "N", help_heading = "Index")]
     pub(crate) prune_batch_size: Option<usize>,
-    /// List coins by address [default: as the folder was built, else true]
-    #[arg(
-        long,
-        env = "UNSPENT_UTXO_INDEX_ADDRESS_HASH",
-        value_name = "BOOL",
-        help_heading = "Index"
-    )]
     pub(crate) index_address_hash: Option<bool>,
-    /// List coins by payment credential [default: as the folder was built, else true]
-    #[arg(
-        long,
-        env = "UNSPENT_UTXO_INDEX_PAYMENT_CREDENTIAL",
-        value_name = "BOOL",
-        help_heading = "Index"
-    )]
     pub(crate) index_payment_credential: Option<bool>,
-    /// Shorthand for both switches: address_hash, payment_credential or both
-    #[arg(
-        long,
-        env = "UNSPENT_UTXO_INDEXING_STRATEGY",
-        value_name = "STRATEGY",
-        help_heading = "Index"
-    )]
     pub(crate) indexing_strategy: Option<IndexingStrategy>,
-    /// Deltas carry the bodies of coins, so that undoing needs no spent records [default: as
-    /// before, else false]
-    #[arg(
-        long,
-        env = "UNSPENT_UTXO_DELTA_SELF_CONTAINED",
-        value_name = "BOOL",
-        help_heading = "Index"
-    )]
     pub(crate) delta_self_contained: Option<bool>,
-    /// Memory that catching up may take, in MiB [default: a quarter of the machine's, at most 2048]
-    #[arg(long, env = "UNSPENT_BULK_MEMORY_MB", value_name = "MIB", help_heading = "Index")]
     pub(crate) bulk_memory_mb: Option<usize>,
-    /// Memory for cached database blocks, in MiB, as a part of that [default: a quarter of it]
-    #[arg(long, env = "UNSPENT_BLOCK_CACHE_MB", value_name = "MIB", help_heading = "Index")]
     pub(crate) block_cache_mb: Option<usize>,
 }
 
-impl OptionArgs {
+impl ChainOptions {
     /// The options in force for a folder that stands as `known` says, or a new one.
     pub(crate) fn resolve(
         &self,
@@ -112,7 +35,7 @@ impl OptionArgs {
         options.indexes = self.indexes(known.and_then(|status| status.indexes))?;
         let indexed = known.filter(|status| status.indexes.is_some());
         set(&mut options.store, indexed.map(|status| status.store));
-        set(&mut options.store, self.store.map(StoreArg::kind));
+        set(&mut options.store, self.store);
         // A folder without blocks hasn't made up its mind yet.
         let built = known.filter(|status| status.chain.is_some());
         options.enabled = self.enabled.or(built.map(|status| status.enabled)).unwrap_or(true);
@@ -126,10 +49,10 @@ impl OptionArgs {
         set(&mut options.prune_batch_size, self.prune_batch_size);
         set(&mut options.self_contained, self.delta_self_contained);
         if let Some(mib) = self.bulk_memory_mb {
-            options.set_bulk_memory(bytes(mib, "--bulk-memory-mb")?);
+            options.set_bulk_memory(bytes(mib, "utxo.bulk_memory_mb")?);
         }
         if let Some(mib) = self.block_cache_mb {
-            options.block_cache = bytes(mib, "--block-cache-mb")?;
+            options.block_cache = bytes(mib, "utxo.block_cache_mb")?;
         }
         options.check()?;
         Ok(options)

@@ -3,29 +3,33 @@
 use unspent_chain::StoreKind;
 use unspent_chain_room::PRUNE_EVERY;
 
-use crate::{
-    config::{check_span, section, wrong},
-    rooms::chain::OptionArgs,
-};
+use super::ChainOptions;
+use crate::config::{Config, Origin, check_span, section, wrong};
 
 section! {
     /// The chain room: every unspent output.
     pub(crate) struct UtxoSection in "utxo" {
-        enabled: bool = true;
+        /// Keep the UTXO index; without it only the chain's points are kept
+        enabled: bool = true, flag value "BOOL", was "UNSPENT_UTXO_ENABLED";
         /// classic, or mmr for a root of every block and proofs (default: as the folder was built)
-        store: Option<String>, example "\"classic\"";
+        store: Option<String>, example "\"classic\"", flag value "KIND", was "UNSPENT_UTXO_STORE";
         /// Forget spent coins this many blocks after their spend (Bitcoin 288, Cardano 2160)
-        prune_depth: Option<u64>, example "288";
+        prune_depth: Option<u64>, example "288", flag value "BLOCKS", was "UNSPENT_UTXO_PRUNE_DEPTH";
         /// Blocks that can be undone (Bitcoin 288, Cardano 4320)
-        rollback_window: Option<u64>, example "288";
+        rollback_window: Option<u64>, example "288", flag value "BLOCKS",
+            was "UNSPENT_UTXO_ROLLBACK_WINDOW";
         /// Entries one pruning pass may delete
-        prune_batch_size: Option<usize>, example "500";
+        prune_batch_size: Option<usize>, example "500", flag value "N",
+            was "UNSPENT_UTXO_PRUNE_BATCH_SIZE";
         /// Shorthand for the two switches of [utxo.index]: address_hash, payment_credential or both
-        indexing_strategy: Option<String>, example "\"both\"";
+        indexing_strategy: Option<String>, example "\"both\"", flag value "STRATEGY",
+            was "UNSPENT_UTXO_INDEXING_STRATEGY";
         /// Memory that catching up may take, in MiB (a quarter of the machine's, at most 2048)
-        bulk_memory_mb: Option<usize>, example "2048";
+        bulk_memory_mb: Option<usize>, example "2048", flag value "MIB",
+            was "UNSPENT_BULK_MEMORY_MB";
         /// Memory for cached database blocks, in MiB (a quarter of bulk_memory_mb, and part of it)
-        block_cache_mb: Option<usize>, example "512";
+        block_cache_mb: Option<usize>, example "512", flag value "MIB",
+            was "UNSPENT_BLOCK_CACHE_MB";
         /// Seconds between two prunings
         prune_seconds: u64 = PRUNE_EVERY.as_secs();
     } with {
@@ -37,8 +41,12 @@ section! {
 section! {
     /// Which lists of coins are kept.
     pub(crate) struct IndexSection in "utxo.index" {
-        address_hash: Option<bool>, example "true";
-        payment_credential: Option<bool>, example "true";
+        /// List coins by address (default: as the folder was built, else true)
+        address_hash: Option<bool>, example "true", flag value "BOOL",
+            was "UNSPENT_UTXO_INDEX_ADDRESS_HASH";
+        /// List coins by payment credential (default: as the folder was built, else true)
+        payment_credential: Option<bool>, example "true", flag value "BOOL",
+            was "UNSPENT_UTXO_INDEX_PAYMENT_CREDENTIAL";
     }
 }
 
@@ -46,7 +54,8 @@ section! {
     /// What undoing a block needs.
     pub(crate) struct DeltaSection in "utxo.delta" {
         /// Deltas carry the bodies of coins, so that undoing needs no spent records
-        self_contained: Option<bool>, example "false";
+        self_contained: Option<bool>, example "false", flag value "BOOL",
+            was "UNSPENT_UTXO_DELTA_SELF_CONTAINED";
     }
 }
 
@@ -56,17 +65,25 @@ impl UtxoSection {
         self.options().map(|_| ())
     }
 
-    /// The same as arguments of a command would say it.
-    pub(crate) fn options(&self) -> anyhow::Result<OptionArgs> {
+    /// What a command works with: a folder that was built without an index stays without one,
+    /// unless somebody says otherwise.
+    pub(super) fn command_options(config: &Config) -> anyhow::Result<ChainOptions> {
+        let options = config.room::<Self>()?.options()?;
+        let is_said = *config.origin("utxo.enabled") != Origin::Default;
+        Ok(ChainOptions { enabled: options.enabled.filter(|_| is_said), ..options })
+    }
+
+    /// What the daemon works with.
+    pub(super) fn options(&self) -> anyhow::Result<ChainOptions> {
         let strategy = self.indexing_strategy.as_deref().map(str::parse).transpose();
         let strategy = strategy.map_err(|error: unspent_chain::OptionsError| {
             wrong(format!("utxo.indexing_strategy: {error}"))
         })?;
         let store = self.store.as_deref().map(str::parse::<StoreKind>).transpose();
         let store = store.map_err(|error| wrong(format!("utxo.store: {error}")))?;
-        Ok(OptionArgs {
+        Ok(ChainOptions {
             enabled: Some(self.enabled),
-            store: store.map(StoreKind::into),
+            store,
             prune_depth: self.prune_depth,
             rollback_window: self.rollback_window,
             prune_batch_size: self.prune_batch_size,

@@ -8,10 +8,10 @@ use unspent_chain::{ChainIndex, OpenError, Reader, RollbackError};
 use unspent_model::Network;
 
 use super::{
-    OptionArgs, args::reader, coins::as_of, folder, json::DigestJson, parse, status::HoleJson,
+    UtxoSection, args::reader, coins::as_of, folder, json::DigestJson, parse, status::HoleJson,
 };
 use crate::{
-    cli::Cli,
+    config::{Config, SettingFlags},
     error::{CliError, Outcome},
     import,
     json::PointJson,
@@ -20,10 +20,11 @@ use crate::{
 };
 
 /// Opens an existing folder for writing, with what it knows of itself.
-fn writer(cli: &Cli, options: &OptionArgs) -> anyhow::Result<ChainIndex> {
-    let folder = folder(&cli.data_dir());
+fn writer(config: &Config) -> anyhow::Result<ChainIndex> {
+    let folder = folder(&config.data_dir);
     let known = import::known(&folder)?;
     let known = known.ok_or_else(|| OpenError::NotFound(folder.display().to_string()))?;
+    let options = UtxoSection::command_options(config)?;
     let options = options.resolve(known.network, Some(&known))?;
     Ok(ChainIndex::open(&folder, known.network, options, &[])?.0)
 }
@@ -42,17 +43,17 @@ pub(crate) struct RollbackArgs {
     #[arg(long, value_name = "TARGET")]
     to: String,
     #[command(flatten)]
-    options: OptionArgs,
+    pub(super) settings: SettingFlags<UtxoSection>,
 }
 
 pub(super) fn rollback(
-    cli: &Cli,
+    config: &Config,
     args: &RollbackArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let network = reader(cli)?.network();
+    let network = reader(config)?.network();
     let target = parse::target(network, &args.to)?;
-    let mut index = writer(cli, &args.options)?;
+    let mut index = writer(config)?;
     let undone = index.rollback(target).map_err(|error| explained(network, error))?;
     let tip = undone.tip.map(|tip| PointJson::new(network, &tip));
     let shown =
@@ -90,12 +91,8 @@ struct PrunedJson {
 }
 
 /// Forgets what is due.
-pub(super) fn prune(
-    cli: &Cli,
-    options: &OptionArgs,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Outcome> {
-    let pruned = writer(cli, options)?.prune_all()?;
+pub(super) fn prune(config: &Config, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let pruned = writer(config)?.prune_all()?;
     let shown = PrunedJson { deltas: pruned.deltas, spends: pruned.spends };
     output.answer(&shown, || {
         facts(&[

@@ -29,6 +29,15 @@ pub(crate) enum AccountArgs {
     List,
 }
 
+impl AccountArgs {
+    pub(super) fn adds(&self) -> bool {
+        match self {
+            Self::Add(_) => true,
+            Self::List => false,
+        }
+    }
+}
+
 pub(super) fn print_account(
     desk: &Desk,
     args: &AccountArgs,

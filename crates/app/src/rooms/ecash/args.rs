@@ -1,29 +1,26 @@
 //! The arguments of `unspent ecash`, and which command each leads to.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use unspent_ecash_room::{
-    DATABASE, EcashRoom,
-    mint::{MintOptions, check::Blocklist},
-    watch::ListenerOptions,
+    mint::check::Blocklist,
     work::{executor::Executor, worker::WorkerOptions},
 };
-use unspent_sql::Url;
 
 use super::{
     accounts::{self, AccountArgs, BalanceArgs, MintArgs},
-    key::key,
     lists::ShowArgs,
     payments::{self, Begin, BeginAndShow},
     requests::{ClaimToken, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
+    section::{EcashSection, MayMake},
     shown::{self, ProofsArgs},
     work,
 };
 use crate::{
     api::extract::PageQuery,
-    cli::Cli,
-    error::{CliError, Outcome},
+    config::{Config, GivenFlag, SettingFlags},
+    error::Outcome,
     output::Output,
     serve::folder_lock,
 };
@@ -42,42 +39,27 @@ recover` takes up what is open, `unspent ecash run` does so until it is stopped.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct EcashArgs {
-    /// Database: sqlite:PATH or postgres://…; a file `ecash.db` in the data folder by default
-    #[arg(long, global = true, env = "UNSPENT_ECASH_DB", value_name = "URL")]
-    db: Option<String>,
-    /// Key file that secrets are sealed with; `ecash.key` in the data folder, made when needed
-    #[arg(long, global = true, env = "UNSPENT_ECASH__KEY_FILE", value_name = "FILE")]
-    key_file: Option<PathBuf>,
-    /// File with a passphrase, instead of a key file
-    #[arg(
-        long,
-        global = true,
-        env = "UNSPENT_ECASH__PASSPHRASE_FILE",
-        value_name = "FILE",
-        conflicts_with = "key_file"
-    )]
-    passphrase_file: Option<PathBuf>,
-    /// Call mints on this machine and in private networks too
-    #[arg(long, global = true, env = "UNSPENT_ECASH__ALLOW_PRIVATE")]
-    allow_private: bool,
-    /// Never use this mint, or this mint in one unit ("URL UNIT"); may be repeated
-    #[arg(long = "block", global = true, value_name = "MINT")]
-    blocked: Vec<String>,
-    /// A Spark wallet in another process
-    #[arg(long, global = true, env = "UNSPENT_ECASH__SPARK_URL", value_name = "URL")]
-    spark_url: Option<String>,
+    #[command(flatten)]
+    settings: SettingFlags<EcashSection>,
     #[command(subcommand)]
     command: EcashCommand,
 }
 
 #[derive(Subcommand)]
 enum EcashCommand {
+    /// Ask whether a mint can be used, and what it lacks (exit code 3 if it can't)
+    #[command(subcommand)]
+    Mint(MintArgs),
+    #[command(flatten)]
+    OnMoney(MoneyCommand),
+}
+
+/// Commands on the database.
+#[derive(Subcommand)]
+enum MoneyCommand {
     /// Add an account at a mint, or list all
     #[command(subcommand)]
     Account(AccountArgs),
-    /// Ask whether a mint can be used, and what it lacks
-    #[command(subcommand)]
-    Mint(MintArgs),
     /// Money by account: free, and held by payments under way
     Balance(BalanceArgs),
     /// An invoice whose payment comes into an account
@@ -113,59 +95,89 @@ pub(super) struct Desk {
     pub(super) worker: WorkerOptions,
 }
 
-pub(crate) fn run(cli: &Cli, args: &EcashArgs, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    use EcashCommand as C;
-    let _lock = folder_lock::shared(&cli.data_dir())?;
-    let blocklist = Blocklist::parse(&args.blocked);
-    let blocklist = blocklist.map_err(|problem| CliError::usage(problem.to_string()))?;
-    if let C::Mint(mint) = &args.command {
-        return accounts::print_mint(mint, &blocklist, args.mints(), output);
-    }
-    let allow_private = args.allow_private;
-    let listener = ListenerOptions { allow_private, ..ListenerOptions::default() };
-    let worker = WorkerOptions { listener, ..WorkerOptions::default() };
-    let desk = Desk { executor: Arc::new(args.open(cli)?), blocklist, worker };
-    match &args.command {
-        C::Account(args) => accounts::print_account(&desk, args, output),
-        // It needs no database.
-        C::Mint(_) => Err(CliError::bug("a mint is checked before").into()),
-        C::Balance(args) => accounts::print_balance(&desk, args, output),
-        C::Receive(args) => payments::print_receive(&desk, args, output),
-        C::Pay(args) => payments::print_pay(&desk, args, output),
-        C::Send(args) => payments::print_send(&desk, args, output),
-        C::Claim(args) => payments::print_claim(&desk, args, output),
-        C::Reverse(args) => payments::print_reverse(&desk, args, output),
-        C::Quotes(page) => shown::print_quotes(&desk, page, output),
-        C::Swaps(page) => shown::print_swaps(&desk, page, output),
-        C::Proofs(args) => shown::print_proofs(&desk, args, output),
-        C::Txs(page) => shown::print_txs(&desk, page, output),
-        C::Show(args) => shown::print_show(&desk, args, output),
-        C::Recover => work::print_recover(desk, output),
-        C::Run => work::run(desk, output),
+impl EcashArgs {
+    /// The settings among them.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        self.settings.given()
     }
 }
 
-impl EcashArgs {
-    fn mints(&self) -> MintOptions {
-        MintOptions { allow_private: self.allow_private, ..MintOptions::default() }
+impl MoneyCommand {
+    /// Whether it changes anything.
+    fn writes(&self) -> bool {
+        match self {
+            Self::Account(args) => args.adds(),
+            Self::Balance(_)
+            | Self::Quotes(_)
+            | Self::Swaps(_)
+            | Self::Proofs(_)
+            | Self::Txs(_)
+            | Self::Show(_) => false,
+            Self::Receive(_)
+            | Self::Pay(_)
+            | Self::Send(_)
+            | Self::Claim(_)
+            | Self::Reverse(_)
+            | Self::Recover
+            | Self::Run => true,
+        }
     }
 
-    fn open(&self, cli: &Cli) -> anyhow::Result<Executor> {
-        let folder = cli.data_dir();
-        let url: Url = match &self.db {
-            Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")))?,
-            None => Url::Sqlite(folder.join(DATABASE)),
+    /// Whoever begins with ecash adds an account or claims a token; everybody else has money
+    /// somewhere, and a new database would hide where.
+    fn may_make(&self) -> MayMake {
+        let begins = match self {
+            Self::Account(args) => args.adds(),
+            Self::Claim(_) => true,
+            _ => false,
         };
-        let is_new = matches!(&url, Url::Sqlite(path) if !path.exists());
-        let may_make = is_new || self.db.is_some();
-        let (file, words) = (self.key_file.as_deref(), self.passphrase_file.as_deref());
-        let room = EcashRoom {
-            url,
-            mints: self.mints(),
-            spark_url: self.spark_url.clone(),
-            ..EcashRoom::new(&folder, key(file, words, &folder, may_make)?)
-        };
-        Ok(room.executor()?)
+        if begins { MayMake::DatabaseAndKey } else { MayMake::Nothing }
+    }
+}
+
+pub(crate) fn run(
+    config: &Config,
+    args: &EcashArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let section = config.room::<EcashSection>()?;
+    let blocklist = section.blocklist()?;
+    let command = match &args.command {
+        EcashCommand::Mint(mint) => {
+            return accounts::print_mint(mint, &blocklist, section.mints(), output);
+        }
+        EcashCommand::OnMoney(command) => command,
+    };
+    let writes = command.writes();
+    let _lock = if writes { Some(folder_lock::shared(&config.data_dir)?) } else { None };
+    let may_make = command.may_make();
+    let room = section.room(config, may_make)?;
+    let executor = match may_make {
+        MayMake::DatabaseAndKey => room.executor()?,
+        MayMake::Nothing => room.existing_executor()?,
+    };
+    let desk = Desk { executor: Arc::new(executor), blocklist, worker: section.worker() };
+    command.run(desk, output)
+}
+
+impl MoneyCommand {
+    fn run(&self, desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Account(args) => accounts::print_account(&desk, args, output),
+            Self::Balance(args) => accounts::print_balance(&desk, args, output),
+            Self::Receive(args) => payments::print_receive(&desk, args, output),
+            Self::Pay(args) => payments::print_pay(&desk, args, output),
+            Self::Send(args) => payments::print_send(&desk, args, output),
+            Self::Claim(args) => payments::print_claim(&desk, args, output),
+            Self::Reverse(args) => payments::print_reverse(&desk, args, output),
+            Self::Quotes(page) => shown::print_quotes(&desk, page, output),
+            Self::Swaps(page) => shown::print_swaps(&desk, page, output),
+            Self::Proofs(args) => shown::print_proofs(&desk, args, output),
+            Self::Txs(page) => shown::print_txs(&desk, page, output),
+            Self::Show(args) => shown::print_show(&desk, args, output),
+            Self::Recover => work::print_recover(desk, output),
+            Self::Run => work::run(desk, output),
+        }
     }
 }
 

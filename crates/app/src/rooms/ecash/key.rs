@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use unspent_ecash::KeySource;
 use zeroize::Zeroizing;
 
-use crate::{auth::private_file, config::secret, error::CliError, random};
+use crate::{auth::new_private_file, config::secret, error::CliError, random};
 
 /// The key file in the data folder.
 pub(super) const KEY_FILE: &str = "ecash.key";
@@ -46,7 +46,7 @@ fn own_file(data_dir: &Path, may_make: bool) -> anyhow::Result<PathBuf> {
         let hint = "give --key-file or --passphrase-file, as when the database was made";
         return Err(CliError::refused(message).hint(hint).into());
     }
-    private_file(&file, &Zeroizing::new(random::bytes()?)[..])?;
+    new_private_file(&file, &Zeroizing::new(random::bytes()?)[..])?;
     Ok(file)
 }
 

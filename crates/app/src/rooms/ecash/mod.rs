@@ -30,18 +30,21 @@ mod shown;
 mod whole;
 mod work;
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, path::PathBuf, sync::Arc};
 
 use serde_json::Value;
-use toml::Table;
-use unspent_ecash_room::{EcashRoom, figures};
+use unspent_ecash_room::figures;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
 };
+use unspent_sql::Url;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{json::EcashFiguresJson, section::EcashSection};
+use self::{
+    json::EcashFiguresJson,
+    section::{EcashSection, MayMake},
+};
 use super::{AppRoom, Classified, RoomTables};
 use crate::{
     api::{
@@ -51,7 +54,7 @@ use crate::{
         state::App,
         timeline::Timeline,
     },
-    config::{self, Config, RoomSection, Section as _},
+    config::{Config, DeclaredKey, RoomSection, Section as _, SectionReader},
 };
 
 pub(crate) use self::args::{EcashArgs, run};
@@ -59,8 +62,8 @@ pub(crate) use self::args::{EcashArgs, run};
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "ecash";
 
-/// The ecash room, as the table of rooms knows it.
-pub(super) struct EcashEntry;
+/// The ecash room, as the rest of the program knows it.
+pub(crate) struct EcashEntry;
 
 impl AppRoom for EcashEntry {
     fn shape(&self) -> &'static RoomShape {
@@ -75,16 +78,28 @@ impl AppRoom for EcashEntry {
         EcashSection::template()
     }
 
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
-        Ok(Arc::new(config::read_section::<EcashSection>(table)?))
+    fn keys(&self) -> Vec<DeclaredKey> {
+        EcashSection::keys()
+    }
+
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(from.section::<EcashSection>()?))
     }
 
     fn check(&self, config: &Config) -> anyhow::Result<()> {
-        config.room::<EcashSection>()?.check()
+        config.room::<EcashSection>()?.check(config)
     }
 
     fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
         Ok(config.room::<EcashSection>()?.enabled)
+    }
+
+    fn database(&self, config: &Config) -> anyhow::Result<Option<Url>> {
+        config.room::<EcashSection>()?.database(config).map(Some)
+    }
+
+    fn kept_apart(&self, config: &Config) -> anyhow::Result<Vec<PathBuf>> {
+        Ok(vec![config.room::<EcashSection>()?.key_place(config)])
     }
 
     fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
@@ -92,14 +107,7 @@ impl AppRoom for EcashEntry {
         if !section.enabled {
             return Ok(None);
         }
-        Ok(Some(Arc::new(EcashRoom {
-            url: section.database(&config.data_dir)?,
-            mints: section.mints(),
-            worker: section.worker(),
-            spark_url: section.spark_url.clone(),
-            fence: section.fence,
-            ..EcashRoom::new(&config.data_dir, section.key(&config.data_dir)?)
-        })))
+        Ok(Some(Arc::new(section.room(config, MayMake::DatabaseAndKey)?)))
     }
 
     fn figures(&self, engine: &Engine) -> Option<Value> {

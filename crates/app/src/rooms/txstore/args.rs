@@ -1,21 +1,20 @@
 //! The arguments of `unspent txstore`, and which command each leads to.
 
 use clap::{Args, Subcommand};
-use unspent_model::txstore::DeletionWindows;
-use unspent_sql::{Options, Url};
-use unspent_txstore::{Settings, TxStore};
-use unspent_txstore_room::DATABASE;
+use unspent_sql::Options;
+use unspent_txstore::TxStore;
 
 use super::{
     figures,
     import::{self, TxImportArgs},
     outputs::{self, OutputsArgs, ReassignArgs},
     records::{self, GetArgs, TxidArgs},
+    section::TxStoreSection,
     upkeep::{self, CleanArgs, PreserveArgs, RepairArgs, UnminedArgs},
 };
 use crate::{
-    cli::Cli,
-    error::{CliError, Outcome},
+    config::{Config, GivenFlag, SettingFlags},
+    error::Outcome,
     output::Output,
     serve::folder_lock,
 };
@@ -27,42 +26,36 @@ const EXAMPLE: &str = "A store from block files:
   unspent txstore why TXID        (which child, at which depth, keeps it)
 
 A transaction goes when all its outputs are spent, --retention blocks have passed since, and it and
-every child lie --safety blocks deep. Whatever is in doubt stays. Give the windows that the
-configuration of the daemon has; larger ones are always safe.";
+every child lie --safety blocks deep. Whatever is in doubt stays. With --config the windows are the
+daemon's; larger ones are always safe.";
 
 /// A node's transactions with their spenders, deleted when nobody can need them.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TxStoreArgs {
-    /// Database: sqlite:PATH or postgres://…; a file `txstore.db` in the data folder by default
-    #[arg(long, global = true, env = "UNSPENT_TXSTORE_DB", value_name = "URL")]
-    db: Option<String>,
-    /// Blocks from the event that finished a transaction to its deletion; 0 for never
-    #[arg(long, global = true, env = "UNSPENT_TXSTORE__RETENTION", value_name = "BLOCKS",
-        default_value_t = DeletionWindows::default().retention)]
-    retention: u64,
-    /// How deep a transaction and its children must lie; at least as much as --rollback
-    #[arg(long, global = true, env = "UNSPENT_TXSTORE__SAFETY", value_name = "BLOCKS",
-        default_value_t = DeletionWindows::default().safety)]
-    safety: u64,
-    /// Blocks that can be undone
-    #[arg(long, global = true, env = "UNSPENT_TXSTORE__ROLLBACK", value_name = "BLOCKS",
-        default_value_t = DeletionWindows::default().rollback)]
-    rollback: u64,
+    #[command(flatten)]
+    settings: SettingFlags<TxStoreSection>,
     #[command(subcommand)]
     command: TxStoreCommand,
 }
 
 #[derive(Subcommand)]
 enum TxStoreCommand {
+    /// Read block files, as `chain import` does; what is there already is skipped
+    Import(TxImportArgs),
+    #[command(flatten)]
+    OnStore(StoreCommand),
+}
+
+/// Commands on a store that is there.
+#[derive(Subcommand)]
+enum StoreCommand {
     /// Where the store stands: tip, transactions, what is due, what was deleted, size
     Status,
     /// One transaction: where it is mined, what holds it, when it may go
     Get(GetArgs),
     /// Why a transaction is still there, and from which height it could go
     Why(TxidArgs),
-    /// Read block files, as `chain import` does; what is there already is skipped
-    Import(TxImportArgs),
     /// Delete what is due and what nobody can need any more
     Clean(CleanArgs),
     /// Transactions in no block of the best chain, those that wait longest first
@@ -81,14 +74,13 @@ enum TxStoreCommand {
     Repair(RepairArgs),
 }
 
-impl TxStoreCommand {
+impl StoreCommand {
     /// Whether it changes anything.
     fn writes(&self) -> bool {
         match self {
             Self::Status | Self::Get(_) | Self::Why(_) | Self::Unmined(_) => false,
             Self::Repair(args) => args.run,
-            Self::Import(_)
-            | Self::Clean(_)
+            Self::Clean(_)
             | Self::Freeze(_)
             | Self::Unfreeze(_)
             | Self::Reassign(_)
@@ -98,46 +90,46 @@ impl TxStoreCommand {
     }
 }
 
-pub(crate) fn run(
-    cli: &Cli,
-    args: &TxStoreArgs,
-    output: &mut Output<'_>,
-) -> anyhow::Result<Outcome> {
-    use TxStoreCommand as C;
-    let folder = cli.data_dir();
-    let _lock = if args.command.writes() { Some(folder_lock::shared(&folder)?) } else { None };
-    let url = match &args.db {
-        Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")))?,
-        None => Url::Sqlite(folder.join(DATABASE)),
-    };
-    let settings = args.settings()?;
-    if let C::Import(args) = &args.command {
-        return import::run(cli, &url, settings, args, output);
-    }
-    let store = TxStore::open_existing(&url, settings, Options::default())?;
-    match &args.command {
-        C::Status => figures::print(&store, output),
-        C::Get(args) => records::print_get(&store, args, output),
-        C::Why(args) => records::print_why(&store, args, output),
-        // It opens the store by itself, once the files were looked through.
-        C::Import(_) => Err(CliError::bug("an import came too late").into()),
-        C::Clean(args) => upkeep::print_clean(&store, args, output),
-        C::Unmined(args) => upkeep::print_unmined(&store, args, output),
-        C::Freeze(args) => outputs::print_freeze(&store, args, output),
-        C::Unfreeze(args) => outputs::print_unfreeze(&store, args, output),
-        C::Reassign(args) => outputs::print_reassign(&store, args, output),
-        C::Preserve(args) => upkeep::print_preserve(&store, args, output),
-        C::Drop(args) => upkeep::print_drop(&store, args, output),
-        C::Repair(args) => upkeep::print_repair(&store, args, output),
+impl TxStoreArgs {
+    /// The settings among them.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        self.settings.given()
     }
 }
 
-impl TxStoreArgs {
-    fn settings(&self) -> Result<Settings, CliError> {
-        let Self { retention, safety, rollback, .. } = *self;
-        if safety < rollback {
-            return Err(CliError::usage("--safety can't be less than --rollback"));
+pub(crate) fn run(
+    config: &Config,
+    args: &TxStoreArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let command = match &args.command {
+        TxStoreCommand::Import(args) => {
+            let _lock = folder_lock::shared(&config.data_dir)?;
+            return import::run(config, args, output);
         }
-        Ok(Settings { windows: DeletionWindows { retention, safety, rollback } })
+        TxStoreCommand::OnStore(command) => command,
+    };
+    let writes = command.writes();
+    let _lock = if writes { Some(folder_lock::shared(&config.data_dir)?) } else { None };
+    let section = config.room::<TxStoreSection>()?;
+    let (url, settings) = (section.database(config)?, section.settings());
+    command.run(&TxStore::open_existing(&url, settings, Options::default())?, output)
+}
+
+impl StoreCommand {
+    fn run(&self, store: &TxStore, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Status => figures::print(store, output),
+            Self::Get(args) => records::print_get(store, args, output),
+            Self::Why(args) => records::print_why(store, args, output),
+            Self::Clean(args) => upkeep::print_clean(store, args, output),
+            Self::Unmined(args) => upkeep::print_unmined(store, args, output),
+            Self::Freeze(args) => outputs::print_freeze(store, args, output),
+            Self::Unfreeze(args) => outputs::print_unfreeze(store, args, output),
+            Self::Reassign(args) => outputs::print_reassign(store, args, output),
+            Self::Preserve(args) => upkeep::print_preserve(store, args, output),
+            Self::Drop(args) => upkeep::print_drop(store, args, output),
+            Self::Repair(args) => upkeep::print_repair(store, args, output),
+        }
     }
 }

@@ -18,8 +18,9 @@ use unspent_sql::{Options, Url};
 use unspent_txstore::{Settings, TxStore, TxStoreError};
 use unspent_txstore_room::{Stored, TxStoreFollower};
 
+use super::section::TxStoreSection;
 use crate::{
-    cli::Cli,
+    config::Config,
     error::{CliError, Outcome},
     import::Show,
     interrupt::Interrupt,
@@ -33,7 +34,8 @@ use crate::{
 pub(crate) struct TxImportArgs {
     /// Network of the blocks; may be left out when the store exists: bitcoin, bitcoin-testnet4,
     /// bitcoin-signet, bitcoin-regtest
-    #[arg(long, env = "UNSPENT_NETWORK", value_name = "NAME")]
+    /// [env: UNSPENT_NETWORK]
+    #[arg(long, value_name = "NAME")]
     network: Option<Network>,
     /// No block above this height
     #[arg(long, env = "UNSPENT_STOP_AT", value_name = "HEIGHT")]
@@ -82,19 +84,19 @@ impl Watch for Importing {
 }
 
 pub(super) fn run(
-    cli: &Cli,
-    url: &Url,
-    settings: Settings,
+    config: &Config,
     args: &TxImportArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let network = network(url, settings, args)?;
+    let section = config.room::<TxStoreSection>()?;
+    let (url, settings) = (&section.database(config)?, section.settings());
+    let network = network(url, settings, config.network_or(args.network))?;
     // The files are looked through before anything is made, and once: they don't grow meanwhile.
     let files = Folder::part(
         FolderConfig {
             paths: args.paths.clone(),
             network,
-            unpack_in: cli.data_dir(),
+            unpack_in: config.data_dir.clone(),
             poll: Duration::from_secs(3600),
         },
         args.stop_at,
@@ -128,8 +130,8 @@ pub(super) fn run(
 }
 
 /// The network asked for, or that of the store that is there.
-fn network(url: &Url, settings: Settings, args: &TxImportArgs) -> anyhow::Result<Network> {
-    if let Some(network) = args.network {
+fn network(url: &Url, settings: Settings, asked: Option<Network>) -> anyhow::Result<Network> {
+    if let Some(network) = asked {
         return match network.family() {
             Family::Bitcoin => Ok(network),
             Family::Cardano => Err(TxStoreError::NotBitcoin(network).into()),

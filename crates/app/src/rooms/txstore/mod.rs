@@ -31,11 +31,11 @@ mod whole;
 use std::{error::Error, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use toml::Table;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
 };
+use unspent_sql::Url;
 use unspent_txstore::TxStore;
 use unspent_txstore_room::{TxStoreRoom, store};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -50,7 +50,7 @@ use crate::{
         timeline::Timeline,
         transaction::TxView,
     },
-    config::{self, Config, RoomSection, Section as _},
+    config::{Config, DeclaredKey, RoomSection, Section as _, SectionReader},
 };
 
 pub(crate) use self::args::{TxStoreArgs, run};
@@ -58,8 +58,8 @@ pub(crate) use self::args::{TxStoreArgs, run};
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "txstore";
 
-/// The txstore room, as the table of rooms knows it.
-pub(super) struct TxStoreEntry;
+/// The txstore room, as the rest of the program knows it.
+pub(crate) struct TxStoreEntry;
 
 impl AppRoom for TxStoreEntry {
     fn shape(&self) -> &'static RoomShape {
@@ -74,16 +74,24 @@ impl AppRoom for TxStoreEntry {
         TxStoreSection::template()
     }
 
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
-        Ok(Arc::new(config::read_section::<TxStoreSection>(table)?))
+    fn keys(&self) -> Vec<DeclaredKey> {
+        TxStoreSection::keys()
+    }
+
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(from.section::<TxStoreSection>()?))
     }
 
     fn check(&self, config: &Config) -> anyhow::Result<()> {
-        config.room::<TxStoreSection>()?.check(config.network)
+        config.room::<TxStoreSection>()?.check(config)
     }
 
     fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
         Ok(config.room::<TxStoreSection>()?.enabled)
+    }
+
+    fn database(&self, config: &Config) -> anyhow::Result<Option<Url>> {
+        config.room::<TxStoreSection>()?.database(config).map(Some)
     }
 
     fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
@@ -92,7 +100,7 @@ impl AppRoom for TxStoreEntry {
             return Ok(None);
         }
         Ok(Some(Arc::new(TxStoreRoom {
-            url: section.database(&config.data_dir)?,
+            url: section.database(config)?,
             settings: section.settings(),
             clean_every: Duration::from_secs(section.clean_seconds),
             unmined_every: Duration::from_secs(section.mempool_seconds),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use unspent_engine::clock;
 use unspent_sql::{Options, Url};
-use unspent_wallet::{Room, lease::DEFAULT_DURATION};
+use unspent_wallet::Room;
 
 use super::{
     WalletSection,
@@ -31,8 +31,8 @@ use super::{
 };
 use crate::{
     api::extract::PageQuery,
-    cli::Cli,
-    error::{CliError, Outcome},
+    config::{Config, GivenFlag, SettingFlags},
+    error::Outcome,
     output::Output,
     serve::folder_lock,
 };
@@ -54,9 +54,8 @@ Values are satoshis; `0.0015 BTC` is understood too.";
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct WalletArgs {
-    /// Database: sqlite:PATH or postgres://…; a file `wallet.db` in the data folder by default
-    #[arg(long, global = true, env = "UNSPENT_WALLET_DB", value_name = "URL")]
-    db: Option<String>,
+    #[command(flatten)]
+    settings: SettingFlags<WalletSection>,
     #[command(subcommand)]
     command: WalletCommand,
 }
@@ -79,12 +78,19 @@ struct On<R: Args> {
 
 #[derive(Subcommand)]
 enum WalletCommand {
+    /// Take in a whole wallet.db of btcwallet or lnd, offline
+    ImportBtcwallet(ImportBtcwallet),
+    #[command(flatten)]
+    InRoom(RoomCommand),
+}
+
+/// Commands on a database that is there, or that is made by them.
+#[derive(Subcommand)]
+enum RoomCommand {
     /// Make a watch-only wallet from an output descriptor, or add an account to one
     Create(CreateArgs),
     /// Make a wallet of what Bitcoin Core's listdescriptors answers
     ImportCore(ImportCoreArgs),
-    /// Take in a whole wallet.db of btcwallet or lnd, offline
-    ImportBtcwallet(ImportBtcwallet),
     /// All wallets, and how far each has been scanned
     List,
     /// One wallet: its chains, its tip, its balance
@@ -158,7 +164,7 @@ enum WalletCommand {
     Webhook(WebhookArgs),
 }
 
-impl WalletCommand {
+impl RoomCommand {
     /// Whether it changes anything.
     fn writes(&self) -> bool {
         match self {
@@ -179,7 +185,6 @@ impl WalletCommand {
             Self::Select(on) => !on.request.dry_run,
             Self::Pay(on) => !on.request.pay.dry_run,
             Self::Bump(on) => !on.request.bump.dry_run,
-            Self::ImportBtcwallet(args) => !args.dry_run,
             Self::ImportCore(args) => !args.request.dry_run,
             Self::Webhook(args) => args.writes(),
             Self::Labels(on) => on.request.import.is_some(),
@@ -204,32 +209,52 @@ impl WalletCommand {
     }
 }
 
+impl WalletArgs {
+    /// The settings among them.
+    pub(crate) fn given(&self) -> Vec<GivenFlag> {
+        let mut given = self.settings.given();
+        if let WalletCommand::InRoom(RoomCommand::Webhook(args)) = &self.command {
+            given.extend(args.given());
+        }
+        given
+    }
+
+    fn writes(&self) -> bool {
+        match &self.command {
+            WalletCommand::ImportBtcwallet(args) => !args.dry_run,
+            WalletCommand::InRoom(command) => command.writes(),
+        }
+    }
+}
+
 pub(crate) fn run(
-    cli: &Cli,
+    config: &Config,
     args: &WalletArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let folder = cli.data_dir();
-    let _lock = if args.command.writes() { Some(folder_lock::shared(&folder)?) } else { None };
-    let url = url(cli, args)?;
-    if let WalletCommand::ImportBtcwallet(args) = &args.command {
-        return import::run(&url, args, output);
-    }
-    let OpenRoom { room, folder: _folder } = open(cli, &args.command, &url)?;
+    let _lock = if args.writes() { Some(folder_lock::shared(&config.data_dir)?) } else { None };
+    let section = config.room::<WalletSection>()?;
+    let url = section.database(config)?;
+    let command = match &args.command {
+        WalletCommand::ImportBtcwallet(args) => return import::run(&url, args, output),
+        WalletCommand::InRoom(command) => command,
+    };
+    let OpenRoom { room, folder: _folder } = open(config, command, &url)?;
     let (room, now) = (Arc::new(room), clock::now());
-    let context = RoomContext { room, engine: None, now, lease: DEFAULT_DURATION };
-    dispatch(cli, &args.command, &context, output)
+    let lease = section.lease_micros();
+    let context = RoomContext { room, engine: None, now, lease };
+    dispatch(config, command, &context, output)
 }
 
 /// The room that a command works on.
-fn open(cli: &Cli, command: &WalletCommand, url: &Url) -> anyhow::Result<OpenRoom> {
-    let room = if let WalletCommand::Create(create) = command {
-        create.open(cli, url)?
-    } else if let WalletCommand::ImportCore(import) = command {
-        if let Some(network) = import.network {
+fn open(config: &Config, command: &RoomCommand, url: &Url) -> anyhow::Result<OpenRoom> {
+    let room = if let RoomCommand::Create(create) = command {
+        create.open(config, url)?
+    } else if let RoomCommand::ImportCore(import) = command {
+        if let Some(network) = config.network_or(import.network) {
             return import::open(url, network, import.request.dry_run);
         }
-        wallets::open(cli, url, None)?
+        wallets::open(config, url, None)?
     } else {
         Room::open_existing(url, Options::default())?
     };
@@ -237,12 +262,12 @@ fn open(cli: &Cli, command: &WalletCommand, url: &Url) -> anyhow::Result<OpenRoo
 }
 
 fn dispatch(
-    cli: &Cli,
-    command: &WalletCommand,
+    config: &Config,
+    command: &RoomCommand,
     context: &RoomContext,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    use WalletCommand as C;
+    use RoomCommand as C;
     macro_rules! on {
         ($print:expr, $on:expr) => {
             $print(&context.wallet(&$on.wallet)?, &$on.request, output)
@@ -251,13 +276,11 @@ fn dispatch(
     match command {
         C::Create(args) => wallets::print_create(context, args, output),
         C::ImportCore(args) => import_core::print(context, args, output),
-        // It opens the room by itself, once the file has told the network.
-        C::ImportBtcwallet(_) => Err(CliError::bug("an import came too late").into()),
         C::List => wallets::print_list(context, output),
         C::Show(args) => wallets::print_show(&context.wallet(&args.wallet)?, output),
         C::Change(args) => {
             let wallet = context.wallet(&args.wallet)?;
-            manage::print_change(cli, &wallet, &args.request, output)
+            manage::print_change(config, &wallet, &args.request, output)
         }
         C::Resume(args) => manage::print_resume(&context.wallet(&args.wallet)?, output),
         C::Unwatch(args) => on!(manage::print_unwatch, args),
@@ -282,24 +305,14 @@ fn dispatch(
         C::Cpfp(args) => on!(bumps::print_cpfp, args),
         C::Psbt(command) => psbts::print(context, command, output),
         C::Record(args) => on!(upkeep::print_record, args),
-        C::Scan(args) => follow::scan(cli, context, args, output),
+        C::Scan(args) => follow::scan(config, context, args, output),
         C::Rewind(args) => on!(upkeep::print_rewind, args),
         C::Invalidate(args) => on!(upkeep::print_invalidate, args),
         C::Label(args) => on!(labels::print_set, args),
         C::Labels(args) => on!(labels::print_labels, args),
         C::Journal(args) => on!(tables::journal, args),
         C::Prune(args) => on!(upkeep::print_prune, args),
-        C::Webhook(args) => webhooks::print(cli, context, args, output),
+        C::Webhook(args) => webhooks::print(config, context, args, output),
         C::Audit(args) => upkeep::print_audit(&context.wallet(&args.wallet)?, output),
-    }
-}
-
-fn url(cli: &Cli, args: &WalletArgs) -> anyhow::Result<Url> {
-    match &args.db {
-        Some(text) => text.parse().map_err(|error| CliError::usage(format!("{error}")).into()),
-        None => match &cli.settings {
-            Some(settings) => settings.room::<WalletSection>()?.database(&settings.data_dir),
-            None => Ok(Url::Sqlite(cli.data_dir().join("wallet.db"))),
-        },
     }
 }

@@ -135,8 +135,7 @@ impl App {
     /// How long coins are leased unless a request says otherwise, in microseconds.
     fn lease(&self) -> Result<i64, ApiError> {
         let section = self.config.room::<WalletSection>();
-        let seconds = section.map_err(|error| ApiError::bug(&error))?.lease_seconds;
-        Ok(i64::from(seconds) * 1_000_000)
+        Ok(section.map_err(|error| ApiError::bug(&error))?.lease_micros())
     }
 
     /// Asks the wallet room, on a thread that may block.

@@ -25,7 +25,7 @@ use unspent_wallet_room::WalletFollower;
 
 use super::context::RoomContext;
 use crate::{
-    cli::Cli,
+    config::Config,
     error::{CliError, Outcome},
     import::Show,
     interrupt::Interrupt,
@@ -80,16 +80,15 @@ fn first_height(files: &Folder) -> anyhow::Result<u64> {
 }
 
 pub(super) fn scan(
-    cli: &Cli,
+    config: &Config,
     context: &RoomContext,
     args: &ScanArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let (network, paths) = (context.room.network(), args.paths.clone());
     // The files are looked through once: they aren't expected to grow meanwhile.
-    let config =
-        FolderConfig { paths, network, unpack_in: cli.data_dir(), poll: Duration::from_secs(3600) };
-    let files = Folder::part(config, args.stop_at);
+    let (unpack_in, poll) = (config.data_dir.clone(), Duration::from_secs(3600));
+    let files = Folder::part(FolderConfig { paths, network, unpack_in, poll }, args.stop_at);
     let first = first_height(&files)?;
     if args.from_first {
         context.room.start_unscanned_at(first)?;

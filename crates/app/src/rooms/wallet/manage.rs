@@ -20,7 +20,7 @@ use crate::{
         extract::{ApiJson, ApiPath, May, Wallet},
         state::App,
     },
-    cli::Cli,
+    config::Config,
     error::Outcome,
     output::Output,
     request::BadRequest,
@@ -150,14 +150,14 @@ pub(super) async fn unwatch(
 // ---- command line
 
 pub(super) fn print_change(
-    cli: &Cli,
+    config: &Config,
     context: &WalletContext,
     request: &ChangeWallet,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     request.run(context)?;
-    if cli.data_dir().join(unspent_engine::store::STORE_FILE).exists() {
-        let hooks = Webhooks::open(&cli.data_dir(), WebhookOptions::default())?;
+    if config.data_dir.join(unspent_engine::store::STORE_FILE).exists() {
+        let hooks = Webhooks::open(&config.data_dir, WebhookOptions::default())?;
         rename_hooks(&hooks, context.wallet, request)?;
     }
     print_show(context, output)

@@ -69,11 +69,11 @@ mod whole;
 use std::{error::Error, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use toml::Table;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
 };
+use unspent_sql::Url;
 use unspent_wallet_room::WalletRoom;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -86,7 +86,7 @@ use crate::{
         timeline::Timeline,
         transaction::TxView,
     },
-    config::{self, Config, RoomSection, Section as _},
+    config::{Config, DeclaredKey, RoomSection, Section as _, SectionReader},
 };
 
 pub(crate) use self::{
@@ -99,8 +99,8 @@ pub(crate) use self::{
 /// The room's name in the engine, in events and in metrics.
 const NAME: &str = "wallet";
 
-/// The wallet room, as the table of rooms knows it.
-pub(super) struct WalletEntry;
+/// The wallet room, as the rest of the program knows it.
+pub(crate) struct WalletEntry;
 
 impl AppRoom for WalletEntry {
     fn shape(&self) -> &'static RoomShape {
@@ -115,16 +115,24 @@ impl AppRoom for WalletEntry {
         WalletSection::template()
     }
 
-    fn read(&self, table: &mut Table) -> anyhow::Result<Arc<dyn RoomSection>> {
-        Ok(Arc::new(config::read_section::<WalletSection>(table)?))
+    fn keys(&self) -> Vec<DeclaredKey> {
+        WalletSection::keys()
+    }
+
+    fn read(&self, from: &mut SectionReader<'_>) -> anyhow::Result<Arc<dyn RoomSection>> {
+        Ok(Arc::new(from.section::<WalletSection>()?))
     }
 
     fn check(&self, config: &Config) -> anyhow::Result<()> {
-        config.room::<WalletSection>()?.check(config.network)
+        config.room::<WalletSection>()?.check(config)
     }
 
     fn is_on(&self, config: &Config) -> anyhow::Result<bool> {
         Ok(config.room::<WalletSection>()?.is_on(config.network))
+    }
+
+    fn database(&self, config: &Config) -> anyhow::Result<Option<Url>> {
+        config.room::<WalletSection>()?.database(config).map(Some)
     }
 
     fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
@@ -133,7 +141,7 @@ impl AppRoom for WalletEntry {
             return Ok(None);
         }
         Ok(Some(Arc::new(WalletRoom {
-            url: section.database(&config.data_dir)?,
+            url: section.database(config)?,
             purge_leases_every: Duration::from_secs(section.purge_leases_seconds),
             mempool_every: Duration::from_secs(section.mempool_seconds),
             rebroadcast_every: Duration::from_secs(section.rebroadcast_seconds),

@@ -1,13 +1,13 @@
 //! `[wallet]` of the configuration.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use unspent_model::{Family, Network};
 use unspent_sql::Url;
 use unspent_wallet::lease::DEFAULT_DURATION;
 use unspent_wallet_room::{DATABASE, MEMPOOL_EVERY, PURGE_LEASES_EVERY, REBROADCAST_EVERY};
 
-use crate::config::{check_database, check_span, database, section, wrong};
+use crate::config::{Config, check_database, check_span, database, section, wrong};
 
 section! {
     /// The wallet room: Bitcoin networks only.
@@ -15,11 +15,13 @@ section! {
         /// On for Bitcoin, off for Cardano, unless said otherwise
         enabled: Option<bool>, example "true";
         /// sqlite:PATH or postgres://USER@HOST/NAME; a file wallet.db in the data folder by default
-        url: Option<String>, example "\"sqlite:/var/lib/unspent/wallet.db\"";
+        url: Option<String>, example "\"sqlite:/var/lib/unspent/wallet.db\"", flag value "URL",
+            was "UNSPENT_WALLET_DB" "--db", rival "url_file";
         /// A file that holds the URL, when it has a password
-        url_file: Option<PathBuf>, example "\"/etc/unspent/wallet-url\"";
+        url_file: Option<PathBuf>, example "\"/etc/unspent/wallet-url\"", flag value "FILE", rival "url";
         /// How long coins are leased unless a request says otherwise
-        lease_seconds: u32 = u32::try_from(DEFAULT_DURATION / 1_000_000).unwrap_or(u32::MAX);
+        lease_seconds: u32 = u32::try_from(DEFAULT_DURATION / 1_000_000).unwrap_or(u32::MAX),
+            flag value "SECONDS";
         /// Seconds between two runs of what is done from time to time: taking expired leases away,
         /// reading the node's mempool, sending own transactions that the node doesn't have
         purge_leases_seconds: u64 = PURGE_LEASES_EVERY.as_secs();
@@ -34,12 +36,13 @@ impl WalletSection {
         self.enabled.unwrap_or(network.family() == Family::Bitcoin)
     }
 
-    pub(super) fn check(&self, network: Network) -> anyhow::Result<()> {
+    pub(super) fn check(&self, config: &Config) -> anyhow::Result<()> {
+        let network = config.network;
         if self.enabled == Some(true) && network.family() == Family::Cardano {
             let message = "wallet.enabled = true: the wallet room is for Bitcoin networks";
             return Err(wrong(format!("{message}, not for {network}")));
         }
-        check_database("wallet", self.url.as_deref(), self.url_file.as_deref())?;
+        check_database(config, "wallet", self.url.as_deref(), self.url_file.as_deref())?;
         if self.lease_seconds == 0 {
             return Err(wrong("wallet.lease_seconds must be at least 1"));
         }
@@ -48,8 +51,13 @@ impl WalletSection {
         check_span("wallet.rebroadcast_seconds", self.rebroadcast_seconds)
     }
 
+    /// How long coins are leased unless a request says otherwise.
+    pub(super) fn lease_micros(&self) -> i64 {
+        i64::from(self.lease_seconds) * 1_000_000
+    }
+
     /// The wallets' database.
-    pub(super) fn database(&self, data_dir: &Path) -> anyhow::Result<Url> {
-        database(self.url.as_deref(), self.url_file.as_deref(), data_dir.join(DATABASE))
+    pub(super) fn database(&self, config: &Config) -> anyhow::Result<Url> {
+        database(self.url.as_deref(), self.url_file.as_deref(), config.data_dir.join(DATABASE))
     }
 }

@@ -26,7 +26,7 @@ use crate::{
         extract::{ApiJson, ApiPath, ApiQuery, Caller, May, PageQuery, Read, Wallet},
         state::App,
     },
-    cli::Cli,
+    config::Config,
     error::{CliError, Outcome},
     output::{Output, facts, table},
     request::{BadRequest, bounded, cursor_number, cut},
@@ -308,17 +308,17 @@ pub(crate) struct CreateArgs {
 }
 
 impl CreateArgs {
-    pub(super) fn open(&self, cli: &Cli, url: &Url) -> anyhow::Result<Room> {
+    pub(super) fn open(&self, config: &Config, url: &Url) -> anyhow::Result<Room> {
         self.wallet.check()?;
-        open(cli, url, self.network)
+        open(config, url, config.network_or(self.network))
     }
 }
 
 /// Opens the room, or makes one where a network is named.
-pub(super) fn open(cli: &Cli, url: &Url, network: Option<Network>) -> anyhow::Result<Room> {
+pub(super) fn open(config: &Config, url: &Url, network: Option<Network>) -> anyhow::Result<Room> {
     let Some(network) = network else {
         return Room::open_existing(url, Options::default()).map_err(|error| {
-            let folder = cli.data_dir();
+            let folder = &config.data_dir;
             let hint =
                 format!("a new database needs --network; the data folder is {}", folder.display());
             CliError::usage(error.to_string()).hint(hint).into()

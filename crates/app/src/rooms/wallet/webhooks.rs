@@ -3,15 +3,14 @@
 //! Whoever may add one decides where this machine sends data to, so all of it needs the scope
 //! `admin`.
 
-use std::path::PathBuf;
-
 use axum::{Json, extract::State, http::StatusCode};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use unspent_engine::{
     Engine, clock,
-    webhooks::{Webhook, WebhookError, WebhookOptions, Webhooks},
+    store::STORE_FILE,
+    webhooks::{Webhook, WebhookError, Webhooks},
 };
 use utoipa::ToSchema;
 
@@ -22,11 +21,11 @@ use crate::{
         extract::{Admin, ApiJson, ApiPath, May},
         state::App,
     },
-    cli::Cli,
+    config::{Config, GivenFlag, SettingFlags, WebhooksSection},
     error::{CliError, Outcome},
     output::{Output, facts, table},
     random,
-    serve::build::trusted_roots,
+    serve::build::webhook_options,
 };
 
 /// A hook to make.
@@ -170,6 +169,8 @@ webhook-signature, HMAC-SHA256 over `id.timestamp.body`.";
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct WebhookArgs {
+    #[command(flatten)]
+    settings: SettingFlags<WebhooksSection>,
     #[command(subcommand)]
     command: WebhookCommand,
 }
@@ -182,9 +183,6 @@ enum WebhookCommand {
         wallet: String,
         #[command(flatten)]
         request: CreateWebhook,
-        /// The daemon is configured with `webhooks.allow_private`
-        #[arg(long)]
-        allow_private: bool,
     },
     /// Webhooks of all wallets, and how each is doing
     List,
@@ -197,12 +195,6 @@ enum WebhookCommand {
     Test {
         /// Its number
         webhook: u64,
-        /// Call an address of this machine or of a private network
-        #[arg(long)]
-        allow_private: bool,
-        /// The daemon is configured with this `webhooks.root_certificate`
-        #[arg(long, value_name = "PEM")]
-        root_certificate: Option<PathBuf>,
     },
     /// Try a webhook again, also one that was paused
     Resume {
@@ -212,6 +204,11 @@ enum WebhookCommand {
 }
 
 impl WebhookArgs {
+    /// The settings among them.
+    pub(super) fn given(&self) -> Vec<GivenFlag> {
+        self.settings.given()
+    }
+
     /// Whether it changes anything.
     pub(super) fn writes(&self) -> bool {
         !matches!(self.command, WebhookCommand::List | WebhookCommand::Test { .. })
@@ -219,20 +216,18 @@ impl WebhookArgs {
 }
 
 pub(super) fn print(
-    cli: &Cli,
+    config: &Config,
     context: &RoomContext,
     args: &WebhookArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let with = |options| Webhooks::open(&cli.data_dir(), options);
-    let open = |allow_private| with(WebhookOptions { allow_private, ..WebhookOptions::default() });
     let done = |output: &mut Output<'_>, word: &str, webhook: u64| {
         output.answer(&json!({ word: webhook }), || format!("{word}: {webhook}"))
     };
     match &args.command {
-        WebhookCommand::Add { wallet, request, allow_private } => {
+        WebhookCommand::Add { wallet, request } => {
             let number = context.wallet(wallet)?.wallet.0;
-            let hooks = open(*allow_private)?;
+            let hooks = Webhooks::open(&config.data_dir, webhook_options(config)?)?;
             let made = add(&hooks, (number, wallet), &request.url).map_err(refused)?;
             output.answer(&made, || {
                 let id = made.webhook.id.to_string();
@@ -241,28 +236,39 @@ pub(super) fn print(
             })?;
         }
         WebhookCommand::List => {
-            let webhooks = open(false)?.list()?;
+            // Whoever only looks makes no database of events.
+            let hooks = existing(config)?;
+            let webhooks = hooks.map(|hooks| hooks.list()).transpose()?.unwrap_or_default();
             let found = WebhooksJson { webhooks };
             output.answer(&found, || shown(&found.webhooks))?;
         }
         WebhookCommand::Remove { webhook } => {
-            open(false)?.remove(*webhook).map_err(|error| refused(error.into()))?;
+            known(config, *webhook)?.remove(*webhook).map_err(|error| refused(error.into()))?;
             done(output, "removed", *webhook)?;
         }
-        WebhookCommand::Test { webhook, allow_private, root_certificate } => {
-            let roots = root_certificate.as_deref().map(trusted_roots).transpose()?;
-            let allow_private = *allow_private;
-            let hooks = with(WebhookOptions { allow_private, roots, ..WebhookOptions::default() })?;
-            let sent = hooks.test(*webhook, clock::now());
+        WebhookCommand::Test { webhook } => {
+            let sent = known(config, *webhook)?.test(*webhook, clock::now());
             sent.map_err(|error| refused(error.into()))?;
             done(output, "taken", *webhook)?;
         }
         WebhookCommand::Resume { webhook } => {
-            open(false)?.resume(*webhook).map_err(|error| refused(error.into()))?;
+            known(config, *webhook)?.resume(*webhook).map_err(|error| refused(error.into()))?;
             done(output, "resumed", *webhook)?;
         }
     }
     Ok(Outcome::Done)
+}
+
+/// The hooks, where there ever were any.
+fn existing(config: &Config) -> anyhow::Result<Option<Webhooks>> {
+    if !config.data_dir.join(STORE_FILE).exists() {
+        return Ok(None);
+    }
+    Ok(Some(Webhooks::open(&config.data_dir, webhook_options(config)?)?))
+}
+
+fn known(config: &Config, webhook: u64) -> anyhow::Result<Webhooks> {
+    existing(config)?.ok_or_else(|| refused(WebhookError::Unknown(webhook).into()))
 }
 
 fn refused(error: anyhow::Error) -> anyhow::Error {

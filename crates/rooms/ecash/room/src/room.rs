@@ -84,13 +84,25 @@ impl EcashRoom {
     ///
     /// [`EcashError`]; nothing is changed.
     pub fn executor(&self) -> Result<Executor, EcashError> {
-        let store = EcashStore::open(&self.url, &self.key, None, self.options)?;
+        Ok(self.executor_of(EcashStore::open(&self.url, &self.key, None, self.options)?))
+    }
+
+    /// The same on a database that is there; another one is never made.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError`]; nothing is changed.
+    pub fn existing_executor(&self) -> Result<Executor, EcashError> {
+        Ok(self.executor_of(EcashStore::open_existing(&self.url, &self.key, self.options)?))
+    }
+
+    fn executor_of(&self, store: EcashStore) -> Executor {
         let spark = self
             .spark_url
             .as_deref()
             .map(|url| -> Arc<dyn SparkBackend> { Arc::new(SparkRemote::new(url)) });
         let counterparts = Counterparts { mints: MintBook::new(self.mints), spark };
-        Ok(Executor { store: Arc::new(store), counterparts, fence: self.fence })
+        Executor { store: Arc::new(store), counterparts, fence: self.fence }
     }
 }
 

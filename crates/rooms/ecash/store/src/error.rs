@@ -3,7 +3,7 @@
 use unspent_model::ecash::{
     EntityRefusal, NotEnough, ProofRefusal, TransactionRefusal, UnknownName,
 };
-use unspent_sql::{Failure, OpenError, SqlError};
+use unspent_sql::{Failure, OpenError, SqlError, Url};
 
 pub use unspent_model::Kind;
 
@@ -61,6 +61,9 @@ pub enum EcashError {
         /// Whose it is.
         account_id: String,
     },
+    /// Nothing was ever kept there.
+    #[error("there is no ecash in {0}; nothing was made")]
+    Absent(Url),
     /// The passphrase or key file is another one.
     #[error("the passphrase or key file doesn't open this database; nothing was changed")]
     WrongKey,
@@ -91,6 +94,7 @@ impl EcashError {
             | Self::NotFound { .. }
             | Self::InUse { .. }
             | Self::KeysetElsewhere { .. }
+            | Self::Absent(_)
             | Self::WrongKey => Kind::Refused,
         }
     }

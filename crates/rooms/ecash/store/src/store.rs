@@ -3,7 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use cashu::MintUrl;
-use unspent_sql::{Arg, Backend, BulkStatement, Column, Door, Options, Row, SqlError, Tx, Url};
+use unspent_sql::{
+    Arg, Backend, BulkStatement, Column, Door, Options, Row, SqlError, Tx, Url, is_there,
+};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -65,6 +67,23 @@ impl EcashStore {
             tx.one(READ_STORE, &[])
         })?;
         Self::unlock(door, key, &row)
+    }
+
+    /// Opens a database that is there already. One that isn't is refused, and not made: a second
+    /// database of money, with another seed, would hide the first.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::Absent`], [`EcashError::Open`], or [`EcashError::WrongKey`]; nothing is
+    /// changed.
+    pub fn open_existing(url: &Url, key: &KeySource, options: Options) -> Result<Self, EcashError> {
+        let absent = || EcashError::Absent(url.clone());
+        if !is_there(url, &SCHEMA, options)? {
+            return Err(absent());
+        }
+        let door = Door::open(url, &SCHEMA, options)?;
+        let row = door.read(|tx| tx.maybe(READ_STORE, &[]))?;
+        Self::unlock(door, key, &row.ok_or_else(absent)?)
     }
 
     fn unlock(door: Door, key: &KeySource, row: &Row) -> Result<Self, EcashError> {

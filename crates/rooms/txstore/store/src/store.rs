@@ -5,7 +5,7 @@
 //! A block that is added changes the row beside a cleaner: it makes nothing unstable.
 
 use unspent_model::{BlockHash, Family, Network, Point, TxId, txstore::DeletionWindows};
-use unspent_sql::{Arg, Backend, Door, Options, Row, SqlError, Tx, Url};
+use unspent_sql::{Arg, Backend, Door, Options, Row, SqlError, Tx, Url, is_there};
 
 use crate::{error::TxStoreError, schema::SCHEMA};
 
@@ -66,11 +66,12 @@ impl TxStore {
         settings: Settings,
         options: Options,
     ) -> Result<Self, TxStoreError> {
-        if let Url::Sqlite(path) = url
-            && !path.exists()
-        {
-            let missing = format!("{} is not there; import blocks first", path.display());
-            return Err(TxStoreError::Argument(missing));
+        if !is_there(url, &SCHEMA, options)? {
+            let missing = match url {
+                Url::Sqlite(path) => format!("{} is not there", path.display()),
+                Url::Postgres(_) => "this database keeps no transactions yet".to_owned(),
+            };
+            return Err(TxStoreError::Argument(format!("{missing}; import blocks first")));
         }
         let windows = checked(settings.windows)?;
         let door = Door::open(url, &SCHEMA, options)?;

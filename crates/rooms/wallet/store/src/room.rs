@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
-use unspent_sql::{Arg, BulkStatement, Column, Door, Options, Row, Tx, Url};
+use unspent_sql::{Arg, BulkStatement, Column, Door, Options, Row, Tx, Url, is_there};
 
-use crate::{error::WalletError, rows::scanned, statistics, wallets::WalletInfo, writes::Writes};
+use crate::{
+    error::WalletError, rows::scanned, schema::SCHEMA, statistics, wallets::WalletInfo,
+    writes::Writes,
+};
 
 /// A wallet, by its row. Names are for people; this is for programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,11 +53,12 @@ impl Room {
     ///
     /// As for [`Room::open`]; [`WalletError::Argument`] when nothing was ever kept there.
     pub fn open_existing(url: &Url, options: Options) -> Result<Self, WalletError> {
-        if let Url::Sqlite(path) = url
-            && !path.exists()
-        {
-            let missing = format!("{} is not there; create a wallet first", path.display());
-            return Err(WalletError::Argument(missing));
+        if !is_there(url, &SCHEMA, options)? {
+            let missing = match url {
+                Url::Sqlite(path) => format!("{} is not there", path.display()),
+                Url::Postgres(_) => "this database has no wallets yet".to_owned(),
+            };
+            return Err(WalletError::Argument(format!("{missing}; create a wallet first")));
         }
         let door = statistics::open(url, options)?;
         let stored = door.read(|tx| -> Result<_, WalletError> {

@@ -1,0 +1,198 @@
+//! The files of a backup that the settings put outside the data folder: a room's database, the
+//! tokens.
+//!
+//! Each is written beside its place under another name and renamed when the data folder is as good
+//! as there. A file that is there already counts as restored when it is the same, byte by byte; any
+//! other one ends the restore before anything is changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    fs,
+    os::unix::fs::{MetadataExt as _, lchown},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use unspent_engine::room::OnDisk;
+use unspent_sql::Url;
+
+use super::{
+    list::{List, Listed},
+    make::copy_file,
+    plan::TOKENS,
+};
+use crate::{config::Config, error::CliError};
+
+/// Files of the backup with the places that the settings give them.
+pub(super) struct Elsewhere<'a> {
+    /// By the names in the backup.
+    places: BTreeMap<PathBuf, Place>,
+    /// Those outside that aren't there yet.
+    files: Vec<(&'a Listed, PathBuf)>,
+}
+
+impl<'a> Elsewhere<'a> {
+    /// Looks where everything belongs, and refuses what has no place or would hit another file.
+    pub(super) fn of(list: &'a List, config: &Config) -> anyhow::Result<Self> {
+        let places = places(list, config)?;
+        let mut files = Vec::new();
+        for file in &list.files {
+            let Some(Place::Outside(place)) = places.get(&file.path) else { continue };
+            if file.is_at(place) {
+                continue;
+            }
+            if let Some(taken) = taken(place) {
+                let shown = taken.display();
+                let message = format!("{shown} is there and another one; nothing was restored");
+                let hint = "move it away, or name other settings with --config";
+                return Err(CliError::refused(message).hint(hint).into());
+            }
+            files.push((file, place.clone()));
+        }
+        Ok(Self { places, files })
+    }
+
+    /// The path from the data folder that a file of the list gets; `None` outside.
+    pub(super) fn inside<'p>(&'p self, path: &'p Path) -> Option<&'p Path> {
+        match self.places.get(path) {
+            None => Some(path),
+            Some(Place::Inside(path)) => Some(path),
+            Some(Place::Outside(_)) => None,
+        }
+    }
+
+    /// What the restore makes directly in the data folder.
+    pub(super) fn top_names(&self, list: &List) -> BTreeSet<OsString> {
+        let inside = list.files.iter().filter_map(|file| self.inside(&file.path));
+        inside.filter_map(|path| Some(path.components().next()?.as_os_str().to_owned())).collect()
+    }
+
+    /// Copies each beside its place.
+    pub(super) fn stage(&self, from: &Path) -> anyhow::Result<()> {
+        for (file, place) in &self.files {
+            let staged = staged(place);
+            match fs::remove_file(&staged) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let shown = staged.display();
+                    return Err(error).with_context(|| format!("can't clear {shown} away"));
+                }
+                Ok(()) | Err(_) => {}
+            }
+            let owner = staged.ancestors().skip(1).find(|folder| folder.is_dir());
+            let owner = owner.map(Path::to_owned);
+            copy_file(&from.join(&file.path), &staged)?;
+            if let Some(owner) = owner {
+                give_to_owner(&staged, &owner)
+                    .with_context(|| format!("can't give {} to its owner", staged.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each its name.
+    pub(super) fn finish(&self) -> anyhow::Result<()> {
+        for (_, place) in &self.files {
+            let shown = place.display();
+            fs::rename(staged(place), place).with_context(|| format!("can't put {shown} there"))?;
+            if let Some(folder) = place.parent() {
+                fs::File::open(folder)
+                    .and_then(|folder| folder.sync_all())
+                    .with_context(|| format!("can't put {shown} onto the disk"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a file goes that the settings give another place than its usual one.
+enum Place {
+    /// In the data folder, from there.
+    Inside(PathBuf),
+    Outside(PathBuf),
+}
+
+/// A path without links, as far as it is there already.
+fn real(path: &Path) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path).context("a path of the settings can't be")?;
+    for known in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (known.canonicalize(), path.strip_prefix(known)) {
+            return Ok(if rest == Path::new("") { real } else { real.join(rest) });
+        }
+    }
+    Ok(path)
+}
+
+/// Files of the list that the settings give another place than their usual one.
+fn places(list: &List, config: &Config) -> anyhow::Result<BTreeMap<PathBuf, Place>> {
+    let is_held = |name: &str| list.files.iter().any(|file| file.path == Path::new(name));
+    let (data, mut places) = (real(&config.data_dir)?, BTreeMap::new());
+    let mut put = |name: &str, place: &Path| -> anyhow::Result<()> {
+        let place = real(place)?;
+        let place = match place.strip_prefix(&data) {
+            Ok(inside) if inside == Path::new(name) => return Ok(()),
+            Ok(inside) => Place::Inside(inside.to_owned()),
+            Err(_) => Place::Outside(place),
+        };
+        places.insert(PathBuf::from(name), place);
+        Ok(())
+    };
+    for room in config.rooms().iter() {
+        for kept in room.shape().keeps {
+            let OnDisk::Database(name) = *kept else { continue };
+            if !is_held(name) {
+                continue;
+            }
+            match room.database(config)? {
+                Some(Url::Sqlite(place)) => put(name, &place)?,
+                Some(url @ Url::Postgres(_)) => return Err(on_a_server(room.name(), name, &url)),
+                None => {}
+            }
+        }
+    }
+    if is_held(TOKENS) {
+        put(TOKENS, &config.tokens_file())?;
+    }
+    Ok(places)
+}
+
+fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
+    let message = format!(
+        "the backup holds {name}, but the settings put the {room} room in {url}; nothing was \
+         restored"
+    );
+    let hint = format!(
+        "restore without that setting, then: unspent db copy --room {room} sqlite:DATA_DIR/{name} \
+         URL"
+    );
+    CliError::refused(message).hint(hint).into()
+}
+
+/// What is in the way: the file, or what SQLite would read as a part of it.
+fn taken(place: &Path) -> Option<PathBuf> {
+    let beside = |end: &str| {
+        let mut name = place.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    ["", "-wal", "-journal"].map(beside).into_iter().find(|path| path.exists())
+}
+
+fn staged(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(".restoring");
+    PathBuf::from(name)
+}
+
+/// What the superuser restores, with the folders made for it, belongs to whoever has the folder in
+/// which that begins.
+fn give_to_owner(file: &Path, above: &Path) -> std::io::Result<()> {
+    let (made, owner) = (fs::metadata(file)?, fs::metadata(above)?);
+    if made.uid() != 0 || (made.uid(), made.gid()) == (owner.uid(), owner.gid()) {
+        return Ok(());
+    }
+    for made in file.ancestors().take_while(|path| *path != above) {
+        lchown(made, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
+}

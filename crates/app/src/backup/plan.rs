@@ -1,0 +1,200 @@
+//! What a backup takes: each room is asked where the settings put its data.
+//!
+//! | a room's database | what happens |
+//! |---|---|
+//! | an SQLite file, in the data folder or elsewhere | it is saved under its usual name |
+//! | an SQLite file that is not there, though the room is on or its place is named | refused |
+//! | PostgreSQL | refused with the command that saves it, unless the room is left out by name |
+//! | another file of that name in the data folder | left out, and named: it isn't the room's |
+
+use std::path::{Path, PathBuf};
+
+use unspent_engine::{
+    room::{OnDisk, RoomName, RoomShape},
+    store::STORE_FILE,
+};
+use unspent_sql::Url;
+
+use super::make::SavedRooms;
+use crate::{
+    config::{Config, Origin},
+    databases,
+    error::CliError,
+    rooms::AppRoom,
+};
+
+/// The simulated network's folder.
+const SIM: &str = "sim";
+/// The tokens' name in a backup.
+pub(super) const TOKENS: &str = "tokens.json";
+
+/// Something to be copied.
+pub(super) struct SavedPart {
+    /// Whose it is.
+    pub(super) room: Option<RoomName>,
+    pub(super) from: PathBuf,
+    /// Its name in the backup.
+    pub(super) name: &'static str,
+    pub(super) kind: PartKind,
+}
+
+/// How it is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Database,
+    Folder,
+    File,
+}
+
+impl SavedPart {
+    pub(super) fn is_there(&self) -> bool {
+        match self.kind {
+            PartKind::Database | PartKind::File => self.from.is_file(),
+            PartKind::Folder => self.from.is_dir(),
+        }
+    }
+}
+
+/// What is copied, and what somebody may expect but isn't.
+pub(super) struct BackupPlan {
+    pub(super) parts: Vec<SavedPart>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// Whether a room is on: a running daemon knows, else the settings say.
+pub(super) type IsOn<'a> = &'a dyn Fn(&RoomShape) -> bool;
+
+/// The engine's own database comes first: what it tells of rooms is then never ahead of them. The
+/// simulated network comes last, so that it has every block that a room has.
+pub(super) fn plan(
+    config: &Config,
+    choice: SavedRooms<'_>,
+    is_on: IsOn<'_>,
+) -> anyhow::Result<BackupPlan> {
+    choice.check(config.rooms())?;
+    let data = &config.data_dir;
+    let shared = |kind, name: &'static str, from: PathBuf| {
+        choice.is_everything().then_some(SavedPart { room: None, from, name, kind })
+    };
+    let engine = shared(PartKind::Database, STORE_FILE, data.join(STORE_FILE));
+    let mut plan = BackupPlan { parts: engine.into_iter().collect(), left_out: Vec::new() };
+    for room in config.rooms().iter().filter(|room| choice.takes(room.shape())) {
+        add_room(&mut plan, config, room, is_on(room.shape()))?;
+    }
+    plan.parts.extend(shared(PartKind::File, TOKENS, config.tokens_file()));
+    plan.parts.extend(shared(PartKind::Folder, SIM, data.join(SIM)));
+    plan.parts.retain(SavedPart::is_there);
+    if plan.parts.is_empty() {
+        let message = format!("{} holds nothing of that; nothing was copied", data.display());
+        return Err(CliError::refused(message).into());
+    }
+    Ok(plan)
+}
+
+/// While no daemon runs, this command's settings need not be those that the daemon had.
+pub(super) fn check_remembered(config: &Config, choice: SavedRooms<'_>) -> anyhow::Result<()> {
+    let remembered = databases::remembered(&config.data_dir);
+    for room in config.rooms().iter().filter(|room| choice.takes(room.shape())) {
+        // Told apart where the parts are looked for.
+        if let Some(Url::Postgres(_)) = room.database(config)? {
+            continue;
+        }
+        let (name, now) = (room.name(), databases::place(config, room)?);
+        let Some(before) = remembered.get(name).filter(|before| now.as_ref() != Some(*before))
+        else {
+            continue;
+        };
+        let now = now.unwrap_or_default();
+        let message = format!(
+            "the daemon of {} kept the {name} room in {before}, these settings put it in {now}; \
+             nothing was copied",
+            config.data_dir.display()
+        );
+        let hint = format!(
+            "name the daemon's configuration with --config; start it once where you changed it; or \
+             save the rest with --without {name}"
+        );
+        return Err(CliError::refused(message).hint(hint).into());
+    }
+    Ok(())
+}
+
+fn add_room(
+    plan: &mut BackupPlan,
+    config: &Config,
+    room: &'static dyn AppRoom,
+    is_on: bool,
+) -> anyhow::Result<()> {
+    let shape = room.shape();
+    for kept in shape.keeps {
+        let part = match *kept {
+            OnDisk::Folder(name) => {
+                let (from, kind) = (config.data_dir.join(name), PartKind::Folder);
+                SavedPart { room: Some(shape.name), from, name, kind }
+            }
+            OnDisk::Database(name) => {
+                let Some(from) = database_file(config, room, is_on)? else { continue };
+                let usual = config.data_dir.join(name);
+                if is_other_file(&usual, &from) {
+                    plan.left_out.push(format!(
+                        "{} is not the database of the {} room, which the settings put at {}",
+                        usual.display(),
+                        shape.name.name(),
+                        from.display()
+                    ));
+                }
+                SavedPart { room: Some(shape.name), from, name, kind: PartKind::Database }
+            }
+        };
+        if part.kind == PartKind::Database && part.is_there() {
+            plan.left_out.extend(room.kept_apart(config)?.iter().map(|file| {
+                format!("{} is not in it: without that key nobody can read it", file.display())
+            }));
+        }
+        plan.parts.push(part);
+    }
+    Ok(())
+}
+
+/// Whether two paths name two files that are there.
+fn is_other_file(usual: &Path, from: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    usual.is_file() && real(usual) != real(from)
+}
+
+/// The room's database, as a file. `None` when nothing is to be saved.
+fn database_file(
+    config: &Config,
+    room: &dyn AppRoom,
+    is_on: bool,
+) -> anyhow::Result<Option<PathBuf>> {
+    let (name, section) = (room.name(), room.section());
+    let is_said = ["url", "url_file"]
+        .map(|key| config.origin(&format!("{section}.{key}")) != &Origin::Default)
+        .contains(&true);
+    let without = format!("and save the rest with --without {name}");
+    match room.database(config)? {
+        Some(Url::Sqlite(file)) if file.exists() => Ok(Some(file)),
+        // Without a database of the engine no daemon was ever here, so its rooms need not be.
+        Some(Url::Sqlite(file))
+            if is_said || is_on && config.data_dir.join(STORE_FILE).exists() =>
+        {
+            let shown = file.display();
+            let message = format!(
+                "there is no {shown}, where the settings put the {name} room; nothing was copied"
+            );
+            let hint = format!(
+                "name the daemon's configuration with --config; or if the room keeps nothing, go \
+                 without it: {without}"
+            );
+            Err(CliError::refused(message).hint(hint).into())
+        }
+        Some(Url::Sqlite(_)) | None => Ok(None),
+        Some(url @ Url::Postgres(_)) if is_said || is_on => {
+            let message = format!("the {name} room is in {url}; nothing was copied");
+            let hint = format!("save it with: pg_dump --schema={name} '{url}'; {without}");
+            Err(CliError::refused(message).hint(hint).into())
+        }
+        Some(Url::Postgres(_)) => Ok(None),
+    }
+}
