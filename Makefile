@@ -65,14 +65,10 @@ lint: ## Check formatting and unused dependencies, run clippy with warnings as e
 	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
 
 .PHONY: test
-test: ## Lint, then run every test and doctest
+test: ## Lint, then run every test and doctest; say where the time went
 	@scripts/deps nextest postgresql chromium machete python java node curl
 	@scripts/say-rocksdb debug
-	$(RUN) cargo fmt --all --check
-	$(RUN) cargo machete --with-metadata crates
-	$(RUN) cargo clippy --workspace --all-targets -- -D warnings
-	$(RUN) cargo nextest run --workspace $(ARGS)
-	$(RUN) cargo test --workspace --doc
+	@scripts/test $(ARGS)
 
 .PHONY: cases
 cases: ## Write docs/tests.md, the table of all tests, from the sources
