@@ -190,7 +190,8 @@ impl Nutshell {
             .env("MINT_BACKEND_BOLT11_USD", "FakeWallet")
             .env("MINT_DERIVATION_PATH_LIST", r#"["m/0'/0'/0'","m/0'/2'/0'"]"#)
             .env("MINT_RATE_LIMIT", "FALSE")
-            .env("MINT_QUOTE_BACKEND_CHECK_RATE_LIMIT", "0")
+            // It compares whole seconds: at 0 a second question within one second goes unheard.
+            .env("MINT_QUOTE_BACKEND_CHECK_RATE_LIMIT", "-1")
             .env("TOR", "FALSE")
             .envs(self.settings.variables());
         if self.settings.rotates {
@@ -376,6 +377,21 @@ mod tests {
         mint.restart(MintSettings::default());
         assert_eq!(mint.get("/v1/keysets"), keysets);
         assert_eq!(state(&mint, &quote), "PAID");
+    }
+
+    #[test]
+    fn every_question_about_a_quote_reaches_the_lightning_side() {
+        let extra = vec![("LOG_LEVEL".to_owned(), "TRACE".to_owned())];
+        let unpaid = MintSettings { invoices_are_paid: false, extra, ..MintSettings::default() };
+        let Some(mint) = Nutshell::start(unpaid) else { return };
+        let (_, quote) = mint.invoice(21);
+        for _ in 0..20 {
+            assert_eq!(state(&mint, &quote), "UNPAID");
+        }
+        let log = std::fs::read_to_string(mint.log_file()).unwrap();
+        let told = |what: &str| log.matches(what).count();
+        let heard = told("Lightning: checking invoice");
+        assert_eq!((heard, told("skipped due to rate limit")), (20, 0), "{log}");
     }
 
     #[test]
