@@ -141,7 +141,7 @@ export function newAddress(wallet) {
 
 const RATE = {
   name: "rate", label: "Fee rate in sat/vB", inputmode: "decimal", value: "2",
-  pattern: "[0-9]{1,6}(\\.[0-9]{1,2})?", title: "A number with up to two decimals",
+  pattern: "[0-9]{1,6}(\\.[0-9]{1,2})?", title: "A number with up to two decimals after a point",
 };
 
 // What was built: coins are held, nothing is signed, nothing is sent.

@@ -80,13 +80,23 @@ export function unitName() {
   return unit.name;
 }
 
-// What people type as base units, in decimal digits; no floating point.
+function wrongAmount(text) {
+  return Object.assign(new Error(text), { status: 0 });
+}
+
+// What people type as base units, in decimal digits; no floating point. A comma parts decimals for
+// some and thousands for others, so that nobody can tell which amount it means.
 export function baseUnits(text) {
-  const found = text.trim().replaceAll(",", "").match(/^(\d{1,12})(?:\.(\d+))?$/);
+  const typed = text.trim();
+  if (typed.includes(",")) {
+    throw wrongAmount(`“${typed}” has a comma: write decimals after a point, as in 0.0005, and `
+      + "thousands without anything between them");
+  }
+  const found = typed.match(/^(\d{1,12})(?:\.(\d+))?$/);
   const tail = found?.[2] ?? "";
   if (!found || tail.length > unit.decimals) {
-    const wrong = `An amount in ${unit.name} is a number with at most ${unit.decimals} decimals`;
-    throw Object.assign(new Error(wrong), { status: 0 });
+    throw wrongAmount(
+      `An amount in ${unit.name} is a number with at most ${unit.decimals} decimals`);
   }
   return BigInt(found[1] + tail.padEnd(unit.decimals, "0")).toString();
 }

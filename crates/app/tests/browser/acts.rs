@@ -134,12 +134,32 @@ fn payments(page: &mut Page, daemon: &Daemon, name: &str) {
     page.picture(&format!("act-psbt-{name}"));
     page.press("Escape");
     done(page);
-    // Wrong amounts are refused before anything is asked.
+    wrong_amounts(page);
+}
+
+/// They are refused before anything is asked. A comma parts decimals here and thousands there, so
+/// that it says nothing about how much was meant.
+fn wrong_amounts(page: &mut Page) {
     page.click_text(".acts button", "Pay");
     page.fill("#act-address", &world::BOB.address(8));
     page.fill("#act-value", "1.123456789");
     page.click("dialog[open] .primary");
     page.expect_text("dialog .complaint", "at most 8 decimals");
+    for amount in ["0,0005", "1,000", "1,234.5"] {
+        page.fill("#act-value", amount);
+        page.click("dialog[open] .primary");
+        let complaint = format!("“{amount}” has a comma: write decimals after a point");
+        page.expect_text("dialog .complaint", &complaint);
+    }
+    // A rate is refused by its field, which says the same.
+    page.fill("#act-value", "0.0001");
+    page.fill("#act-rate", "2,5");
+    page.click("dialog[open] .primary");
+    let refused = page.evaluate(
+        "(({ validity, title }) => [validity.patternMismatch, title])\
+         (document.querySelector('#act-rate'))",
+    );
+    assert_eq!(refused, json!([true, "A number with up to two decimals after a point"]));
     page.press("Escape");
     done(page);
 }
