@@ -1,11 +1,12 @@
 //! The socket, TLS, and what a connection may take.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::{Router, extract::Request};
 use axum_server::{Handle, Server, accept::Accept, tls_rustls::RustlsConfig};
 use hyper_util::rt::TokioTimer;
+use rustls::ServerConfig;
 
 use super::connection_limit::ConnectionLimit;
 use crate::{config::Config, error::CliError};
@@ -61,14 +62,24 @@ pub(super) async fn serve(
         let server = axum_server::from_tcp(socket).context("the socket can't be used")?;
         return run(config, server, router, handle).await;
     };
+    let tls = tls(cert, key).await?;
+    let server = axum_server::from_tcp_rustls(socket, tls).context("the socket can't be used")?;
+    run(config, server, router, handle).await
+}
+
+/// The certificate of the files. HTTP/1.1 alone is offered, as nothing else is spoken: who is
+/// promised HTTP/2 speaks it, and is never understood.
+async fn tls(cert: &Path, key: &Path) -> anyhow::Result<RustlsConfig> {
     // Only a second call in one process fails, and then the first one holds.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {
         CliError::input(format!("the certificate or its key can't be used: {error}"))
             .hint("http.tls_cert and http.tls_key are PEM files")
     })?;
-    let server = axum_server::from_tcp_rustls(socket, tls).context("the socket can't be used")?;
-    run(config, server, router, handle).await
+    let mut settings = ServerConfig::clone(&tls.get_inner());
+    settings.alpn_protocols = vec![b"http/1.1".to_vec()];
+    tls.reload_from_config(Arc::new(settings));
+    Ok(tls)
 }
 
 async fn run<A>(

@@ -20,7 +20,7 @@ pub(crate) struct Daemon {
     child: Child,
     folder: TempDir,
     settings: Vec<String>,
-    /// Where it listens: `http://127.0.0.1:PORT`.
+    /// Where it listens: `http://127.0.0.1:PORT`, or `https:` with a certificate.
     pub(crate) base: String,
 }
 
@@ -133,7 +133,7 @@ fn run(folder: &TempDir, listen: &str, settings: &[String]) -> (Child, String) {
     let mut said = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
     // "listening on http://127.0.0.1:PORT; Ctrl-C ends it"
-    let base = said.split([' ', ';']).find(|word| word.starts_with("http://"));
+    let base = said.split([' ', ';']).find(|word| word.starts_with("http"));
     let base = base.unwrap_or_else(|| panic!("the daemon said: {said}")).to_owned();
     (child, base)
 }

@@ -22,4 +22,5 @@ mod ecash;
 mod page;
 mod pages;
 mod reorganisation;
+mod secure;
 mod world;

@@ -46,6 +46,10 @@ impl Page {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             page.call(&format!("{domain}.enable"), json!({}));
         }
+        if base.starts_with("https:") {
+            // The certificate of a test is its own.
+            page.call("Security.setIgnoreCertificateErrors", json!({ "ignore": true }));
+        }
         page.resize(DESK);
         page.call("Page.navigate", json!({ "url": format!("{base}/") }));
         page
