@@ -27,7 +27,7 @@ use crate::{
     mmr::{Ground, Growth},
     open,
     options::Options,
-    pending::{Pending, State},
+    pending::{self, Pending, State},
     schema::{Family, OutpointKey, decode_ordinal},
 };
 
@@ -75,6 +75,7 @@ impl Undo {
 
     /// What a block needs when the chain is known to reach at least `known_tip`.
     pub(crate) fn below(known_tip: u64, ordinal: u64, options: &Options) -> Self {
+        // A window beyond all heights keeps everything.
         let kept = |depth: u64| ordinal.saturating_add(depth) > known_tip;
         Self { delta: kept(options.delta_depth()), spends: kept(options.spent_depth()) }
     }
@@ -170,9 +171,11 @@ impl Stage<'_> {
         let retired = self.retired(header.era)?;
         let mut found = self.resolve(&chain::lookups(&block))?;
         let delta = chain::plan(block, retired, |outpoint| found.remove(outpoint));
+        let totals = pending::totals_after(&delta, &self.state.cursor)?;
         let rewind = self.grow_trees(&delta, undo)?;
         let value = self.undo_value(&delta, &header, undo, rewind.as_ref())?;
-        self.pending.apply(&delta, &mut self.state.cursor);
+        self.pending.apply(&delta);
+        self.state.cursor = totals;
         self.keep_undo(&delta, undo, value);
         Ok(count(&delta))
     }

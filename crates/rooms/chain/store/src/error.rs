@@ -116,7 +116,11 @@ impl StoreError {
     }
 
     pub(crate) fn absent(family: &'static str, key: &[u8]) -> Self {
-        Self::Corrupt { place: place(family, key), what: "the entry is missing".into() }
+        Self::wrong(family, key, "the entry is missing")
+    }
+
+    pub(crate) fn wrong(family: &'static str, key: &[u8], what: &str) -> Self {
+        Self::Corrupt { place: place(family, key), what: what.into() }
     }
 }
 

@@ -52,6 +52,52 @@ struct Slot {
     after: Option<SharedCoin>,
 }
 
+/// The cursor with the totals that applying a block leads to. To be asked before anything changes:
+/// what leaves was counted when it came, so totals that don't hold it are damaged.
+pub(crate) fn totals_after(
+    delta: &BlockDelta<SharedCoin>,
+    cursor: &Cursor,
+) -> Result<Cursor, StoreError> {
+    let missing = cursor.missing_inputs.checked_add(delta.missing.len() as u64);
+    totals(cursor, delta.forward(), missing).ok_or_else(wrong_totals)
+}
+
+/// The same for the block at the cursor, taken back.
+pub(crate) fn totals_before(
+    delta: &BlockDelta<SharedCoin>,
+    cursor: &Cursor,
+) -> Result<Cursor, StoreError> {
+    let missing = cursor.missing_inputs.checked_sub(delta.missing.len() as u64);
+    totals(cursor, delta.backward(), missing).ok_or_else(wrong_totals)
+}
+
+fn totals<'a>(
+    cursor: &Cursor,
+    effects: impl Iterator<Item = Effect<'a, SharedCoin>>,
+    missing_inputs: Option<u64>,
+) -> Option<Cursor> {
+    let (mut coins, mut value) = (cursor.coins, cursor.value);
+    for effect in effects {
+        match effect {
+            Effect::Add(_, coin) => {
+                coins = coins.checked_add(1)?;
+                value = value.checked_add(coin.value().into())?;
+            }
+            Effect::Remove(_, coin) => {
+                coins = coins.checked_sub(1)?;
+                value = value.checked_sub(coin.value().into())?;
+            }
+            Effect::RecordSpend(_) | Effect::EraseSpend(_) => {}
+        }
+    }
+    Some(Cursor { coins, value, missing_inputs: missing_inputs?, ..*cursor })
+}
+
+fn wrong_totals() -> StoreError {
+    let what = "the totals of the set don't hold the coins that a block changes";
+    StoreError::wrong(Family::UtxoMeta.name(), names::CURSOR, what)
+}
+
 /// The overlay.
 #[derive(Default)]
 pub(crate) struct Pending {
@@ -105,36 +151,27 @@ impl Pending {
         *trees = TreeChanges::default();
     }
 
-    /// Applies a block's coins and adds up what that does to the totals.
-    pub(crate) fn apply(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.forward().for_each(|effect| self.apply_effect(effect, cursor));
-        cursor.missing_inputs += delta.missing.len() as u64;
+    /// Applies a block's coins.
+    pub(crate) fn apply(&mut self, delta: &BlockDelta<SharedCoin>) {
+        // Spends are written by the caller, who knows whether they are kept at all.
+        delta.forward().for_each(|effect| self.move_coin(&effect));
     }
 
-    /// Takes the coins of the block at the cursor back.
-    pub(crate) fn undo(&mut self, delta: &BlockDelta<SharedCoin>, cursor: &mut Cursor) {
-        delta.backward().for_each(|effect| self.apply_effect(effect, cursor));
-        cursor.missing_inputs = cursor.missing_inputs.saturating_sub(delta.missing.len() as u64);
+    /// Takes the coins of the block with this ordinal back, and its spends.
+    pub(crate) fn undo(&mut self, delta: &BlockDelta<SharedCoin>, ordinal: u64) {
+        for effect in delta.backward() {
+            if let Effect::EraseSpend(outpoint) = effect {
+                self.spends.push((SpentKey { outpoint: *outpoint, ordinal }, None));
+            }
+            self.move_coin(&effect);
+        }
     }
 
-    fn apply_effect(&mut self, effect: Effect<'_, SharedCoin>, cursor: &mut Cursor) {
+    fn move_coin(&mut self, effect: &Effect<'_, SharedCoin>) {
         match effect {
-            Effect::Add(outpoint, coin) => {
-                cursor.coins += 1;
-                cursor.value += u128::from(coin.value());
-                self.add(outpoint, coin);
-            }
-            Effect::Remove(outpoint, coin) => {
-                cursor.coins = cursor.coins.saturating_sub(1);
-                cursor.value = cursor.value.saturating_sub(u128::from(coin.value()));
-                self.remove(outpoint, coin);
-            }
-            // Spends are written by the caller, who knows whether they are kept at all.
-            Effect::RecordSpend(_) => {}
-            Effect::EraseSpend(outpoint) => {
-                let key = SpentKey { outpoint: *outpoint, ordinal: cursor.ordinal };
-                self.spends.push((key, None));
-            }
+            Effect::Add(outpoint, coin) => self.add(outpoint, coin),
+            Effect::Remove(outpoint, coin) => self.remove(outpoint, coin),
+            Effect::RecordSpend(_) | Effect::EraseSpend(_) => {}
         }
     }
 
@@ -291,5 +328,74 @@ impl Pending {
             batch.set(Family::Delta, &ordinal.to_be_bytes(), value.as_deref())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspent_model::{
+        Kind, Point, TxId,
+        chain::{Created, Spent},
+    };
+
+    use super::*;
+    use crate::{codec::Listing, coin::Coin};
+
+    /// A coin worth 50.
+    fn coin() -> SharedCoin {
+        let listing = Listing { value: 50, ..Listing::default() };
+        Coin::leaving(&listing, 0).into()
+    }
+
+    fn outpoint(tx: u8) -> Outpoint {
+        Outpoint { tx: TxId([tx; 32]), index: 0 }
+    }
+
+    /// A block that creates one coin and spends another.
+    fn block() -> BlockDelta<SharedCoin> {
+        let created = Created { outpoint: outpoint(1), coin: coin(), spent_here: false };
+        let spent = Spent { outpoint: outpoint(2), coin: coin(), by: None, born_here: false };
+        BlockDelta {
+            point: Point { height: 0, slot: 0, hash: BlockHash([0; 32]) },
+            created: vec![created],
+            spent: vec![spent],
+            overwritten: vec![],
+            missing: vec![],
+            tx_flags: vec![],
+        }
+    }
+
+    fn cursor(coins: u64, value: u128) -> Cursor {
+        Cursor { coins, value, ..Cursor::ORIGIN }
+    }
+
+    #[test]
+    fn totals_follow_a_block_there_and_back() {
+        let before = cursor(3, 170);
+        let delta = BlockDelta { spent: vec![], ..block() };
+        let after = totals_after(&delta, &before).unwrap();
+        assert_eq!((after.coins, after.value), (4, 220));
+        assert_eq!(totals_before(&delta, &after).unwrap(), before);
+    }
+
+    #[test]
+    fn totals_that_cannot_hold_a_block_are_damage() {
+        let created = || BlockDelta { spent: vec![], ..block() };
+        let spent = || BlockDelta { created: vec![], ..block() };
+        let missing = BlockDelta { missing: vec![outpoint(3)], created: vec![], ..spent() };
+        let wrong = [
+            ("fewer coins than leave", totals_after(&spent(), &cursor(0, 50))),
+            ("less value than leaves", totals_after(&spent(), &cursor(1, 49))),
+            ("more coins than count", totals_after(&created(), &cursor(u64::MAX, 0))),
+            ("more value than counts", totals_after(&created(), &cursor(1, u128::MAX))),
+            ("fewer coins than came", totals_before(&created(), &cursor(0, 50))),
+            ("less value than came", totals_before(&created(), &cursor(1, 49))),
+            ("fewer missing inputs", totals_before(&missing, &cursor(1, 50))),
+        ];
+        for (what, totals) in wrong {
+            let error = totals.unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
+            assert!(error.to_string().contains("the totals of the set"), "{what}: {error}");
+        }
     }
 }

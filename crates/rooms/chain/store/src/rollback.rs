@@ -27,7 +27,7 @@ use crate::{
     db::{Db, Get as _},
     error::{RollbackError, StoreError},
     mmr::Ground,
-    pending::{Pending, State},
+    pending::{self, Pending, State},
     points,
     schema::Family,
 };
@@ -120,6 +120,7 @@ pub(crate) fn read_ahead<'scope>(
 ) -> Receiver<Result<BlockUndo, StoreError>> {
     let (send, blocks) = bounded(BLOCKS_AHEAD);
     scope.spawn(move || {
+        // No ordinal is near the highest.
         for ordinal in (target.saturating_add(1)..=tip).rev() {
             if send.send(BlockUndo::read(db, network, ordinal)).is_err() {
                 return;
@@ -144,11 +145,13 @@ pub(crate) fn undo_block(
         let what = format!("belongs to {:?}, not to the tip", stored.point);
         return Err(StoreError::Corrupt { place, what });
     }
+    let totals = pending::totals_before(&delta, &state.cursor)?;
     if let Some(commitment) = &mut state.commitment {
         let ground = Ground { db, frozen: None, network };
         pending.trees.undo(ground, commitment, &stored)?;
     }
-    pending.undo(&delta, &mut state.cursor);
+    pending.undo(&delta, ordinal);
+    state.cursor = totals;
     pending.set_delta(ordinal, None);
     Ok(delta.created.len() + delta.spent.len())
 }
@@ -175,6 +178,7 @@ pub(crate) fn step_back(
     if let Some((point, _)) = tip {
         pending.drop_point(ordinal, point.hash);
     }
+    // The origin is never undone: there is a block at the cursor.
     let before = ordinal.saturating_sub(1);
     let point = points::at(db, before)?;
     state.cursor.ordinal = before;

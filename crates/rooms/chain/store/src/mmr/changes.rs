@@ -11,7 +11,7 @@ use crate::{
     coin::SharedCoin,
     db::{Batch, Db},
     error::StoreError,
-    schema::{Family, NodeKey, OutpointKey, Tree},
+    schema::{Family, NodeKey, OutpointKey, Tree, names},
 };
 
 /// What trees stand on: the batch before this one, which may still be being written, and the disk.
@@ -93,7 +93,11 @@ impl TreeChanges {
         let made = delta.created.iter().map(|made| (&made.outpoint, &made.coin, made.spent_here));
         self.append(ground, commitment, made)?;
         let taken = rewind.taken().count() as u64;
-        commitment.live = commitment.live.saturating_sub(taken);
+        let live = commitment.live.checked_sub(taken);
+        commitment.live = live.ok_or_else(|| {
+            let what = "counts fewer live coins than a block spends";
+            StoreError::wrong(Family::UtxoMeta.name(), names::COMMITMENT, what)
+        })?;
         if !keeps_undo {
             rewind.taken().for_each(|leaf| self.settle_leaf(leaf));
             return Ok(None);
