@@ -348,14 +348,19 @@ impl ChainIndex {
 
     /// Undoes one block of the index alone; its point already belongs to another branch or is gone.
     fn undo_detached(&mut self, ordinal: u64) -> Result<(), OpenError> {
-        if ordinal <= self.state.horizon.floor {
+        let refused = || {
             let refusal = RollbackError::BelowHorizon { target: 0, depth: 1, possible: 0 };
-            return Err(OpenError::Reconcile(Box::new(refusal)));
+            OpenError::Reconcile(Box::new(refusal))
+        };
+        if ordinal <= self.state.horizon.floor {
+            return Err(refused());
         }
         let (mut pending, mut state) = (Pending::default(), self.state.clone());
         let undo = BlockUndo::read(&self.db, self.network, ordinal)?;
         rollback::undo_block(&self.db, self.network, undo, &mut pending, &mut state)?;
-        open::step_back_detached(&self.db, &mut state)?;
+        if !open::step_back_detached(&self.db, &mut state)? {
+            return Err(refused());
+        }
         rollback::rewound(&self.db, self.network, &mut pending, &mut state)?;
         self.commit(&pending, state, Durability::Synced)?;
         Ok(())

@@ -6,10 +6,7 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use unspent_model::{
-    Network, Outpoint,
-    chain::{Era, GenesisCoin},
-};
+use unspent_model::{Network, Outpoint, chain::GenesisCoin};
 
 use crate::{
     codec::{
@@ -328,21 +325,30 @@ pub(crate) fn horizon(db: &impl Get) -> Result<Horizon, StoreError> {
     stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::HORIZON))
 }
 
-/// Moves the cursor of an index whose points are gone: the delta below knows where that is.
-pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<(), StoreError> {
-    let before = state.cursor.ordinal.saturating_sub(1);
+/// Moves the cursor of an index whose points are gone, or belong to another branch: the delta below
+/// knows where that is. Where that delta isn't kept any more it can't be told which block the index
+/// would stand at: then the answer is no, and nothing has changed.
+///
+/// A delta knows no era. The block's own point does; without it the era of the block above stands
+/// in, which is never the last word: the index goes on down until it meets a point that is kept.
+pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<bool, StoreError> {
+    let Some((_, era_above)) = state.cursor.tip else { return Ok(false) };
+    let Some(before) = state.cursor.ordinal.checked_sub(1) else { return Ok(false) };
     let key = before.to_be_bytes();
-    let delta: Option<StoredDelta> = read(db, Family::Delta, &key, decode_delta)?;
     let known = points::at(db, before)?;
-    state.cursor.ordinal = before;
-    state.cursor.tip = match (delta, known) {
-        (Some(delta), known) => Some((delta.point, known.map_or(Era::Bitcoin, |k| k.era))),
-        (None, Some(known)) => Some((known.point, known.era)),
-        (None, None) => None,
+    let tip = match read(db, Family::Delta, &key, decode_delta)? {
+        Some(StoredDelta { point, .. }) => {
+            let own = known.filter(|known| known.point == point);
+            Some((point, own.map_or(era_above, |known| known.era)))
+        }
+        None if before == 0 => None,
+        None => return Ok(false),
     };
+    state.cursor.ordinal = before;
+    state.cursor.tip = tip;
     state.tip = known;
     state.horizon.spends_floor = state.horizon.spends_floor.min(before);
-    Ok(())
+    Ok(true)
 }
 
 fn read<T>(

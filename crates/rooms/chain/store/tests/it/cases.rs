@@ -543,6 +543,39 @@ fn an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up() {
     assert_eq!(bytes(&store.reader()), bytes(&straight.reader()));
 }
 
+/// What an index says that was switched off while the chain went back to this height.
+fn reopened_after_going_back_to(height: usize, rivals: u64) -> Result<u64, OpenError> {
+    let mut store = Store::cardano(small_windows(3, 3));
+    let blocks = relay(10);
+    store.apply_all(&blocks);
+    store.options.enabled = false;
+    store.reopen();
+    let fork = blocks[height].header.point;
+    store.index().rollback(Target::Height(fork.height)).unwrap();
+    let mut tip = blocks[height].clone();
+    for at in 0..rivals {
+        tip = block_on(Some(&tip), 2, vec![create(50 + at, 1, 5)]);
+        store.apply(&tip);
+    }
+    store.close();
+    let options = Options { enabled: true, ..store.options.clone() };
+    let opened = ChainIndex::open(store.folder.path(), store.network, options, &[])?;
+    assert_eq!(opened.0.reader().status().unwrap().cursor.tip, Some((fork, Era::Conway)));
+    Ok(opened.1.reconciled)
+}
+
+#[test]
+fn an_index_is_never_reconciled_with_a_block_that_it_cannot_tell_from_its_own() {
+    // Undo data is kept for heights 7 to 9, and that of 7 is the last to say which block it is.
+    assert_eq!(reopened_after_going_back_to(7, 0).unwrap(), 2);
+    assert_eq!(reopened_after_going_back_to(7, 2).unwrap(), 2);
+    for (height, rivals) in [(5, 0), (5, 1), (5, 2), (5, 5), (3, 4)] {
+        let opened = reopened_after_going_back_to(height, rivals);
+        let refusal = opened.expect_err(&format!("back to {height}, {rivals} other blocks"));
+        assert!(matches!(refusal, OpenError::Reconcile(_)), "{refusal}");
+    }
+}
+
 #[test]
 fn the_first_allegra_block_withdraws_unclaimed_redeem_coins_and_rollback_restores_them() {
     let genesis = genesis();
