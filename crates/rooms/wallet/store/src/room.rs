@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
-use unspent_model::{BlockHash, Family, Network, Outpoint, TxId};
+use unspent_model::{BlockHash, Network, Outpoint, TxId};
 use unspent_sql::{Arg, BulkStatement, Column, Door, Options, Row, Tx, Url, is_there};
 
 use crate::{
@@ -19,6 +19,7 @@ pub struct WalletId(pub i64);
 pub struct Room {
     pub(crate) door: Door,
     network: Network,
+    bitcoin_network: bitcoin::Network,
 }
 
 const READ_NETWORK: &str = "SELECT network FROM room WHERE one = 1";
@@ -32,9 +33,7 @@ impl Room {
     ///
     /// [`WalletError::Open`] or [`WalletError::WrongNetwork`], with nothing changed.
     pub fn open(url: &Url, network: Network, options: Options) -> Result<Self, WalletError> {
-        if network.family() != Family::Bitcoin {
-            return Err(WalletError::NotBitcoin(network));
-        }
+        let bitcoin_network = bitcoin_network(network)?;
         let door = statistics::open(url, options)?;
         let stored: String = door.write(move |tx| -> Result<String, WalletError> {
             tx.execute(WRITE_NETWORK, &[Arg::Text(network.name())])?;
@@ -44,14 +43,15 @@ impl Room {
         if stored != network {
             return Err(WalletError::WrongNetwork { stored, asked: network });
         }
-        Ok(Self { door, network })
+        Ok(Self { door, network, bitcoin_network })
     }
 
     /// Opens a database that is already there, whatever its network.
     ///
     /// # Errors
     ///
-    /// As for [`Room::open`]; [`WalletError::Argument`] when nothing was ever kept there.
+    /// As for [`Room::open`]; [`WalletError::Argument`] when nothing was ever kept there,
+    /// [`WalletError::NotBitcoin`] when it says that it is of another chain.
     pub fn open_existing(url: &Url, options: Options) -> Result<Self, WalletError> {
         if !is_there(url, &SCHEMA, options)? {
             let missing = match url {
@@ -69,7 +69,8 @@ impl Room {
             let empty = "this database has no wallets yet; create one first";
             return Err(WalletError::Argument(empty.into()));
         };
-        Ok(Self { door, network: known(&stored)? })
+        let network = known(&stored)?;
+        Ok(Self { door, network, bitcoin_network: bitcoin_network(network)? })
     }
 
     /// The network all its wallets are of.
@@ -84,7 +85,7 @@ impl Room {
 
     /// The same, as the `bitcoin` crate names it.
     pub fn bitcoin_network(&self) -> bitcoin::Network {
-        bitcoin_network(self.network)
+        self.bitcoin_network
     }
 
     /// Every wallet, in order of their rows.
@@ -108,15 +109,15 @@ fn known(stored: &str) -> Result<Network, WalletError> {
     stored.parse().map_err(|_| WalletError::Corrupt(format!("unknown network `{stored}`")))
 }
 
-fn bitcoin_network(network: Network) -> bitcoin::Network {
+fn bitcoin_network(network: Network) -> Result<bitcoin::Network, WalletError> {
     match network {
-        Network::BitcoinTestnet4 => bitcoin::Network::Testnet4,
-        Network::BitcoinSignet => bitcoin::Network::Signet,
-        Network::BitcoinRegtest => bitcoin::Network::Regtest,
-        Network::Bitcoin
-        | Network::CardanoMainnet
-        | Network::CardanoPreprod
-        | Network::CardanoPreview => bitcoin::Network::Bitcoin,
+        Network::Bitcoin => Ok(bitcoin::Network::Bitcoin),
+        Network::BitcoinTestnet4 => Ok(bitcoin::Network::Testnet4),
+        Network::BitcoinSignet => Ok(bitcoin::Network::Signet),
+        Network::BitcoinRegtest => Ok(bitcoin::Network::Regtest),
+        Network::CardanoMainnet | Network::CardanoPreprod | Network::CardanoPreview => {
+            Err(WalletError::NotBitcoin(network))
+        }
     }
 }
 

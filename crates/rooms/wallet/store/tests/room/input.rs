@@ -81,6 +81,20 @@ fn a_database_serves_one_network() {
     });
 }
 
+/// SQLite only: what another program wrote needs no second database.
+#[test]
+fn a_database_that_says_it_is_of_cardano_is_not_taken_for_bitcoins() {
+    let l = Ledger::sqlite();
+    let door = Door::open(&l.url, &SCHEMA, Options::default()).unwrap();
+    door.write(|tx| {
+        tx.script("PRAGMA ignore_check_constraints = ON")?;
+        tx.execute("UPDATE room SET network = 'cardano-mainnet'", &[])
+    })
+    .unwrap();
+    let refused = Room::open_existing(&l.url, Options::default()).err().unwrap();
+    assert!(matches!(refused, WalletError::NotBitcoin(Network::CardanoMainnet)), "{refused}");
+}
+
 #[test]
 fn lock_ids_are_32_bytes_and_not_zero() {
     for bytes in [&[][..], &[1; 31], &[1; 33], &[0; 32]] {
