@@ -61,7 +61,7 @@ fn advance(
     let from = entity.state;
     check_worth(&entity.details, event)?;
     let mut work = Work { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
-    work.remember();
+    work.remember()?;
     for effect in step.effects {
         work.carry_out(tx, *effect)?;
     }
@@ -88,13 +88,16 @@ struct Work<'w> {
 
 impl Work<'_> {
     /// What the event tells beyond its effects.
-    fn remember(&mut self) {
+    fn remember(&mut self) -> Result<(), EcashError> {
         let event = &self.event.plain;
-        let change: u64 = self.event.proofs.iter().map(|proof| proof.amount).sum();
         match &mut self.entity.details {
             Details::SendQuote(quote) if event.what == EntityEvent::Complete => {
                 quote.preimage.clone_from(&event.preimage);
-                quote.spent = Some(quote.reserved.saturating_sub(change));
+                let change: u128 = worth(&self.event.proofs);
+                let left = u64::try_from(change).ok();
+                let spent = left.and_then(|change| quote.reserved.checked_sub(change));
+                let more = || EcashError::Corrupt("more change than was paid with".into());
+                quote.spent = Some(spent.ok_or_else(more)?);
             }
             Details::SendSwap(swap) if event.what == EntityEvent::Commit => {
                 swap.token_hash = Some(token_hash(self.event.to_send.iter().map(|p| p.y)));
@@ -119,6 +122,7 @@ impl Work<'_> {
             | Details::ReceiveSwap(_)
             | Details::SparkReceive(_) => {}
         }
+        Ok(())
     }
 
     fn touch(&mut self, account: &str) {
@@ -238,20 +242,16 @@ impl Work<'_> {
 /// Proofs that an event brings must be worth what the entity is to get, no more and no less; of a
 /// melt's change only the most is known.
 fn check_worth(details: &Details, event: &SealedEvent) -> Result<(), EcashError> {
-    let sum = |proofs: &[SealedProof]| proofs.iter().map(|p| u128::from(p.amount)).sum::<u128>();
-    let (got, sent) = (sum(&event.proofs), sum(&event.to_send));
-    let is = |expected: u64| got == u128::from(expected);
+    let (got, sent) = (worth(&event.proofs), worth(&event.to_send));
+    let is = |expected: Option<u64>| expected.is_some_and(|expected| got == u128::from(expected));
     let fits = match (details, event.plain.what) {
-        (Details::ReceiveQuote(quote), EntityEvent::Complete) => is(quote.amount),
-        (Details::ReceiveSwap(swap), EntityEvent::Complete) => {
-            is(swap.input_amount.saturating_sub(swap.fee))
-        }
+        (Details::ReceiveQuote(quote), EntityEvent::Complete) => is(Some(quote.amount)),
+        (Details::ReceiveSwap(swap), EntityEvent::Complete) => is(swap.worth()),
         (Details::SendSwap(swap), EntityEvent::Commit) => {
-            let change = swap.input_amount.saturating_sub(swap.send_fee + swap.to_send);
-            sent == u128::from(swap.to_send) && is(change)
+            sent == u128::from(swap.to_send) && is(swap.change())
         }
         (Details::SendQuote(quote), EntityEvent::Complete) => {
-            got <= u128::from(quote.reserved.saturating_sub(quote.amount + quote.input_fee))
+            quote.most_change().is_some_and(|most| got <= u128::from(most))
         }
         (_, _) => true,
     };
@@ -262,18 +262,22 @@ fn check_worth(details: &Details, event: &SealedEvent) -> Result<(), EcashError>
     }
 }
 
+fn worth(proofs: &[SealedProof]) -> u128 {
+    proofs.iter().map(|proof| u128::from(proof.amount)).sum()
+}
+
 /// Outputs must be worth what the entity is to get.
 fn check_sum(details: &Details, amounts: &[u64], send_count: usize) -> Result<(), EcashError> {
     let sum = |amounts: &[u64]| amounts.iter().map(|amount| u128::from(*amount)).sum::<u128>();
     let fits = match details {
         Details::ReceiveQuote(quote) => sum(amounts) == u128::from(quote.amount),
         Details::ReceiveSwap(swap) => {
-            sum(amounts) == u128::from(swap.input_amount.saturating_sub(swap.fee))
+            swap.worth().is_some_and(|worth| sum(amounts) == u128::from(worth))
         }
         Details::SendSwap(swap) => {
             let to_send = amounts.get(..send_count).map(sum);
-            let all = u128::from(swap.input_amount.saturating_sub(swap.send_fee));
-            to_send == Some(u128::from(swap.to_send)) && sum(amounts) == all
+            let fits = swap.worth().is_some_and(|worth| sum(amounts) == u128::from(worth));
+            to_send == Some(u128::from(swap.to_send)) && fits
         }
         Details::SendQuote(_) => sum(amounts) == 0,
         Details::SparkSend(_) | Details::SparkReceive(_) => false,

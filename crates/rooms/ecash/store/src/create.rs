@@ -14,7 +14,7 @@ use crate::{
     entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, Entity, RAISE_ACCOUNT, load, read_entity},
     error::EcashError,
     event::{ProofName, RangeAsk, proof_name},
-    inputs::{Inputs, Purse, choose_for_melt, choose_for_token, token_value},
+    inputs::{Inputs, Purse, choose_for_melt, choose_for_token, sum, token_value, value},
     proofs,
     seal::Sealer,
     store::{ACCOUNT_LOCKED, EcashStore, one_account, sql_int},
@@ -276,7 +276,7 @@ fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, Eca
     else {
         return Err(EcashError::Bug("only a send quote is planned as one".into()));
     };
-    let needed = amount.saturating_add(*fee_reserve);
+    let needed = sum([*amount, *fee_reserve])?;
     let purse = Purse::of(tx, &terms.account_id, inputs, needed)?;
     let choice = choose_for_melt(&purse, *amount, *fee_reserve)?;
     let range = take_blanks(tx, &terms.account_id, keyset, choice.blanks)?;
@@ -347,9 +347,8 @@ fn take_blanks(
 /// Change of a token's melt goes to our account at its mint, where there is one.
 fn take_source(tx: &mut Tx<'_>, source: Option<&NewSource>) -> Result<Option<Source>, EcashError> {
     let Some(source) = source else { return Ok(None) };
-    let token_amount: u64 = source.proofs.iter().map(|proof| proof.amount.to_u64()).sum();
-    let needed = source.amount.saturating_add(source.fee_reserve).saturating_add(source.input_fee);
-    if token_amount < needed {
+    let token_amount = value(&source.proofs)?;
+    if token_amount < sum([source.amount, source.fee_reserve, source.input_fee])? {
         return Err(EcashError::argument("the token doesn't pay the melt and its fees"));
     }
     let left = token_amount - source.amount - source.input_fee;
@@ -381,7 +380,7 @@ fn claim(
 ) -> Result<Draft, EcashError> {
     let names: Vec<ProofName> = token.iter().map(proof_name).collect::<Result<_, _>>()?;
     let hash = token_hash(names);
-    let input_amount: u64 = token.iter().map(|proof| proof.amount.to_u64()).sum();
+    let input_amount = value(token)?;
     let ids: Vec<String> = token.iter().map(|proof| proof.keyset_id.to_string()).collect();
     let fee = input_fee(crate::inputs::fees_of(tx, &terms.account_id, &ids)?);
     let amount = input_amount.checked_sub(fee).filter(|amount| *amount > 0);

@@ -178,6 +178,37 @@ pub enum Details {
     SparkReceive(SparkReceive),
 }
 
+impl SendQuote {
+    /// The most that can come back as change; `None` where the inputs don't cover the payment.
+    pub fn most_change(&self) -> Option<u64> {
+        self.reserved.checked_sub(self.amount)?.checked_sub(self.input_fee)
+    }
+
+    /// What the inputs are worth after the mint's fee; `None` where they don't cover it.
+    pub fn worth(&self) -> Option<u64> {
+        self.reserved.checked_sub(self.input_fee)
+    }
+}
+
+impl SendSwap {
+    /// What comes back to the account; `None` where the inputs don't cover the token.
+    pub fn change(&self) -> Option<u64> {
+        self.worth()?.checked_sub(self.to_send)
+    }
+
+    /// What all outputs are worth together; `None` where the inputs don't cover the fee.
+    pub fn worth(&self) -> Option<u64> {
+        self.input_amount.checked_sub(self.send_fee)
+    }
+}
+
+impl ReceiveSwap {
+    /// What the account gets; `None` where the token doesn't cover the fee.
+    pub fn worth(&self) -> Option<u64> {
+        self.input_amount.checked_sub(self.fee)
+    }
+}
+
 impl Details {
     /// Of which kind the entity is.
     pub fn kind(&self) -> EntityKind {

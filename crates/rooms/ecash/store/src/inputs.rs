@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cashu::Proofs;
 use unspent_model::ecash::{
     NotEnough, ProofOffer, blank_outputs, input_fee, select_proofs, split_amount, with_receive_fee,
 };
@@ -74,6 +75,7 @@ impl Purse {
             }
             Inputs::These(names) => {
                 let few = proofs::named(tx, account, names)?;
+                // The database may hold no more than was asked for.
                 let taken = names.len().saturating_sub(few.len());
                 if taken > 0 {
                     return Err(EcashError::ProofsTaken { taken });
@@ -141,12 +143,21 @@ pub(crate) fn choose_for_melt(
     if amount == 0 {
         return Err(EcashError::argument("there is nothing to pay"));
     }
-    let needed = amount.checked_add(fee_reserve);
-    let needed = needed.ok_or_else(|| EcashError::argument("the amount is beyond 2^64"))?;
-    let chosen = purse.choose(needed)?;
+    let chosen = purse.choose(sum([amount, fee_reserve])?)?;
     let left = chosen.sum - amount - chosen.fee;
     let blanks = blank_outputs(left);
     Ok(MeltChoice { names: chosen.names, sum: chosen.sum, input_fee: chosen.fee, blanks })
+}
+
+/// What proofs are worth together. They may be a stranger's, who writes any amount.
+pub(crate) fn value(proofs: &Proofs) -> Result<u64, EcashError> {
+    sum(proofs.iter().map(|proof| proof.amount.to_u64()))
+}
+
+/// Amounts together.
+pub(crate) fn sum(amounts: impl IntoIterator<Item = u64>) -> Result<u64, EcashError> {
+    let all = amounts.into_iter().try_fold(0, u64::checked_add);
+    all.ok_or_else(|| EcashError::argument("the amount is beyond 2^64"))
 }
 
 /// What a token of `amount` is worth when it has to be made by a swap.

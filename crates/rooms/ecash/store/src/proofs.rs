@@ -147,6 +147,7 @@ pub(crate) fn reserve(
         Arg::Int(now),
     ];
     let done = tx.execute_set(RESERVE, &scalars, &[Column::blobs(names)])?;
+    // No more rows than names are written.
     let taken = names.len().saturating_sub(usize::try_from(done).unwrap_or(0));
     if taken > 0 { Err(EcashError::ProofsTaken { taken }) } else { Ok(()) }
 }

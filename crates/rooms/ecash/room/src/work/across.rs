@@ -22,7 +22,9 @@ impl Executor {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
         let unit = unit_of(&account.unit);
         let fee = fee_of(source, &proofs);
-        let total: u64 = proofs.iter().map(|proof| u64::from(proof.amount)).sum();
+        let mut amounts = proofs.iter().map(|proof| u64::from(proof.amount));
+        let total = amounts.try_fold(0, u64::checked_add);
+        let total = total.ok_or_else(|| wrong("the token says it is worth more than 2^64"))?;
         let target = total.checked_sub(fee).filter(|target| *target > 0);
         let target = target.ok_or_else(|| wrong("the token doesn't pay its own fee"))?;
         let url = &source.keys.url;
@@ -31,7 +33,8 @@ impl Executor {
             let (new, paid_until) = self.invoice_of(account, amount)?;
             let invoice = invoice_in(&new).ok_or_else(|| wrong("there is no invoice"))?;
             let (melt, melted, reserve, melted_until) = self.melt_quote(url, invoice, &unit)?;
-            let needed = melted.saturating_add(reserve);
+            let needed = melted.checked_add(reserve);
+            let needed = needed.ok_or_else(|| wrong("the mint asks for more than 2^64"))?;
             if needed > target {
                 let less = amount.checked_sub(needed - target).filter(|amount| *amount > 0);
                 amount = less.ok_or_else(|| wrong("the token doesn't pay the fees"))?;

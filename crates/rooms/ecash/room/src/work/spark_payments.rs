@@ -66,7 +66,9 @@ impl Executor {
         }
         let spark = self.spark()?;
         let estimate = spark.quote_send(invoice, None)?;
-        if spark.info()?.balance < estimate.amount.saturating_add(estimate.fee) {
+        let spark_balance = spark.info()?.balance;
+        let needed = estimate.amount.checked_add(estimate.fee);
+        if needed.is_none_or(|needed| spark_balance < needed) {
             return Err(wrong("the Spark balance doesn't suffice"));
         }
         let ends = parsed.expires_at().map(|ends| ends.as_micros());
@@ -110,6 +112,7 @@ impl Executor {
         amount: u64,
     ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
         let invoice = self.spark()?.create_invoice(amount, None, None)?;
+        // A time that saturates is the end of time.
         let ends = i64::try_from(invoice.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         let receive = SparkReceive {
             request_id: invoice.request_id,

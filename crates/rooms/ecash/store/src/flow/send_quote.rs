@@ -206,7 +206,8 @@ fn give_up(desk: &Desk, reason: &str, spent: Vec<ProofName>) -> Turn {
     let (entity, quote) = (&desk.open.entity, quote(desk)?);
     if desk.around.fence && entity.melt_initiated && spent.is_empty() && quote.fence.is_none() {
         let active = &desk.mint()?.active;
-        let amount = quote.reserved.saturating_sub(quote.input_fee);
+        let short = || EcashError::Corrupt("the inputs don't cover their own fee".into());
+        let amount = quote.worth().ok_or_else(short)?;
         if let Some(amounts) = split_amount(amount, &active.amounts).filter(|a| !a.is_empty()) {
             let keyset_id = active.keyset_id.clone();
             let ask = RangeAsk { keyset_id, amounts, send_count: 0 };

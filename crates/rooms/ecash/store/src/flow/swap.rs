@@ -148,19 +148,19 @@ fn claimed() -> Turn {
 /// The same sums on the active keyset.
 fn new_outputs(desk: &Desk) -> Result<Option<RangeAsk>, EcashError> {
     let active = &desk.mint()?.active;
-    let split = |sum: u64| {
+    let split = |sum: Option<u64>| {
         let bad = || EcashError::argument("the active keyset can't make the sum");
-        split_amount(sum, &active.amounts).ok_or_else(bad)
+        let short = || EcashError::Corrupt("a swap gives more than it takes".into());
+        split_amount(sum.ok_or_else(short)?, &active.amounts).ok_or_else(bad)
     };
     let (amounts, send_count) = match &desk.open.entity.details {
         Details::SendSwap(swap) => {
-            let mut amounts = split(swap.to_send)?;
+            let mut amounts = split(Some(swap.to_send))?;
             let send_count = amounts.len();
-            let change = swap.input_amount.saturating_sub(swap.send_fee + swap.to_send);
-            amounts.extend(split(change)?);
+            amounts.extend(split(swap.change())?);
             (amounts, send_count)
         }
-        Details::ReceiveSwap(swap) => (split(swap.input_amount.saturating_sub(swap.fee))?, 0),
+        Details::ReceiveSwap(swap) => (split(swap.worth())?, 0),
         Details::SendQuote(_)
         | Details::ReceiveQuote(_)
         | Details::SparkSend(_)

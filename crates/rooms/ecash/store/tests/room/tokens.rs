@@ -68,6 +68,19 @@ fn a_sum_that_fits_is_handed_over_as_it_is() {
 }
 
 #[test]
+fn a_token_of_more_than_there_can_be_is_refused() {
+    on_both(|d| {
+        d.fund(64);
+        let mut token = d.token_of(&d.token(63).id);
+        token[0].amount = (1_u64 << 63).into();
+        let more = vec![token[0].clone(), token[0].clone()];
+        let refused = d.begin(claim(&d, more), d.terms("home")).err().unwrap();
+        assert!(refused.to_string().contains("beyond 2^64"), "{refused}");
+        d.check();
+    });
+}
+
+#[test]
 fn a_token_is_claimed_once() {
     on_both(|d| {
         d.fund(1_000);
