@@ -209,6 +209,7 @@ impl HeaderTree {
         let mut children = vec![0_u8; self.nodes.len()];
         for node in self.nodes.iter().filter(|node| node.work != ABSENT) {
             if let Some(count) = children.get_mut(node.parent as usize) {
+                // None, one and more are told apart, and no more than that.
                 *count = count.saturating_add(1);
             }
         }

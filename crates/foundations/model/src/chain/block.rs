@@ -184,6 +184,7 @@ impl<C> Block<C> {
             let Tx { id, spends, creates, is_invalid, is_coinbase } = tx;
             let creates = creates.into_iter();
             let creates = creates.map(|(i, c)| (i, f(&header, position, id, i, c))).collect();
+            // A block has no room for 2^32 transactions.
             position = position.saturating_add(1);
             Tx { id, spends, creates, is_invalid, is_coinbase }
         });

@@ -220,6 +220,7 @@ fn child_blocker(
     let Some(mined) = child.mined_height else {
         return block(KeepReason::ChildUnmined, None, Again::AfterMining(by.tx));
     };
+    // A height beyond all there can be: never settled, so it is kept.
     let settled = mined.saturating_add(windows.safety);
     let depth = height.checked_sub(mined);
     if settled > height {

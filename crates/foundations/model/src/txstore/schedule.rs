@@ -11,6 +11,7 @@ pub fn delete_at(record: &TxRecord, height: u64, retention: u64) -> Option<u64> 
     if retention == 0 || record.preserve_until.is_some() || record.is_locked {
         return None;
     }
+    // A height beyond all there can be: never due, so it is kept.
     let earliest = height.saturating_add(retention);
     if record.is_conflicting {
         return Some(record.delete_at.unwrap_or(earliest));

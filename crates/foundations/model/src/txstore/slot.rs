@@ -202,6 +202,7 @@ impl Slots {
         };
         let was_open = u32::from(place.is_open());
         *place = slot;
+        // What was open has been counted.
         self.open = (self.open + u32::from(slot.is_open())).saturating_sub(was_open);
         true
     }

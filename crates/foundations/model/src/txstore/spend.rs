@@ -280,6 +280,7 @@ impl TxRecord {
         self.is_expected(vout, from)?;
         self.slots.set(vout, after);
         self.reassigned.retain(|given| given.vout != vout);
+        // No height is that high.
         let spendable_at = height.saturating_add(REASSIGN_COOLDOWN);
         self.reassigned.push(Reassigned { vout, output: to, spendable_at });
         self.reschedule(height, retention);

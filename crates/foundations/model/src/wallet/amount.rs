@@ -58,6 +58,7 @@ fn decimal(number: &str, text: &str) -> Result<u128, BadAmount> {
     let fraction = format!("{fraction:0<8}");
     let coins = whole(coins).ok_or_else(form)?;
     let fraction = whole(&fraction).ok_or_else(form)?;
+    // What saturates is refused by the caller as more than there is.
     Ok(coins.saturating_mul(u128::from(SATS_PER_BTC)).saturating_add(fraction))
 }
 

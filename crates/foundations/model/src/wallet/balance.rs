@@ -14,16 +14,23 @@ pub struct Sum {
 impl Sum {
     /// Adds one coin.
     pub fn add(&mut self, sats: u64) {
+        // All coins that there can be are worth less than 2^51: only what isn't money saturates.
         self.sats = self.sats.saturating_add(sats);
         self.coins += 1;
     }
 
-    /// What remains after taking `other` away.
-    pub fn minus(self, other: Self) -> Self {
-        Self {
-            sats: self.sats.saturating_sub(other.sats),
-            coins: self.coins.saturating_sub(other.coins),
-        }
+    /// Both together; `None` where that is more than can be counted.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        let (sats, coins) =
+            (self.sats.checked_add(other.sats), self.coins.checked_add(other.coins));
+        Some(Self { sats: sats?, coins: coins? })
+    }
+
+    /// What remains after taking `other` away; `None` where there is less than that.
+    pub fn minus(self, other: Self) -> Option<Self> {
+        let (sats, coins) =
+            (self.sats.checked_sub(other.sats), self.coins.checked_sub(other.coins));
+        Some(Self { sats: sats?, coins: coins? })
     }
 }
 
@@ -101,5 +108,15 @@ mod tests {
         }
         assert_eq!(balance.total(), 70);
         assert_eq!(balance.classes().iter().map(|(_, sum)| sum.coins).sum::<u64>(), 7);
+    }
+
+    #[test]
+    fn a_sum_never_goes_below_nothing_nor_beyond_what_can_be_counted() {
+        let (few, many) = (Sum { sats: 5, coins: 1 }, Sum { sats: 7, coins: 2 });
+        assert_eq!(many.minus(few), Some(Sum { sats: 2, coins: 1 }));
+        assert_eq!(few.plus(few), Some(Sum { sats: 10, coins: 2 }));
+        assert_eq!(few.minus(many), None);
+        assert_eq!(Sum { sats: 9, coins: 1 }.minus(many), None, "fewer coins");
+        assert_eq!(Sum { sats: u64::MAX, coins: 0 }.plus(few), None);
     }
 }

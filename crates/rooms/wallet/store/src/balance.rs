@@ -171,11 +171,14 @@ pub(crate) fn read_sum(row: &Row) -> Result<Sum, WalletError> {
 }
 
 /// What the wallet's row says about its confirmed, unspent coins.
-pub(crate) fn kept_sum(row: &WalletRow) -> Sum {
-    Sum {
-        sats: u64::try_from(row.confirmed_amount).unwrap_or(0),
-        coins: u64::try_from(row.confirmed_coins).unwrap_or(0),
-    }
+pub(crate) fn kept_sum(row: &WalletRow) -> Result<Sum, WalletError> {
+    let natural = |stored: i64| u64::try_from(stored).map_err(|_| contradiction());
+    Ok(Sum { sats: natural(row.confirmed_amount)?, coins: natural(row.confirmed_coins)? })
+}
+
+/// The sum in the wallet's row isn't that of its coins.
+pub(crate) fn contradiction() -> WalletError {
+    WalletError::Corrupt("the kept sum of confirmed coins doesn't hold what the coins say".into())
 }
 
 /// The balance, inside an open transaction.
@@ -186,11 +189,11 @@ pub(crate) fn balance(
     now: i64,
 ) -> Result<Balance, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
-    let mut whole = Share::of(kept_sum(&row));
+    let mut whole = Share::of(kept_sum(&row)?);
     for coin in looked_at(tx, &row, minconf, now)? {
-        whole.take(&coin);
+        whole.take(&coin)?;
     }
-    Ok(whole.balance())
+    whole.balance()
 }
 
 fn by_account(
@@ -213,12 +216,13 @@ fn by_account(
     }
     for coin in looked_at(tx, &row, minconf, now)? {
         if let Some((_, share)) = shares.get_mut(&coin.account) {
-            share.take(&coin);
+            share.take(&coin)?;
         }
     }
-    let named =
-        |(account, share): (String, Share)| AccountBalance { account, balance: share.balance() };
-    Ok(shares.into_values().map(named).collect())
+    let named = |(account, share): (String, Share)| {
+        Ok(AccountBalance { account, balance: share.balance()? })
+    };
+    shares.into_values().map(named).collect()
 }
 
 /// A coin that a look found.
@@ -294,19 +298,22 @@ impl Share {
         Self { settled, found: Balance::default() }
     }
 
-    fn take(&mut self, coin: &LookedAt) {
+    fn take(&mut self, coin: &LookedAt) -> Result<(), WalletError> {
         if coin.leaves {
-            return self.found.leaving.add(coin.amount);
+            self.found.leaving.add(coin.amount);
+            return Ok(());
         }
         self.found.add(coin.state, coin.is_own, coin.is_deep, coin.amount);
         if coin.is_in_block {
-            self.settled = self.settled.minus(Sum { sats: coin.amount, coins: 1 });
+            let settled = self.settled.minus(Sum { sats: coin.amount, coins: 1 });
+            self.settled = settled.ok_or_else(contradiction)?;
         }
+        Ok(())
     }
 
-    fn balance(mut self) -> Balance {
-        self.found.confirmed.sats += self.settled.sats;
-        self.found.confirmed.coins += self.settled.coins;
-        self.found
+    fn balance(mut self) -> Result<Balance, WalletError> {
+        let confirmed = self.found.confirmed.plus(self.settled);
+        self.found.confirmed = confirmed.ok_or_else(contradiction)?;
+        Ok(self.found)
     }
 }

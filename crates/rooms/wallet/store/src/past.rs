@@ -8,7 +8,7 @@ use unspent_model::wallet::{Status, Sum};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    balance::{kept_sum, read_sum},
+    balance::{contradiction, kept_sum, read_sum},
     error::WalletError,
     room::{Room, WalletId, WalletRow, sql_int},
 };
@@ -87,12 +87,11 @@ fn as_of(tx: &mut Tx<'_>, wallet: WalletId, height: u64) -> Result<Sum, WalletEr
         Arg::Text(Status::Published.name()),
         Arg::Text(Status::Pending.name()),
     ];
-    let (mut held, mut received) = (kept_sum(&row), Sum::default());
+    let (mut held, mut received) = (kept_sum(&row)?, Sum::default());
     for part in tx.query(SINCE, &args)? {
         let sum = read_sum(&part)?;
         let side = if part.flag("back")? { &mut held } else { &mut received };
-        side.sats = side.sats.saturating_add(sum.sats);
-        side.coins += sum.coins;
+        *side = side.plus(sum).ok_or_else(contradiction)?;
     }
-    Ok(held.minus(received))
+    held.minus(received).ok_or_else(contradiction)
 }

@@ -274,8 +274,9 @@ impl Working<'_> {
         let (inputs, out) = (tx.inputs.clone(), tx.output_total);
         let mut total: u64 = 0;
         for input in inputs {
-            let Some(coin) = self.coin(input) else { return };
-            total = total.saturating_add(coin.amount);
+            let sum = self.coin(input).and_then(|coin| total.checked_add(coin.amount));
+            let Some(sum) = sum else { return };
+            total = sum;
         }
         if let Some(tx) = self.tx_mut(txid) {
             tx.is_own = true;

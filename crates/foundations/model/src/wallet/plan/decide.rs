@@ -381,6 +381,7 @@ impl Working<'_> {
         let mut theirs: u64 = 0;
         for rival in rivals {
             match self.tx(*rival).and_then(|tx| tx.fee) {
+                // Beyond what can be counted nothing pays more.
                 Some(known) => theirs = theirs.saturating_add(known),
                 None => return false,
             }

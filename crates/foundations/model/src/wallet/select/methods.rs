@@ -120,6 +120,7 @@ impl<'a> Search<'a> {
     fn bound(&self) -> i64 {
         let slack = signed(self.required.len() as u64);
         let value: i64 = self.required.iter().map(|group| group.value).sum();
+        // A want that saturates leaves a bound that no coins reach.
         value.saturating_add(slack).saturating_sub(self.wanted())
     }
 
@@ -131,6 +132,7 @@ impl<'a> Search<'a> {
             (_, FeeRule::Exactly(fee)) => fee,
             _ => request.rate.cost(request.base_weight),
         };
+        // A want that saturates is more than all coins hold: refused as a shortage.
         signed(request.target).saturating_add(signed(fee))
     }
 
@@ -143,8 +145,10 @@ impl<'a> Search<'a> {
         let whole = signed(request.fee.fee(request.rate, request.base_weight + inputs));
         let rest = whole.saturating_sub(signed(request.part_rate().cost(inputs)));
         let fee = if request.pays == Pays::LessFee { 0 } else { rest };
+        // Told to people: what is missing, as far as that can be counted.
         let needed = self.wanted().max(signed(request.target).saturating_add(fee));
         SelectError::Insufficient {
+            // At least 1, whatever was saturated.
             missing: u64::try_from(needed.saturating_sub(value)).unwrap_or(0).max(1),
             available: u64::try_from(value).unwrap_or(0),
         }
@@ -205,6 +209,7 @@ impl<'a> Search<'a> {
             let change = Some(excess).filter(is_worth);
             let fee = if change.is_some() { changed } else { fee };
             let rest = amount - change.unwrap_or(0);
+            // What the fee leaves nothing of pays nothing, and is refused as dust.
             let paid = rest.saturating_sub(fee).min(request.target);
             return Some(Split { paid, fee: rest - paid, change, given_away: 0 });
         }
@@ -220,6 +225,7 @@ impl<'a> Search<'a> {
     fn cost_of_change(&self) -> u64 {
         let change = self.request.change;
         let now = self.request.rate.cost(change.weight);
+        // Change that costs more than there is isn't made.
         now.saturating_add(self.request.long_term_rate.cost(change.spend_weight))
     }
 

@@ -58,6 +58,7 @@ impl Rate {
     /// The fee for a whole transaction: nodes count its virtual size in whole virtual bytes, so
     /// that is what is paid for.
     pub fn fee(self, weight: u64) -> u64 {
+        // No transaction is that heavy; a fee that saturates is one that no coins pay.
         self.cost(virtual_size(weight).saturating_mul(4))
     }
 
@@ -111,15 +112,19 @@ impl FeeRule {
             Self::ByRate => plain,
             Self::Exactly(fee) => fee,
             Self::Replacing { fee, weight: old } => {
+                // A fee that saturates here or below is one that no coins pay.
                 let relayed = fee.saturating_add(INCREMENTAL.fee(weight));
                 let size = u128::from(virtual_size(weight));
                 let same = u128::from(fee) * size / u128::from(virtual_size(old).max(1));
+                // One that saturates is one that no coins pay.
                 let higher = u64::try_from(same).unwrap_or(u64::MAX).saturating_add(1);
                 plain.max(relayed).max(higher)
             }
             Self::Lifting { fee, weight: parent } => {
+                // No package is that heavy.
                 let sizes = virtual_size(weight).saturating_add(virtual_size(parent));
                 let package = rate.cost(sizes.saturating_mul(4));
+                // Parents that pay more than their share lower nothing.
                 plain.max(package.saturating_sub(fee))
             }
         }
@@ -167,6 +172,7 @@ impl ChangePolicy {
     /// The least change that is worth an output: above dust, and above what it will cost to spend
     /// on a day of usual fees.
     fn least(self, long_term: Rate) -> u64 {
+        // Change that has to be worth more than there is isn't made.
         self.min.max(long_term.cost(self.spend_weight).saturating_add(1)).max(1)
     }
 }
@@ -409,6 +415,7 @@ fn grouped(candidates: &[Candidate], request: &Request) -> Vec<Group> {
     }
     let rate = request.part_rate();
     for group in &mut groups {
+        // A coin that costs more than can be counted is worth nothing, and left alone.
         group.value = signed(group.amount).saturating_sub(signed(rate.cost(group.weight)));
     }
     groups

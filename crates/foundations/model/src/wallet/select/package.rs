@@ -58,6 +58,7 @@ pub fn unpaid(ancestors: &[Ancestor], rate: Rate) -> Unpaid {
 }
 
 fn cost(rate: Rate, virtual_size: u64) -> u64 {
+    // No package is that heavy; a fee that saturates is one that no coins pay.
     rate.cost(virtual_size.saturating_mul(4))
 }
 
@@ -83,6 +84,7 @@ fn with_ancestors(ancestors: &[Ancestor], left: &[bool], place: usize) -> Vec<us
 fn sum(ancestors: &[Ancestor], members: &[usize]) -> Unpaid {
     let mut total = Unpaid { count: members.len(), ..Unpaid::default() };
     for found in members.iter().filter_map(|place| ancestors.get(*place)) {
+        // Fees of what stands in a mempool are less than all coins there are.
         total.fee = total.fee.saturating_add(found.fee);
         total.virtual_size = total.virtual_size.saturating_add(found.virtual_size);
     }

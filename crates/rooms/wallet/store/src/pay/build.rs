@@ -15,6 +15,7 @@ use super::{
     change::{ChangeScript, PayingAccount, paying_account},
     check_fee, check_outputs,
     explain::explain,
+    finish::sum,
     output_weight,
     package::ChildPackage,
 };
@@ -114,19 +115,24 @@ impl Draft {
     /// What each output gets: its value, less its part of the fee, or what is left.
     fn values(&self, chosen: &Chosen) -> Result<Vec<(ScriptBuf, u64)>, WalletError> {
         let mut outputs = self.outputs.clone();
-        let fixed: u64 = outputs.iter().map(|(_, sats)| sats).sum();
+        let fixed = sum(outputs.iter().map(|(_, sats)| *sats))?;
         let paid = chosen.selection.paid;
+        let other = || WalletError::Bug("the coins chosen don't pay what was asked for");
         if let Some(rest_to) = &self.rest_to {
-            outputs.push((rest_to.clone(), paid.saturating_sub(fixed)));
+            outputs.push((rest_to.clone(), paid.checked_sub(fixed).ok_or_else(other)?));
         } else if self.subtract_fee {
+            let part = fixed.checked_sub(paid).ok_or_else(other)?;
             let bearers = outputs.iter().filter(|(_, sats)| *sats > 0).count() as u64;
-            let mut part = fixed.saturating_sub(paid);
             let each = part.checked_div(bearers).unwrap_or(0);
-            let mut odd = part.saturating_sub(each * bearers);
+            let mut odd = part.checked_rem(bearers).unwrap_or(0);
             for (_, sats) in outputs.iter_mut().filter(|(_, sats)| *sats > 0) {
                 let share = each + std::mem::take(&mut odd);
-                *sats = sats.saturating_sub(share);
-                part = part.saturating_sub(share);
+                let less = || {
+                    let why =
+                        format!("an output of {sats} sats can't bear {share} sats of the fee");
+                    WalletError::Payment(why)
+                };
+                *sats = sats.checked_sub(share).ok_or_else(less)?;
             }
         }
         check_outputs(&outputs)?;

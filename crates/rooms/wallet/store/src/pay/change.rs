@@ -115,10 +115,12 @@ impl ChangeScript {
         let (chain, next) = (row.int("id")?, row.index("next_index")?);
         let derived = row.index("derived_to")?;
         let is_single = derived == 1 && !Keychain::stored(&row.text("descriptor")?)?.has_many();
+        // Indexes end at 2^31.
         let after_used = row.opt_index("last_used")?.map_or(0, |last| last.saturating_add(1));
         let gap = wallet.gap_limit.max(1);
         let (index, takes) = if is_single {
             (0, None)
+        // Indexes end at 2^31, and gaps at 10,000.
         } else if next < after_used.saturating_add(gap) && next < derived {
             (next, Some((chain, next)))
         } else {
@@ -140,6 +142,7 @@ impl ChangeScript {
     /// Uses the index up. The caller saves the wallet's row.
     pub(super) fn take(&self, tx: &mut Tx<'_>, wallet: &mut WalletRow) -> Result<(), WalletError> {
         if let Some((chain, index)) = self.takes {
+            // Indexes end at 2^31.
             extend(tx, wallet, chain, None, index.saturating_add(1))?;
         }
         Ok(())

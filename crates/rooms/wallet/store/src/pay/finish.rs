@@ -144,14 +144,18 @@ fn extracted(mut psbt: Psbt) -> Result<Transaction, WalletError> {
 
 /// What goes to miners, where all inputs are known.
 pub(super) fn fee(tx: &Transaction, known: &Outputs) -> Result<Option<u64>, WalletError> {
-    let mut spent: u64 = 0;
-    for input in &tx.input {
-        let Some(output) = known.get(&input.previous_output) else { return Ok(None) };
-        spent = spent.saturating_add(output.value.to_sat());
-    }
-    let paid = tx.output.iter().fold(0_u64, |sum, out| sum.saturating_add(out.value.to_sat()));
+    let spent = tx.input.iter().map(|input| known.get(&input.previous_output));
+    let Some(spent) = spent.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let spent = sum(spent.into_iter().map(|output| output.value.to_sat()))?;
+    let paid = sum(tx.output.iter().map(|output| output.value.to_sat()))?;
     let short = || WalletError::Payment("its outputs hold more than its inputs".into());
     spent.checked_sub(paid).map(Some).ok_or_else(short)
+}
+
+/// Amounts together. A PSBT is anybody's, who may write any amount.
+pub(super) fn sum(mut amounts: impl Iterator<Item = u64>) -> Result<u64, WalletError> {
+    let all = amounts.try_fold(0, u64::checked_add);
+    all.ok_or_else(|| WalletError::Payment("its amounts are more than there can be".into()))
 }
 
 fn check_scripts(tx: &Transaction, known: &Outputs) -> Result<(), WalletError> {

@@ -7,7 +7,7 @@ use miniscript::psbt::PsbtExt as _;
 
 use super::{
     explain::own_scripts,
-    finish::{claimed, fee, is_final},
+    finish::{claimed, fee, is_final, sum},
 };
 use crate::{
     descriptor::script_hash,
@@ -95,7 +95,7 @@ impl Room {
         let outputs = self.psbt_outputs(wallet, psbt)?;
         let is_complete = inputs.iter().all(|input| input.is_complete);
         let others = outputs.iter().filter(|output| output.purpose.is_none());
-        let pays_others = others.fold(0_u64, |sum, output| sum.saturating_add(output.amount));
+        let pays_others = sum(others.map(|output| output.amount))?;
         let virtual_size = is_complete
             .then(|| finished.extract_tx_unchecked_fee_rate().vsize())
             .and_then(|size| u64::try_from(size).ok());

@@ -315,6 +315,7 @@ impl Room {
 fn check_outputs(outputs: &[(ScriptBuf, u64)]) -> Result<(), WalletError> {
     let mut total: u64 = 0;
     for (script, sats) in outputs {
+        // A sum that saturates is refused right here.
         total = total.saturating_add(*sats);
         if *sats > MOST_BITCOIN_MONEY || total > MOST_BITCOIN_MONEY {
             return Err(WalletError::Payment("it pays more than 21 million BTC".into()));

@@ -179,6 +179,7 @@ pub(super) fn lifting(
         change: ChangeScript::next(tx, wallet, &account, policy.seed)?,
         account,
         rate: lift.rate,
+        // No package is that heavy; a fee that saturates is one that no coins pay.
         fee: FeeRule::Lifting { fee, weight: virtual_size.saturating_mul(4) },
         subtract_fee: false,
         allow_high_fee: lift.allow_high_fee,

@@ -313,6 +313,23 @@ fn the_audit_names_what_was_tampered_with() {
 }
 
 #[test]
+fn a_kept_sum_that_holds_less_than_the_coins_is_damage_and_no_balance() {
+    let l = Ledger::sqlite();
+    let pay = l.fund(1, 9_000);
+    l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+    let schema = &unspent_wallet::schema::SCHEMA;
+    let door = unspent_sql::Door::open(&l.url, schema, unspent_sql::Options::default()).unwrap();
+    let tamper = "UPDATE wallets SET confirmed_amount = 17";
+    door.write(move |tx| tx.execute(tamper, &[])).unwrap();
+    let balance = l.room.balance(l.wallet, 1, l.now.get()).unwrap_err();
+    let before = l.room.balance_as_of(l.wallet, 0).unwrap_err();
+    for error in [balance, before] {
+        assert_eq!(error.kind(), unspent_wallet::Kind::Corrupt, "{error}");
+        assert!(error.to_string().contains("the kept sum of confirmed coins"), "{error}");
+    }
+}
+
+#[test]
 fn metrics_tell_rows_bytes_and_leases() {
     on_both(|l| {
         let pay = l.fund(1, 9_000);
