@@ -13,6 +13,7 @@
 
 mod circles;
 mod names;
+mod saturating;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

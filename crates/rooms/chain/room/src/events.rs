@@ -100,6 +100,7 @@ pub(super) fn write(log: &EventLog, reader: &Reader, network: Network) -> Result
         events.push(reorganisation(network, written, common));
     }
     let start = common.map_or(0, |point| point.height + 1);
+    // None, where the tip is below what was told last.
     if (tip.height + 1).saturating_sub(start) > MOST_SINGLE_BLOCKS {
         events.push(many(network, start, tip, root(reader, tip)));
     } else {
@@ -147,6 +148,7 @@ fn common(log: &EventLog, reader: &Reader) -> Result<Option<Point>, LogError> {
 /// The stored points above `common`, as far as they are worth keeping.
 fn news(reader: &Reader, common: Option<Point>, tip: Point) -> Result<Vec<Point>, LogError> {
     let first = common.map_or(0, |point| point.height + 1);
+    // All, where there are fewer than are kept.
     let first = first.max((tip.height + 1).saturating_sub(POINTS_KEPT));
     let mut points = Vec::new();
     for height in first..=tip.height {
@@ -168,6 +170,7 @@ fn mark(
 ) -> Result<(), LogError> {
     let keep = common.map_or(-1, |point| i64::try_from(point.height).unwrap_or(i64::MAX));
     let tip = news.last().map_or(0, |point| point.height);
+    // All, where there are fewer than are kept.
     let oldest = i64::try_from(tip.saturating_sub(POINTS_KEPT)).unwrap_or(0);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     log.write_with(events, move |tx: &mut Tx<'_>| {
@@ -196,6 +199,7 @@ fn applied(network: Network, point: Point, root: Option<String>) -> NewEvent {
 }
 
 fn many(network: Network, start: u64, tip: Point, root: Option<String>) -> NewEvent {
+    // None below the start; it is told to people.
     let blocks = (tip.height + 1).saturating_sub(start);
     let body = CatchingUpBody { blocks, height: tip.height, slot: tip.slot, root };
     NewEvent::new(CATCHING_UP, &body).about(Some(network.show_hash(&tip.hash.0)))
@@ -204,6 +208,7 @@ fn many(network: Network, start: u64, tip: Point, root: Option<String>) -> NewEv
 fn reorganisation(network: Network, from: Point, to: Option<Point>) -> NewEvent {
     let to_height = to.map_or(0, |point| point.height + 1);
     let body = ReorganisationBody {
+        // The other branch may be longer than ours was.
         depth: (from.height + 1).saturating_sub(to_height).max(1),
         from: TipView::new(network, from),
         to: to.map(|point| TipView::new(network, point)),

@@ -71,6 +71,7 @@ impl<'a> Bulk<'a> {
             state: index.state.clone(),
             counts: Counts::default(),
             filling: Instant::now(),
+            // A guess of the source; at most it keeps no undo data of what it says is coming.
             known_tip: index.state.cursor.ordinal.saturating_add(coming),
             allow_holes,
             flusher: None,

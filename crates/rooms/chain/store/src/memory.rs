@@ -55,6 +55,7 @@ pub(crate) fn cache_share(budget: usize) -> usize {
 
 /// What one batch may take of a budget beside a block cache.
 pub(crate) fn batch_share(budget: usize, block_cache: usize) -> usize {
+    // A cache larger than the budget leaves the smallest batch.
     (budget.saturating_sub(block_cache) / FORMS).max(SMALLEST_BATCH)
 }
 

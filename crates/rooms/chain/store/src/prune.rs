@@ -34,6 +34,7 @@ pub struct Pruned {
 /// Up to which ordinal deltas and spends are due, with the chain at `cursor`. What lies below the
 /// floor is of no use any more, however recent.
 fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
+    // Nothing is due in a chain shorter than the window.
     let below = |depth| cursor.ordinal.saturating_sub(depth).max(horizon.floor);
     let deltas = below(options.delta_depth());
     (deltas, below(options.spent_depth()).max(horizon.spends_floor))
@@ -65,6 +66,7 @@ pub(crate) fn pass(
     let Pass { horizon: swept, pruned, settled, .. } = pass;
     let mut batch = db.batch(0);
     let (low, high) = (horizon.swept_deltas + 1, swept.swept_deltas + 1);
+    // Nothing was swept where the end isn't above the start.
     match high.saturating_sub(low) {
         0 => {}
         // Near the tip one goes after each block; ranges would pile up.
@@ -109,6 +111,7 @@ impl Pass {
         let least = if due - swept > 1 { 2 } else { 1 };
         let (mut done, mut entries, mut reached) = (0, 0, due);
         let low = (swept + 1).to_be_bytes();
+        // No ordinal is near the highest.
         let high = due.saturating_add(1).to_be_bytes();
         let view = db.view();
         view.scan(&Range::up(Family::Delta, &low, &high), |key, value| {

@@ -48,6 +48,7 @@ pub(super) fn write(log: &EventLog, store: &EcashStore) -> Result<bool, LogError
     let lines = store.journal(after, LINES_TOGETHER).map_err(unreadable)?;
     let Some(last) = lines.last().map(|line| line.number) else {
         let is_known = after == 0
+            // Lines are numbered from 1.
             || !store.journal(after.saturating_sub(1), 1).map_err(unreadable)?.is_empty();
         if !is_known {
             // Another store than the one that was told of: it is told from its start.

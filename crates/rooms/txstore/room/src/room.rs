@@ -165,6 +165,7 @@ impl OpenRoom for OpenTxStore {
     fn measure(&self) -> Result<(), String> {
         let Some(store) = self.store() else { return Ok(()) };
         let found = store.status().map_err(|error| error.to_string())?;
+        // A gauge for people: what is due above the tip has no age.
         let age = |height: u64, oldest: u64| height.saturating_sub(oldest);
         let oldest = found.oldest_due.map_or(0, |oldest| age(found.height.unwrap_or(0), oldest));
         let gauges = [

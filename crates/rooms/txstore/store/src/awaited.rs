@@ -58,6 +58,7 @@ pub(crate) fn waiting(
 pub(crate) fn wake(working: &mut Working, waiters: &[Waiter], windows: DeletionWindows) {
     for waiter in waiters {
         let mined = working.get(waiter.child).and_then(TxRecord::mined_height);
+        // A height beyond all there can be: never settled, so it is kept.
         let Some(settled) = mined.map(|mined| mined.saturating_add(windows.safety)) else {
             continue;
         };

@@ -142,6 +142,7 @@ fn admit(tx: &mut Tx<'_>, tip: &TipRow, block: &NewBlock) -> Result<bool, TxStor
         Some(known) if known.hash == block.point.hash => Ok(true),
         Some(_) => Err(TxStoreError::BlockMismatch { height }),
         None => {
+            // Told to people: a store above its own tip can undo nothing.
             let possible = top.saturating_sub(tip.horizon);
             Err(TxStoreError::TooDeep { depth: top - height + 1, possible })
         }

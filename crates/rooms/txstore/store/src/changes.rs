@@ -178,6 +178,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, change: &Change) -> Result<(), TxStoreError
         number(change.losers)?,
     ];
     tx.execute(WRITE, &args)?;
+    // A store may begin at the first block.
     let first = point.height.saturating_sub(change.blocks);
     if point.height / FORGET_EVERY > first / FORGET_EVERY {
         tx.execute(FORGET, &[Arg::Int(CHANGES_KEPT)])?;

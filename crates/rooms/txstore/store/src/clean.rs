@@ -110,6 +110,7 @@ impl TxStore {
         let mut report = CleanReport::default();
         let mut is_over = false;
         while !is_over && !report.is_cut {
+            // The last chunk may look at more than was left.
             let left = limits.most.saturating_sub(report.looked_at);
             let steps = self.door.write_for(CLEANERS, move |tx| {
                 clean_chunks(tx, ChunkLimits { chunk, together, left }, windows)
@@ -354,6 +355,7 @@ impl Chunk {
             let child = children.get(&waiter.child);
             match child.and_then(|child| child.mined_height) {
                 Some(mined) => {
+                    // A height beyond all there can be: never settled, so it is kept.
                     let settled = mined.saturating_add(self.windows.safety).max(self.height + 1);
                     if let Some(parent) = self.working.get_mut(waiter.parent) {
                         parent.due_at = Some(settled);
@@ -377,6 +379,7 @@ impl Chunk {
 }
 
 fn still_named(height: u64) -> Kept {
+    // No height is near the highest.
     let again = Again::At(height.saturating_add(LOOK_AGAIN));
     Kept { reason: KeepReason::StillNamed, child: None, depth: None, again }
 }

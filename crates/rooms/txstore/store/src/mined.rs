@@ -138,6 +138,7 @@ impl TipRow {
     pub(crate) fn may_leave(&self, block: u64) -> Result<(), TxStoreError> {
         let tip = self.height.unwrap_or(0);
         if self.horizon > 0 && block <= self.horizon {
+            // Told to people; a block above the tip is no depth.
             let depth = tip.saturating_sub(block) + 1;
             let possible = tip.saturating_sub(self.horizon);
             return Err(TxStoreError::TooDeep { depth, possible });

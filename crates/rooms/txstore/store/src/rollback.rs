@@ -77,6 +77,7 @@ fn is_within(tx: &mut Tx<'_>, tip: &TipRow, to: Option<Point>) -> Result<(), TxS
     let target = match to {
         Some(to) => to.height,
         None => match tx.maybe(LOWEST, &[])? {
+            // Below the first block there is nothing to go back to.
             Some(row) => row.natural("height")?.saturating_sub(1),
             None => return Ok(()),
         },

@@ -99,6 +99,7 @@ impl TxStore {
                 oldest_due: due.opt_natural("oldest")?,
                 queued: tx.one(QUEUED, &[height])?.natural("rows")?,
                 kept_by_unmined_child: known,
+                // Told to people; on PostgreSQL a row may come between the two counts.
                 kept_by_unknown_child: awaited.natural("rows")?.saturating_sub(known),
                 deleted: tallies.deleted,
                 losers_deleted: tallies.losers_deleted,

@@ -200,6 +200,7 @@ impl TipRow {
         let Some(tip) = self.height else { return Ok(()) };
         let target = height.unwrap_or(0);
         if self.horizon > 0 && target < self.horizon {
+            // Told to people: a store above its own tip can undo nothing.
             let (depth, possible) = (tip - target, tip.saturating_sub(self.horizon));
             return Err(TxStoreError::TooDeep { depth, possible });
         }
@@ -213,6 +214,7 @@ impl TipRow {
         windows: DeletionWindows,
     ) {
         (self.height, self.hash) = (Some(height), hash);
+        // Everything can be undone in a chain shorter than the window.
         self.horizon = self.horizon.max(height.saturating_sub(windows.rollback));
     }
 

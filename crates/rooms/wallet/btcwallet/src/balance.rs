@@ -26,11 +26,13 @@ impl History {
     /// young coinbases and what is leased.
     pub fn balance(&self, minconf: u32, tip: u32, now: u64) -> u64 {
         let deep = |tx: &SourceTx| {
+            // A block above the tip has no confirmations.
             let confirmations = tx.block.map_or(0, |block| (tip + 1).saturating_sub(block.height));
             let needed = if tx.tx.is_coinbase() { minconf.max(MATURITY) } else { minconf };
             confirmations >= needed
         };
         let counted = self.unspent(now).into_iter().filter(|(tx, _)| deep(tx));
+        // Only a file that holds what isn't money saturates: all there is is less than 2^51.
         counted.map(|(_, credit)| credit.amount).fold(0, u64::saturating_add)
     }
 }

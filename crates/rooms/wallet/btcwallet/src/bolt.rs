@@ -246,6 +246,7 @@ impl<'a> Reader<'a> {
                 return Err(wrong("two places lead to it"));
             }
         }
+        // A length that saturates lies outside the file.
         let long = usize::try_from((overflow + 1).saturating_mul(size)).unwrap_or(usize::MAX);
         let bytes = rest.get(..long).ok_or_else(|| wrong("it lies outside the file"))?;
         Ok(Page { bytes, flags, count, name: format!("page {number}") })

@@ -97,6 +97,7 @@ impl WalletFollower {
         let mut next = Some(tip.height);
         let known = |next: Option<u64>| tip.height + 1 - next.map_or(0, |next| next + 1);
         while let Some(height) = next.filter(|_| known(next) < BLOCKS_KEPT) {
+            // No height is near the highest.
             let below = height.saturating_add(1);
             let page = self.wallets.blocks_below(below, KNOWN_AT_ONCE).map_err(trouble)?;
             let in_row = page.iter().zip((0..below).rev()).take_while(|((at, _), here)| at == here);
@@ -166,6 +167,7 @@ impl Follower for WalletFollower {
     }
 
     fn stored_at(&self, height: u64) -> Result<Option<Point>, Trouble> {
+        // No height is near the highest.
         let found = self.wallets.blocks_below(height.saturating_add(1), 1).map_err(trouble)?;
         Ok(found.first().copied().map(point))
     }
@@ -212,6 +214,7 @@ impl Follower for WalletFollower {
 
     fn roll_back(&mut self, to: Option<Point>) -> Result<(), Trouble> {
         let Some(tip) = self.tip()? else { return Ok(()) };
+        // Nothing is undone where the target is above the tip.
         let depth = (tip.height + 1).saturating_sub(to.map_or(0, |to| to.height + 1));
         if depth > BLOCKS_KEPT {
             // Below the blocks that are kept without gaps, nobody here knows where it left.

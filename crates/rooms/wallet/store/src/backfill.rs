@@ -39,6 +39,7 @@ pub struct Backfill {
 impl Backfill {
     /// Blocks to go.
     pub fn blocks(&self) -> u64 {
+        // None are left once the end is behind.
         (self.end + 1).saturating_sub(self.next)
     }
 

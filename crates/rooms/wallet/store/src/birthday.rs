@@ -44,6 +44,7 @@ impl ScanProgress {
     /// How much of it is done, from 0 to 1.
     #[allow(clippy::cast_precision_loss)]
     pub fn fraction(&self) -> f64 {
+        // A share for people; a scan that has not begun has done nothing.
         let done = self.next.saturating_sub(self.from) as f64;
         done / (self.to + 1).saturating_sub(self.from).max(1) as f64
     }

@@ -169,6 +169,7 @@ impl Chain {
 
     /// An index was paid.
     pub(crate) fn note_use(&mut self, index: u32) {
+        // Indexes end at 2^31.
         let after = (self.last_used.max(Some(index)), self.next.max(index.saturating_add(1)));
         self.has_moved |= after != (self.last_used, self.next);
         (self.last_used, self.next) = after;
@@ -176,6 +177,7 @@ impl Chain {
 
     /// An index was handed out.
     pub(crate) fn note_given(&mut self, index: u32) {
+        // Indexes end at 2^31.
         let next = self.next.max(index.saturating_add(1));
         self.has_moved |= next != self.next;
         self.next = next;
@@ -190,6 +192,7 @@ impl Chain {
         }
         let keychain = Keychain::stored(&self.descriptor)?;
         let wanted = if keychain.has_many() {
+            // Indexes end at MAX_INDEX.
             self.next.saturating_add(gap_limit).min(MAX_INDEX)
         } else {
             1

@@ -203,10 +203,12 @@ fn disconnect_step(
     now: i64,
 ) -> Result<Disconnected, WalletError> {
     let room_tip = lock_tip(tx)?;
+    // No height is near the highest.
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
     let Some((top, _)) = tip(tx)?.filter(|(top, _)| *top >= lowest) else {
         return Ok(Disconnected::default());
     };
+    // The last step may be shorter than the others.
     let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
     let from_arg = Arg::Int(sql_int(from)?);
     let blocks = tx.one(COUNT_BLOCKS, &[from_arg])?.natural("blocks")?;
@@ -278,11 +280,13 @@ fn rewind_step(
     now: i64,
 ) -> Result<Disconnected, WalletError> {
     lock_room(tx)?;
+    // No height is near the highest.
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
     let row = WalletRow::lock(tx, wallet)?;
     let Some(top) = row.tip().filter(|top| *top >= lowest) else {
         return Ok(Disconnected::default());
     };
+    // The last step may be shorter than the others.
     let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
     let args = [Arg::Int(sql_int(from)?), Arg::Int(wallet.0)];
     let txs = confirmed(tx, CONFIRMED_ONE, &args)?;

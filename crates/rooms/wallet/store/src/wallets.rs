@@ -298,6 +298,7 @@ impl Room {
     /// [`WalletError::NoWallet`] when there is none of that row.
     pub fn wallet_info(&self, wallet: WalletId) -> Result<WalletInfo, WalletError> {
         self.door.read(move |tx| {
+            // No row has the lowest number; the one found is compared below.
             let args = [Arg::Int(wallet.0.saturating_sub(1)), Arg::Int(1)];
             let found = tx.maybe(LIST_WALLETS, &args)?.map(|row| wallet_info(&row)).transpose()?;
             let found = found.filter(|info| info.id == wallet);

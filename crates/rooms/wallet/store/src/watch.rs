@@ -69,6 +69,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// A watch for a batch of so many transactions.
     pub(crate) fn new(transactions: usize) -> Self {
+        // At most as many rows as are read at once.
         let budget = transactions.saturating_mul(ROWS_PER_TRANSACTION).min(MAX_ROWS);
         Self { budget: Some(budget), ..Self::off() }
     }

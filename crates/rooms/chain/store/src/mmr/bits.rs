@@ -76,6 +76,7 @@ impl Bits {
         let mut kept = u32::try_from(first % CHUNK_BITS).unwrap_or(0);
         for byte in &mut self.live {
             *byte &= !u8::MAX.checked_shr(kept).unwrap_or(0);
+            // None of the later bytes is kept.
             kept = kept.saturating_sub(8);
         }
     }

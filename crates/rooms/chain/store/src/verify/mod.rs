@@ -95,6 +95,7 @@ impl Report {
     /// Takes in what another thread found.
     fn absorb(&mut self, other: Self) {
         self.differences += other.differences;
+        // A full list takes no more.
         let room = FINDINGS_LIMIT.saturating_sub(self.findings.len());
         self.findings.extend(other.findings.into_iter().take(room));
     }

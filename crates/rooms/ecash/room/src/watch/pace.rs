@@ -59,6 +59,7 @@ pub fn ask_after(is_told: bool) -> Duration {
 
 /// The pause after `tries` answers in a row that said nothing, at least one.
 pub fn retry_after(tries: u32) -> Duration {
+    // The first pause isn't doubled; the longest has a limit.
     let doubled = 2_u32.checked_pow(tries.saturating_sub(1)).unwrap_or(u32::MAX);
     FIRST_RETRY.saturating_mul(doubled).min(LAST_RETRY)
 }

@@ -133,6 +133,7 @@ impl Lease {
         let (began, now) = (Instant::now(), clock::now());
         lock(&self.terms).asked_at = Some(began);
         let length = i64::try_from(self.length.as_micros()).unwrap_or(i64::MAX);
+        // A time that saturates is the end of time.
         let is_ours = self.store.take_lead(&self.holder, now, now.saturating_add(length))?;
         let mut terms = lock(&self.terms);
         terms.until = (is_ours && !terms.is_given_up).then_some(began + self.length);

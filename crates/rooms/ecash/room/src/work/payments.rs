@@ -349,6 +349,7 @@ impl Executor {
 }
 
 fn micros(seconds: u64) -> i64 {
+    // A time that saturates is the end of time.
     i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(MICROS)
 }
 

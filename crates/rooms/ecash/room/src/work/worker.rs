@@ -242,6 +242,7 @@ impl PaymentWorker {
         if now < self.late_due {
             return Ok(Vec::new());
         }
+        // Times: what saturates is the end or the beginning of time.
         self.late_due = now.saturating_add(micros(LATE_EVERY));
         let since = now.saturating_sub(micros(self.options.late_payment_grace));
         let mut late = Vec::new();
@@ -312,12 +313,14 @@ impl PaymentWorker {
                 Some(error.to_string())
             }
         };
+        // The pause stops growing long before.
         slot.tries = if unclear.is_some() { slot.tries.saturating_add(1) } else { 0 };
         let pause = match unclear {
             Some(_) => pace::unclear_after(slot.tries, quiet),
             None => still_open(&entity, is_told).min(until_end(&entity)).max(quiet),
         };
         slot.unclear = unclear;
+        // A time that saturates is the end of time.
         slot.due = if is_woken { 0 } else { clock::now().saturating_add(micros(pause)) };
     }
 
@@ -362,6 +365,7 @@ fn errand(entity: &Entity, own: Option<MintUrl>, is_late: bool) -> Errand {
 
 /// The pause until a payment's own end, after which it is looked at once more.
 fn until_end(entity: &Entity) -> Duration {
+    // Times: an end in the past is negative, which is no pause.
     let left = entity.expires_at.map(|end| end.saturating_sub(clock::now()));
     let left = left.and_then(|left| u64::try_from(left).ok()).filter(|left| *left > 0);
     left.map_or(Duration::MAX, Duration::from_micros)
@@ -375,6 +379,7 @@ fn still_open(entity: &Entity, is_told: bool) -> Duration {
     if entity.kind == EntityKind::SparkSendQuote {
         return pace::SPARK_SEND;
     }
+    // Times: what began in the future is as old as nothing.
     let age = clock::now().saturating_sub(entity.created_at);
     pace::spark_receive_after(Duration::from_micros(u64::try_from(age).unwrap_or(0)))
 }

@@ -65,6 +65,7 @@ impl<'a> Pool<'a> {
     /// Whether there is more to look at; the next reading will.
     pub(super) fn grow(&mut self) -> bool {
         let more = !self.is_all && self.times < MAX_POOL;
+        // At most as many as a pool holds.
         self.times = self.times.saturating_mul(GROWTH).min(MAX_POOL);
         more
     }
@@ -79,14 +80,17 @@ impl<'a> Pool<'a> {
             return self.read_oldest(tx);
         }
         let Choosing { wanted, .. } = self.choosing;
+        // Where to begin to look; the choice itself counts anew.
         let one_input = wanted.base_weight.saturating_add(wanted.change.spend_weight);
         let fee = wanted.fee.fee(wanted.rate, one_input.saturating_add(4));
         let exact = match wanted.pays {
+            // As above.
             Pays::Target => wanted.target.saturating_add(fee),
             Pays::LessFee => wanted.target,
             Pays::All => 0,
         };
         let exact = sql_int(exact.min(i64::MAX.unsigned_abs()))?;
+        // As above.
         let least = sql_int(wanted.rate.cost(wanted.change.spend_weight).saturating_add(1))?;
         let [above, below, largest, smallest] = self.sizes();
         let sizes = [above, below, largest, smallest].map(Arg::Int);
@@ -111,10 +115,12 @@ impl<'a> Pool<'a> {
         if self.choosing.wanted.pays == Pays::All {
             return [0, 0, MAX_POOL, 0];
         }
+        // At most as many as a pool holds.
         WINDOW.map(|size| size.saturating_mul(self.times).min(MAX_POOL))
     }
 
     fn read_oldest(&mut self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+        // At most as many as a pool holds.
         let most = WINDOW.iter().sum::<i64>().saturating_mul(self.times).min(MAX_POOL);
         let args = [&self.scalars()?[..], &[Arg::Int(most)]].concat();
         self.rows = tx.query(of(tx, BY_AGE), &args)?;

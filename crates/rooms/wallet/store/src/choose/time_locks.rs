@@ -137,6 +137,7 @@ pub(crate) struct Unripe {
 impl Unripe {
     /// Notes a coin.
     pub(crate) fn add(&mut self, amount: u64, when: Ripeness) {
+        // Told to people, and chosen by nobody.
         self.sats = self.sats.saturating_add(amount);
         if let Ripeness::At(height) = when {
             self.first = Some(self.first.map_or(height, |first| first.min(height)));

@@ -207,6 +207,7 @@ impl Making {
             let purpose = if branch == 0 { Purpose::Receive } else { Purpose::Change };
             for address in addresses.iter().filter(|address| address.branch == branch) {
                 if let Some(next) = next.get_mut(branch as usize) {
+                    // Indexes end at 2^31.
                     *next = (*next).max(address.index.saturating_add(1));
                 }
                 let script = chain.first().map(|chain| chain.script(address.index)).transpose()?;

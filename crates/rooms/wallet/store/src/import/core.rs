@@ -66,6 +66,7 @@ impl CoreDescriptor {
 
     /// Indexes that Core watches beyond the next one.
     fn gap(&self) -> u32 {
+        // Told as a gap: none where the next index lies beyond the range.
         self.range.map_or(0, |(_, last)| last.saturating_add(1).saturating_sub(self.next()))
     }
 }
@@ -94,6 +95,7 @@ impl Room {
     ///
     /// Whatever the database says.
     pub fn height_before(&self, seconds: u64) -> Result<u64, WalletError> {
+        // Before 1970 there are no blocks.
         let time = seconds.saturating_sub(LEEWAY);
         self.door.read(move |tx| {
             let highest = tx.maybe(STORED_BELOW, &[Arg::Int(i64::MAX)])?;

@@ -207,6 +207,7 @@ impl<'a> Compared<'a> {
     fn expected(&self, minconf: u32) -> u64 {
         let (tip, least) = (u64::from(self.tip), minconf.max(1).into());
         let is_deep = |height: Option<u64>| match height {
+            // A block above the tip has no confirmations.
             Some(height) => (tip + 1).saturating_sub(height) >= least,
             None => minconf == 0,
         };
@@ -227,6 +228,7 @@ impl<'a> Compared<'a> {
             counts && is_deep(found.height)
         });
         let both = both.map(|(_, credit)| credit.amount);
+        // Only a file that holds what isn't money saturates: all there is is less than 2^51.
         both.chain(only_here.map(|found| found.amount)).fold(0, u64::saturating_add)
     }
 }

@@ -314,6 +314,7 @@ impl Step<'_, '_> {
                 }
                 continue;
             }
+            // No time is near the ends of what can be counted.
             let duration = lease.expires_at.saturating_sub(self.now);
             let terms = lease::LeaseTerms { lock: lease.lock, duration, hold_confirmations: None };
             lease::take(self.tx, self.wallet, &found, &terms, self.now)?;
