@@ -144,10 +144,10 @@ fn extracted(mut psbt: Psbt) -> Result<Transaction, WalletError> {
 
 /// What goes to miners, where all inputs are known.
 pub(super) fn fee(tx: &Transaction, known: &Outputs) -> Result<Option<u64>, WalletError> {
+    let paid = sum(tx.output.iter().map(|output| output.value.to_sat()))?;
     let spent = tx.input.iter().map(|input| known.get(&input.previous_output));
     let Some(spent) = spent.collect::<Option<Vec<_>>>() else { return Ok(None) };
     let spent = sum(spent.into_iter().map(|output| output.value.to_sat()))?;
-    let paid = sum(tx.output.iter().map(|output| output.value.to_sat()))?;
     let short = || WalletError::Payment("its outputs hold more than its inputs".into());
     spent.checked_sub(paid).map(Some).ok_or_else(short)
 }
@@ -183,5 +183,51 @@ fn as_spent(output: &TxOut) -> Utxo {
         script_pubkey: script.as_ptr(),
         script_pubkey_len: u32::try_from(script.len()).unwrap_or(u32::MAX),
         value: i64::try_from(output.value.to_sat()).unwrap_or(i64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::{
+        Amount, ScriptBuf, TxIn, absolute::LockTime, hashes::Hash as _, transaction::Version,
+    };
+
+    use super::*;
+
+    fn place(vout: u32) -> OutPoint {
+        OutPoint { txid: Txid::all_zeros(), vout }
+    }
+
+    fn output(sats: u64) -> TxOut {
+        TxOut { value: Amount::from_sat(sats), script_pubkey: ScriptBuf::new() }
+    }
+
+    /// It spends two coins.
+    fn paying(outputs: &[u64]) -> Transaction {
+        let input = |vout| TxIn { previous_output: place(vout), ..TxIn::default() };
+        Transaction {
+            version: Version::TWO,
+            lock_time: LockTime::ZERO,
+            input: vec![input(0), input(1)],
+            output: outputs.iter().copied().map(output).collect(),
+        }
+    }
+
+    #[test]
+    fn amounts_that_cannot_be_are_no_fee() {
+        let known = |sats| Outputs::from([(place(0), output(sats)), (place(1), output(7))]);
+        assert_eq!(fee(&paying(&[5]), &known(10)).unwrap(), Some(12));
+        assert_eq!(fee(&paying(&[5]), &Outputs::new()).unwrap(), None);
+        let beyond = [u64::MAX, u64::MAX];
+        let wrong = [
+            ("less than it pays", fee(&paying(&[18]), &known(10))),
+            ("inputs beyond 2^64", fee(&paying(&[5]), &known(u64::MAX))),
+            ("outputs beyond 2^64", fee(&paying(&beyond), &known(10))),
+            ("both", fee(&paying(&beyond), &known(u64::MAX))),
+            ("outputs beyond 2^64, of coins unknown", fee(&paying(&beyond), &Outputs::new())),
+        ];
+        for (what, fee) in wrong {
+            assert!(matches!(fee, Err(WalletError::Payment(_))), "{what}: {fee:?}");
+        }
     }
 }
