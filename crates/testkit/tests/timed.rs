@@ -10,14 +10,13 @@ echo "$*" >>"$HOME/asked"
 if [[ $1 == "$FAILS" ]]; then code=7; else code=0; fi
 if [[ $1 == nextest && $FAILS != build ]]; then
     sleep 0.3
-    mkdir -p "$CARGO_TARGET_DIR/nextest/default"
     {
         echo '<testsuites name="nextest-run" tests="21" failures="0" time="0.214">'
         for at in {10..30}; do
             echo "<testcase name=\"a::test_$at\" classname=\"unspent-x::y\" time=\"1$at.260\">"
         done
         echo '</testsuites>'
-    } >"$CARGO_TARGET_DIR/nextest/default/junit.xml"
+    } >"$UNSPENT_TEST_REPORT"
 fi
 [[ $1 != nextest || $FAILS != build ]] || code=101
 exit $code
@@ -31,15 +30,14 @@ fn run(fails: &str, arguments: &[&str]) -> (Option<i32>, Vec<String>, String) {
     fs::write(programs.join("cargo"), CARGO).unwrap();
     fs::set_permissions(programs.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
     // Of a run before; it must not be taken for this one's.
-    let target = home.path().join("target");
-    fs::create_dir_all(target.join("nextest/default")).unwrap();
+    let report = home.path().join("junit.xml");
     let old = "<testcase name=\"old\" classname=\"unspent-x\" time=\"9.0\">\n";
-    fs::write(target.join("nextest/default/junit.xml"), old).unwrap();
+    fs::write(&report, old).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("scripts/test"));
     command.args(arguments).current_dir(root);
-    command.env("HOME", home.path()).env("CARGO_TARGET_DIR", &target).env("FAILS", fails);
-    command.env_remove("CI").env_remove("RUSTC_WRAPPER");
+    command.env("HOME", home.path()).env("UNSPENT_TEST_REPORT", &report).env("FAILS", fails);
+    command.env_remove("CI");
     let done = command.output().unwrap();
     let asked = fs::read_to_string(home.path().join("asked")).unwrap();
     let said = String::from_utf8(done.stdout).unwrap();
