@@ -13,6 +13,7 @@
 //! | [`schema`] | versioned, forward-only migrations |
 //! | [`door`] | the way in: write and read transactions |
 //! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
+//! | [`before`] | a SQLite file as it was before it was migrated |
 //! | [`copy`](mod@copy) | all rows of a room from one database into another |
 //! | [`distribute`] | the tables of a room over the nodes of a Citus cluster |
 //! | `tls` | what `sslmode` asks of PostgreSQL |
@@ -54,6 +55,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod before;
 mod connection;
 pub mod copy;
 pub mod distribute;
@@ -71,6 +73,7 @@ pub mod url;
 pub mod value;
 mod worker;
 
+pub use before::keep_before_migration;
 pub use connection::{BulkStatement, Tx};
 pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};

@@ -15,7 +15,7 @@ use std::{
 };
 
 use rusqlite::{
-    ErrorCode, ToSql,
+    ErrorCode, OpenFlags, ToSql,
     config::DbConfig,
     types::{ToSqlOutput, ValueRef},
 };
@@ -46,6 +46,23 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), SqlError> {
     connection.execute("VACUUM INTO ?1", [name]).map_err(explain)?;
     let copy = std::fs::File::open(to).map_err(|error| SqlError::Other(error.to_string()))?;
     copy.sync_all().map_err(|error| SqlError::Other(error.to_string()))
+}
+
+/// The newest migration that is written down in a SQLite file; 0 in one that is absent or has none.
+pub(crate) fn sqlite_version(file: &Path) -> Result<i64, SqlError> {
+    if !file.exists() {
+        return Ok(0);
+    }
+    // Not to be made, should it go meanwhile; a log that a crash left must be written to.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = rusqlite::Connection::open_with_flags(file, flags).map_err(explain)?;
+    connection.busy_timeout(COPY_BUSY).map_err(explain)?;
+    let has_ledger = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'schema_migrations'";
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(explain);
+    if number(has_ledger)? == 0 {
+        return Ok(0);
+    }
+    number("SELECT COALESCE(MAX(version), 0) FROM schema_migrations")
 }
 
 /// Statements kept prepared.
