@@ -191,7 +191,7 @@ impl ClaimToken {
         refuse_blocked(&token, at.blocklist)?;
         let account = match &self.to {
             Some(name) => at.executor.find_account(Some(name))?,
-            None => at.executor.account_for(&token, at.blocklist)?,
+            None => at.executor.account_for(&token, at.blocklist, asked)?,
         };
         at.executor.claim(&token, &account.id, asked)
     }

@@ -4,7 +4,7 @@
 use unspent_ecash::{Account, AccountKind, Entity, NewEntity, NewSource};
 use unspent_model::ecash::input_fee;
 
-use super::{EcashWorkError, book::KnownMint, executor::Executor, payments::Asked};
+use super::{EcashWorkError, book::KnownMint, executor::Executor, payments::Asked, repeat::Wanted};
 use crate::mint::check::unit_of;
 
 /// Rounds of finding an amount whose fees a token can pay.
@@ -17,7 +17,7 @@ impl Executor {
         source: &KnownMint,
         proofs: cashu::Proofs,
         account: &Account,
-        asked: &Asked,
+        asked: (&Asked, Wanted<'_>),
     ) -> Result<Entity, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
         let unit = unit_of(&account.unit);

@@ -9,6 +9,7 @@
 //! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
 //! | `lead` | which worker works: a lease in the database |
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
+//! | `repeat` | whether a request is the one that its key was used for |
 //! | `spark_payments` | the same through Spark |
 //! | [`worker`] | all payments that are open, each when it is due; one worker at a time |
 //!
@@ -22,6 +23,7 @@ pub mod executor;
 mod lanes;
 mod lead;
 pub mod payments;
+mod repeat;
 mod spark_payments;
 pub mod worker;
 
@@ -57,6 +59,9 @@ pub enum EcashWorkError {
     /// The Spark wallet gave no result.
     #[error(transparent)]
     Spark(#[from] SparkFault),
+    /// The caller's key began another payment.
+    #[error("this idempotency key was used for another request; nothing was done")]
+    KeyReused,
     /// What was asked for makes no sense.
     #[error("{0}; nothing was changed")]
     Wrong(String),

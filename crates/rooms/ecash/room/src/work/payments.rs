@@ -9,7 +9,7 @@ use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewTerms};
 use unspent_engine::clock;
 use unspent_model::ecash::{EntityKind, EntityState};
 
-use super::{EcashWorkError, book::KnownMint, executor::Executor};
+use super::{EcashWorkError, book::KnownMint, executor::Executor, repeat::Wanted};
 use crate::mint::check::{Blocklist, MintProblem, address, check, host_of, unit_of};
 
 const MICROS: i64 = 1_000_000;
@@ -83,11 +83,13 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`EcashWorkError`]; a mint that isn't fit leaves no account behind.
+    /// [`EcashWorkError`]; a mint that isn't fit leaves no account behind, nor does a key that was
+    /// used for another request.
     pub fn account_for(
         &self,
         token: &Token,
         blocklist: &Blocklist,
+        asked: &Asked,
     ) -> Result<Account, EcashWorkError> {
         let url = mint_of_token(token)?;
         let unit = token.unit().unwrap_or(CurrencyUnit::Sat).to_string();
@@ -99,6 +101,7 @@ impl Executor {
         match known {
             Some(account) => Ok(account),
             None => {
+                self.begun(asked, Wanted::Claim { account: None, token })?;
                 let url = url.to_string();
                 self.add_account(&url, &unit, host_of(&url), blocklist)
             }
@@ -141,19 +144,11 @@ impl Executor {
         Ok((url, known))
     }
 
-    /// What the same request has begun before: then nobody has to be asked again.
-    pub(super) fn begun(&self, asked: &Asked) -> Result<Option<Entity>, EcashWorkError> {
-        match &asked.idempotency_key {
-            Some(key) => Ok(self.store.entity_by_key(key)?),
-            None => Ok(None),
-        }
-    }
-
     pub(super) fn create(
         &self,
         new: NewEntity,
         account: &Account,
-        asked: &Asked,
+        (asked, wanted): (&Asked, Wanted<'_>),
         expires_at: Option<i64>,
     ) -> Result<Entity, EcashWorkError> {
         let terms = NewTerms {
@@ -164,7 +159,9 @@ impl Executor {
             now: clock::now(),
             expires_at,
         };
-        Ok(self.store.create(new, terms)?.entity)
+        let made = self.store.create(new, terms)?;
+        // Somebody else may have come with the key meanwhile.
+        if made.is_repeat { self.same(wanted, made.entity) } else { Ok(made.entity) }
     }
 
     /// Makes a token worth `amount` to whoever claims it.
@@ -178,13 +175,14 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Send { account, amount };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let account = self.store.account(account)?;
         let keyset = self.mint_of(&account)?.1.keys.active.clone();
         let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
-        self.create(new, &account, asked, None)
+        self.create(new, &account, (asked, wanted), None)
     }
 
     /// The token of a send, once it is made and while nobody has claimed it.
@@ -211,14 +209,15 @@ impl Executor {
     ///
     /// [`EcashWorkError`].
     pub fn reverse(&self, send_swap: &str, asked: &Asked) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Reverse { send: send_swap };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let swap = self.store.entity(send_swap)?;
         let account = self.store.account(&swap.account_id)?;
         let keyset = self.mint_of(&account)?.1.keys.active.clone();
         let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
-        self.create(new, &account, asked, None)
+        self.create(new, &account, (asked, wanted), None)
     }
 
     /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
@@ -233,7 +232,8 @@ impl Executor {
         account: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Claim { account: Some(account), token };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
@@ -251,9 +251,9 @@ impl Executor {
         if account.mint_url.as_ref() == Some(&url) {
             let keyset = self.mint_of(&account)?.1.keys.active.clone();
             let new = NewEntity::ReceiveSwap { proofs, keyset };
-            return self.create(new, &account, asked, None);
+            return self.create(new, &account, (asked, wanted), None);
         }
-        self.claim_across(&source, proofs, &account, asked)
+        self.claim_across(&source, proofs, &account, (asked, wanted))
     }
 
     /// An invoice whose payment the account's mint issues.
@@ -267,12 +267,13 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Receive { account, amount };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let account = self.store.account(account)?;
         let (new, expires_at) = self.invoice(&account, amount)?;
-        self.create(new, &account, asked, expires_at)
+        self.create(new, &account, (asked, wanted), expires_at)
     }
 
     /// A quote for minting, locked to a key of ours, as an entity that isn't stored yet.
@@ -313,7 +314,8 @@ impl Executor {
         invoice: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Pay { account, invoice };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let account = self.store.account(account)?;
@@ -327,7 +329,7 @@ impl Executor {
             inputs: Inputs::Select,
             keyset: known.keys.active.clone(),
         };
-        self.create(new, &account, asked, quote.3)
+        self.create(new, &account, (asked, wanted), quote.3)
     }
 
     /// A melt quote: its id, amount, reserve for fees, and end.

@@ -14,6 +14,7 @@ use super::{
     EcashWorkError,
     executor::Executor,
     payments::{Asked, new_id},
+    repeat::Wanted,
 };
 use crate::spark::SparkBackend;
 
@@ -54,7 +55,8 @@ impl Executor {
         invoice: &str,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Pay { account, invoice };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
@@ -84,7 +86,7 @@ impl Executor {
             transfer_id: None,
             preimage: None,
         };
-        self.create(NewEntity::SparkSend(send), &account, asked, ends)
+        self.create(NewEntity::SparkSend(send), &account, (asked, wanted), ends)
     }
 
     /// An invoice of the Spark wallet.
@@ -98,12 +100,13 @@ impl Executor {
         amount: u64,
         asked: &Asked,
     ) -> Result<Entity, EcashWorkError> {
-        if let Some(begun) = self.begun(asked)? {
+        let wanted = Wanted::Receive { account, amount };
+        if let Some(begun) = self.begun(asked, wanted)? {
             return Ok(begun);
         }
         let account = self.store.account(account)?;
         let (new, ends) = self.spark_invoice(amount)?;
-        self.create(new, &account, asked, ends)
+        self.create(new, &account, (asked, wanted), ends)
     }
 
     /// An invoice of the Spark wallet, as an entity that isn't stored yet, and its end.

@@ -160,7 +160,8 @@ fn a_token_of_a_mint_that_is_absent_unfit_or_blocked_leaves_nothing_behind() {
     payer.earn(&from, 100);
     let (_, token) = payer.token(&from, 20);
     let refused = |blocklist: &Blocklist| {
-        let error = wallet.executor.account_for(&token, blocklist).unwrap_err().to_string();
+        let error =
+            wallet.executor.account_for(&token, blocklist, &asked()).unwrap_err().to_string();
         assert_eq!(wallet.executor.store.accounts().unwrap(), []);
         error
     };

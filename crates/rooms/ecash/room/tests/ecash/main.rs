@@ -19,6 +19,7 @@ mod listening;
 mod paying;
 mod purse;
 mod refusals;
+mod repeating;
 mod rotating;
 mod second_mint;
 mod sparking;
