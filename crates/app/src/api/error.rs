@@ -35,6 +35,7 @@ pub(crate) struct ApiError {
     detail: Option<String>,
     hint: Option<String>,
     retry_after: Option<u64>,
+    after_change: bool,
 }
 
 /// An error as it is sent.
@@ -55,7 +56,15 @@ pub(crate) struct ErrorDetail {
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { status, code, message, detail: None, hint: None, retry_after: None }
+        Self {
+            status,
+            code,
+            message,
+            detail: None,
+            hint: None,
+            retry_after: None,
+            after_change: false,
+        }
     }
 
     /// It can't be read.
@@ -119,6 +128,16 @@ impl ApiError {
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
+    }
+
+    /// The same of a request that had changed something before: not all of it was refused.
+    pub(crate) fn after_change(self) -> Self {
+        Self { after_change: true, ..self }
+    }
+
+    /// Whether the request may have changed something all the same.
+    pub(crate) fn is_after_change(&self) -> bool {
+        self.after_change
     }
 
     /// Whether the same request may fare better later.
@@ -256,7 +275,7 @@ const FAILURES: [(&str, &str); 14] = [
     ("413", "The body is too large (`too_large`)"),
     ("415", "The body is of another kind than expected (`media_type`)"),
     ("422", "Understood, but can't be met (`invalid`, `key_reused`)"),
-    ("429", "Too many wrong credentials (`too_many`)"),
+    ("429", "Too many wrong credentials (`too_many`), or idempotency keys (`too_many_keys`)"),
     ("500", "A fault of ours (`corrupt`, `bug`)"),
     ("502", "A mint or another counterpart gave no answer (`no_answer`)"),
     ("503", "Try again later (`busy`, `unavailable`)"),

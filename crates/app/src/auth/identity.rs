@@ -4,6 +4,10 @@ use std::time::Instant;
 
 use super::{Hash, Scope, tokens::Token};
 
+/// Whoever has the data folder: the cookie file, which is new at each start, stands for him, and so
+/// do the sessions that were opened with it.
+pub(crate) const OWNER: &str = "owner";
+
 /// A client, as limits count them: whoever presents the same credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey(pub(super) Hash);
@@ -71,6 +75,16 @@ impl Identity {
             self.scope = self.scope.min(Scope::Wallet);
         }
         self
+    }
+
+    /// Whose requests these are, through restarts, logins and renewed tokens. No token is called
+    /// as the owner is.
+    pub(crate) fn caller(&self) -> String {
+        match self.token {
+            Some(_) => format!("token:{}", self.name),
+            None if self.is_guest => "guest".to_owned(),
+            None => OWNER.to_owned(),
+        }
     }
 
     /// Descriptors and extended keys tell every address that a wallet will ever have: whoever may

@@ -41,7 +41,7 @@ pub(crate) use self::{
     attempts::{Attempts, DELAY},
     command::{TokenArgs, run},
     cookie::{new_private_file, private_file},
-    identity::{ClientKey, Identity},
+    identity::{ClientKey, Identity, OWNER},
     scope::Scope,
     tokens::TokenFile,
 };

@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
-use super::{Auth, Scope, SessionTimes, TokenFile, hash, tokens::NewToken};
+use super::{Auth, Identity, OWNER, Scope, SessionTimes, TokenFile, hash, tokens::NewToken};
 
 /// How long a session may run the daemon.
 const ADMIN: Duration = Duration::from_secs(2);
@@ -84,6 +84,25 @@ fn a_session_dies_with_its_token_and_not_with_the_name() {
     tokens.add(&new("shop", Scope::Read), 2).unwrap();
     look_again();
     assert_eq!(auth.by_session(&session), None, "another token bears the name");
+}
+
+#[test]
+fn a_caller_is_the_owner_or_the_name_of_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let auth = auth(folder.path());
+    let cookie = std::fs::read_to_string(folder.path().join(".cookie")).unwrap();
+    let owner = auth.by_token(&cookie).unwrap();
+    assert_eq!(owner.caller(), OWNER);
+    let session = auth.open_session(&owner).unwrap();
+    assert_eq!(auth.by_session(&session).unwrap().caller(), OWNER);
+    let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
+    let (token, _) = tokens.add(&new(OWNER, Scope::Wallet), 1).unwrap();
+    look_again();
+    let named = auth.by_token(&token).unwrap();
+    assert_eq!(named.caller(), "token:owner");
+    let session = auth.open_session(&named).unwrap();
+    assert_eq!(auth.by_session(&session).unwrap().caller(), "token:owner");
+    assert_eq!(Identity::guest().caller(), "guest");
 }
 
 #[test]

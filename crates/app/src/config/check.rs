@@ -108,6 +108,9 @@ fn http(config: &Config) -> anyhow::Result<()> {
             return Err(wrong(format!("{key} must be {least} to {most}")));
         }
     }
+    if http.keys_per_caller == 0 {
+        return Err(wrong("http.keys_per_caller must be at least 1"));
+    }
     if config.auth.failures_per_minute == 0 {
         return Err(wrong("auth.failures_per_minute must be at least 1"));
     }

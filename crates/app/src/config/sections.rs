@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use unspent_engine::{
     config::{EVENTS_KEPT, Follow},
+    requests::KEPT_PER_CALLER,
     webhooks::WebhookOptions,
 };
 
@@ -106,6 +107,9 @@ section! {
         streams: usize = 256;
         /// Connections at a time; one more is closed at once
         connections: usize = 1024;
+        /// Requests with an idempotency key that one caller may have in a day; one more is refused
+        /// until the oldest is a day old
+        keys_per_caller: u64 = KEPT_PER_CALLER;
     }
 }
 

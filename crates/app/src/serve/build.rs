@@ -39,6 +39,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
             ..Follow::default()
         },
         events_kept: config.events.keep,
+        keys_per_caller: config.http.keys_per_caller,
         webhooks: webhook_options(config)?,
         ..EngineConfig::new(config.data_dir.clone(), origin)
     };

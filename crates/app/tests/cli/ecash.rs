@@ -24,9 +24,21 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     assert_eq!(ecash(&alice, &["mint", "check", &mint.url()]).json()["usable"], true);
     let account = ecash(&alice, &["account", "add", &mint.url(), "--name", "purse"]).json();
     assert_eq!((&account["unit"], &account["kind"]), (&json!("sat"), &json!("cashu")));
-    let received = ecash(&alice, &["receive", "200", "--wait", "90"]).json();
+    let key = ["--idempotency-key", "in-1"];
+    let received = ecash(&alice, &[&["receive", "200", "--wait", "90"], &key[..]].concat()).json();
     assert_eq!(received["state"], "COMPLETED", "{received}");
     assert_eq!(balance(&alice), json!(["200", "0"]));
+    let again = ecash(&alice, &[&["receive", "200"], &key[..]].concat()).json();
+    assert_eq!(again["id"], received["id"]);
+    for other in [["send", "5"], ["receive", "5"], ["claim", "cashuBnothing"], ["reverse", "a"]] {
+        let error = ecash(&alice, &[&other, &key[..]].concat()).error(1);
+        let said = text(&error["message"]);
+        let is_reused = said.contains("this idempotency key was used for another request");
+        assert!(is_reused || (other[0] == "claim" && said.contains("no token")), "{error}");
+    }
+    let error = ecash(&alice, &["send", "5", "--idempotency-key", "token:bob in-1"]).error(2);
+    assert!(text(&error["message"]).contains("can't be used"), "{error}");
+    assert_eq!(balance(&alice), json!(["200", "0"]), "nothing was done");
 
     // Bob has never heard of the mint: his account is made by claiming.
     let sent = ecash(&alice, &["send", "50"]).json();

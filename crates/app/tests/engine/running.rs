@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use unspent_engine::{Begun, RoomState};
+use unspent_engine::{Begun, RequestName, RoomState};
 use unspent_model::wallet::LockId;
 use unspent_wallet::lease::LeaseTerms;
 
@@ -113,26 +113,37 @@ fn jobs_run_by_themselves_and_when_asked() {
 #[test]
 fn a_request_is_answered_once_and_remembered() {
     let mut rig = Rig::start(14);
-    let begin = |rig: &Rig, key: &str, digest: u8, now: i64| {
-        rig.engine.requests().begin(key, [digest; 32], now).unwrap()
+    let name = |key: &str| RequestName::new("owner", key).unwrap();
+    let told = |rig: &Rig, key: &str, digest: u8, now: i64| match rig
+        .engine
+        .requests()
+        .begin(&name(key), [digest; 32], now)
+        .unwrap()
+    {
+        Begun::New(running) if key == "a" => {
+            running.finish(201, b"done").unwrap();
+            "finished"
+        }
+        Begun::New(running) if key == "c" => {
+            running.forget().unwrap();
+            "forgotten"
+        }
+        Begun::New(_) => "new",
+        Begun::Unfinished(_) => "unfinished",
+        Begun::Repeat { status: 201, body } if body == b"done" => "done",
+        Begun::Differs => "differs",
+        other => panic!("{other:?}"),
     };
-    assert_eq!(begin(&rig, "a", 1, 10), Begun::New);
-    assert_eq!(begin(&rig, "a", 1, 11), Begun::InProgress);
-    assert_eq!(begin(&rig, "a", 2, 11), Begun::Differs);
-    rig.engine.requests().finish("a", 201, b"done").unwrap();
-    assert_eq!(begin(&rig, "b", 1, 12), Begun::New);
-    assert_eq!(begin(&rig, "c", 1, 12), Begun::New);
-    rig.engine.requests().forget("c").unwrap();
+    assert_eq!(told(&rig, "a", 1, 10), "finished");
+    assert_eq!(told(&rig, "a", 2, 11), "differs");
+    assert_eq!(told(&rig, "b", 1, 12), "new");
+    assert_eq!(told(&rig, "c", 1, 12), "forgotten");
     rig.restart();
-    let repeat = Begun::Repeat { status: 201, body: b"done".to_vec() };
-    assert_eq!(begin(&rig, "a", 1, 13), repeat);
-    assert_eq!(begin(&rig, "b", 1, 13), Begun::Unfinished, "a process died in the middle");
-    assert_eq!(begin(&rig, "b", 1, 14), Begun::InProgress, "now it is this one's");
-    assert_eq!(begin(&rig, "c", 2, 15), Begun::New);
+    assert_eq!(told(&rig, "a", 1, 13), "done");
+    assert_eq!(told(&rig, "b", 1, 13), "unfinished", "a process died in the middle");
+    assert_eq!(told(&rig, "c", 2, 15), "forgotten", "as if it had never been");
     let day_later = 16 + unspent_engine::requests::KEPT_FOR;
-    assert_eq!(begin(&rig, "a", 9, day_later), Begun::New, "forgotten after a day");
-    assert!(rig.engine.requests().begin("", [0; 32], 0).is_err());
-    assert!(rig.engine.requests().begin(&"k".repeat(256), [0; 32], 0).is_err());
+    assert_eq!(told(&rig, "a", 9, day_later), "finished", "forgotten after a day");
 }
 
 #[test]

@@ -43,6 +43,32 @@ fn fund(daemon: &Daemon, mint: &str) {
 }
 
 #[test]
+fn a_key_of_another_caller_begins_another_payment() {
+    let Some(mint) = Nutshell::start(MintSettings::default()) else { return };
+    let folder = Folder::new();
+    let daemon = folder.start(&ON);
+    let client = daemon.admin();
+    client.post("/api/v1/ecash/accounts", &json!({ "mint": mint.url(), "name": "purse" })).ok();
+    let new = json!({ "name": "till", "scope": "wallet" });
+    let till = client.post("/api/v1/tokens", &new).ok()["token"].as_str().unwrap().to_owned();
+    let till = daemon.with(&till);
+    let ours = begin(&client, "receive", "order-1", &json!({ "amount": "20" }));
+    let theirs = begin(&till, "receive", "order-1", &json!({ "amount": "30" }));
+    assert_ne!(ours["id"], theirs["id"]);
+    assert_eq!((&ours["amount"], &theirs["amount"]), (&json!("20"), &json!("30")));
+    assert_eq!(begin(&till, "receive", "order-1", &json!({ "amount": "30" })), theirs);
+    // The log of requests may be lost: the room knows its keys and whose they are.
+    assert_eq!(daemon.end(), 0);
+    std::fs::remove_file(folder.data().join("engine.db")).unwrap();
+    let daemon = folder.start(&ON);
+    let send = json!({ "amount": "1", "account": "purse" });
+    let other = daemon.admin().keyed("/api/v1/ecash/send", "order-1", &send);
+    assert_eq!(other.refused(422), "key_reused");
+    let again = begin(&daemon.admin(), "receive", "order-1", &json!({ "amount": "20" }));
+    assert_eq!(again["id"], ours["id"]);
+}
+
+#[test]
 fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     let Some(mint) = Nutshell::start(MintSettings::default()) else { return };
     // Whoever is paid has an account elsewhere.

@@ -15,6 +15,12 @@ fn payment(value: u64) -> Value {
     json!({ "outputs": [{ "address": address(9), "value": value.to_string() }] })
 }
 
+/// The same, which only looks.
+fn look(value: u64) -> Value {
+    let outputs = json!([{ "address": address(9), "value": value.to_string() }]);
+    json!({ "outputs": outputs, "dry_run": true, "policy": { "fee_rate": 2 } })
+}
+
 const PAY: &str = "/api/v1/wallets/alice/pay";
 
 #[test]
@@ -42,18 +48,88 @@ fn a_repeated_key_gives_the_stored_answer_and_another_request_is_refused() {
     assert_eq!(client.keyed(PAY, "one", &payment(10_001)).refused(422), "key_reused");
     let elsewhere = client.keyed("/api/v1/wallets/alice/select", "one", &json!({ "value": "1" }));
     assert_eq!(elsewhere.refused(422), "key_reused");
-    // A refusal is an answer too.
-    let poor = client.keyed(PAY, "poor", &payment(10_000_000));
-    assert_eq!(poor.status, 422);
-    let poor_again = client.keyed(PAY, "poor", &payment(10_000_000));
-    assert_eq!(poor_again.header("idempotency-replayed"), Some("true"));
-    assert_eq!(poor_again.text, poor.text);
-    // And it is remembered by the next daemon.
+    // It is remembered by the next daemon, whose cookie is another: the owner is the same.
     assert_eq!(daemon.end(), 0);
     let daemon = folder.start(&[SEED_SETTING]);
     let later = daemon.admin().keyed(PAY, "one", &payment(10_000));
     assert_eq!((later.status, &later.text), (201, &first.text));
     assert_eq!(leases(&daemon.admin()).len(), 1);
+}
+
+#[test]
+fn a_refused_request_can_be_corrected_under_its_key() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    let client = daemon.admin();
+    assert_eq!(client.keyed(PAY, "rent", &payment(10_000_000)).status, 422);
+    let nowhere = json!({ "outputs": [{ "address": "nowhere", "value": "10000" }] });
+    let unknown = json!({ "txid": "00".repeat(32) });
+    client.keyed(PAY, "rent", &nowhere);
+    let broadcast = "/api/v1/wallets/alice/broadcast";
+    assert_eq!(client.keyed(broadcast, "rent", &unknown).refused(404), "not_found");
+    let paid = client.keyed(PAY, "rent", &payment(10_000));
+    assert_eq!((paid.status, paid.header("idempotency-replayed")), (201, None), "{}", paid.text);
+    assert_eq!(client.keyed(PAY, "rent", &payment(10_000)).text, paid.text);
+    assert_eq!(client.keyed(PAY, "rent", &payment(10_000_000)).refused(422), "key_reused");
+    assert_eq!(leases(&client).len(), 1);
+    // What was recorded before it was refused is no refusal: the answer stays with the key.
+    let signed = world::signed(paid.ok()["psbt"].as_str().unwrap());
+    let finalize = "/api/v1/wallets/alice/finalize";
+    let body = json!({ "signed": signed, "lock": paid.ok()["lock"], "broadcast": true });
+    let sent = client.keyed(finalize, "send", &body);
+    assert_eq!(sent.status, 201, "{}", sent.text);
+    assert_eq!(client.keyed(finalize, "send", &body).header("idempotency-replayed"), Some("true"));
+}
+
+/// A token of that name that may work on all wallets.
+fn token(client: &Client, name: &str) -> String {
+    let new = json!({ "name": name, "scope": "wallet" });
+    client.post("/api/v1/tokens", &new).ok()["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn two_callers_may_use_one_key_for_two_requests() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    let admin = daemon.admin();
+    let (shop, till) = (token(&admin, "shop"), token(&admin, "till"));
+    let (shop, till) = (daemon.with(&shop), daemon.with(&till));
+    let third = admin.keyed(PAY, "order-1", &look(1_000));
+    let first = shop.keyed(PAY, "order-1", &payment(10_000));
+    let second = till.keyed(PAY, "order-1", &payment(20_000));
+    for answer in [&first, &second, &third] {
+        let replayed = answer.header("idempotency-replayed");
+        assert_eq!((answer.status, replayed), (201, None), "{}", answer.text);
+    }
+    assert_ne!(first.ok()["lock"], second.ok()["lock"]);
+    assert_eq!(shop.keyed(PAY, "order-1", &payment(10_000)).text, first.text);
+    assert_eq!(till.keyed(PAY, "order-1", &payment(20_000)).text, second.text);
+    assert_eq!(till.keyed(PAY, "order-1", &payment(10_000)).refused(422), "key_reused");
+    // A session of a token is that token, and a renewed one is what its name was.
+    admin.send("DELETE", "/api/v1/tokens/shop", &[], None);
+    let renewed = daemon.with(&token(&admin, "shop"));
+    let again = renewed.keyed(PAY, "order-1", &payment(10_000));
+    assert_eq!((again.header("idempotency-replayed"), &again.text), (Some("true"), &first.text));
+    assert_eq!(leases(&admin).len(), 2);
+}
+
+#[test]
+fn a_caller_with_too_many_keys_is_told_when_to_come_again() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING, "http.keys_per_caller=2"]);
+    world::make_wallet(&daemon, "alice");
+    let client = daemon.admin();
+    let first = client.keyed(PAY, "one", &look(1_000));
+    assert_eq!(client.keyed(PAY, "two", &look(2_000)).status, 201);
+    let full = client.keyed(PAY, "three", &look(3_000));
+    assert_eq!(full.refused(429), "too_many_keys");
+    let seconds: u64 = full.header("retry-after").unwrap().parse().unwrap();
+    assert!((80_000..=86_400).contains(&seconds), "{seconds}");
+    assert_eq!(client.keyed(PAY, "one", &look(1_000)).text, first.text, "what is kept is kept");
+    let till = daemon.with(&token(&client, "till"));
+    assert_eq!(till.keyed(PAY, "three", &look(3_000)).status, 201, "others have their own");
 }
 
 #[test]

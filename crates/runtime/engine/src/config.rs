@@ -6,6 +6,7 @@ use unspent_model::Network;
 use unspent_source::Origin;
 
 use crate::{
+    requests::KEPT_PER_CALLER,
     room::{Room, RoomName, RoomShape},
     webhooks::WebhookOptions,
 };
@@ -29,6 +30,8 @@ pub struct Config {
     pub measure_every: Duration,
     /// Events kept; older ones are forgotten.
     pub events_kept: u64,
+    /// Requests with a key of one caller that are kept; with so many he is refused.
+    pub keys_per_caller: u64,
     /// How webhooks are served.
     pub webhooks: WebhookOptions,
 }
@@ -78,6 +81,7 @@ impl Config {
             follow: Follow::default(),
             measure_every: MEASURE_EVERY,
             events_kept: EVENTS_KEPT,
+            keys_per_caller: KEPT_PER_CALLER,
             webhooks: WebhookOptions::default(),
         }
     }
@@ -114,6 +118,7 @@ impl fmt::Debug for Config {
             .field("follow", &self.follow)
             .field("measure_every", &self.measure_every)
             .field("events_kept", &self.events_kept)
+            .field("keys_per_caller", &self.keys_per_caller)
             .field("webhooks", &self.webhooks)
             .finish()
     }

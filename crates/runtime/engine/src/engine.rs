@@ -67,7 +67,7 @@ impl Engine {
         let door = Arc::new(store::open(&config.data_dir).map_err(LogError::from)?);
         let log = Arc::new(EventLog::open(door.clone(), config.events_kept)?);
         let board = StatusBoard::new(config.network, config.origin.name());
-        let requests = RequestLog::new(door, board.started_at());
+        let requests = RequestLog::new(door, board.started_at(), config.keys_per_caller);
         let cache = BlockCache::new(config.follow.cache_blocks, config.follow.cache_bytes);
         let webhooks = Arc::new(Webhooks::new(log.clone(), config.webhooks.clone()));
         let context = Arc::new(Context::new(config.origin.clone(), board, log, cache));

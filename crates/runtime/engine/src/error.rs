@@ -49,7 +49,7 @@ pub enum StartError {
         source: Cause,
     },
     /// The engine's own database can't be opened.
-    #[error("the event log can't be opened: {0}")]
+    #[error("engine.db, with events and idempotency keys, can't be opened: {0}")]
     Log(#[from] LogError),
     /// A thread can't be started.
     #[error("a thread can't be started: {0}")]

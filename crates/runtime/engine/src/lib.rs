@@ -6,7 +6,7 @@
 //! | [`engine`] | the running engine and its handle |
 //! | [`status`] | what it says of itself |
 //! | [`events`] | what happened, numbered |
-//! | [`requests`] | requests that move value, by the caller's key |
+//! | [`requests`] | requests that move value, by the caller and his key |
 //! | [`room`] | the port behind which a room stands |
 //! | [`road`] | how a block comes from a source into a room: forward, backward, the end |
 //! | [`jobs`] | what is done from time to time |
@@ -62,6 +62,6 @@ pub use engine::Engine;
 pub use error::{JobError, ResumeError, StartError};
 pub use events::{Event, EventLog, EventPage, LogError};
 pub use jobs::JobName;
-pub use requests::{Begun, RequestLog};
+pub use requests::{Begun, RequestLog, RequestName};
 pub use room::RoomName;
 pub use status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView};

@@ -7,7 +7,10 @@ use unspent_ecash::EcashError;
 use unspent_ecash_room::{mint::NoResult, spark::SparkFault, work::EcashWorkError};
 use unspent_model::Kind;
 
-use crate::{api::error::ApiError, rooms::Classified};
+use crate::{
+    api::{error::ApiError, keyed::key_reused},
+    rooms::Classified,
+};
 
 impl From<EcashError> for ApiError {
     fn from(error: EcashError) -> Self {
@@ -32,6 +35,9 @@ impl From<EcashWorkError> for ApiError {
         // A no is a no; only a missing answer may come later.
         let is_no = matches!(error, E::Mint { reason: NoResult::Code { .. }, .. });
         let is_silence = matches!(error, E::Mint { .. } | E::Spark(SparkFault::Unknown(_)));
+        if matches!(error, E::KeyReused) {
+            return key_reused();
+        }
         let text = error.to_string();
         if let E::Store(error) = error {
             return error.into();

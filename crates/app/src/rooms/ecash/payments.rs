@@ -17,8 +17,9 @@ use super::{
     requests::{ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
 };
 use crate::{
+    api::keyed::{BAD_KEY, KEY_HINT, is_key},
     argument::text_of,
-    error::Outcome,
+    error::{CliError, Outcome},
     interrupt::Interrupt,
     output::{Output, facts},
     qr,
@@ -65,10 +66,14 @@ pub(crate) struct BeginAndShow<R: Args> {
 type Run<R> = fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>;
 
 impl<R: Args> Begin<R> {
-    fn begun(&self, request: &R, desk: &Desk, run: Run<R>) -> Result<Entity, EcashWorkError> {
+    fn begun(&self, request: &R, desk: &Desk, run: Run<R>) -> anyhow::Result<Entity> {
+        // Keys of tokens are kept in the same place, with what no key may hold.
+        if self.idempotency_key.as_deref().is_some_and(|key| !is_key(key)) {
+            return Err(CliError::usage(BAD_KEY).hint(KEY_HINT).into());
+        }
         let asked = Asked { idempotency_key: self.idempotency_key.clone() };
         let at = Counter { executor: &desk.executor, blocklist: &desk.blocklist };
-        run(request, at, &asked)
+        Ok(run(request, at, &asked)?)
     }
 }
 

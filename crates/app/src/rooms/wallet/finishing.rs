@@ -137,13 +137,21 @@ pub(super) async fn finalize(
             would_take(&engine, &done.tx)?;
         }
         let txid = request.record(context, done)?;
-        let broadcast = match request.broadcast {
-            true => Some(send(&engine, context, txid)?),
-            false => None,
-        };
-        Ok(finalized(context, txid, broadcast)?)
+        sent_and_finalized(&engine, context, txid, request.broadcast)
+            .map_err(ApiError::after_change)
     };
     request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+}
+
+/// What follows once it is recorded.
+fn sent_and_finalized(
+    engine: &Engine,
+    context: &WalletContext,
+    txid: Txid,
+    broadcast: bool,
+) -> Result<FinalizedJson, ApiError> {
+    let broadcast = broadcast.then(|| send(engine, context, txid)).transpose()?;
+    Ok(finalized(context, txid, broadcast)?)
 }
 
 /// Refuses what the node would refuse. A node that can't be asked stops nobody: what is recorded is
@@ -170,7 +178,8 @@ fn send(engine: &Engine, context: &WalletContext, txid: Txid) -> Result<NodeAnsw
         Ok(Answer::Rejected { reason }) => {
             Ok(NodeAnswerJson { accepted: false, reason: Some(reason) })
         }
-        Err(BroadcastError::Wallet(error)) => Err(error.into()),
+        // The node may have taken it before.
+        Err(BroadcastError::Wallet(error)) => Err(ApiError::from(error).after_change()),
         Err(error @ (BroadcastError::NoNode | BroadcastError::NotLive(_))) => {
             Err(ApiError::refused(error.to_string()))
         }
@@ -200,7 +209,9 @@ pub(super) async fn broadcast(
         let txid = request.txid.0;
         context.room.tx(context.wallet, txid)?;
         let NodeAnswerJson { accepted, reason } = send(&engine, context, txid)?;
-        let status = context.room.tx(context.wallet, txid)?.summary.status.name();
+        let status = context.room.tx(context.wallet, txid);
+        let status = status.map_err(|error| ApiError::from(error).after_change())?;
+        let status = status.summary.status.name();
         Ok(BroadcastJson { txid: txid.to_string(), status, accepted, reason })
     };
     request.on_wallet(&app, wallet, StatusCode::OK, work).await

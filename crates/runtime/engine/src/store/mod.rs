@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use unspent_sql::{Door, Migration, OpenError, Options, Schema, Url};
+use unspent_sql::{Door, Migration, OpenError, Options, Schema, Url, keep_before_migration};
 
 /// The file's name in the data folder.
 pub const STORE_FILE: &str = "engine.db";
@@ -32,6 +32,12 @@ pub const SCHEMA: Schema = Schema {
             sqlite: include_str!("sqlite_3.sql"),
             postgres: include_str!("postgres_3.sql"),
         },
+        Migration {
+            version: 4,
+            name: "requests belong to their callers",
+            sqlite: include_str!("sqlite_4.sql"),
+            postgres: include_str!("postgres_4.sql"),
+        },
     ],
 };
 
@@ -43,9 +49,12 @@ const MARKS: &str = "CREATE TABLE marks (
     PRIMARY KEY (room, subject)
 );";
 
-/// Opens the database in the data folder.
+/// Opens the database in the data folder. One that an older version wrote is brought up to date,
+/// and stays beside it as it was.
 pub(crate) fn open(folder: &Path) -> Result<Door, OpenError> {
-    Door::open(&Url::Sqlite(folder.join(STORE_FILE)), &SCHEMA, Options::default())
+    let file = folder.join(STORE_FILE);
+    keep_before_migration(&file, &SCHEMA)?;
+    Door::open(&Url::Sqlite(file), &SCHEMA, Options::default())
 }
 
 #[cfg(test)]
