@@ -22,8 +22,8 @@ pub(crate) fn remembered(data: &Path) -> Databases {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Where the settings put a room, in the words that are remembered: from the data folder where it is
-/// inside, since the folder may be moved.
+/// Where the settings put a room, in the words that are remembered: from the data folder where it
+/// is inside, since the folder may be moved.
 pub(crate) fn place(config: &Config, room: &dyn AppRoom) -> anyhow::Result<Option<String>> {
     let Some(url) = room.database(config)? else { return Ok(None) };
     let Url::Sqlite(path) = &url else { return Ok(Some(url.to_string())) };
@@ -32,8 +32,8 @@ pub(crate) fn place(config: &Config, room: &dyn AppRoom) -> anyhow::Result<Optio
     Ok(Some(Url::Sqlite(shown.to_owned()).to_string()))
 }
 
-/// For a daemon that starts: money that was there must still be there, and from now on this is where
-/// everything is.
+/// For a daemon that starts: money that was there must still be there, and from now on this is
+/// where everything is.
 pub(crate) fn remember(config: &Config) -> anyhow::Result<()> {
     let (before, mut now) = (remembered(&config.data_dir), Databases::new());
     for room in config.rooms().iter() {

@@ -1,6 +1,9 @@
 //! What was given, key by key: the file, over it the environment, over that the flags. Who gave a
 //! key is kept beside its value, so that errors and `config show` can name it.
 
+// Of TOML's values a few mean something here; all others stay as they are.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use std::{
     collections::BTreeMap,
     fmt,

@@ -1,5 +1,8 @@
 //! `unspent config show`: what holds, and who said so.
 
+// Only text may hold a password.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use serde_json::{Map, Value as Json, json};
 use toml::Value;
 use unspent_sql::without_password;

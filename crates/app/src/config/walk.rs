@@ -2,6 +2,8 @@
 //! declared key differs from its default and every database lies elsewhere: each setting is the
 //! configured one, and nothing comes into being in the data folder.
 
+#![allow(clippy::wildcard_enum_match_arm)]
+
 use std::{
     collections::BTreeSet,
     fs,

@@ -32,7 +32,7 @@ const HAS_LEDGER: &str = "SELECT CASE WHEN to_regclass('schema_migrations') IS N
 pub fn is_there(url: &Url, schema: &Schema, options: Options) -> Result<bool, OpenError> {
     match url {
         Url::Sqlite(path) => {
-            let asked = path.exists().then(|| file_has_ledger(path)).unwrap_or(Ok(false));
+            let asked = if path.exists() { file_has_ledger(path) } else { Ok(false) };
             asked.map_err(|source| OpenError::Connect { url: url.clone(), source })
         }
         // A thread of its own, since a client must not be touched on an async thread.

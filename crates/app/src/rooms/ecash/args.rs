@@ -129,7 +129,18 @@ impl MoneyCommand {
         let begins = match self {
             Self::Account(args) => args.adds(),
             Self::Claim(_) => true,
-            _ => false,
+            Self::Balance(_)
+            | Self::Receive(_)
+            | Self::Pay(_)
+            | Self::Send(_)
+            | Self::Reverse(_)
+            | Self::Quotes(_)
+            | Self::Swaps(_)
+            | Self::Proofs(_)
+            | Self::Txs(_)
+            | Self::Show(_)
+            | Self::Recover
+            | Self::Run => false,
         };
         if begins { MayMake::DatabaseAndKey } else { MayMake::Nothing }
     }
