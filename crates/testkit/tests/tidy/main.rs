@@ -13,6 +13,7 @@
 
 mod circles;
 mod names;
+mod places;
 mod saturating;
 
 use std::{
