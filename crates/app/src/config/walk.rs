@@ -226,9 +226,11 @@ fn line(way: &[String], command: &Command, file: &Path) -> Vec<String> {
             panic!("{line:?}: {error}");
         };
         let named = command.get_arguments().find(|arg| {
+            // In brackets where it is only needed together with another one.
             let name = arg.to_string();
+            let name = name.trim_matches(['<', '>', '[', ']']);
             // Of a group one is enough.
-            missing.iter().any(|missing| missing.contains(&name))
+            missing.iter().any(|missing| missing.contains(name))
         });
         let arg = named.unwrap_or_else(|| panic!("{line:?}: {error}"));
         let word = WORDS.iter().find(|word| takes(&line, arg, word)).unwrap_or(&WORDS[0]);

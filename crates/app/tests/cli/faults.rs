@@ -168,7 +168,7 @@ fn help_names_the_exit_codes_and_every_setting_of_an_import() {
     let folder = Folder::new();
     let help = folder.run(&["--help"]);
     assert_eq!(help.code, 0);
-    assert!(help.out.contains("`chain verify` found differences"), "{}", help.out);
+    assert!(help.out.contains("a check found something: chain verify"), "{}", help.out);
     let help = folder.run(&["chain", "import", "--help"]).out;
     for option in [
         "enabled",
