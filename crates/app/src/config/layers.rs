@@ -253,7 +253,7 @@ impl Layers {
             for name in way {
                 let next = place.entry((*name).to_owned());
                 let Value::Table(inner) = next.or_insert_with(|| Value::Table(Table::new())) else {
-                    let message = format!("`{name}` is no section ({})", given.origin);
+                    let message = format!("`{name}` is not a section ({})", given.origin);
                     return Err(CliError::usage(message));
                 };
                 place = inner;

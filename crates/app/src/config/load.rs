@@ -96,7 +96,7 @@ fn read(path: &Path) -> anyhow::Result<Table> {
     }
     let text = fs::read_to_string(path).with_context(|| format!("can't read {shown}"))?;
     let parsed = text.parse::<Table>();
-    parsed.map_err(|error| CliError::usage(format!("{shown} is no TOML: {error}")).into())
+    parsed.map_err(|error| CliError::usage(format!("{shown} is not valid TOML: {error}")).into())
 }
 
 fn build(rooms: Rooms, layers: Layers) -> anyhow::Result<Config> {

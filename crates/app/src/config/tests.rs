@@ -140,7 +140,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(refusal("[txstore]\nclean_seconds = 0").contains("txstore.clean_seconds"));
     let secret = refusal("[txstore]\nurl = \"postgres://me:hush@h/d\"");
     assert!(secret.contains("txstore.url_file") && !secret.contains("hush"), "{secret}");
-    assert!(refusal("= 3").contains("no TOML"));
+    assert!(refusal("= 3").contains("not valid TOML"));
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub(super) fn print_reassign(
     let network = store.network();
     let coin = coin(network, &args.output)?;
     let Query::Address(script) = parse_query(network, &args.to)? else {
-        return Err(CliError::usage(format!("`{}` is no address", args.to)).into());
+        return Err(CliError::usage(format!("`{}` is not an address", args.to)).into());
     };
     let missing = || CliError::refused("the transaction is not in the store; nothing was changed");
     let stored = store.get(coin.tx)?.ok_or_else(missing)?;

@@ -39,7 +39,7 @@ pub(crate) struct Bump {
     #[arg(long)]
     #[serde(default)]
     subtract_fee: bool,
-    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
@@ -86,7 +86,7 @@ pub(crate) struct Cpfp {
     #[arg(long)]
     #[serde(default)]
     parent_fee: Option<BaseUnits>,
-    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
@@ -123,8 +123,8 @@ impl Cpfp {
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 
-    /// Asks the node for the parent's fee and what it rests on. One that can't tell is no fault:
-    /// the answer says then what isn't known.
+    /// Asks the node for the parent's fee and what it rests on. A node that can't tell is not an
+    /// error: the answer says then what isn't known.
     fn ask_node(&self, engine: &Engine) -> Vec<PooledTx> {
         with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
             tracing::warn!(%error, "the node was not asked for ancestors");

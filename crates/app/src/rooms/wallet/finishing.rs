@@ -46,7 +46,7 @@ pub(crate) struct Finalize {
     #[arg(long)]
     #[serde(default)]
     force: bool,
-    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,

@@ -119,7 +119,7 @@ pub(crate) struct Pay {
     #[arg(long)]
     #[serde(default)]
     subtract_fee: bool,
-    /// Take a fee above 0.1 BTC or 1,000 sat/vB for meant
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,

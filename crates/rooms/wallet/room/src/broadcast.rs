@@ -22,7 +22,7 @@ use crate::room::OpenWallets;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BroadcastError {
-    /// There is no wallet wallets.
+    /// The wallet room is off.
     #[error("the wallet room is switched off")]
     NoWallets,
     /// Nobody to hand it to.

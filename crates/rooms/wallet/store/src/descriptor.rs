@@ -171,7 +171,8 @@ pub fn show_script(script: &bitcoin::Script, network: bitcoin::Network) -> Strin
 ///
 /// [`WalletError::Argument`] when it is malformed or of another network.
 pub fn parse_address(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
-    let refuse = |why: String| WalletError::Argument(format!("`{text}` is no address here: {why}"));
+    let refuse =
+        |why: String| WalletError::Argument(format!("`{text}` is not an address here: {why}"));
     let address = Address::from_str(text.trim()).map_err(|error| refuse(error.to_string()))?;
     let checked = address.require_network(network).map_err(|error| refuse(error.to_string()))?;
     Ok(checked.script_pubkey())

@@ -28,7 +28,7 @@ use super::{MintClient, MintOptions, NoResult};
 #[non_exhaustive]
 pub enum MintProblem {
     /// No address of a mint.
-    #[error("`{0}` is no address of a mint: it must start with https:// or http://")]
+    #[error("`{0}` is not the address of a mint: it must start with https:// or http://")]
     NoAddress(String),
     /// The operator doesn't want it.
     #[error("{0} is on the list of blocked mints (`ecash.mint_blocklist`)")]
