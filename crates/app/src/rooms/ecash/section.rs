@@ -31,8 +31,8 @@ section! {
             was "UNSPENT_ECASH_DB" "--db", rival "url_file";
         /// A file that holds the URL, when it has a password
         url_file: Option<PathBuf>, example "\"/etc/unspent/ecash-url\"", flag value "FILE", rival "url";
-        /// Secrets are sealed with this key file (at least 32 random bytes); without it and without a
-        /// passphrase a file ecash.key is made in the data folder
+        /// Secrets are sealed with this key file (at least 32 random bytes); without it and without
+        /// a passphrase a file ecash.key is made in the data folder
         key_file: Option<PathBuf>, example "\"/etc/unspent/ecash.key\"", flag value "FILE",
             rival "passphrase_file";
         /// A file with a passphrase that secrets are sealed with, instead of a key file

@@ -47,7 +47,8 @@ fn page(
     Ok(PoolTxsJson { txs, next })
 }
 
-/// Of a payment to us only the node knows what its sender paid. A node that can't tell is not an error.
+/// Of a payment to us only the node knows what its sender paid. A node that can't tell is not an
+/// error.
 fn fee_by_node(engine: &Engine, tx: &TxDetail) -> Option<u64> {
     let txid = tx.summary.txid;
     let pool = with_ancestors(engine, txid);

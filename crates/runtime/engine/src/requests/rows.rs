@@ -16,7 +16,9 @@ const FIND: &str = "SELECT caller, digest, http_status, body FROM requests
     WHERE request_key = $2 AND (caller = $1 OR caller = $3) ORDER BY caller DESC LIMIT 1";
 const INSERT: &str = "INSERT INTO requests (caller, request_key, digest, run, created_at)
     VALUES ($1, $2, $3, $4, $5)";
-const TAKE_OVER: &str = "UPDATE requests SET run = $3 WHERE caller = $1 AND request_key = $2";
+// Its day begins anew: what is run again now must not fall due while it runs.
+const TAKE_OVER: &str = "UPDATE requests SET run = $3, created_at = $4
+    WHERE caller = $1 AND request_key = $2";
 const FINISH: &str = "UPDATE requests SET http_status = $3, body = $4
     WHERE caller = $1 AND request_key = $2";
 const FORGET: &str = "DELETE FROM requests WHERE caller = $1 AND request_key = $2
@@ -69,7 +71,7 @@ pub(super) fn begin(
         forget_over(tx, &name, now)?;
         let both = [Arg::Text(&name.caller), Arg::Text(&name.key), Arg::Text(UNKNOWN)];
         if let Some(row) = tx.maybe(FIND, &both)? {
-            return found(tx, &row, &name, digest, run);
+            return found(tx, &row, &name, digest, (run, now));
         }
         if name.caller == UNKNOWN {
             return Ok(Stored::Elsewhere);
@@ -89,7 +91,7 @@ fn found(
     row: &Row,
     name: &RequestName,
     digest: [u8; 32],
-    run: i64,
+    (run, now): (i64, i64),
 ) -> Result<Stored, LogError> {
     if row.hash("digest")? != digest {
         return Ok(Stored::Differs);
@@ -101,7 +103,8 @@ fn found(
     if row.text("caller")? != name.caller {
         return Ok(Stored::Elsewhere);
     }
-    tx.execute(TAKE_OVER, &[Arg::Text(&name.caller), Arg::Text(&name.key), Arg::Int(run)])?;
+    let whose = [Arg::Text(&name.caller), Arg::Text(&name.key)];
+    tx.execute(TAKE_OVER, &[&whose[..], &[Arg::Int(run), Arg::Int(now)]].concat())?;
     Ok(Stored::Unfinished)
 }
 
@@ -115,8 +118,12 @@ pub(super) fn finish(
     let (name, body) = (name.clone(), body.to_vec());
     door.write(move |tx| {
         let row = [Arg::Text(&name.caller), Arg::Text(&name.key)];
-        tx.execute(FINISH, &[&row[..], &[Arg::Int(status.into()), Arg::Blob(&body)]].concat())?;
-        Ok(())
+        let answer = [Arg::Int(status.into()), Arg::Blob(&body)];
+        match tx.execute(FINISH, &[&row[..], &answer].concat())? {
+            // It ran for longer than a day and was swept: whoever repeats it must not run it again.
+            0 => Err(LogError::Argument("the request was forgotten while it ran")),
+            _ => Ok(()),
+        }
     })
 }
 

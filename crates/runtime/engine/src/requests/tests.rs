@@ -219,6 +219,28 @@ fn an_old_database_stays_beside_the_new_one_and_a_newer_one_is_refused_untouched
     assert!(!folder.path().join("engine.db.v5").exists());
 }
 
+/// Whoever comes meanwhile removes what is over; what runs, or ran last, is not.
+#[test]
+fn a_request_that_is_run_again_keeps_its_answer_for_a_day_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _door) = log_of(folder.path(), 100);
+    let (pay, other) = (name("owner", "pay"), name("token:x", "other"));
+    let late = NOW + KEPT_FOR - SECOND;
+    assert_eq!(ask(&log, &pay, 1, NOW), "new");
+    let Begun::Unfinished(running) = log.begin(&pay, [1; 32], late).unwrap() else {
+        panic!("it had no end");
+    };
+    assert_eq!(ask(&log, &other, 2, NOW + KEPT_FOR + SECOND), "new");
+    running.finish(201, b"paid").unwrap();
+    assert_eq!(ask(&log, &pay, 1, late + KEPT_FOR - 1), "201 paid");
+    // One that runs for more than a day is answered from memory.
+    let long = name("owner", "long");
+    let Begun::New(running) = log.begin(&long, [1; 32], NOW).unwrap() else { panic!("it is new") };
+    assert_eq!(ask(&log, &other, 2, NOW + 3 * KEPT_FOR), "new");
+    assert!(running.finish(201, b"done").is_err(), "its row is gone");
+    assert_eq!(ask(&log, &long, 1, NOW + 3 * KEPT_FOR + SECOND), "201 done");
+}
+
 /// Numbers that look like chance, the same each time.
 struct Dice(u64);
 
@@ -242,10 +264,13 @@ fn plainly(
     now: i64,
 ) -> (String, bool) {
     kept.retain(|_, (_, since, _)| *since > now - KEPT_FOR);
-    match kept.get(&(caller, key)) {
+    match kept.get_mut(&(caller, key)) {
         Some((known, ..)) if *known != digest => ("differs".into(), false),
         Some((_, _, Some(status))) => (format!("{status} {caller}/{key}"), false),
-        Some(_) => ("unfinished".into(), true),
+        Some((_, since, None)) => {
+            *since = now;
+            ("unfinished".into(), true)
+        }
         None => {
             let his = kept.iter().filter(|((whose, _), _)| *whose == caller).map(|(_, row)| row.1);
             if his.clone().count() >= quota {

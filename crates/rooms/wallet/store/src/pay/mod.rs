@@ -52,7 +52,8 @@ use crate::{
     room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
 };
 
-/// The highest fee that is not refused as a mistake: 0.1 BTC, as in Core (`DEFAULT_TRANSACTION_MAXFEE`).
+/// The highest fee that is not refused as a mistake: 0.1 BTC, as in Core
+/// (`DEFAULT_TRANSACTION_MAXFEE`).
 pub const HIGH_FEE: u64 = 10_000_000;
 
 /// A payment to build.
