@@ -24,12 +24,11 @@ pub(crate) fn remembered(data: &Path) -> Databases {
 
 /// Where the settings put a room, in the words that are remembered: from the data folder where it
 /// is inside, since the folder may be moved.
-pub(crate) fn place(config: &Config, room: &dyn AppRoom) -> anyhow::Result<Option<String>> {
-    let Some(url) = room.database(config)? else { return Ok(None) };
-    let Url::Sqlite(path) = &url else { return Ok(Some(url.to_string())) };
+pub(crate) fn place(config: &Config, url: &Url) -> anyhow::Result<String> {
+    let Url::Sqlite(path) = url else { return Ok(url.to_string()) };
     let (path, data) = (std::path::absolute(path)?, std::path::absolute(&config.data_dir)?);
     let shown = path.strip_prefix(data).unwrap_or(&path);
-    Ok(Some(Url::Sqlite(shown.to_owned()).to_string()))
+    Ok(Url::Sqlite(shown.to_owned()).to_string())
 }
 
 /// For a daemon that starts: money that was there must still be there, and from now on this is
@@ -40,9 +39,10 @@ pub(crate) fn remember(config: &Config) -> anyhow::Result<()> {
         if !room.is_on(config)? {
             continue;
         }
-        let Some(place) = place(config, room)? else { continue };
+        let Some(url) = room.database(config)? else { continue };
+        let place = place(config, &url)?;
         if before.get(room.name()) == Some(&place) {
-            check_there(config, room)?;
+            check_there(config, room, &url)?;
         }
         now.insert(room.name().to_owned(), place);
     }
@@ -53,10 +53,10 @@ pub(crate) fn remember(config: &Config) -> anyhow::Result<()> {
 }
 
 /// A room that seals its data holds what can't be read again from anywhere.
-fn check_there(config: &Config, room: &dyn AppRoom) -> anyhow::Result<()> {
+fn check_there(config: &Config, room: &dyn AppRoom, url: &Url) -> anyhow::Result<()> {
     let is_sealed = !room.kept_apart(config)?.is_empty();
-    match room.database(config)? {
-        Some(Url::Sqlite(path)) if is_sealed && !path.exists() => {
+    match url {
+        Url::Sqlite(path) if is_sealed && !path.exists() => {
             let (name, shown) = (room.name(), path.display());
             let message =
                 format!("the database of the {name} room, {shown}, is gone; no other one was made");
@@ -66,6 +66,6 @@ fn check_there(config: &Config, room: &dyn AppRoom) -> anyhow::Result<()> {
             );
             Err(CliError::refused(message).hint(hint).into())
         }
-        Some(_) | None => Ok(()),
+        Url::Sqlite(_) | Url::Postgres(_) => Ok(()),
     }
 }

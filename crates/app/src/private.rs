@@ -5,7 +5,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
 
@@ -33,6 +33,14 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut written = options.write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut read, &mut written)?;
     written.sync_all()
+}
+
+/// Who is to have what was made in a folder: what the superuser makes belongs to whoever has the
+/// folder. `None` where it stays as it is: anybody else may write only what is his own.
+pub(crate) fn heir(made: &fs::Metadata, folder: &Path) -> io::Result<Option<(u32, u32)>> {
+    let owner = fs::metadata(folder)?;
+    let owner = (owner.uid(), owner.gid());
+    Ok((made.uid() == 0 && (made.uid(), made.gid()) != owner).then_some(owner))
 }
 
 /// Closes to others what the product keeps in a data folder. The folder itself, and what anybody

@@ -1,15 +1,11 @@
 //! The cookie file: whoever can read it may do everything.
 
-use std::{
-    fs::File,
-    io::Write as _,
-    os::unix::fs::{MetadataExt as _, fchown},
-    path::Path,
-};
+use std::{fs::File, io::Write as _, os::unix::fs::fchown, path::Path};
 
 use anyhow::Context as _;
 
 use super::secret;
+use crate::private::heir;
 
 /// Writes a new secret, readable by the owner alone, in place of an older one.
 pub(super) fn write(file: &Path) -> anyhow::Result<String> {
@@ -53,13 +49,10 @@ fn beside(file: &Path, content: &[u8]) -> anyhow::Result<tempfile::NamedTempFile
     Ok(made)
 }
 
-/// A daemon runs as the folder's owner, and couldn't read a file of root's. Anybody else may write
-/// only what is his own.
+/// A daemon runs as the folder's owner, and couldn't read a file of root's.
 fn give_to_owner_of(folder: &Path, made: &File) -> std::io::Result<()> {
-    let (made_by, owner) = (made.metadata()?, std::fs::metadata(folder)?);
-    let is_superuser = made_by.uid() == 0;
-    if is_superuser && (made_by.uid(), made_by.gid()) != (owner.uid(), owner.gid()) {
-        fchown(made, Some(owner.uid()), Some(owner.gid()))?;
+    match heir(&made.metadata()?, folder)? {
+        Some((uid, gid)) => fchown(made, Some(uid), Some(gid)),
+        None => Ok(()),
     }
-    Ok(())
 }

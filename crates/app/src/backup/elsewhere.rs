@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs,
-    os::unix::fs::{MetadataExt as _, lchown},
+    os::unix::fs::lchown,
     path::{Path, PathBuf},
 };
 
@@ -21,8 +21,9 @@ use super::{
     list::{List, Listed},
     make::copy_file,
     plan::TOKENS,
+    restore::{remove, sync},
 };
-use crate::{config::Config, error::CliError};
+use crate::{config::Config, error::CliError, private};
 
 /// Files of the backup with the places that the settings give them.
 pub(super) struct Elsewhere<'a> {
@@ -72,13 +73,7 @@ impl<'a> Elsewhere<'a> {
     pub(super) fn stage(&self, from: &Path) -> anyhow::Result<()> {
         for (file, place) in &self.files {
             let staged = staged(place);
-            match fs::remove_file(&staged) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    let shown = staged.display();
-                    return Err(error).with_context(|| format!("can't clear {shown} away"));
-                }
-                Ok(()) | Err(_) => {}
-            }
+            remove(&staged).with_context(|| format!("can't clear {} away", staged.display()))?;
             let owner = staged.ancestors().skip(1).find(|folder| folder.is_dir());
             let owner = owner.map(Path::to_owned);
             copy_file(&from.join(&file.path), &staged)?;
@@ -96,9 +91,7 @@ impl<'a> Elsewhere<'a> {
             let shown = place.display();
             fs::rename(staged(place), place).with_context(|| format!("can't put {shown} there"))?;
             if let Some(folder) = place.parent() {
-                fs::File::open(folder)
-                    .and_then(|folder| folder.sync_all())
-                    .with_context(|| format!("can't put {shown} onto the disk"))?;
+                sync(folder).with_context(|| format!("can't put {shown} onto the disk"))?;
             }
         }
         Ok(())
@@ -170,29 +163,23 @@ fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
 
 /// What is in the way: the file, or what SQLite would read as a part of it.
 fn taken(place: &Path) -> Option<PathBuf> {
-    let beside = |end: &str| {
-        let mut name = place.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
-    };
-    ["", "-wal", "-journal"].map(beside).into_iter().find(|path| path.exists())
+    ["", "-wal", "-journal"].map(|end| beside(place, end)).into_iter().find(|path| path.exists())
 }
 
 fn staged(place: &Path) -> PathBuf {
+    beside(place, ".restoring")
+}
+
+/// A path with an ending.
+fn beside(place: &Path, end: &str) -> PathBuf {
     let mut name = place.as_os_str().to_owned();
-    name.push(".restoring");
+    name.push(end);
     PathBuf::from(name)
 }
 
-/// What the superuser restores, with the folders made for it, belongs to whoever has the folder in
-/// which that begins.
+/// With the folders made for it, a file belongs to whoever has the folder in which that begins.
 fn give_to_owner(file: &Path, above: &Path) -> std::io::Result<()> {
-    let (made, owner) = (fs::metadata(file)?, fs::metadata(above)?);
-    if made.uid() != 0 || (made.uid(), made.gid()) == (owner.uid(), owner.gid()) {
-        return Ok(());
-    }
-    for made in file.ancestors().take_while(|path| *path != above) {
-        lchown(made, Some(owner.uid()), Some(owner.gid()))?;
-    }
-    Ok(())
+    let Some((uid, gid)) = private::heir(&fs::metadata(file)?, above)? else { return Ok(()) };
+    let mut made = file.ancestors().take_while(|path| *path != above);
+    made.try_for_each(|path| lchown(path, Some(uid), Some(gid)))
 }

@@ -59,7 +59,6 @@ pub(super) fn alone(
         return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
     let _alone = folder_lock::exclusive(data)?;
-    choice.check(config.rooms())?;
     check_remembered(config, choice)?;
     let is_on = |shape: &RoomShape| {
         let room = config.rooms().iter().find(|room| room.shape().name == shape.name);

@@ -95,16 +95,10 @@ pub(super) fn plan(
 pub(super) fn check_remembered(config: &Config, choice: SavedRooms<'_>) -> anyhow::Result<()> {
     let remembered = databases::remembered(&config.data_dir);
     for room in config.rooms().iter().filter(|room| choice.takes(room.shape())) {
-        // Told apart where the parts are looked for.
-        if let Some(Url::Postgres(_)) = room.database(config)? {
-            continue;
-        }
-        let (name, now) = (room.name(), databases::place(config, room)?);
-        let Some(before) = remembered.get(name).filter(|before| now.as_ref() != Some(*before))
-        else {
-            continue;
-        };
-        let now = now.unwrap_or_default();
+        // PostgreSQL is refused where the parts are looked for, with the way out.
+        let Some(url @ Url::Sqlite(_)) = room.database(config)? else { continue };
+        let (name, now) = (room.name(), databases::place(config, &url)?);
+        let Some(before) = remembered.get(name).filter(|before| **before != now) else { continue };
         let message = format!(
             "the daemon of {} kept the {name} room in {before}, these settings put it in {now}; \
              nothing was copied",

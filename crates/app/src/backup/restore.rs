@@ -26,7 +26,7 @@ use super::{
     list::List,
     make::{copy_file, empty},
 };
-use crate::{config::Config, error::CliError, serve::folder_lock};
+use crate::{config::Config, error::CliError, private, serve::folder_lock};
 
 /// The side folder's name inside a mount point, and its ending elsewhere.
 const SIDE: &str = "restoring";
@@ -130,13 +130,11 @@ impl Side {
 
     /// What the superuser restores belongs to whoever has the data folder.
     fn give_to_owner(&self) -> io::Result<()> {
-        let (made, owner) = (fs::metadata(&self.path)?, fs::metadata(&self.data)?);
-        if made.uid() != 0 || (made.uid(), made.gid()) == (owner.uid(), owner.gid()) {
-            return Ok(());
-        }
+        let heir = private::heir(&fs::metadata(&self.path)?, &self.data)?;
+        let Some((uid, gid)) = heir else { return Ok(()) };
         let mut waiting = vec![self.path.clone()];
         while let Some(path) = waiting.pop() {
-            lchown(&path, Some(owner.uid()), Some(owner.gid()))?;
+            lchown(&path, Some(uid), Some(gid))?;
             if fs::symlink_metadata(&path)?.is_dir() {
                 let entries = fs::read_dir(&path)?.map(|entry| entry.map(|entry| entry.path()));
                 waiting.extend(entries.collect::<io::Result<Vec<_>>>()?);
@@ -164,11 +162,11 @@ impl Side {
 }
 
 /// Has the names in a folder on the disk.
-fn sync(folder: &Path) -> io::Result<()> {
+pub(super) fn sync(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path) -> io::Result<()> {
     let gone = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

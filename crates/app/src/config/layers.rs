@@ -13,7 +13,7 @@ use std::{
 use toml::{Table, Value};
 
 use super::{
-    declare::DeclaredKey,
+    declare::{DeclaredKey, PREFIX},
     flags::GivenFlag,
     text::{list, scalar},
 };
@@ -85,27 +85,21 @@ impl Layers {
         self.given.get(path)
     }
 
+    /// Everything that was given.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &GivenSetting)> {
+        self.given.iter().map(|(path, given)| (path.as_str(), given))
+    }
+
     /// What was given inside a section.
     pub(super) fn inside(&self, section: &str) -> impl Iterator<Item = (&str, &GivenSetting)> {
         let start = format!("{section}.");
-        let all = self.given.iter().filter(move |(path, _)| path.starts_with(&start));
-        all.map(|(path, given)| (path.as_str(), given))
+        self.all().filter(move |(path, _)| path.starts_with(&start))
     }
 
     pub(super) fn add_file(&mut self, file: &Path, table: Table) {
-        let mut waiting = vec![(String::new(), table)];
-        while let Some((section, table)) = waiting.pop() {
-            for (name, value) in table {
-                let path = if section.is_empty() { name } else { format!("{section}.{name}") };
-                match value {
-                    // An empty section of an unknown name is still an unknown name.
-                    Value::Table(inner) if !inner.is_empty() => waiting.push((path, inner)),
-                    value => {
-                        let value = self.beside_file(&path, value, file);
-                        self.put(path, value, Origin::File(file.to_owned()));
-                    }
-                }
-            }
+        let origin = Origin::File(file.to_owned());
+        for (name, value) in table {
+            self.put_leaves(name, value, &origin);
         }
     }
 
@@ -162,7 +156,7 @@ impl Layers {
             }
         }
         for (name, text) in environment {
-            let path = name.strip_prefix("UNSPENT_").filter(|rest| rest.contains("__"));
+            let path = name.strip_prefix(PREFIX).filter(|rest| rest.contains("__"));
             let Some(path) = path.map(|path| path.to_lowercase().replace("__", ".")) else {
                 continue;
             };
@@ -221,7 +215,8 @@ impl Layers {
         self.put_leaves(path.to_owned(), value, &origin);
     }
 
-    /// A table written in one line counts key by key, like any other.
+    /// A table counts key by key, also where it is written in one line. An empty one is kept: an
+    /// unknown name is still an unknown name.
     fn put_leaves(&mut self, path: String, value: Value, origin: &Origin) {
         match value {
             Value::Table(inner) if !inner.is_empty() => {
@@ -229,7 +224,13 @@ impl Layers {
                     self.put_leaves(format!("{path}.{name}"), value, origin);
                 }
             }
-            value => self.put(path, value, origin.clone()),
+            value => {
+                let value = match origin {
+                    Origin::File(file) => self.beside_file(&path, value, file),
+                    _ => value,
+                };
+                self.put(path, value, origin.clone());
+            }
         }
     }
 

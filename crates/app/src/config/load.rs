@@ -74,12 +74,8 @@ pub(super) fn with_origins(error: anyhow::Error, config: &Config) -> anyhow::Err
         told.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)))
             .any(|word| word.trim_end_matches('.') == path)
     };
-    let keys =
-        declared_keys(config.rooms).into_iter().map(|key| key.path()).filter(|path| names(path));
-    let given = keys.filter_map(|path| {
-        let given = config.layers.get(&path)?;
-        Some(format!("{path} comes from: {}", given.origin))
-    });
+    let given = config.layers.all().filter(|(path, _)| names(path));
+    let given = given.map(|(path, given)| format!("{path} comes from: {}", given.origin));
     let given: Vec<String> = given.collect();
     match error.downcast::<CliError>() {
         Ok(error) if !given.is_empty() => error.more_hint(&given.join("; ")).into(),

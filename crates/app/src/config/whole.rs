@@ -5,7 +5,7 @@ use std::{any::Any, fmt::Debug, path::PathBuf, sync::Arc};
 use unspent_model::{Network, network::NETWORKS};
 
 use super::{
-    declare::{DeclaredKey, FlagKind, Section},
+    declare::{DeclaredKey, Section},
     layers::{Layers, Origin},
     sections::{
         AuthSection, EventsSection, HttpSection, LogSection, SourceSection, WebhooksSection,
@@ -115,14 +115,14 @@ fn parts(rooms: Rooms) -> Vec<SectionParts> {
 }
 
 /// The keys that stand before the sections.
-pub(crate) fn top_keys() -> [DeclaredKey; 2] {
+fn top_keys() -> [DeclaredKey; 2] {
     let key = |name, about, default: String| DeclaredKey {
         section: "",
         name,
         about,
         default: Some(format!("\"{default}\"")),
         example: "",
-        flag: Some(FlagKind::Value(if name == "network" { "NAME" } else { "DIR" })),
+        flag: None,
         was: &[],
         rival: None,
     };

@@ -11,6 +11,7 @@
 //! | [`ids`] | the names of things: transactions, blocks, outpoints |
 //! | [`kind`] | what to do about an error |
 //! | [`maturity`] | when a coinbase may be spent: the wallet's rule and that of consensus |
+//! | [`micros`] | how every room writes a moment |
 //! | [`network`] | the networks we know: money, address format, default windows |
 //! | [`txstore`] | what may happen to a node's transactions, and which of them may go |
 //! | [`wallet`] | what may happen to a wallet's transactions and coins |
@@ -23,10 +24,12 @@ pub mod headers;
 pub mod ids;
 pub mod kind;
 pub mod maturity;
+pub mod micros;
 pub mod network;
 pub mod txstore;
 pub mod wallet;
 
 pub use ids::{BlockHash, Outpoint, Point, TxId};
 pub use kind::Kind;
+pub use micros::Micros;
 pub use network::{BitcoinNetwork, Family, Network};

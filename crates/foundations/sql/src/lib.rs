@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`url`] | which database is meant |
 //! | [`value`] | arguments, columns of arguments, rows |
+//! | [`row_id`] | the number by which one table names a row of another |
 //! | [`error`] | what can go wrong, and whether trying again may help |
 //! | [`explain`] | how a statement is going to be run, for tests |
 //! | [`schema`] | versioned, forward-only migrations |
@@ -65,6 +66,7 @@ pub mod explain;
 mod postgres_side;
 mod presence;
 mod request;
+pub mod row_id;
 pub mod schema;
 mod sqlite_side;
 mod tls;
@@ -79,6 +81,7 @@ pub use door::{Door, Options};
 pub use error::{Failure, OpenError, SqlError};
 pub use explain::PlanHook;
 pub use presence::is_there;
+pub use row_id::RowId;
 pub use schema::{Migration, Schema};
 pub use sqlite_side::{SQLITE_BYTES, copy_sqlite};
 pub use url::{Backend, Url, without_password};

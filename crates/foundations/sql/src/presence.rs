@@ -1,26 +1,16 @@
 //! Whether a room's tables are in a database, without making anything there: opening would.
 
-use std::{
-    path::Path,
-    sync::atomic::AtomicU64,
-    time::{Duration, Instant},
-};
-
-use rusqlite::OpenFlags;
+use std::{sync::atomic::AtomicU64, time::Instant};
 
 use crate::{
     connection::{Connection, Tx},
     door::Options,
     error::{OpenError, SqlError},
     schema::Schema,
-    sqlite_side::explain,
+    sqlite_side::sqlite_version,
     url::Url,
 };
 
-/// How long somebody else may hold the file while it is looked at.
-const BUSY: Duration = Duration::from_secs(5);
-const FILE_LEDGER: &str =
-    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'";
 const HAS_LEDGER: &str = "SELECT CASE WHEN to_regclass('schema_migrations') IS NULL
     THEN 0::bigint ELSE 1::bigint END AS there";
 
@@ -32,8 +22,10 @@ const HAS_LEDGER: &str = "SELECT CASE WHEN to_regclass('schema_migrations') IS N
 pub fn is_there(url: &Url, schema: &Schema, options: Options) -> Result<bool, OpenError> {
     match url {
         Url::Sqlite(path) => {
-            let asked = if path.exists() { file_has_ledger(path) } else { Ok(false) };
-            asked.map_err(|source| OpenError::Connect { url: url.clone(), source })
+            let version = sqlite_version(path);
+            let version =
+                version.map_err(|source| OpenError::Connect { url: url.clone(), source })?;
+            Ok(version > 0)
         }
         // A thread of its own, since a client must not be touched on an async thread.
         Url::Postgres(_) => std::thread::scope(|scope| {
@@ -42,15 +34,6 @@ pub fn is_there(url: &Url, schema: &Schema, options: Options) -> Result<bool, Op
             asked.map_err(|source| OpenError::Connect { url: url.clone(), source })
         }),
     }
-}
-
-/// Read-only: another program's file, or one whose making was cut short, stays as it is.
-fn file_has_ledger(path: &Path) -> Result<bool, SqlError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(explain)?;
-    connection.busy_timeout(BUSY).map_err(explain)?;
-    let found: i64 = connection.query_row(FILE_LEDGER, [], |row| row.get(0)).map_err(explain)?;
-    Ok(found > 0)
 }
 
 fn has_ledger(url: &Url, schema: &Schema, options: Options) -> Result<bool, SqlError> {

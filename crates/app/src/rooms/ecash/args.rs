@@ -102,47 +102,34 @@ impl EcashArgs {
     }
 }
 
+/// What a command may change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MoneyUse {
+    Reads,
+    Writes,
+    /// Whoever begins with ecash may make the database and its key. Everybody else has money
+    /// somewhere, and a new database would hide where.
+    Begins,
+}
+
 impl MoneyCommand {
-    /// Whether it changes anything.
-    fn writes(&self) -> bool {
+    fn money_use(&self) -> MoneyUse {
         match self {
-            Self::Account(args) => args.adds(),
+            Self::Account(args) if !args.adds() => MoneyUse::Reads,
+            Self::Account(_) | Self::Claim(_) => MoneyUse::Begins,
             Self::Balance(_)
             | Self::Quotes(_)
             | Self::Swaps(_)
             | Self::Proofs(_)
             | Self::Txs(_)
-            | Self::Show(_) => false,
+            | Self::Show(_) => MoneyUse::Reads,
             Self::Receive(_)
             | Self::Pay(_)
             | Self::Send(_)
-            | Self::Claim(_)
             | Self::Reverse(_)
             | Self::Recover
-            | Self::Run => true,
+            | Self::Run => MoneyUse::Writes,
         }
-    }
-
-    /// Whoever begins with ecash adds an account or claims a token; everybody else has money
-    /// somewhere, and a new database would hide where.
-    fn may_make(&self) -> MayMake {
-        let begins = match self {
-            Self::Account(args) => args.adds(),
-            Self::Claim(_) => true,
-            Self::Balance(_)
-            | Self::Receive(_)
-            | Self::Pay(_)
-            | Self::Send(_)
-            | Self::Reverse(_)
-            | Self::Quotes(_)
-            | Self::Swaps(_)
-            | Self::Proofs(_)
-            | Self::Txs(_)
-            | Self::Show(_)
-            | Self::Recover
-            | Self::Run => false,
-        };
-        if begins { MayMake::DatabaseAndKey } else { MayMake::Nothing }
     }
 }
 
@@ -159,13 +146,13 @@ pub(crate) fn run(
         }
         EcashCommand::OnMoney(command) => command,
     };
-    let writes = command.writes();
+    let money_use = command.money_use();
+    let writes = money_use != MoneyUse::Reads;
     let _lock = if writes { Some(folder_lock::shared(&config.data_dir)?) } else { None };
-    let may_make = command.may_make();
-    let room = section.room(config, may_make)?;
-    let executor = match may_make {
-        MayMake::DatabaseAndKey => room.executor()?,
-        MayMake::Nothing => room.existing_executor()?,
+    let executor = if money_use == MoneyUse::Begins {
+        section.room(config, MayMake::DatabaseAndKey)?.executor()?
+    } else {
+        section.room(config, MayMake::Nothing)?.existing_executor()?
     };
     let desk = Desk { executor: Arc::new(executor), blocklist, worker: section.worker() };
     command.run(desk, output)
