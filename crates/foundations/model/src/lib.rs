@@ -29,7 +29,7 @@ pub mod network;
 pub mod txstore;
 pub mod wallet;
 
-pub use ids::{BlockHash, Outpoint, Point, TxId};
+pub use ids::{BitcoinOutpoint, BitcoinTxId, BlockHash, Outpoint, Point, TxId};
 pub use kind::Kind;
 pub use micros::Micros;
 pub use network::{BitcoinNetwork, Family, Network};

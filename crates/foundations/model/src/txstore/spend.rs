@@ -68,7 +68,7 @@ pub enum SlotRefusal {
     #[error("the output is not frozen")]
     NotFrozen,
     /// Another one spent it.
-    #[error("the output is spent by {:?}:{}", .by.tx, .by.vin)]
+    #[error("the output is spent by {}, input {}", .by.tx.on_bitcoin(), .by.vin)]
     Spent {
         /// Who.
         by: Spender,

@@ -28,13 +28,16 @@ pub struct PruneFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PruneRefusal {
     /// Nothing is stored under that name.
-    #[error("{0:?} is not known here; nothing was pruned")]
+    #[error("{} is not known here; nothing was pruned", .0.on_bitcoin())]
     Unknown(TxId),
     /// It is in no block.
-    #[error("{0:?} is not confirmed; nothing was pruned")]
+    #[error("{} is not confirmed; nothing was pruned", .0.on_bitcoin())]
     Unconfirmed(TxId),
     /// It, or the spend of one of its coins, is too young.
-    #[error("{tx:?} is only {depth} blocks deep, {needed} are needed; nothing was pruned")]
+    #[error(
+        "{tx} is only {depth} blocks deep, {needed} are needed; nothing was pruned",
+        tx = .tx.on_bitcoin()
+    )]
     Shallow {
         /// The transaction.
         tx: TxId,
@@ -44,10 +47,14 @@ pub enum PruneRefusal {
         needed: u64,
     },
     /// It still holds money.
-    #[error("coin {0:?} is unspent; nothing was pruned")]
+    #[error("coin {} is unspent; nothing was pruned", .0.on_bitcoin())]
     CoinUnspent(Outpoint),
     /// It spends a coin that stays.
-    #[error("{tx:?} spends a coin of {parent:?}, which stays; nothing was pruned")]
+    #[error(
+        "{tx} spends a coin of {parent}, which stays; nothing was pruned",
+        tx = .tx.on_bitcoin(),
+        parent = .parent.on_bitcoin()
+    )]
     ParentStays {
         /// The transaction.
         tx: TxId,

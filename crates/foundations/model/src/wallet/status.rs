@@ -52,6 +52,22 @@ pub enum Move {
     Withdraw,
 }
 
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Publish => "be published",
+            Self::Confirm => "be confirmed",
+            Self::Disconnect => "leave its block",
+            Self::LoseUnconfirmed => "lose to an unconfirmed one",
+            Self::LoseConfirmed => "lose to a confirmed one",
+            Self::LoseParent => "lose its parent",
+            Self::RevivePublished => "come back as published",
+            Self::RevivePending => "come back as pending",
+            Self::Withdraw => "be withdrawn",
+        })
+    }
+}
+
 /// Every kind of move.
 pub const MOVES: [Move; 9] = [
     Move::Publish,
@@ -99,7 +115,7 @@ pub const COINBASE_TABLE: &[(Status, Move, Status)] = &[
 
 /// A move that no row of the table allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a {from} transaction can't {step:?}")]
+#[error("a {from} transaction can't {step}")]
 pub struct IllegalMove {
     /// Where it stands.
     pub from: Status,

@@ -33,19 +33,28 @@ pub enum TxStoreError {
     #[error("these bytes are no transaction: {0}; nothing was changed")]
     NotATransaction(String),
     /// Transactions that should be there are not.
-    #[error("{} of the transactions are not in the store, {:?} first; nothing was changed", .0.len(), .0.first())]
+    #[error(
+        "{} of the transactions are not in the store{}; nothing was changed",
+        .0.len(),
+        .0.first().map(|first| format!(", first {}", first.on_bitcoin())).unwrap_or_default()
+    )]
     Missing(Vec<TxId>),
     /// The transaction is in no block.
-    #[error("transaction {0:?} is in no block that is known; nothing was changed")]
+    #[error("transaction {} is in no block that is known; nothing was changed", .0.on_bitcoin())]
     InNoBlock(TxId),
     /// A transaction that the best chain holds can't lose a conflict.
     #[error(
-        "transaction {0:?} is in a block of the best chain and can't be conflicting; undo the block \
-         first; nothing was changed"
+        "transaction {} is in a block of the best chain and can't be conflicting; undo the block \
+         first; nothing was changed",
+        .0.on_bitcoin()
     )]
     IsMined(TxId),
     /// One of its inputs can't be had.
-    #[error("transaction {txid:?} can't win, as to {coin:?} {why}; nothing was changed")]
+    #[error(
+        "transaction {txid} can't win, as to {coin} {why}; nothing was changed",
+        txid = .txid.on_bitcoin(),
+        coin = .coin.on_bitcoin()
+    )]
     CannotWin {
         /// Who asked.
         txid: TxId,
@@ -55,14 +64,21 @@ pub enum TxStoreError {
         why: SlotRefusal,
     },
     /// It descends from one of its own rivals.
-    #[error("transaction {0:?} descends from one of its own rivals; nothing was changed")]
+    #[error(
+        "transaction {} descends from one of its own rivals; nothing was changed",
+        .0.on_bitcoin()
+    )]
     OwnRival(TxId),
     /// Others spend its outputs.
-    #[error("transaction {0:?} has children in the store; drop these first; nothing was changed")]
+    #[error(
+        "transaction {} has children in the store; drop these first; nothing was changed",
+        .0.on_bitcoin()
+    )]
     HasChildren(TxId),
     /// It isn't unmined.
     #[error(
-        "transaction {0:?} is not unmined; only unmined ones can be dropped; nothing was changed"
+        "transaction {} is not unmined; only unmined ones can be dropped; nothing was changed",
+        .0.on_bitcoin()
     )]
     NotUnmined(TxId),
     /// Another block is stored at that height.
@@ -104,15 +120,23 @@ pub enum TxStoreError {
     },
     /// A block holds again what was settled and deleted.
     #[error(
-        "transaction {0:?} was settled and deleted long ago, and a block holds it again; nothing \
-         was changed, build the store anew"
+        "transaction {} was settled and deleted long ago, and a block holds it again; nothing \
+         was changed, build the store anew",
+        .0.on_bitcoin()
     )]
     Replayed(TxId),
     /// A block spends what an earlier block of the same chain has spent.
-    #[error("a block spends an output that {0:?} has spent in the same chain; nothing was changed")]
+    #[error(
+        "a block spends an output that {} has spent in the same chain; nothing was changed",
+        .0.on_bitcoin()
+    )]
     DoubleSpend(TxId),
     /// A block spends what can't be spent.
-    #[error("transaction {txid:?} of a block spends {coin:?}, but {why}; nothing was changed")]
+    #[error(
+        "transaction {txid} of a block spends {coin}, but {why}; nothing was changed",
+        txid = .txid.on_bitcoin(),
+        coin = .coin.on_bitcoin()
+    )]
     BadBlock {
         /// The transaction.
         txid: TxId,

@@ -282,9 +282,10 @@ impl Working {
             self.get(*txid).is_none_or(|record| record.slots.page(*page).is_none())
         });
         match lost {
-            Some((txid, page)) => {
-                Err(TxStoreError::Corrupt(format!("page {page} of {txid:?} is missing")))
-            }
+            Some((txid, page)) => Err(TxStoreError::Corrupt(format!(
+                "page {page} of {} is missing",
+                txid.on_bitcoin()
+            ))),
             None => Ok(()),
         }
     }
@@ -352,7 +353,9 @@ pub(crate) fn bodies(
         found.insert(txid(&row)?, row.blob("bytes")?);
     }
     match elsewhere.iter().find(|txid| !found.contains_key(txid)) {
-        Some(txid) => Err(TxStoreError::Corrupt(format!("the bytes of {txid:?} are missing"))),
+        Some(txid) => {
+            Err(TxStoreError::Corrupt(format!("the bytes of {} are missing", txid.on_bitcoin())))
+        }
         None => Ok(found),
     }
 }

@@ -128,10 +128,14 @@ pub enum PlanRefusal {
     #[error("a coinbase can't be seen outside a block")]
     LooseCoinbase,
     /// An ordinary transaction without inputs.
-    #[error("transaction {0:?} has no inputs")]
+    #[error("transaction {} has no inputs", .0.on_bitcoin())]
     NoInputs(TxId),
     /// One output is spent twice by one transaction.
-    #[error("transaction {tx:?} spends {outpoint:?} twice")]
+    #[error(
+        "transaction {tx} spends {outpoint} twice",
+        tx = .tx.on_bitcoin(),
+        outpoint = .outpoint.on_bitcoin()
+    )]
     DuplicateInput {
         /// The transaction.
         tx: TxId,
@@ -140,8 +144,10 @@ pub enum PlanRefusal {
     },
     /// The chain seems to hold both of two conflicting transactions.
     #[error(
-        "transaction {tx:?} conflicts with {with:?}, which the chain holds too; \
-         a disconnected block was missed: compare the stored blocks with the source"
+        "transaction {tx} conflicts with {with}, which the chain holds too; \
+         a disconnected block was missed: compare the stored blocks with the source",
+        tx = .tx.on_bitcoin(),
+        with = .with.on_bitcoin()
     )]
     ConflictsWithConfirmed {
         /// The newcomer.
@@ -151,8 +157,10 @@ pub enum PlanRefusal {
     },
     /// The chain seems to hold a spend of a coinbase that it doesn't hold.
     #[error(
-        "transaction {tx:?} hangs on coinbase {coinbase:?}, which is in no block; \
-         apply the block that holds it first"
+        "transaction {tx} hangs on coinbase {coinbase}, which is in no block; \
+         apply the block that holds it first",
+        tx = .tx.on_bitcoin(),
+        coinbase = .coinbase.on_bitcoin()
     )]
     OrphanedAncestor {
         /// The newcomer.
@@ -162,8 +170,9 @@ pub enum PlanRefusal {
     },
     /// The chain seems to hold a transaction twice.
     #[error(
-        "transaction {tx:?} is already confirmed at height {height}; \
-         a disconnected block was missed: compare the stored blocks with the source"
+        "transaction {tx} is already confirmed at height {height}; \
+         a disconnected block was missed: compare the stored blocks with the source",
+        tx = .tx.on_bitcoin()
     )]
     ConfirmedElsewhere {
         /// The transaction.
@@ -172,7 +181,11 @@ pub enum PlanRefusal {
         height: u64,
     },
     /// A new transaction of ours spends what another live one spends.
-    #[error("output {outpoint:?} is already spent by {by:?}, which pays at least as much")]
+    #[error(
+        "output {outpoint} is already spent by {by}, which pays at least as much",
+        outpoint = .outpoint.on_bitcoin(),
+        by = .by.on_bitcoin()
+    )]
     InputSpent {
         /// The output.
         outpoint: Outpoint,
@@ -180,13 +193,19 @@ pub enum PlanRefusal {
         by: TxId,
     },
     /// A new transaction of ours spends an output of a dead one.
-    #[error("output {outpoint:?} comes from a transaction that is no longer valid")]
+    #[error(
+        "output {outpoint} comes from a transaction that is no longer valid",
+        outpoint = .outpoint.on_bitcoin()
+    )]
     InvalidParent {
         /// The output.
         outpoint: Outpoint,
     },
     /// A new transaction of ours spends what somebody else holds.
-    #[error("output {outpoint:?} is leased by {holder}; wait, or force the spend")]
+    #[error(
+        "output {outpoint} is leased by {holder}; wait, or force the spend",
+        outpoint = .outpoint.on_bitcoin()
+    )]
     Leased {
         /// The output.
         outpoint: Outpoint,
@@ -194,13 +213,13 @@ pub enum PlanRefusal {
         holder: LockId,
     },
     /// A transaction that is stored as dead can't be created anew.
-    #[error("transaction {0:?} was stored before and is no longer valid")]
+    #[error("transaction {} was stored before and is no longer valid", .0.on_bitcoin())]
     Dead(TxId),
     /// Nothing is stored under that name.
-    #[error("transaction {0:?} is not known here")]
+    #[error("transaction {} is not known here", .0.on_bitcoin())]
     Unknown(TxId),
     /// Only what was never sent can be taken back or sent.
-    #[error("transaction {tx:?} is {status}, not pending")]
+    #[error("transaction {tx} is {status}, not pending", tx = .tx.on_bitcoin())]
     NotPending {
         /// The transaction.
         tx: TxId,
