@@ -168,7 +168,7 @@ fn read(source: &Source) -> Module {
     module
 }
 
-fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let text = quote::quote!(#attribute).to_string().replace(' ', "");
         text.contains("cfg(test)") || text == "#[test]"
@@ -324,6 +324,14 @@ fn without_tests(files: Vec<(ModulePath, Source)>) -> Vec<(ModulePath, Source)> 
     }
     let is_test = |module: &ModulePath| tests.iter().any(|test| module.starts_with(test));
     files.into_iter().filter(|(module, _)| !is_test(module)).collect()
+}
+
+/// How much of a crate's lines stand in its largest circle.
+pub(super) fn percent(name: &str) -> usize {
+    let modules = Modules::of(&without_tests(modules_of(name)));
+    let circle = modules.largest_circle();
+    let lines: usize = circle.iter().map(|module| module.lines).sum();
+    lines * 100 / modules.lines()
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod circles;
 mod names;
 mod places;
 mod saturating;
+mod shape;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
