@@ -70,7 +70,7 @@ fn config(folder: &Path, origin: Arc<dyn Origin>) -> Config {
 fn wallet(folder: &Path) -> WalletId {
     let url = unspent_sql::Url::Sqlite(folder.join("wallet.db"));
     let options = unspent_sql::Options::default();
-    let room = unspent_wallet::Room::open(&url, NETWORK, options).unwrap();
+    let room = unspent_wallet::WalletStore::open(&url, NETWORK, options).unwrap();
     let account = NewAccount { name: "main".into(), receive: DESCRIPTOR.into(), change: None };
     let accounts = vec![account];
     let new = NewWallet { name: "bench".into(), accounts, birthday: 0, gap_limit: 20 };

@@ -25,7 +25,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio::sync::Notify;
 use unspent_engine::Engine;
-use unspent_wallet_room::scenario::{Action, Scenario};
+use unspent_wallet_room::scenario::{Scenario, ScenarioAction};
 
 use self::comparison::Comparison;
 use crate::{
@@ -194,16 +194,16 @@ impl Performance<'_> {
     }
 }
 
-fn kind(action: &Action) -> &'static str {
+fn kind(action: &ScenarioAction) -> &'static str {
     match action {
-        Action::Paid { .. } => "payments",
-        Action::Mined { .. } => "blocks",
-        Action::Bumped { .. } => "fee_bumps",
-        Action::DoubleSpent { .. } => "double_spends",
-        Action::Reorganised { .. } => "reorganisations",
-        Action::Evicted { .. } => "evictions",
-        Action::Leased { .. } => "leases",
-        Action::Sent { .. } => "payments_by_wallets",
+        ScenarioAction::Paid { .. } => "payments",
+        ScenarioAction::Mined { .. } => "blocks",
+        ScenarioAction::Bumped { .. } => "fee_bumps",
+        ScenarioAction::DoubleSpent { .. } => "double_spends",
+        ScenarioAction::Reorganised { .. } => "reorganisations",
+        ScenarioAction::Evicted { .. } => "evictions",
+        ScenarioAction::Leased { .. } => "leases",
+        ScenarioAction::Sent { .. } => "payments_by_wallets",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use unspent_sql::{Arg, Door, Options, SqlError};
-use unspent_wallet::{NewAccount, WalletId, additions::Additions, schema::SCHEMA};
+use unspent_wallet::{NewAccount, WalletId, additions::WatchAdditions, schema::SCHEMA};
 
 use crate::rig::{Rig, descriptor, wait_for};
 
@@ -29,7 +29,7 @@ fn an_account_that_comes_late_is_scanned_from_its_birthday_while_the_tip_goes_on
     rig.settle();
     assert_eq!((confirmed(&rig, ours), confirmed(&rig, other)), (0, 150_000));
     let account = NewAccount { name: "late".into(), receive: descriptor(2), change: None };
-    let additions = Additions { accounts: vec![account], ..Additions::default() };
+    let additions = WatchAdditions { accounts: vec![account], ..WatchAdditions::default() };
     let todo = rig.room().extend_wallet(ours, &additions, Some(1)).unwrap().unwrap();
     assert_eq!((todo.next, todo.end), (1, rig.sim.height()));
     rig.engine.wake();
@@ -48,7 +48,7 @@ fn a_reorganisation_during_a_backfill_loses_nothing() {
         sim.coins().values().next().map(|coin| coin.output.script_pubkey.clone()).unwrap()
     });
     rig.settle();
-    let additions = Additions { scripts: vec![late.clone()], ..Additions::default() };
+    let additions = WatchAdditions { scripts: vec![late.clone()], ..WatchAdditions::default() };
     rig.room().extend_wallet(ours, &additions, Some(0)).unwrap();
     rig.engine.wake();
     rig.sim.fork(4).unwrap();

@@ -1,9 +1,9 @@
 //! The node's mempool in the wallets.
 
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness};
-use unspent_model::wallet::Status::{Failed, Pending, Published, Replaced};
+use unspent_model::wallet::TxStatus::{Failed, Pending, Published, Replaced};
 use unspent_source::{Answer, Node};
-use unspent_wallet::{Batch, TxSource, WalletId, wallets::Purpose};
+use unspent_wallet::{TxBatch, TxSource, WalletId, wallet_info::KeychainPurpose};
 use unspent_wallet_room::BroadcastError;
 
 use crate::rig::{Rig, wait_for};
@@ -21,7 +21,7 @@ fn with_coin(seed: u64) -> (Rig, WalletId, OutPoint) {
 }
 
 fn spend(rig: &Rig, wallet: WalletId, coin: OutPoint, fee: u64) -> Transaction {
-    let change = rig.room().next_address(wallet, None, Purpose::Change).unwrap().script;
+    let change = rig.room().next_address(wallet, None, KeychainPurpose::Change).unwrap().script;
     Transaction {
         version: bitcoin::transaction::Version::TWO,
         lock_time: bitcoin::absolute::LockTime::ZERO,
@@ -36,7 +36,7 @@ fn spend(rig: &Rig, wallet: WalletId, coin: OutPoint, fee: u64) -> Transaction {
 }
 
 fn record(rig: &Rig, wallet: WalletId, tx: &Transaction) {
-    let batch = Batch::one(tx.clone(), TxSource::Created { lock: None, force: false });
+    let batch = TxBatch::one(tx.clone(), TxSource::Created { lock: None, force: false });
     rig.room().record_for(wallet, &batch, unspent_engine::clock::now()).unwrap();
 }
 
@@ -139,8 +139,9 @@ fn pending_payments_are_sent_again_after_a_restart_before_the_mempool_is_read() 
     let bump = spend(&rig, ours, coin, 5_000);
     rig.engine.shutdown();
     let url = unspent_sql::Url::Sqlite(rig.folder.path().join("wallet.db"));
-    let room = unspent_wallet::Room::open_existing(&url, unspent_sql::Options::default()).unwrap();
-    let batch = Batch::one(bump.clone(), TxSource::Created { lock: None, force: false });
+    let room =
+        unspent_wallet::WalletStore::open_existing(&url, unspent_sql::Options::default()).unwrap();
+    let batch = TxBatch::one(bump.clone(), TxSource::Created { lock: None, force: false });
     room.record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
     assert_eq!(room.tx(ours, bump.compute_txid()).unwrap().summary.status, Pending);
     drop(room);
@@ -280,7 +281,7 @@ fn what_one_wallet_knew_before_is_read_for_the_others() {
     rig.engine.run_job(unspent_wallet_room::READ_MEMPOOL).unwrap();
     let mut tx = spend(&rig, ours, coin, 500);
     tx.output[0].script_pubkey = rig.script(theirs, 0);
-    let batch = Batch::one(tx.clone(), TxSource::Mempool);
+    let batch = TxBatch::one(tx.clone(), TxSource::Mempool);
     rig.room().record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
     rig.sim.submit(&tx).unwrap();
     let txid = tx.compute_txid();

@@ -9,7 +9,7 @@ use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::{Engine, RoomName, RoomState};
 use unspent_model::{
     Network, Point,
-    wallet::{LockId, Status, select::Rate},
+    wallet::{LockId, TxStatus, select::FeePerWeight},
 };
 use unspent_networks::decode_block;
 use unspent_source::{
@@ -18,11 +18,11 @@ use unspent_source::{
 };
 use unspent_testkit::peers::Knots;
 use unspent_wallet::{
-    Room, WalletId,
+    WalletId, WalletStore,
     choose::CoinPolicy,
     descriptor::{parse_address, show_script},
     lease::LeaseTerms,
-    pay::{FeeBump, Finishing, Lift, Payment, Signed},
+    pay::{CpfpRequest, FeeBump, FinishOptions, Payment, SignedPayment},
 };
 
 use crate::rig::{quick, wait_for, wallet};
@@ -73,7 +73,7 @@ impl Pair {
         Engine::start(quick(folder.path(), Arc::new(core(node)))).unwrap()
     }
 
-    fn room(&self) -> Arc<Room> {
+    fn room(&self) -> Arc<WalletStore> {
         unspent_wallet_room::wallets(&self.engine).unwrap()
     }
 
@@ -110,12 +110,12 @@ impl Pair {
         show_script(&found[at].script, REGTEST)
     }
 
-    fn tx(&self, txid: Txid) -> Option<(Status, bool)> {
+    fn tx(&self, txid: Txid) -> Option<(TxStatus, bool)> {
         let found = self.room().tx(self.wallet, txid).ok()?.summary;
         Some((found.status, found.height.is_some()))
     }
 
-    fn wait_tx(&self, txid: Txid, wanted: (Status, bool)) {
+    fn wait_tx(&self, txid: Txid, wanted: (TxStatus, bool)) {
         wait_for(&format!("{txid} to be {wanted:?}"), || self.tx(txid) == Some(wanted));
     }
 
@@ -127,8 +127,8 @@ impl Pair {
     fn send(&self, mut psbt: Psbt) -> Txid {
         let master = Xpriv::new_master(REGTEST, &[OURS; 32]).unwrap();
         psbt.sign(&master, &Secp256k1::new()).unwrap();
-        let (lock, signed) = (Self::terms().lock, Signed::Psbt(Box::new(psbt)));
-        let how = Finishing { lock: Some(lock), ..Finishing::default() };
+        let (lock, signed) = (Self::terms().lock, SignedPayment::Psbt(Box::new(psbt)));
+        let how = FinishOptions { lock: Some(lock), ..FinishOptions::default() };
         let done = self.room().finalize(self.wallet, signed, how, now());
         let (txid, _) = done.unwrap();
         // The engine's own rounds may have sent it already; the node then says that it has it.
@@ -136,18 +136,18 @@ impl Pair {
             unspent_wallet_room::broadcast(&self.engine, self.wallet, txid).unwrap(),
             Answer::Accepted
         );
-        self.wait_tx(txid, (Status::Published, false));
+        self.wait_tx(txid, (TxStatus::Published, false));
         txid
     }
 
     fn pay(&self, to: &str, sats: u64) -> Txid {
         let outputs = vec![(parse_address(to, REGTEST).unwrap(), sats)];
-        let payment = Payment::new(outputs, Rate { sat_per_kwu: 500 }, Self::terms());
+        let payment = Payment::new(outputs, FeePerWeight { sat_per_kwu: 500 }, Self::terms());
         self.send(self.room().pay(self.wallet, &payment, now()).unwrap().psbt)
     }
 
     fn bump(&self, txid: Txid) -> Txid {
-        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 2_500 }, Self::terms());
+        let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, Self::terms());
         let unsigned = self.room().bump(self.wallet, &bump, now()).unwrap();
         self.send(unsigned.psbt)
     }
@@ -165,12 +165,12 @@ fn parse(txid: &str) -> Txid {
 fn paid_and_paying(with_zmq: bool) {
     let Some(pair) = Pair::start(with_zmq) else { return };
     let first = pair.node.send(&pair.our_address(0), 1_000_000);
-    pair.wait_tx(parse(&first), (Status::Published, false));
+    pair.wait_tx(parse(&first), (TxStatus::Published, false));
     let bumped = pair.node.bump_fee(&first);
-    pair.wait_tx(parse(&bumped), (Status::Published, false));
-    assert_eq!(pair.tx(parse(&first)), Some((Status::Replaced, false)));
+    pair.wait_tx(parse(&bumped), (TxStatus::Published, false));
+    assert_eq!(pair.tx(parse(&first)), Some((TxStatus::Replaced, false)));
     pair.mine_and_settle(1);
-    assert_eq!(pair.tx(parse(&bumped)), Some((Status::Published, true)));
+    assert_eq!(pair.tx(parse(&bumped)), Some((TxStatus::Published, true)));
     let theirs = pair.node.new_address();
     let payment = pair.pay(&theirs, 250_000);
     // What the node says without taking anything.
@@ -187,23 +187,23 @@ fn paid_and_paying(with_zmq: bool) {
     let rate = unspent_wallet_room::fee_rate(&pair.engine, 6).unwrap();
     assert!(!matches!(rate, FeeEstimate::Rate { sat_per_kvb: 0, .. }), "{rate:?}");
     let better = pair.bump(payment);
-    assert_eq!(pair.tx(payment), Some((Status::Replaced, false)));
+    assert_eq!(pair.tx(payment), Some((TxStatus::Replaced, false)));
     assert!(pair.knows(better) && !pair.knows(payment), "the node replaced it too");
     pair.mine_and_settle(1);
-    assert_eq!(pair.tx(better), Some((Status::Published, true)));
+    assert_eq!(pair.tx(better), Some((TxStatus::Published, true)));
     let received = pair.node.call("getreceivedbyaddress", json!([theirs]));
     assert_eq!(received.as_f64(), Some(0.0025));
     // The last two blocks go: the payments wait again, and are mined again.
     let height = pair.node.call("getblockcount", json!([])).as_u64().unwrap();
     let fork = pair.node.call("getblockhash", json!([height - 1]));
     pair.node.invalidate(fork.as_str().unwrap());
-    pair.wait_tx(better, (Status::Published, false));
+    pair.wait_tx(better, (TxStatus::Published, false));
     // Ours names the height it was made at, so the node dropped it and won't have it on the shorter
     // chain; when the chain has grown again it is sent again.
     pair.mine_and_settle(3);
     wait_for("the node to have our payment again", || pair.knows(better));
     pair.mine_and_settle(1);
-    assert_eq!(pair.tx(better), Some((Status::Published, true)));
+    assert_eq!(pair.tx(better), Some((TxStatus::Published, true)));
     let balance = pair.room().balance(pair.wallet, 1, now()).unwrap();
     let fee = pair.room().tx(pair.wallet, better).unwrap().summary.fee.unwrap();
     assert_eq!(balance.total(), u128::from(750_000 - fee));
@@ -238,9 +238,9 @@ fn a_child_lifts_a_line_of_cheap_payments_to_its_rate_as_the_node_counts() {
         vout = 0;
     }
     let parent = parse(&last);
-    pair.wait_tx(parent, (Status::Published, false));
-    let rate = Rate { sat_per_kwu: 12_500 };
-    let mut lift = Lift {
+    pair.wait_tx(parent, (TxStatus::Published, false));
+    let rate = FeePerWeight { sat_per_kwu: 12_500 };
+    let mut lift = CpfpRequest {
         tx: parent,
         parent_fee: Some(200),
         pool: Vec::new(),
@@ -283,7 +283,7 @@ fn node_and_daemon_may_be_restarted_in_the_middle() {
     pair.node.call("loadwallet", json!(["tests"]));
     pair.mine_and_settle(1);
     wait_for("the payment to be mined or waiting", || {
-        pair.tx(waiting).is_some_and(|(status, _)| status == Status::Published)
+        pair.tx(waiting).is_some_and(|(status, _)| status == TxStatus::Published)
     });
     // While the daemon is away, the chain it knows is replaced.
     let address = pair.our_address(1);
@@ -302,12 +302,12 @@ fn node_and_daemon_may_be_restarted_in_the_middle() {
     }
     for txid in [paid, waiting, second] {
         wait_for("the node to have it, or to have mined it", || {
-            pair.knows(txid) || pair.tx(txid) == Some((Status::Published, true))
+            pair.knows(txid) || pair.tx(txid) == Some((TxStatus::Published, true))
         });
     }
     pair.mine_and_settle(1);
     for txid in [paid, waiting, second] {
-        assert_eq!(pair.tx(txid), Some((Status::Published, true)), "{txid}");
+        assert_eq!(pair.tx(txid), Some((TxStatus::Published, true)), "{txid}");
     }
 }
 

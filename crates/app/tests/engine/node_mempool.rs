@@ -16,7 +16,7 @@ use unspent_engine::Engine;
 use unspent_model::Network;
 use unspent_source::core::{Auth, CoreConfig, CoreNode};
 use unspent_testkit::scripted_node::{Manner, ScriptedNode};
-use unspent_wallet::{NewWallet, Room, WalletId};
+use unspent_wallet::{NewWallet, WalletId, WalletStore};
 use unspent_wallet_room::{WalletRoom, wallets};
 
 use crate::rig::both;
@@ -72,7 +72,7 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-fn has(room: &Room, wallet: WalletId, tx: &Transaction) -> bool {
+fn has(room: &WalletStore, wallet: WalletId, tx: &Transaction) -> bool {
     room.tx(wallet, tx.compute_txid()).is_ok()
 }
 

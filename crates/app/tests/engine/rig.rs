@@ -16,9 +16,9 @@ use bitcoin::{
 use unspent_chain::{CoinState, Reader};
 use unspent_chain_room::ChainRoom;
 use unspent_engine::{Config, Engine, RoomName, RoomState, RoomStatus};
-use unspent_model::{Family, Outpoint, TxId, wallet::Status};
+use unspent_model::{Family, Outpoint, TxId, wallet::TxStatus};
 use unspent_source::{Origin, sim::SimNetwork};
-use unspent_wallet::{NewAccount, NewWallet, Room, WalletId, history::Listing};
+use unspent_wallet::{NewAccount, NewWallet, WalletId, WalletStore, history::TxListing};
 use unspent_wallet_room::WalletRoom;
 
 /// Nothing here takes so long unless it hangs.
@@ -34,7 +34,7 @@ pub fn descriptor(seed: u8) -> String {
 }
 
 /// Makes a wallet, or finds the one of that name.
-pub fn wallet(room: &Room, name: &str, seed: u8, birthday: u64) -> WalletId {
+pub fn wallet(room: &WalletStore, name: &str, seed: u8, birthday: u64) -> WalletId {
     if let Ok(there) = room.wallet(name) {
         return there;
     }
@@ -119,7 +119,7 @@ impl Rig {
         self.engine = Engine::start(config).unwrap();
     }
 
-    pub fn room(&self) -> Arc<Room> {
+    pub fn room(&self) -> Arc<WalletStore> {
         unspent_wallet_room::wallets(&self.engine).unwrap()
     }
 
@@ -213,12 +213,12 @@ impl Rig {
     }
 
     /// The status of a wallet's transaction, its height, and whether it is flagged.
-    pub fn tx(&self, wallet: WalletId, txid: Txid) -> Option<(Status, Option<u64>, bool)> {
+    pub fn tx(&self, wallet: WalletId, txid: Txid) -> Option<(TxStatus, Option<u64>, bool)> {
         let found = self.room().tx(wallet, txid).ok()?.summary;
         Some((found.status, found.height, found.evicted_at.is_some()))
     }
 
-    pub fn wait_tx(&self, wallet: WalletId, txid: Txid, wanted: (Status, Option<u64>, bool)) {
+    pub fn wait_tx(&self, wallet: WalletId, txid: Txid, wanted: (TxStatus, Option<u64>, bool)) {
         wait_for(&format!("{txid} to be {wanted:?}"), || self.tx(wallet, txid) == Some(wanted));
     }
 }
@@ -242,7 +242,7 @@ pub fn check_chain(sim: &SimNetwork, reader: &Reader) {
 }
 
 /// The wallet's confirmed coins are the simulator's coins on its scripts, and its books are right.
-pub fn check_wallet(sim: &SimNetwork, room: &Room, wallet: WalletId) {
+pub fn check_wallet(sim: &SimNetwork, room: &WalletStore, wallet: WalletId) {
     let scripts: HashSet<ScriptBuf> = scripts(room, wallet);
     let mut truth = BTreeMap::new();
     sim.look(|sim| {
@@ -263,7 +263,7 @@ pub fn check_wallet(sim: &SimNetwork, room: &Room, wallet: WalletId) {
     assert_eq!(room.audit(wallet).unwrap(), Vec::<String>::new());
 }
 
-fn scripts(room: &Room, wallet: WalletId) -> HashSet<ScriptBuf> {
+fn scripts(room: &WalletStore, wallet: WalletId) -> HashSet<ScriptBuf> {
     let (mut found, mut after) = (HashSet::new(), 0);
     loop {
         let page = room.addresses(wallet, after, 1_000).unwrap();
@@ -274,7 +274,7 @@ fn scripts(room: &Room, wallet: WalletId) -> HashSet<ScriptBuf> {
 }
 
 /// Transactions of the mempool that concern a wallet, by the simulator and by the room.
-fn unconfirmed(sim: &SimNetwork, room: &Room, wallet: WalletId) -> [BTreeSet<Txid>; 2] {
+fn unconfirmed(sim: &SimNetwork, room: &WalletStore, wallet: WalletId) -> [BTreeSet<Txid>; 2] {
     let scripts = scripts(room, wallet);
     let own: HashSet<OutPoint> =
         room.all_coins(wallet, 0, 1_000, 0).unwrap().iter().map(|coin| coin.outpoint).collect();
@@ -288,11 +288,11 @@ fn unconfirmed(sim: &SimNetwork, room: &Room, wallet: WalletId) -> [BTreeSet<Txi
     let mut known = BTreeSet::new();
     let mut after = 0;
     loop {
-        let page = room.txs(wallet, Listing::Unconfirmed(after), 1_000).unwrap();
+        let page = room.txs(wallet, TxListing::Unconfirmed(after), 1_000).unwrap();
         let Some(last) = page.last() else { return [truth, known] };
         after = last.id;
         let live = page.iter().filter(|tx| {
-            tx.status == Status::Published && tx.evicted_at.is_none() && tx.height.is_none()
+            tx.status == TxStatus::Published && tx.evicted_at.is_none() && tx.height.is_none()
         });
         known.extend(live.map(|tx| tx.txid));
     }

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, http::StatusCode};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use unspent_wallet::{descriptor::parse_address, wallets::Purpose};
+use unspent_wallet::{descriptor::parse_address, wallet_info::KeychainPurpose};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
@@ -50,8 +50,8 @@ pub(crate) enum PurposeName {
 impl NextAddress {
     fn run(&self, context: &WalletContext) -> Result<AddressJson, RequestError> {
         let purpose = match self.purpose {
-            PurposeName::Change => Purpose::Change,
-            PurposeName::Receive => Purpose::Receive,
+            PurposeName::Change => KeychainPurpose::Change,
+            PurposeName::Receive => KeychainPurpose::Receive,
         };
         let account = self.account.as_deref();
         let found = context.room.next_address(context.wallet, account, purpose)?;

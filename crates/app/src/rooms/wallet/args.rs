@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use unspent_engine::clock;
 use unspent_sql::{Options, Url};
-use unspent_wallet::Room;
+use unspent_wallet::WalletStore;
 
 use super::{
     WalletSection,
@@ -256,7 +256,7 @@ fn open(config: &Config, command: &RoomCommand, url: &Url) -> anyhow::Result<Ope
         }
         wallets::open(config, url, None)?
     } else {
-        Room::open_existing(url, Options::default())?
+        WalletStore::open_existing(url, Options::default())?
     };
     Ok(OpenRoom { room, folder: None })
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
 use unspent_model::wallet::LockId;
-use unspent_wallet::pay::{FeeBump, Lift, PooledTx};
+use unspent_wallet::pay::{CpfpRequest, FeeBump, PooledTx};
 use unspent_wallet_room::with_ancestors;
 use utoipa::ToSchema;
 
@@ -109,7 +109,7 @@ impl Cpfp {
     ) -> Result<UnsignedJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let terms = self.lease.terms(context, fresh);
-        let lift = Lift {
+        let lift = CpfpRequest {
             tx: self.txid.0,
             parent_fee: self.parent_fee.map(|fee| fee.0),
             pool,

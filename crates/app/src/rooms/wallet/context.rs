@@ -8,7 +8,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use unspent_engine::{Engine, clock};
 use unspent_model::wallet::LockId;
-use unspent_wallet::{Room, WalletId};
+use unspent_wallet::{WalletId, WalletStore};
 use unspent_wallet_room::height_of;
 
 use super::{NAME, WalletSection, error::RequestError};
@@ -26,7 +26,7 @@ const DAY: u64 = 86_400;
 
 /// An open room and the time at which it is asked.
 pub(crate) struct RoomContext {
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<WalletStore>,
     /// In a daemon: what knows the chain.
     pub(crate) engine: Option<Engine>,
     pub(crate) now: i64,
@@ -76,7 +76,7 @@ impl RoomContext {
 
 /// A wallet, the room it lives in, and the time at which it is asked.
 pub(crate) struct WalletContext {
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<WalletStore>,
     engine: Option<Engine>,
     pub(crate) wallet: WalletId,
     pub(crate) name: String,

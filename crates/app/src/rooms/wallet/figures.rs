@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use unspent_engine::{Engine, clock};
-use unspent_wallet::metrics::Metrics;
+use unspent_wallet::metrics::WalletMetrics;
 use unspent_wallet_room::wallets;
 
 use crate::api::figures::{sum_of_bytes, value_at};
@@ -24,9 +24,9 @@ struct WalletFiguresJson {
     purge_latency_seconds: f64,
 }
 
-impl From<Metrics> for WalletFiguresJson {
+impl From<WalletMetrics> for WalletFiguresJson {
     #[allow(clippy::cast_precision_loss)]
-    fn from(found: Metrics) -> Self {
+    fn from(found: WalletMetrics) -> Self {
         let tables = found.tables.iter().map(|table| TableJson {
             name: table.name,
             rows: table.rows,

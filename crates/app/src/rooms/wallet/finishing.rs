@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
 use unspent_source::Answer;
-use unspent_wallet::pay::{Completed, Finishing, Signed};
+use unspent_wallet::pay::{CompletedTx, FinishOptions, SignedPayment};
 use unspent_wallet_room::{BroadcastError, broadcast as hand_over, test};
 use utoipa::ToSchema;
 
@@ -61,34 +61,34 @@ pub(crate) struct Finalize {
 }
 
 impl Finalize {
-    fn how(&self) -> Finishing {
+    fn how(&self) -> FinishOptions {
         let (lock, force) = (self.lock.map(|lock| lock.0), self.force);
-        Finishing { lock, force, allow_high_fee: self.allow_high_fee }
+        FinishOptions { lock, force, allow_high_fee: self.allow_high_fee }
     }
 
     /// Puts the signatures in place and checks them; `text` is what `signed` leads to.
-    fn complete(&self, context: &WalletContext, text: &str) -> Result<Completed, RequestError> {
+    fn complete(&self, context: &WalletContext, text: &str) -> Result<CompletedTx, RequestError> {
         let signed = signed(text.trim())?;
         Ok(context.room.complete(context.wallet, signed, self.allow_high_fee)?)
     }
 
     /// Takes it in as pending.
-    fn record(&self, context: &WalletContext, done: Completed) -> Result<Txid, RequestError> {
+    fn record(&self, context: &WalletContext, done: CompletedTx) -> Result<Txid, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         Ok(room.record_completed(*wallet, done, self.how(), *now)?.0)
     }
 }
 
-fn signed(text: &str) -> Result<Signed, BadRequest> {
+fn signed(text: &str) -> Result<SignedPayment, BadRequest> {
     if let Ok(psbt) = psbt(text) {
-        return Ok(Signed::Psbt(Box::new(psbt)));
+        return Ok(SignedPayment::Psbt(Box::new(psbt)));
     }
     let neither = || {
         let message = "this is neither a PSBT (base64 or hex) nor a raw transaction (hex)";
         BadRequest::Unreadable(message.into())
     };
     let bytes = hex::decode(text).map_err(|_| neither())?;
-    encode::deserialize(&bytes).map(Signed::Raw).map_err(|_| neither())
+    encode::deserialize(&bytes).map(SignedPayment::Raw).map_err(|_| neither())
 }
 
 /// A PSBT in base64 or hex.

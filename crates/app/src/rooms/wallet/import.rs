@@ -12,12 +12,12 @@ use unspent_engine::clock;
 use unspent_model::Network;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
-    Room,
+    WalletStore,
     import::{
-        btcwallet::{self, Terms},
-        report::{Report, Taken},
+        btcwallet::{self, ImportTerms},
+        report::{ImportReport, TakenCount},
     },
-    wallets::DEFAULT_GAP_LIMIT,
+    wallet_info::DEFAULT_GAP_LIMIT,
 };
 
 use super::input;
@@ -70,12 +70,12 @@ pub(super) fn run(
     let public = public.map_err(unreadable)?;
     let network = network(args, &file)?;
     let now = clock::now();
-    let terms = Terms { name: args.name.clone(), gap_limit: args.gap_limit, now };
+    let terms = ImportTerms { name: args.name.clone(), gap_limit: args.gap_limit, now };
     let opened = open(url, network, args.dry_run)?;
     let room = &opened.room;
     let prepared = btcwallet::prepare(&file, &public, room.bitcoin_network(), &terms)?;
     let done = room.import(prepared.import.clone(), args.dry_run, now)?;
-    let report = Report::new(&file, &prepared, &done, args.dry_run, now);
+    let report = ImportReport::new(&file, &prepared, &done, args.dry_run, now);
     output.answer(&report, || shown(&report))?;
     Ok(if report.is_sound() { Outcome::Done } else { Outcome::Differences })
 }
@@ -113,7 +113,7 @@ fn network(args: &ImportBtcwallet, file: &WalletFile<'_>) -> anyhow::Result<Netw
 
 /// A room, and the folder that it lives in where it is only for a dry run.
 pub(super) struct OpenRoom {
-    pub(super) room: Room,
+    pub(super) room: WalletStore,
     pub(super) folder: Option<tempfile::TempDir>,
 }
 
@@ -123,22 +123,22 @@ pub(super) fn open(url: &Url, network: Network, dry_run: bool) -> anyhow::Result
         if dry_run && !path.exists() {
             let folder = tempfile::tempdir()?;
             let url = Url::Sqlite(folder.path().join("wallet.db"));
-            let room = Room::open(&url, network, Options::default())?;
+            let room = WalletStore::open(&url, network, Options::default())?;
             return Ok(OpenRoom { room, folder: Some(folder) });
         }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
     }
-    Ok(OpenRoom { room: Room::open(url, network, Options::default())?, folder: None })
+    Ok(OpenRoom { room: WalletStore::open(url, network, Options::default())?, folder: None })
 }
 
-fn taken(taken: Taken) -> String {
-    let Taken { there, now } = taken;
+fn taken(taken: TakenCount) -> String {
+    let TakenCount { there, now } = taken;
     if there == now { there.to_string() } else { format!("{there}, {now} of them now") }
 }
 
-fn shown(report: &Report) -> String {
+fn shown(report: &ImportReport) -> String {
     let title = match (report.dry_run, report.unchanged) {
         (true, _) => "a dry run: nothing was kept",
         (false, true) => "everything was here already: nothing was changed",

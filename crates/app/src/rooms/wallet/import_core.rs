@@ -8,7 +8,7 @@ use unspent_engine::clock::Time;
 use unspent_model::Network;
 use unspent_wallet::import::{
     core::{CoreImport, CoreList, prepare},
-    report::Left,
+    report::LeftOut,
 };
 use utoipa::ToSchema;
 
@@ -97,7 +97,7 @@ fn take_in(
     let gap_limit = import.gap_limit;
     let birthday = Some(import.birthday).filter(|_| import.born.is_none());
     let done = room.import(import, request.dry_run, context.now)?;
-    let left = left.into_iter().map(|Left { what, why, .. }| LeftJson { what, why });
+    let left = left.into_iter().map(|LeftOut { what, why, .. }| LeftJson { what, why });
     Ok(ImportedListJson {
         wallet: request.name.clone(),
         dry_run: request.dry_run,

@@ -11,9 +11,9 @@ use serde::{
 use unspent_engine::clock::Time;
 use unspent_model::{
     Network,
-    wallet::{LockId, amount, select::Rate},
+    wallet::{LockId, amount, select::FeePerWeight},
 };
-use unspent_wallet::room::bitcoin_outpoint;
+use unspent_wallet::ids::bitcoin_outpoint;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
@@ -92,9 +92,9 @@ impl FeeRate {
         Self { hundredths: rate.div_ceil(10).clamp(1, MAX_RATE) }
     }
 
-    pub(crate) fn rate(self) -> Rate {
+    pub(crate) fn rate(self) -> FeePerWeight {
         // Rounded up: at least the rate that was asked for.
-        Rate { sat_per_kwu: (self.hundredths * 5).div_ceil(2) }
+        FeePerWeight { sat_per_kwu: (self.hundredths * 5).div_ceil(2) }
     }
 }
 
@@ -324,12 +324,16 @@ mod tests {
     #[test]
     fn rates_spans_and_values_are_read_or_refused() {
         let rate = |text: &str| text.parse::<FeeRate>().map(FeeRate::rate);
-        assert_eq!(rate("1"), Ok(Rate { sat_per_kwu: 250 }));
-        assert_eq!(rate("2.5"), Ok(Rate { sat_per_kwu: 625 }));
+        assert_eq!(rate("1"), Ok(FeePerWeight { sat_per_kwu: 250 }));
+        assert_eq!(rate("2.5"), Ok(FeePerWeight { sat_per_kwu: 625 }));
         assert_eq!("10m".parse(), Ok(Seconds(600)));
         assert_eq!("90".parse(), Ok(Seconds(90)));
         assert_eq!("0.5 BTC".parse(), Ok(BaseUnits(50_000_000)));
-        assert_eq!(rate("1.01"), Ok(Rate { sat_per_kwu: 253 }), "never below what was asked for");
+        assert_eq!(
+            rate("1.01"),
+            Ok(FeePerWeight { sat_per_kwu: 253 }),
+            "never below what was asked for"
+        );
         assert_eq!(FeeRate::of_sat_per_kvb(12_341).to_string(), "12.35");
         for wrong in ["", "0", "0.00", "-1", "1e3", "1.234", ".5", "100000.01", "9999999999999999"]
         {

@@ -2,8 +2,8 @@
 
 use axum::{Json, extract::State};
 use unspent_engine::Engine;
-use unspent_model::wallet::Status;
-use unspent_wallet::history::{Listing, TxDetail};
+use unspent_model::wallet::TxStatus;
+use unspent_wallet::history::{TxDetail, TxListing};
 use unspent_wallet_room::with_ancestors;
 
 use super::{
@@ -31,14 +31,15 @@ fn page(
 ) -> Result<PoolTxsJson, RequestError> {
     let WalletContext { room, wallet, .. } = context;
     let (limit, after) = (query.limit()?, cursor_number(query.after()?)?);
-    let mut found = room.txs(*wallet, Listing::Unconfirmed(after), limit + 1)?;
+    let mut found = room.txs(*wallet, TxListing::Unconfirmed(after), limit + 1)?;
     let next = cut(&mut found, limit).map(|last| last.id.to_string());
-    let live = found.iter().filter(|tx| matches!(tx.status, Status::Pending | Status::Published));
+    let live =
+        found.iter().filter(|tx| matches!(tx.status, TxStatus::Pending | TxStatus::Published));
     let (mut txs, mut asked) = (Vec::new(), 0);
     for tx in live {
         let detail = room.tx(*wallet, tx.txid)?;
         let mut fee = detail.summary.fee;
-        if fee.is_none() && tx.status == Status::Published && asked < MAX_ASKED {
+        if fee.is_none() && tx.status == TxStatus::Published && asked < MAX_ASKED {
             asked += 1;
             fee = fee_by_node(engine, &detail);
         }

@@ -11,7 +11,7 @@ use unspent_model::wallet::{
     LockId,
     select::{ChangePolicy, OVERHEAD_WEIGHT},
 };
-use unspent_wallet::{choose::Wanted, descriptor::parse_address, pay::Payment};
+use unspent_wallet::{choose::SelectionTarget, descriptor::parse_address, pay::Payment};
 use utoipa::ToSchema;
 
 use super::{
@@ -66,7 +66,7 @@ impl SelectCoins {
         let policy = self.policy.coins()?;
         let change = ChangePolicy { weight: OUTPUT_WEIGHT, spend_weight: INPUT_WEIGHT, min: DUST };
         let base_weight = OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT;
-        let wanted = Wanted::new(self.value.0, base_weight, self.policy.rate(), change);
+        let wanted = SelectionTarget::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
             let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
             return Ok(ChosenJson::new(&chosen, None, Some(self.policy.shown_rate())));

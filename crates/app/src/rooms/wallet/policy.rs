@@ -4,7 +4,9 @@ use axum::http::StatusCode;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use unspent_engine::Engine;
-use unspent_model::wallet::select::{MAX_STANDARD_WEIGHT, Method, Rate, Strategy};
+use unspent_model::wallet::select::{
+    FeePerWeight, MAX_STANDARD_WEIGHT, SelectionMethod, SelectionStrategy,
+};
 use unspent_source::FeeEstimate;
 use unspent_wallet::{WalletError, choose::CoinPolicy};
 use unspent_wallet_room::fee_rate;
@@ -41,13 +43,13 @@ pub(crate) enum StrategyName {
 }
 
 impl StrategyName {
-    fn strategy(self) -> Strategy {
+    fn strategy(self) -> SelectionStrategy {
         match self {
-            Self::Best => Strategy::Best,
-            Self::Bnb => Strategy::Only(Method::BranchAndBound),
-            Self::Random => Strategy::Only(Method::RandomDraw),
-            Self::Largest => Strategy::Only(Method::LargestFirst),
-            Self::Oldest => Strategy::Only(Method::OldestFirst),
+            Self::Best => SelectionStrategy::Best,
+            Self::Bnb => SelectionStrategy::Only(SelectionMethod::BranchAndBound),
+            Self::Random => SelectionStrategy::Only(SelectionMethod::RandomDraw),
+            Self::Largest => SelectionStrategy::Only(SelectionMethod::LargestFirst),
+            Self::Oldest => SelectionStrategy::Only(SelectionMethod::OldestFirst),
         }
     }
 }
@@ -129,7 +131,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    pub(super) fn rate(&self) -> Rate {
+    pub(super) fn rate(&self) -> FeePerWeight {
         self.fee_rate.rate()
     }
 

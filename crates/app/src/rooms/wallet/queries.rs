@@ -8,7 +8,7 @@ use unspent_model::wallet::{COIN_STATES, CoinState};
 use unspent_wallet::{
     coins::{CoinCursor, CoinFilter},
     descriptor::parse_address,
-    history::{ChainCursor, Listing},
+    history::{ChainCursor, TxListing},
 };
 use utoipa::IntoParams;
 
@@ -208,33 +208,33 @@ pub(crate) struct TxsQuery {
 }
 
 impl TxsQuery {
-    fn listing(&self) -> Result<Listing, BadRequest> {
+    fn listing(&self) -> Result<TxListing, BadRequest> {
         let after = self.after.as_deref();
         let by_height = self.from.is_some() || self.to.is_some();
         if by_height && self.unconfirmed {
             return Err(BadRequest::invalid("`from` and `to` don't go with `unconfirmed`"));
         }
         if self.unconfirmed {
-            return Ok(Listing::Unconfirmed(cursor_number(after)?));
+            return Ok(TxListing::Unconfirmed(cursor_number(after)?));
         }
         if by_height {
             let top = i64::MAX.unsigned_abs();
             let (from, to) = (self.from.unwrap_or(0), self.to.unwrap_or(top));
             return Ok(match chain_cursor(after)?.filter(|cursor| cursor.height >= from) {
-                Some(cursor) => Listing::BlocksAfter(cursor, to),
-                None => Listing::Blocks(from, to),
+                Some(cursor) => TxListing::BlocksAfter(cursor, to),
+                None => TxListing::Blocks(from, to),
             });
         }
-        Ok(Listing::Latest(cursor_pair(after)?))
+        Ok(TxListing::Latest(cursor_pair(after)?))
     }
 
     pub(super) fn run(&self, context: &WalletContext) -> Result<TxsJson, RequestError> {
         let (limit, listing) = (page_limit(Some(self.limit))?, self.listing()?);
         let mut page = context.room.txs(context.wallet, listing, limit + 1)?;
         let next = cut(&mut page, limit).and_then(|last| match listing {
-            Listing::Unconfirmed(_) => Some(last.id.to_string()),
-            Listing::Latest(_) => Some(format!("{}-{}", last.received, last.id)),
-            Listing::Blocks(..) | Listing::BlocksAfter(..) => last.cursor().map(show_cursor),
+            TxListing::Unconfirmed(_) => Some(last.id.to_string()),
+            TxListing::Latest(_) => Some(format!("{}-{}", last.received, last.id)),
+            TxListing::Blocks(..) | TxListing::BlocksAfter(..) => last.cursor().map(show_cursor),
         });
         Ok(TxsJson { txs: page.iter().map(TxJson::new).collect(), next })
     }

@@ -5,13 +5,13 @@
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Engine, clock};
-use unspent_model::{Outpoint, TxId, wallet::Cause};
+use unspent_model::{Outpoint, TxId, wallet::JournalCause};
 use unspent_networks::address::show_address;
 use unspent_wallet::{
-    Room, WalletError, WalletId,
+    WalletError, WalletId, WalletStore,
     coins::{CoinInfo, FoundCoin},
     history::{EdgeInfo, JournalLine, TxDetail},
-    room::bitcoin_outpoint,
+    ids::bitcoin_outpoint,
 };
 use unspent_wallet_room::wallets;
 
@@ -57,7 +57,7 @@ pub(super) fn search(
 }
 
 fn transaction(
-    room: &Room,
+    room: &WalletStore,
     hash: &[u8; 32],
     asked: &SearchText,
     found: &mut Matches,
@@ -104,7 +104,7 @@ pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), A
 
 /// The journal's lines about the coin's own transaction, then about those that spend it.
 fn events(
-    room: &Room,
+    room: &WalletStore,
     wallet: WalletId,
     name: &str,
     coin: &CoinInfo,
@@ -115,7 +115,7 @@ fn events(
     }
     for spender in spenders(room, wallet, coin)? {
         for line in room.journal(wallet, Some(spender), 0, LINES_LOOKED_AT)? {
-            if line.cause == Cause::Confirmed && coin.spent_by == Some(spender) {
+            if line.cause == JournalCause::Confirmed && coin.spent_by == Some(spender) {
                 timeline.spent_height = line.height;
             }
             timeline.events.extend(event(&line, name, kind_of_spender(line.cause)));
@@ -145,43 +145,50 @@ fn event(
 }
 
 /// What a line about the transaction that made the coin means for the coin.
-fn kind_of_parent(cause: Cause) -> Option<&'static str> {
+fn kind_of_parent(cause: JournalCause) -> Option<&'static str> {
     match cause {
-        Cause::Created | Cause::Relayed | Cause::Mempool => Some("seen"),
-        Cause::Broadcast => Some("sent"),
-        Cause::Confirmed => Some("confirmed"),
-        Cause::Disconnected => Some("rolled_back"),
-        Cause::Replaced => Some("replaced"),
-        Cause::DoubleSpent => Some("double_spent"),
-        Cause::ParentInvalid | Cause::Withdrawn => Some("failed"),
-        Cause::Revived | Cause::ChildConfirmed => Some("revived"),
-        Cause::Evicted => Some("evicted"),
-        Cause::Pruned => Some("pruned"),
-        Cause::ForcedSpend | Cause::PrunedEdge => None,
+        JournalCause::Created | JournalCause::Relayed | JournalCause::Mempool => Some("seen"),
+        JournalCause::Broadcast => Some("sent"),
+        JournalCause::Confirmed => Some("confirmed"),
+        JournalCause::Disconnected => Some("rolled_back"),
+        JournalCause::Replaced => Some("replaced"),
+        JournalCause::DoubleSpent => Some("double_spent"),
+        JournalCause::ParentInvalid | JournalCause::Withdrawn => Some("failed"),
+        JournalCause::Revived | JournalCause::ChildConfirmed => Some("revived"),
+        JournalCause::Evicted => Some("evicted"),
+        JournalCause::Pruned => Some("pruned"),
+        JournalCause::ForcedSpend | JournalCause::PrunedEdge => None,
     }
 }
 
 /// What a line about a transaction that spends the coin means for the coin.
-fn kind_of_spender(cause: Cause) -> Option<&'static str> {
+fn kind_of_spender(cause: JournalCause) -> Option<&'static str> {
     match cause {
-        Cause::Created | Cause::Relayed | Cause::Mempool | Cause::ForcedSpend => Some("spending"),
-        Cause::Confirmed => Some("spent"),
-        Cause::Broadcast
-        | Cause::Disconnected
-        | Cause::Replaced
-        | Cause::DoubleSpent
-        | Cause::ParentInvalid
-        | Cause::Revived
-        | Cause::ChildConfirmed
-        | Cause::Withdrawn
-        | Cause::Evicted
-        | Cause::Pruned
-        | Cause::PrunedEdge => kind_of_parent(cause),
+        JournalCause::Created
+        | JournalCause::Relayed
+        | JournalCause::Mempool
+        | JournalCause::ForcedSpend => Some("spending"),
+        JournalCause::Confirmed => Some("spent"),
+        JournalCause::Broadcast
+        | JournalCause::Disconnected
+        | JournalCause::Replaced
+        | JournalCause::DoubleSpent
+        | JournalCause::ParentInvalid
+        | JournalCause::Revived
+        | JournalCause::ChildConfirmed
+        | JournalCause::Withdrawn
+        | JournalCause::Evicted
+        | JournalCause::Pruned
+        | JournalCause::PrunedEdge => kind_of_parent(cause),
     }
 }
 
 /// The transaction that spends a coin, and those whose place it took, in turn.
-fn spenders(room: &Room, wallet: WalletId, coin: &CoinInfo) -> Result<Vec<Txid>, WalletError> {
+fn spenders(
+    room: &WalletStore,
+    wallet: WalletId,
+    coin: &CoinInfo,
+) -> Result<Vec<Txid>, WalletError> {
     let mut found: Vec<Txid> = coin.spent_by.into_iter().collect();
     let mut at = 0;
     while let Some(txid) = found.get(at).copied() {

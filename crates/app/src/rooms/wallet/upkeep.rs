@@ -5,7 +5,7 @@ use bitcoin::{Transaction, Txid, consensus::encode};
 use clap::Args;
 use serde::Deserialize;
 use unspent_wallet::{
-    Batch, TxSource,
+    TxBatch, TxSource,
     prune::{DEFAULT_DEPTH, PruneRequest},
 };
 use utoipa::ToSchema;
@@ -81,7 +81,7 @@ impl RecordTx {
 fn seen(context: &WalletContext, raw: &str, how: TxSource) -> Result<Txid, RequestError> {
     let tx = raw_tx(raw)?;
     let txid = tx.compute_txid();
-    context.room.record_for(context.wallet, &Batch::one(tx, how), context.now)?;
+    context.room.record_for(context.wallet, &TxBatch::one(tx, how), context.now)?;
     Ok(txid)
 }
 

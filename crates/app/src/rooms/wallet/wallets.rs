@@ -7,10 +7,10 @@ use serde::Deserialize;
 use unspent_model::Network;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
-    NewAccount, NewWallet, Room, WalletError, WalletId,
-    additions::Additions,
+    NewAccount, NewWallet, WalletError, WalletId, WalletStore,
+    additions::WatchAdditions,
     descriptor::parse_address,
-    wallets::{DEFAULT_GAP_LIMIT, WalletInfo},
+    wallet_info::{DEFAULT_GAP_LIMIT, WalletInfo},
 };
 use utoipa::ToSchema;
 
@@ -111,7 +111,7 @@ impl CreateWallet {
         let known = if extend { known(room, &self.name)? } else { None };
         let accounts: Vec<NewAccount> = self.new_account().into_iter().collect();
         let wallet = if let Some(wallet) = known {
-            let additions = Additions { accounts, scripts };
+            let additions = WatchAdditions { accounts, scripts };
             room.extend_wallet(wallet, &additions, past(context, self.past())?)?;
             wallet
         } else {
@@ -134,7 +134,7 @@ fn past(context: &RoomContext, birthday: Option<Birthday>) -> Result<Option<u64>
     }
 }
 
-fn known(room: &Room, name: &str) -> Result<Option<WalletId>, WalletError> {
+fn known(room: &WalletStore, name: &str) -> Result<Option<WalletId>, WalletError> {
     match room.wallet(name) {
         Ok(wallet) => Ok(Some(wallet)),
         Err(WalletError::NoWallet(_)) => Ok(None),
@@ -185,7 +185,7 @@ pub(super) async fn list(
 }
 
 /// The page of somebody who sees one wallet.
-fn only_one(room: &Room, name: &str, after: i64) -> Result<Vec<WalletInfo>, WalletError> {
+fn only_one(room: &WalletStore, name: &str, after: i64) -> Result<Vec<WalletInfo>, WalletError> {
     match known(room, name)?.filter(|wallet| wallet.0 > after) {
         Some(wallet) => Ok(vec![room.wallet_info(wallet)?]),
         None => Ok(Vec::new()),
@@ -251,7 +251,7 @@ pub(super) async fn add_account(
     let made = app.wallet(wallet, move |context| {
         let CreateAccount { name, descriptor: receive, change, birthday } = request;
         let accounts = vec![NewAccount { name, receive, change }];
-        let additions = Additions { accounts, ..Additions::default() };
+        let additions = WatchAdditions { accounts, ..WatchAdditions::default() };
         let from = past(&context.in_room(), birthday)?;
         context.room.extend_wallet(context.wallet, &additions, from)?;
         detail(context)
@@ -286,7 +286,7 @@ pub(super) async fn add_script(
 ) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
     let made = app.wallet(wallet, move |context| {
         let scripts = vec![script(&request.script, context.room.bitcoin_network())?];
-        let additions = Additions { scripts, ..Additions::default() };
+        let additions = WatchAdditions { scripts, ..WatchAdditions::default() };
         let from = past(&context.in_room(), request.birthday)?;
         context.room.extend_wallet(context.wallet, &additions, from)?;
         detail(context)
@@ -308,16 +308,20 @@ pub(crate) struct CreateArgs {
 }
 
 impl CreateArgs {
-    pub(super) fn open(&self, config: &Config, url: &Url) -> anyhow::Result<Room> {
+    pub(super) fn open(&self, config: &Config, url: &Url) -> anyhow::Result<WalletStore> {
         self.wallet.check()?;
         open(config, url, config.network_or(self.network))
     }
 }
 
 /// Opens the room, or makes one where a network is named.
-pub(super) fn open(config: &Config, url: &Url, network: Option<Network>) -> anyhow::Result<Room> {
+pub(super) fn open(
+    config: &Config,
+    url: &Url,
+    network: Option<Network>,
+) -> anyhow::Result<WalletStore> {
     let Some(network) = network else {
-        return Room::open_existing(url, Options::default()).map_err(|error| {
+        return WalletStore::open_existing(url, Options::default()).map_err(|error| {
             let folder = &config.data_dir;
             let hint =
                 format!("a new database needs --network; the data folder is {}", folder.display());
@@ -329,7 +333,7 @@ pub(super) fn open(config: &Config, url: &Url, network: Option<Network>) -> anyh
     {
         std::fs::create_dir_all(folder)?;
     }
-    Ok(Room::open(url, network, Options::default())?)
+    Ok(WalletStore::open(url, network, Options::default())?)
 }
 
 pub(super) fn print_create(

@@ -7,7 +7,7 @@ use unspent_sql::{
         Spread::{By, Everywhere},
     },
 };
-use unspent_wallet::{Room, schema::SCHEMA};
+use unspent_wallet::{WalletStore, schema::SCHEMA};
 
 use crate::rooms::RoomTables;
 
@@ -38,7 +38,7 @@ const DISTRIBUTION: Distribution = &[
 
 /// What the audits of all wallets find.
 fn audit(url: &Url) -> anyhow::Result<Vec<String>> {
-    let room = Room::open_existing(url, Options::default())?;
+    let room = WalletStore::open_existing(url, Options::default())?;
     let mut found = Vec::new();
     for wallet in room.all_wallets()? {
         let differences = room.audit(wallet.id)?;

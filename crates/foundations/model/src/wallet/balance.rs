@@ -4,14 +4,14 @@ use super::CoinState;
 
 /// How much, and in how many coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sum {
+pub struct CoinSum {
     /// Satoshis.
     pub sats: u64,
     /// Coins.
     pub coins: u64,
 }
 
-impl Sum {
+impl CoinSum {
     /// Adds one coin.
     pub fn add(&mut self, sats: u64) {
         // All coins that there can be are worth less than 2^51: only what isn't money saturates.
@@ -38,24 +38,24 @@ impl Sum {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Balance {
     /// Mature, free, and at least `minconf` deep.
-    pub confirmed: Sum,
+    pub confirmed: CoinSum,
     /// Unconfirmed or not deep enough, made by a transaction of our own (change).
-    pub unconfirmed_own: Sum,
+    pub unconfirmed_own: CoinSum,
     /// Unconfirmed or not deep enough, from somebody else, who may still take it back.
-    pub unconfirmed_foreign: Sum,
+    pub unconfirmed_foreign: CoinSum,
     /// Coinbase outputs that are too young.
-    pub immature: Sum,
+    pub immature: CoinSum,
     /// Held by active leases.
-    pub leased: Sum,
+    pub leased: CoinSum,
     /// Not to be spent until somebody thaws them.
-    pub frozen: Sum,
+    pub frozen: CoinSum,
     /// Made by transactions that were never broadcast.
-    pub pending: Sum,
+    pub pending: CoinSum,
     /// Made by unconfirmed transactions that the node no longer has.
-    pub dropped: Sum,
+    pub dropped: CoinSum,
     /// Confirmed coins that an unconfirmed transaction spends: gone if it confirms. Not part of the
     /// total.
-    pub leaving: Sum,
+    pub leaving: CoinSum,
 }
 
 impl Balance {
@@ -65,7 +65,7 @@ impl Balance {
     }
 
     /// The classes that sum up to the total, with their names.
-    pub fn classes(&self) -> [(&'static str, Sum); 8] {
+    pub fn classes(&self) -> [(&'static str, CoinSum); 8] {
         [
             ("confirmed", self.confirmed),
             ("unconfirmed_own", self.unconfirmed_own),
@@ -112,11 +112,11 @@ mod tests {
 
     #[test]
     fn a_sum_never_goes_below_nothing_nor_beyond_what_can_be_counted() {
-        let (few, many) = (Sum { sats: 5, coins: 1 }, Sum { sats: 7, coins: 2 });
-        assert_eq!(many.minus(few), Some(Sum { sats: 2, coins: 1 }));
-        assert_eq!(few.plus(few), Some(Sum { sats: 10, coins: 2 }));
+        let (few, many) = (CoinSum { sats: 5, coins: 1 }, CoinSum { sats: 7, coins: 2 });
+        assert_eq!(many.minus(few), Some(CoinSum { sats: 2, coins: 1 }));
+        assert_eq!(few.plus(few), Some(CoinSum { sats: 10, coins: 2 }));
         assert_eq!(few.minus(many), None);
-        assert_eq!(Sum { sats: 9, coins: 1 }.minus(many), None, "fewer coins");
-        assert_eq!(Sum { sats: u64::MAX, coins: 0 }.plus(few), None);
+        assert_eq!(CoinSum { sats: 9, coins: 1 }.minus(many), None, "fewer coins");
+        assert_eq!(CoinSum { sats: u64::MAX, coins: 0 }.plus(few), None);
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 /// Why a line stands in the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cause {
+pub enum JournalCause {
     /// Made here.
     Created,
     /// Heard of, without a node that vouches for it.
@@ -40,23 +40,23 @@ pub enum Cause {
 }
 
 /// Every cause with its name in the database.
-pub const CAUSES: [(Cause, &str); 16] = [
-    (Cause::Created, "created"),
-    (Cause::Relayed, "relayed"),
-    (Cause::Mempool, "mempool"),
-    (Cause::Broadcast, "broadcast"),
-    (Cause::Confirmed, "confirmed"),
-    (Cause::Disconnected, "disconnected"),
-    (Cause::Replaced, "replaced"),
-    (Cause::DoubleSpent, "double_spent"),
-    (Cause::ParentInvalid, "parent_invalid"),
-    (Cause::Revived, "revived"),
-    (Cause::ChildConfirmed, "child_confirmed"),
-    (Cause::Withdrawn, "withdrawn"),
-    (Cause::Evicted, "evicted"),
-    (Cause::ForcedSpend, "forced_spend"),
-    (Cause::Pruned, "pruned"),
-    (Cause::PrunedEdge, "pruned_edge"),
+pub const CAUSES: [(JournalCause, &str); 16] = [
+    (JournalCause::Created, "created"),
+    (JournalCause::Relayed, "relayed"),
+    (JournalCause::Mempool, "mempool"),
+    (JournalCause::Broadcast, "broadcast"),
+    (JournalCause::Confirmed, "confirmed"),
+    (JournalCause::Disconnected, "disconnected"),
+    (JournalCause::Replaced, "replaced"),
+    (JournalCause::DoubleSpent, "double_spent"),
+    (JournalCause::ParentInvalid, "parent_invalid"),
+    (JournalCause::Revived, "revived"),
+    (JournalCause::ChildConfirmed, "child_confirmed"),
+    (JournalCause::Withdrawn, "withdrawn"),
+    (JournalCause::Evicted, "evicted"),
+    (JournalCause::ForcedSpend, "forced_spend"),
+    (JournalCause::Pruned, "pruned"),
+    (JournalCause::PrunedEdge, "pruned_edge"),
 ];
 
 /// Why one transaction stands in another's way.
@@ -82,20 +82,20 @@ pub const EDGE_CAUSES: [(EdgeCause, &str); 3] = [
 #[error("unknown cause `{0}`")]
 pub struct UnknownCause(pub String);
 
-impl Cause {
+impl JournalCause {
     /// Its name in the database.
     pub fn name(self) -> &'static str {
         CAUSES.iter().find(|(cause, _)| *cause == self).map_or("", |(_, name)| name)
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for JournalCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Cause {
+impl FromStr for JournalCause {
     type Err = UnknownCause;
 
     fn from_str(text: &str) -> Result<Self, UnknownCause> {

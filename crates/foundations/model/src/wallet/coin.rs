@@ -2,13 +2,13 @@
 //!
 //! No status of a coin is stored anywhere, so none can drift.
 
-use super::{Status, maturity};
+use super::{TxStatus, maturity};
 
 /// What there is to know about a coin when its state is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoinFacts {
     /// Validity of the transaction that made it.
-    pub parent: Status,
+    pub parent: TxStatus,
     /// Height of that transaction's block.
     pub height: Option<u64>,
     /// Whether that transaction is a coinbase.
@@ -72,9 +72,9 @@ impl CoinState {
     /// Derives the state at a tip. A block above the wallet's tip doesn't count yet.
     pub fn of(facts: CoinFacts, tip: Option<u64>) -> Self {
         match facts.parent {
-            Status::Failed | Status::Replaced => return Self::DeadPermanent,
-            Status::Orphaned => return Self::DeadRecoverable,
-            Status::Pending | Status::Published => {}
+            TxStatus::Failed | TxStatus::Replaced => return Self::DeadPermanent,
+            TxStatus::Orphaned => return Self::DeadRecoverable,
+            TxStatus::Pending | TxStatus::Published => {}
         }
         if facts.is_spent {
             return Self::Spent;
@@ -90,7 +90,7 @@ impl CoinState {
             return Self::Frozen;
         }
         match (facts.parent, depth) {
-            (Status::Pending, _) => Self::Pending,
+            (TxStatus::Pending, _) => Self::Pending,
             (_, 0) if facts.is_dropped && facts.height.is_none() => Self::Dropped,
             (_, 0) => Self::Unconfirmed,
             _ => Self::Confirmed,
@@ -110,7 +110,7 @@ pub fn depth(height: Option<u64>, tip: Option<u64>) -> u64 {
 mod tests {
     use super::*;
 
-    fn coin(parent: Status, height: Option<u64>) -> CoinFacts {
+    fn coin(parent: TxStatus, height: Option<u64>) -> CoinFacts {
         CoinFacts {
             parent,
             height,
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn the_table_of_the_data_model_holds() {
         let tip = Some(500);
-        let confirmed = coin(Status::Published, Some(400));
+        let confirmed = coin(TxStatus::Published, Some(400));
         assert_eq!(CoinState::of(confirmed, tip), CoinState::Confirmed);
-        assert_eq!(CoinState::of(coin(Status::Published, None), tip), CoinState::Unconfirmed);
+        assert_eq!(CoinState::of(coin(TxStatus::Published, None), tip), CoinState::Unconfirmed);
         let spent = CoinFacts { is_spent: true, ..confirmed };
         assert_eq!(CoinState::of(spent, tip), CoinState::Spent);
         let leased = CoinFacts { is_leased: true, ..confirmed };
@@ -138,25 +138,25 @@ mod tests {
         assert_eq!(CoinState::of(young, tip), CoinState::Immature);
         let ripe = CoinFacts { is_coinbase: true, ..confirmed };
         assert_eq!(CoinState::of(ripe, tip), CoinState::Confirmed);
-        assert_eq!(CoinState::of(coin(Status::Pending, None), tip), CoinState::Pending);
-        for dead in [Status::Failed, Status::Replaced] {
+        assert_eq!(CoinState::of(coin(TxStatus::Pending, None), tip), CoinState::Pending);
+        for dead in [TxStatus::Failed, TxStatus::Replaced] {
             let any = CoinFacts { is_spent: true, is_leased: true, ..coin(dead, None) };
             assert_eq!(CoinState::of(any, tip), CoinState::DeadPermanent);
         }
-        let orphan = CoinFacts { is_coinbase: true, ..coin(Status::Orphaned, None) };
+        let orphan = CoinFacts { is_coinbase: true, ..coin(TxStatus::Orphaned, None) };
         assert_eq!(CoinState::of(orphan, tip), CoinState::DeadRecoverable);
     }
 
     #[test]
     fn what_the_node_dropped_is_told_from_what_it_has() {
         let tip = Some(500);
-        let dropped = CoinFacts { is_dropped: true, ..coin(Status::Published, None) };
+        let dropped = CoinFacts { is_dropped: true, ..coin(TxStatus::Published, None) };
         assert_eq!(CoinState::of(dropped, tip), CoinState::Dropped);
         let mined = CoinFacts { height: Some(400), ..dropped };
         assert_eq!(CoinState::of(mined, tip), CoinState::Confirmed);
         let ahead = CoinFacts { height: Some(501), ..dropped };
         assert_eq!(CoinState::of(ahead, tip), CoinState::Unconfirmed);
-        let unsent = CoinFacts { parent: Status::Pending, ..dropped };
+        let unsent = CoinFacts { parent: TxStatus::Pending, ..dropped };
         assert_eq!(CoinState::of(unsent, tip), CoinState::Pending);
         let held = CoinFacts { is_leased: true, is_frozen: true, ..dropped };
         assert_eq!(CoinState::of(held, tip), CoinState::Leased, "a lease ends by itself");
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(depth(Some(101), Some(100)), 0);
         assert_eq!(depth(Some(100), Some(100)), 1);
         assert_eq!(depth(Some(100), None), 0);
-        let ahead = coin(Status::Published, Some(101));
+        let ahead = coin(TxStatus::Published, Some(101));
         assert_eq!(CoinState::of(ahead, Some(100)), CoinState::Unconfirmed);
     }
 }

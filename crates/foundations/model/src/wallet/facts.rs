@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{LockId, Status};
+use super::{LockId, TxStatus};
 use crate::{Outpoint, TxId};
 
 /// Where a transaction stands in the best chain.
@@ -23,7 +23,7 @@ pub struct StoredTx {
     /// In wire order, as hashed.
     pub txid: TxId,
     /// Validity.
-    pub status: Status,
+    pub status: TxStatus,
     /// Confirmation.
     pub confirmed: Option<Confirmation>,
     /// Whether it makes new money.
@@ -68,7 +68,7 @@ pub struct Coin {
 
 /// Everything loaded so far.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbourhood {
+pub struct KnownFacts {
     /// Stored transactions by name; `None` when there is none.
     pub txs: HashMap<TxId, Option<StoredTx>>,
     /// All stored transactions that spend an outpoint, live or dead.
@@ -83,7 +83,7 @@ pub struct Neighbourhood {
 
 /// What has to be loaded before a plan can be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct NeededFacts {
     /// Transactions by name.
     pub txs: BTreeSet<TxId>,
     /// Spenders of outpoints.
@@ -96,7 +96,7 @@ pub struct Needs {
     pub credits: BTreeSet<TxId>,
 }
 
-impl Needs {
+impl NeededFacts {
     /// Whether nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.txs.is_empty()

@@ -66,7 +66,7 @@ impl fmt::Debug for LockId {
 
 /// A lease as it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct StoredLease {
     /// Who holds it.
     pub by: LockId,
     /// First moment at which it no longer counts, in microseconds.
@@ -75,7 +75,7 @@ pub struct Held {
 
 /// What asking for a lease comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum LeaseAnswer {
     /// The coin was free.
     Taken,
     /// The holder asked again; the new expiry counts, be it later or earlier.
@@ -83,16 +83,16 @@ pub enum Asked {
     /// Another's lease had run out.
     Stolen,
     /// Another holds it.
-    Refused(Held),
+    Refused(StoredLease),
 }
 
 /// Decides a request for one coin.
-pub fn ask(held: Option<Held>, by: LockId, now: i64) -> Asked {
+pub fn ask(held: Option<StoredLease>, by: LockId, now: i64) -> LeaseAnswer {
     match held {
-        None => Asked::Taken,
-        Some(held) if held.by == by => Asked::Renewed,
-        Some(held) if held.expires_at <= now => Asked::Stolen,
-        Some(held) => Asked::Refused(held),
+        None => LeaseAnswer::Taken,
+        Some(held) if held.by == by => LeaseAnswer::Renewed,
+        Some(held) if held.expires_at <= now => LeaseAnswer::Stolen,
+        Some(held) => LeaseAnswer::Refused(held),
     }
 }
 
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn at_the_moment_of_expiry_the_coin_is_free() {
-        let held = Held { by: id(1), expires_at: 100 };
-        assert_eq!(ask(Some(held), id(2), 99), Asked::Refused(held));
-        assert_eq!(ask(Some(held), id(2), 100), Asked::Stolen);
-        assert_eq!(ask(Some(held), id(1), 99), Asked::Renewed);
-        assert_eq!(ask(None, id(1), 99), Asked::Taken);
+        let held = StoredLease { by: id(1), expires_at: 100 };
+        assert_eq!(ask(Some(held), id(2), 99), LeaseAnswer::Refused(held));
+        assert_eq!(ask(Some(held), id(2), 100), LeaseAnswer::Stolen);
+        assert_eq!(ask(Some(held), id(1), 99), LeaseAnswer::Renewed);
+        assert_eq!(ask(None, id(1), 99), LeaseAnswer::Taken);
     }
 }

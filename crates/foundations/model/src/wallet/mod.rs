@@ -27,12 +27,14 @@ pub mod prune;
 pub mod select;
 pub mod status;
 
-pub use balance::{Balance, Sum};
-pub use cause::{CAUSES, Cause, EDGE_CAUSES, EdgeCause};
+pub use balance::{Balance, CoinSum};
+pub use cause::{CAUSES, EDGE_CAUSES, EdgeCause, JournalCause};
 pub use coin::{COIN_STATES, CoinFacts, CoinState};
-pub use facts::{Coin, Confirmation, Neighbourhood, StoredTx};
+pub use facts::{Coin, Confirmation, KnownFacts, StoredTx};
 pub use lease::LockId;
-pub use plan::{Event, Outcome, Plan, PlanRefusal, Seen, Sighting, plan};
-pub use status::{Move, STATUSES, Status};
+pub use plan::{
+    PlanOutcome, PlanRefusal, SightingPlace, TxSighting, WalletEvent, WalletPlan, plan,
+};
+pub use status::{STATUSES, StatusMove, TxStatus};
 
 pub use crate::maturity;

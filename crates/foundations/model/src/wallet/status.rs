@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 /// Validity of a stored transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Status {
+pub enum TxStatus {
     /// Created here, never broadcast.
     Pending,
     /// In a mempool or in a block, as far as we know.
@@ -21,17 +21,17 @@ pub enum Status {
 }
 
 /// Every status with its name in the database.
-pub const STATUSES: [(Status, &str); 5] = [
-    (Status::Pending, "pending"),
-    (Status::Published, "published"),
-    (Status::Replaced, "replaced"),
-    (Status::Failed, "failed"),
-    (Status::Orphaned, "orphaned"),
+pub const STATUSES: [(TxStatus, &str); 5] = [
+    (TxStatus::Pending, "pending"),
+    (TxStatus::Published, "published"),
+    (TxStatus::Replaced, "replaced"),
+    (TxStatus::Failed, "failed"),
+    (TxStatus::Orphaned, "orphaned"),
 ];
 
 /// What may happen to a stored transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Move {
+pub enum StatusMove {
     /// We sent it, or a node's mempool holds it.
     Publish,
     /// A block on the best chain holds it.
@@ -69,48 +69,48 @@ impl fmt::Display for Move {
 }
 
 /// Every kind of move.
-pub const MOVES: [Move; 9] = [
-    Move::Publish,
-    Move::Confirm,
-    Move::Disconnect,
-    Move::LoseUnconfirmed,
-    Move::LoseConfirmed,
-    Move::LoseParent,
-    Move::RevivePublished,
-    Move::RevivePending,
-    Move::Withdraw,
+pub const MOVES: [StatusMove; 9] = [
+    StatusMove::Publish,
+    StatusMove::Confirm,
+    StatusMove::Disconnect,
+    StatusMove::LoseUnconfirmed,
+    StatusMove::LoseConfirmed,
+    StatusMove::LoseParent,
+    StatusMove::RevivePublished,
+    StatusMove::RevivePending,
+    StatusMove::Withdraw,
 ];
 
 /// Every legal move of an ordinary transaction; repeats that must be harmless are rows too.
-pub const TABLE: &[(Status, Move, Status)] = &[
-    (Status::Pending, Move::Publish, Status::Published),
-    (Status::Pending, Move::Confirm, Status::Published),
-    (Status::Pending, Move::LoseUnconfirmed, Status::Failed),
-    (Status::Pending, Move::LoseConfirmed, Status::Failed),
-    (Status::Pending, Move::LoseParent, Status::Failed),
-    (Status::Pending, Move::Withdraw, Status::Failed),
-    (Status::Published, Move::Publish, Status::Published),
-    (Status::Published, Move::Confirm, Status::Published),
-    (Status::Published, Move::Disconnect, Status::Published),
-    (Status::Published, Move::LoseUnconfirmed, Status::Replaced),
-    (Status::Published, Move::LoseConfirmed, Status::Failed),
-    (Status::Published, Move::LoseParent, Status::Failed),
-    (Status::Replaced, Move::Publish, Status::Published),
-    (Status::Replaced, Move::Confirm, Status::Published),
-    (Status::Replaced, Move::LoseConfirmed, Status::Replaced),
-    (Status::Replaced, Move::RevivePublished, Status::Published),
-    (Status::Failed, Move::Publish, Status::Published),
-    (Status::Failed, Move::Confirm, Status::Published),
-    (Status::Failed, Move::LoseConfirmed, Status::Failed),
-    (Status::Failed, Move::RevivePublished, Status::Published),
-    (Status::Failed, Move::RevivePending, Status::Pending),
+pub const TABLE: &[(TxStatus, StatusMove, TxStatus)] = &[
+    (TxStatus::Pending, StatusMove::Publish, TxStatus::Published),
+    (TxStatus::Pending, StatusMove::Confirm, TxStatus::Published),
+    (TxStatus::Pending, StatusMove::LoseUnconfirmed, TxStatus::Failed),
+    (TxStatus::Pending, StatusMove::LoseConfirmed, TxStatus::Failed),
+    (TxStatus::Pending, StatusMove::LoseParent, TxStatus::Failed),
+    (TxStatus::Pending, StatusMove::Withdraw, TxStatus::Failed),
+    (TxStatus::Published, StatusMove::Publish, TxStatus::Published),
+    (TxStatus::Published, StatusMove::Confirm, TxStatus::Published),
+    (TxStatus::Published, StatusMove::Disconnect, TxStatus::Published),
+    (TxStatus::Published, StatusMove::LoseUnconfirmed, TxStatus::Replaced),
+    (TxStatus::Published, StatusMove::LoseConfirmed, TxStatus::Failed),
+    (TxStatus::Published, StatusMove::LoseParent, TxStatus::Failed),
+    (TxStatus::Replaced, StatusMove::Publish, TxStatus::Published),
+    (TxStatus::Replaced, StatusMove::Confirm, TxStatus::Published),
+    (TxStatus::Replaced, StatusMove::LoseConfirmed, TxStatus::Replaced),
+    (TxStatus::Replaced, StatusMove::RevivePublished, TxStatus::Published),
+    (TxStatus::Failed, StatusMove::Publish, TxStatus::Published),
+    (TxStatus::Failed, StatusMove::Confirm, TxStatus::Published),
+    (TxStatus::Failed, StatusMove::LoseConfirmed, TxStatus::Failed),
+    (TxStatus::Failed, StatusMove::RevivePublished, TxStatus::Published),
+    (TxStatus::Failed, StatusMove::RevivePending, TxStatus::Pending),
 ];
 
 /// Every legal move of a coinbase, which exists in a block or not at all.
-pub const COINBASE_TABLE: &[(Status, Move, Status)] = &[
-    (Status::Published, Move::Confirm, Status::Published),
-    (Status::Published, Move::Disconnect, Status::Orphaned),
-    (Status::Orphaned, Move::Confirm, Status::Published),
+pub const COINBASE_TABLE: &[(TxStatus, StatusMove, TxStatus)] = &[
+    (TxStatus::Published, StatusMove::Confirm, TxStatus::Published),
+    (TxStatus::Published, StatusMove::Disconnect, TxStatus::Orphaned),
+    (TxStatus::Orphaned, StatusMove::Confirm, TxStatus::Published),
 ];
 
 /// A move that no row of the table allows.
@@ -118,18 +118,18 @@ pub const COINBASE_TABLE: &[(Status, Move, Status)] = &[
 #[error("a {from} transaction can't {step}")]
 pub struct IllegalMove {
     /// Where it stands.
-    pub from: Status,
+    pub from: TxStatus,
     /// What was tried.
-    pub step: Move,
+    pub step: StatusMove,
 }
 
-impl Status {
+impl TxStatus {
     /// The status after `step`.
     ///
     /// # Errors
     ///
     /// [`IllegalMove`] when the table has no such row.
-    pub fn after(self, step: Move, is_coinbase: bool) -> Result<Self, IllegalMove> {
+    pub fn after(self, step: StatusMove, is_coinbase: bool) -> Result<Self, IllegalMove> {
         let table = if is_coinbase { COINBASE_TABLE } else { TABLE };
         let row = table.iter().find(|(from, on, _)| (*from, *on) == (self, step));
         row.map(|(_, _, to)| *to).ok_or(IllegalMove { from: self, step })
@@ -146,7 +146,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for TxStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -157,7 +157,7 @@ impl fmt::Display for Status {
 #[error("unknown transaction status `{0}`")]
 pub struct UnknownStatus(pub String);
 
-impl FromStr for Status {
+impl FromStr for TxStatus {
     type Err = UnknownStatus;
 
     fn from_str(text: &str) -> Result<Self, UnknownStatus> {
@@ -187,9 +187,9 @@ mod tests {
         assert!(
             TABLE
                 .iter()
-                .all(|(from, _, to)| { *from != Status::Orphaned && *to != Status::Orphaned })
+                .all(|(from, _, to)| { *from != TxStatus::Orphaned && *to != TxStatus::Orphaned })
         );
-        let ours = [Status::Published, Status::Orphaned];
+        let ours = [TxStatus::Published, TxStatus::Orphaned];
         assert!(
             COINBASE_TABLE.iter().all(|(from, _, to)| ours.contains(from) && ours.contains(to))
         );
@@ -199,8 +199,8 @@ mod tests {
     fn confirming_always_publishes() {
         for (status, _) in STATUSES {
             for coinbase in [false, true] {
-                if let Ok(after) = status.after(Move::Confirm, coinbase) {
-                    assert_eq!(after, Status::Published);
+                if let Ok(after) = status.after(StatusMove::Confirm, coinbase) {
+                    assert_eq!(after, TxStatus::Published);
                 }
             }
         }
@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn only_a_pending_transaction_can_be_withdrawn() {
         for (status, _) in STATUSES {
-            let allowed = status.after(Move::Withdraw, false).is_ok();
-            assert_eq!(allowed, status == Status::Pending);
+            let allowed = status.after(StatusMove::Withdraw, false).is_ok();
+            assert_eq!(allowed, status == TxStatus::Pending);
         }
     }
 
@@ -219,6 +219,6 @@ mod tests {
         for (status, name) in STATUSES {
             assert_eq!(name.parse(), Ok(status));
         }
-        assert!("abandoned".parse::<Status>().is_err());
+        assert!("abandoned".parse::<TxStatus>().is_err());
     }
 }

@@ -12,11 +12,11 @@ use unspent_engine::{
     },
     room::{OpenRoom as _, Pace},
 };
-use unspent_model::wallet::Status;
+use unspent_model::wallet::TxStatus;
 use unspent_source::{Answer, Node, SourceError};
-use unspent_wallet::{Batch, Room as Wallets, TxSource, WalletError, WalletId};
+use unspent_wallet::{TxBatch, TxSource, WalletError, WalletId, WalletStore};
 
-use crate::room::OpenWallets;
+use crate::open_wallets::OpenWallets;
 
 /// Why a transaction was not handed to the node. Its status is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub enum BroadcastError {
 pub(super) fn send(
     context: &Context,
     node: &Arc<dyn Node>,
-    wallets: &Wallets,
+    wallets: &WalletStore,
     wallet: WalletId,
     txid: Txid,
 ) -> Result<Answer, BroadcastError> {
@@ -58,12 +58,12 @@ pub(super) fn send(
     }
     // What lost to another may win now, if the node says so: our own replacement that a reading of
     // the mempool overtook, say. What was taken back by hand stays back.
-    if status == Status::Orphaned || detail.withdrawn {
+    if status == TxStatus::Orphaned || detail.withdrawn {
         return Err(BroadcastError::NotLive(status.name()));
     }
     let answer = node.broadcast(&detail.tx)?;
-    if answer == Answer::Accepted && status != Status::Published {
-        let batch = Batch::one(detail.tx, TxSource::Mempool);
+    if answer == Answer::Accepted && status != TxStatus::Published {
+        let batch = TxBatch::one(detail.tx, TxSource::Mempool);
         wallets.record_for(wallet, &batch, clock::now())?;
         tell_others(wallets, wallet, batch);
     }
@@ -74,7 +74,7 @@ pub(super) fn send(
 
 /// Records what was sent for every other wallet that it concerns, at once: the next reading of the
 /// mempool would tell them too.
-fn tell_others(wallets: &Wallets, sender: WalletId, mut batch: Batch) {
+fn tell_others(wallets: &WalletStore, sender: WalletId, mut batch: TxBatch) {
     for sent in &mut batch.txs {
         sent.known_to.push(sender);
     }
@@ -86,7 +86,7 @@ fn tell_others(wallets: &Wallets, sender: WalletId, mut batch: Batch) {
 
 fn write_event(
     context: &Context,
-    wallets: &Wallets,
+    wallets: &WalletStore,
     wallet: WalletId,
     txid: Txid,
     answer: &Answer,

@@ -9,16 +9,16 @@ use unspent_engine::{
     event_kinds,
     events::{EventLog, LogError, NewEvent, kind::EventKind},
 };
-use unspent_model::wallet::Cause;
+use unspent_model::wallet::JournalCause;
 use unspent_sql::{Arg, Tx};
 use unspent_wallet::{
-    Room, WalletId,
+    WalletId, WalletStore,
     history::{JournalLine, TxSummary},
-    stopped::Stopped,
+    wallet_info::WalletStop,
 };
 use utoipa::ToSchema;
 
-use crate::room::NAME;
+use crate::names::NAME;
 
 event_kinds! {
     NAME.name();
@@ -123,24 +123,24 @@ pub struct WalletStoppedBody {
 }
 
 /// The kind of a line of a journal.
-fn kind_of(cause: Cause) -> EventKind<WalletChangeBody> {
+fn kind_of(cause: JournalCause) -> EventKind<WalletChangeBody> {
     match cause {
-        Cause::Created => CREATED,
-        Cause::Relayed => RELAYED,
-        Cause::Mempool => MEMPOOL,
-        Cause::Broadcast => BROADCAST,
-        Cause::Confirmed => CONFIRMED,
-        Cause::Disconnected => DISCONNECTED,
-        Cause::Replaced => REPLACED,
-        Cause::DoubleSpent => DOUBLE_SPENT,
-        Cause::ParentInvalid => PARENT_INVALID,
-        Cause::Revived => REVIVED,
-        Cause::ChildConfirmed => CHILD_CONFIRMED,
-        Cause::Withdrawn => WITHDRAWN,
-        Cause::Evicted => EVICTED,
-        Cause::ForcedSpend => FORCED_SPEND,
-        Cause::Pruned => PRUNED,
-        Cause::PrunedEdge => PRUNED_EDGE,
+        JournalCause::Created => CREATED,
+        JournalCause::Relayed => RELAYED,
+        JournalCause::Mempool => MEMPOOL,
+        JournalCause::Broadcast => BROADCAST,
+        JournalCause::Confirmed => CONFIRMED,
+        JournalCause::Disconnected => DISCONNECTED,
+        JournalCause::Replaced => REPLACED,
+        JournalCause::DoubleSpent => DOUBLE_SPENT,
+        JournalCause::ParentInvalid => PARENT_INVALID,
+        JournalCause::Revived => REVIVED,
+        JournalCause::ChildConfirmed => CHILD_CONFIRMED,
+        JournalCause::Withdrawn => WITHDRAWN,
+        JournalCause::Evicted => EVICTED,
+        JournalCause::ForcedSpend => FORCED_SPEND,
+        JournalCause::Pruned => PRUNED,
+        JournalCause::PrunedEdge => PRUNED_EDGE,
     }
 }
 
@@ -153,14 +153,18 @@ const MARK: &str = "INSERT INTO told_wallets (wallet_id, line) VALUES ($1, $2)
 
 /// How far each wallet has been written, as far as this process knows.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct EventCursors {
     lines: HashMap<WalletId, i64>,
     /// Wallets whose stop has been told, and since when they are stopped.
     stops: HashMap<WalletId, i64>,
 }
 
 /// Writes what the journals have that wasn't written yet; says whether there may be more.
-pub(super) fn write(log: &EventLog, room: &Room, written: &mut Written) -> Result<bool, LogError> {
+pub(super) fn write(
+    log: &EventLog,
+    room: &WalletStore,
+    written: &mut EventCursors,
+) -> Result<bool, LogError> {
     let mut more = false;
     for (wallet, last, stopped) in room.journal_ends().map_err(unreadable)? {
         if written.lines.get(&wallet).is_none_or(|line| *line < last) {
@@ -181,7 +185,7 @@ pub(super) fn write(log: &EventLog, room: &Room, written: &mut Written) -> Resul
 }
 
 /// A wallet stands still. Told once a start: who wasn't there the last time should know.
-fn write_stop(log: &EventLog, room: &Room, wallet: WalletId) -> Result<(), LogError> {
+fn write_stop(log: &EventLog, room: &WalletStore, wallet: WalletId) -> Result<(), LogError> {
     let info = room.wallet_info(wallet).map_err(unreadable)?;
     let Some(stopped) = info.stopped else { return Ok(()) };
     tracing::error!(wallet = info.name, reason = stopped.reason, "the wallet is stopped");
@@ -189,16 +193,16 @@ fn write_stop(log: &EventLog, room: &Room, wallet: WalletId) -> Result<(), LogEr
         height: stopped.height,
         reason: stopped.reason,
         at: Time(stopped.at),
-        remedy: Stopped::REMEDY,
+        remedy: WalletStop::REMEDY,
     };
     log.write(vec![NewEvent::new(WALLET_STOPPED, &body).of_wallet(info.name, wallet.0)])
 }
 
 fn write_one(
     log: &EventLog,
-    room: &Room,
+    room: &WalletStore,
     wallet: WalletId,
-    written: &mut Written,
+    written: &mut EventCursors,
 ) -> Result<bool, LogError> {
     let before = match written.lines.get(&wallet) {
         Some(line) => *line,
@@ -229,7 +233,7 @@ fn written_before(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
 
 /// What the lines' transactions mean to the wallet, as far as it knows them still.
 fn amounts(
-    room: &Room,
+    room: &WalletStore,
     wallet: WalletId,
     lines: &[JournalLine],
 ) -> Result<HashMap<Txid, TxSummary>, LogError> {

@@ -11,63 +11,51 @@ use unspent_engine::{
     road::{Follower, SharedBlock, Start, Trouble},
     room::RoomName,
 };
-use unspent_model::{BlockHash, Kind, Network, Point};
+use unspent_model::{Network, Point};
 use unspent_source::{Origin, Source};
-use unspent_wallet::{
-    Room as Wallets, WalletError,
-    block::{BLOCKS_KEPT, PlacedBlock},
+use unspent_wallet::{WalletStore, block::BLOCKS_KEPT, placed_block::PlacedBlock};
+
+use super::scan::{self, WalletCatchUp};
+use crate::{
+    feed::{BLOCKS_AT_ONCE, BYTES_AT_ONCE, ScanCounts, SizedBlock, feed, pieces, point},
+    names::NAME,
+    open_wallets::OpenWallets,
+    trouble::trouble,
 };
 
-use super::scan::{self, Catcher};
-use crate::room::{NAME, OpenWallets};
-
-/// Blocks of one database transaction at most, and their bytes.
-const BLOCKS_AT_ONCE: usize = 500;
-const BYTES_AT_ONCE: usize = 32 << 20;
 /// Names of blocks read at once.
 const KNOWN_AT_ONCE: u32 = 500;
 
 /// The wallet room on the road.
 pub struct WalletFollower {
-    wallets: Arc<Wallets>,
+    wallets: Arc<WalletStore>,
     /// Brings up wallets that are behind.
-    catcher: Catcher,
+    catcher: WalletCatchUp,
     /// In a daemon: where jobs leave their trouble.
     room: Option<Arc<OpenWallets>>,
     /// While the room is empty: blocks below this are passed over.
     first: u64,
-    found: Found,
-}
-
-/// What came of blocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Blocks that went in, once for each time they were read.
-    pub blocks: u64,
-    /// Transactions stored for the first time.
-    pub txs: usize,
-    /// Coins stored for the first time.
-    pub coins: usize,
+    found: ScanCounts,
 }
 
 impl WalletFollower {
     /// The room outside a daemon, as a scan of files has it.
-    pub fn new(wallets: Arc<Wallets>, origin: Arc<dyn Origin>) -> Self {
-        let catcher = Catcher::new(origin, None);
-        Self { wallets, catcher, room: None, first: 0, found: Found::default() }
+    pub fn new(wallets: Arc<WalletStore>, origin: Arc<dyn Origin>) -> Self {
+        let catcher = WalletCatchUp::new(origin, None);
+        Self { wallets, catcher, room: None, first: 0, found: ScanCounts::default() }
     }
 
     pub(super) fn serving(
-        wallets: Arc<Wallets>,
+        wallets: Arc<WalletStore>,
         room: Arc<OpenWallets>,
         context: Arc<Context>,
     ) -> Self {
-        let catcher = Catcher::new(context.origin().clone(), Some(context));
-        Self { wallets, catcher, room: Some(room), first: 0, found: Found::default() }
+        let catcher = WalletCatchUp::new(context.origin().clone(), Some(context));
+        Self { wallets, catcher, room: Some(room), first: 0, found: ScanCounts::default() }
     }
 
     /// What came of the blocks so far.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> ScanCounts {
         self.found
     }
 
@@ -109,50 +97,6 @@ impl WalletFollower {
         }
         Ok(known(next).min(BLOCKS_KEPT))
     }
-}
-
-/// A block with its size.
-pub struct SizedBlock {
-    placed: PlacedBlock,
-    bytes: usize,
-}
-
-/// Hands blocks to the room, in one transaction.
-pub(super) fn feed(
-    wallets: &Wallets,
-    blocks: Vec<PlacedBlock>,
-    found: &mut Found,
-) -> Result<(), Trouble> {
-    if blocks.is_empty() {
-        return Ok(());
-    }
-    found.blocks += blocks.len() as u64;
-    let applied = wallets.apply_blocks(blocks, clock::now()).map_err(trouble)?;
-    found.txs += applied.recorded.new_txs;
-    found.coins += applied.recorded.new_coins;
-    Ok(())
-}
-
-/// Cuts blocks into pieces that fit into one transaction each.
-pub(super) fn pieces(blocks: Vec<SizedBlock>) -> Vec<Vec<PlacedBlock>> {
-    let mut pieces = Vec::new();
-    let (mut piece, mut bytes) = (Vec::new(), 0);
-    for block in blocks {
-        bytes += block.bytes;
-        piece.push(block.placed);
-        if piece.len() >= BLOCKS_AT_ONCE || bytes >= BYTES_AT_ONCE {
-            pieces.push(std::mem::take(&mut piece));
-            bytes = 0;
-        }
-    }
-    if !piece.is_empty() {
-        pieces.push(piece);
-    }
-    pieces
-}
-
-pub(super) fn point((height, hash): (u64, BlockHash)) -> Point {
-    Point { height, slot: height, hash }
 }
 
 impl Follower for WalletFollower {
@@ -245,22 +189,4 @@ impl Follower for WalletFollower {
         self.catcher.stop();
         Ok(())
     }
-}
-
-/// What the room's error asks for.
-pub(super) fn trouble(error: WalletError) -> Trouble {
-    if matches!(
-        error,
-        WalletError::BlockMismatch { .. }
-            | WalletError::WrongParent { .. }
-            | WalletError::Gap { .. }
-    ) {
-        return Trouble::Lost(error.into());
-    }
-    let remedy = match error.kind() {
-        Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
-        Kind::Corrupt => "run the audit and restore a backup, then resume the room",
-        Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
-    };
-    Trouble::stop(error, remedy)
 }

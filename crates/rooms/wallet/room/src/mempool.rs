@@ -18,14 +18,14 @@ use std::{
 
 use bitcoin::{Transaction, Txid};
 use unspent_engine::{clock, context::Context, jobs::Outcome, status::RoomState};
-use unspent_model::{BlockHash, Kind, wallet::Status};
+use unspent_model::{BlockHash, Kind, wallet::TxStatus};
 use unspent_source::{Answer, HeardTxs, Node};
 use unspent_wallet::{
-    Batch, Observed, Room as Wallets, TxSource, WalletError, WalletId, following::Waiting,
+    ObservedTx, TxBatch, TxSource, WalletError, WalletId, WalletStore, following::UnconfirmedTx,
 };
 
 use super::broadcast;
-use crate::room::{BroadcastError, NAME, OpenWallets};
+use crate::{broadcast::BroadcastError, names::NAME, open_wallets::OpenWallets};
 
 /// Transactions asked of the node, and recorded, at once.
 const AT_ONCE: usize = 200;
@@ -39,7 +39,7 @@ const REFUSALS_KEPT: usize = 10_000;
 type KnownTxs = HashMap<Txid, Vec<WalletId>>;
 
 /// What the engine knows of the node's mempool.
-pub(super) struct Mempool {
+pub(super) struct MempoolReader {
     node: Arc<dyn Node>,
     room: Arc<OpenWallets>,
     context: Arc<Context>,
@@ -59,7 +59,7 @@ pub(super) struct Mempool {
     whole_at: Option<(Instant, (u64, BlockHash))>,
 }
 
-impl Mempool {
+impl MempoolReader {
     pub(super) fn new(node: Arc<dyn Node>, room: Arc<OpenWallets>, context: Arc<Context>) -> Self {
         Self {
             node,
@@ -108,7 +108,7 @@ impl Mempool {
     }
 
     /// Reads what the node has told of.
-    fn read_some(&mut self, wallets: &Wallets, txids: &[Txid]) -> Result<Outcome, String> {
+    fn read_some(&mut self, wallets: &WalletStore, txids: &[Txid]) -> Result<Outcome, String> {
         let fresh: Vec<Txid> =
             txids.iter().filter(|txid| !self.recorded.contains(*txid)).copied().collect();
         let fetched = self.fetch(wallets, &fresh, &KnownTxs::new())?;
@@ -122,7 +122,7 @@ impl Mempool {
     #[allow(clippy::cast_precision_loss)]
     fn read_whole(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         before: (u64, BlockHash),
         most: usize,
     ) -> Result<Outcome, String> {
@@ -160,13 +160,14 @@ impl Mempool {
     /// Settles which transactions need not be read, and which wallets need not be told of one: who
     /// knows it to be in the mempool. Telling could only take the place of a replacement that was
     /// made in this very moment. Others may not have heard of it, so it is read all the same.
-    fn settle_known(&mut self, waiting: &[Waiting], held: &HashSet<Txid>) -> KnownTxs {
+    fn settle_known(&mut self, waiting: &[UnconfirmedTx], held: &HashSet<Txid>) -> KnownTxs {
         self.recorded.retain(|txid| held.contains(txid));
         let mut known = KnownTxs::new();
         for tx in waiting {
             if tx.evicted_at.is_some() {
                 self.recorded.remove(&tx.txid);
-            } else if tx.status == Status::Published && !self.reads_all && held.contains(&tx.txid) {
+            } else if tx.status == TxStatus::Published && !self.reads_all && held.contains(&tx.txid)
+            {
                 known.entry(tx.txid).or_default().push(tx.wallet);
             }
         }
@@ -175,7 +176,7 @@ impl Mempool {
 
     fn fetch(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         fresh: &[Txid],
         known: &KnownTxs,
     ) -> Result<usize, String> {
@@ -184,9 +185,9 @@ impl Mempool {
             let txs = self.node.transactions(some).map_err(|error| error.to_string())?;
             let names: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
             fetched += txs.len();
-            let seen = txs.into_iter().zip(&names).map(|(tx, txid)| Observed {
+            let seen = txs.into_iter().zip(&names).map(|(tx, txid)| ObservedTx {
                 known_to: known.get(txid).cloned().unwrap_or_default(),
-                ..Observed::new(tx, TxSource::Mempool)
+                ..ObservedTx::new(tx, TxSource::Mempool)
             });
             record(wallets, seen.collect()).map_err(|error| self.failed(error))?;
             self.recorded.extend(names);
@@ -200,8 +201,8 @@ impl Mempool {
         let Some(tip) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
         let waiting = wallets.waiting(tip).map_err(|e| self.failed(e))?;
         let ours = waiting.iter().filter(|tx| {
-            tx.status == Status::Pending
-                || (tx.status == Status::Published && tx.is_own && tx.evicted_at.is_some())
+            tx.status == TxStatus::Pending
+                || (tx.status == TxStatus::Published && tx.is_own && tx.evicted_at.is_some())
         });
         let (mut sent, mut refused) = (0, 0);
         for tx in ours.take(most) {
@@ -217,7 +218,7 @@ impl Mempool {
     /// Asks the node; a refusal that was told before isn't told again.
     fn send_one(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         wallet: WalletId,
         txid: Txid,
     ) -> Result<Answer, String> {
@@ -254,8 +255,8 @@ impl Mempool {
     /// Flags transactions of ours that the mempool doesn't hold, if our tip is still what it was.
     fn flag(
         &self,
-        wallets: &Wallets,
-        waiting: &[Waiting],
+        wallets: &WalletStore,
+        waiting: &[UnconfirmedTx],
         held: &HashSet<Txid>,
         before: (u64, BlockHash),
     ) -> Result<usize, String> {
@@ -263,7 +264,7 @@ impl Mempool {
             return Ok(0);
         }
         let missing = waiting.iter().filter(|tx| {
-            tx.status == Status::Published && tx.evicted_at.is_none() && !held.contains(&tx.txid)
+            tx.status == TxStatus::Published && tx.evicted_at.is_none() && !held.contains(&tx.txid)
         });
         let mut count = 0;
         for tx in missing {
@@ -277,7 +278,7 @@ impl Mempool {
     }
 
     /// The wallets, if they are at the tip.
-    fn ready_wallets(&self) -> Option<Arc<Wallets>> {
+    fn ready_wallets(&self) -> Option<Arc<WalletStore>> {
         let is_following = self.context.state(NAME) == RoomState::Following;
         self.room.wallets().filter(|_| is_following)
     }
@@ -297,8 +298,8 @@ fn not_at_tip() -> Outcome {
 }
 
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.
-fn record(wallets: &Wallets, txs: Vec<Observed>) -> Result<(), WalletError> {
-    let batch = Batch { txs, ..Batch::default() };
+fn record(wallets: &WalletStore, txs: Vec<ObservedTx>) -> Result<(), WalletError> {
+    let batch = TxBatch { txs, ..TxBatch::default() };
     let refused = match wallets.record(&batch, clock::now()) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == Kind::Refused => error,

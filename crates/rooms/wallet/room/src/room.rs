@@ -7,32 +7,32 @@ use std::{
 };
 
 use bitcoin::{Transaction, Txid};
-use metrics::gauge;
 use unspent_engine::{
     Engine, clock,
     context::Context,
     error::StartError,
-    events::{EventLog, LogError},
-    jobs::{Job, JobName, Lane, Outcome},
-    road::Trouble,
-    room::{OnDisk, OpenRoom, Pace, Plug, Room, RoomName, RoomShape, handle::StoreHandle},
+    jobs::{Job, Lane, Outcome},
+    room::{OnDisk, OpenRoom, Plug, Room, RoomShape},
     status::RoomState,
 };
 use unspent_model::{Family, Network};
 use unspent_source::{Answer, FeeEstimate, MempoolTx, Node, SourceError, dates, wakeup::lock};
 use unspent_sql::Url;
-use unspent_wallet::{Room as Wallets, WalletError, WalletId, pay::PooledTx};
+use unspent_wallet::{WalletId, WalletStore, pay::PooledTx};
 
-use crate::{events, series};
-use crate::{follower::trouble, mempool::Mempool};
-
-pub use crate::{
-    broadcast::BroadcastError,
-    follower::{Found, WalletFollower},
+use crate::{
+    broadcast::{self, BroadcastError},
+    events,
+    follower::WalletFollower,
+    mempool::MempoolReader,
+    names::{
+        DATABASE, MEMPOOL_EVERY, NAME, PURGE_LEASES, PURGE_LEASES_EVERY, READ_MEMPOOL, REBROADCAST,
+        REBROADCAST_EVERY,
+    },
+    open_wallets::{OpenWallets, wallets},
+    series,
 };
 
-/// The room's name.
-pub const NAME: RoomName = RoomName::new("wallet");
 /// What is known of it without opening it.
 pub const SHAPE: RoomShape = RoomShape {
     name: NAME,
@@ -40,21 +40,6 @@ pub const SHAPE: RoomShape = RoomShape {
     series: &series::SERIES,
     events: events::KINDS,
 };
-/// Its database in the data folder, unless it is told of another.
-pub const DATABASE: &str = "wallet.db";
-/// Takes expired leases away.
-pub const PURGE_LEASES: JobName = JobName::new("purge_leases");
-/// Reads the node's mempool into the wallets.
-pub const READ_MEMPOOL: JobName = JobName::new("read_mempool");
-/// Sends own transactions that the node doesn't have.
-pub const REBROADCAST: JobName = JobName::new("rebroadcast");
-
-/// Pauses between two runs of the room's jobs, unless said otherwise.
-pub const PURGE_LEASES_EVERY: Duration = Duration::from_secs(60);
-/// See [`PURGE_LEASES_EVERY`].
-pub const MEMPOOL_EVERY: Duration = Duration::from_secs(2);
-/// See [`PURGE_LEASES_EVERY`].
-pub const REBROADCAST_EVERY: Duration = Duration::from_secs(600);
 
 /// The room's settings.
 #[derive(Clone, Debug)]
@@ -104,7 +89,7 @@ impl WalletRoom {
     }
 
     fn node_jobs(&self, plug: &mut Plug<'_>, room: &Arc<OpenWallets>, node: Arc<dyn Node>) {
-        let mempool = Mempool::new(node, room.clone(), plug.context());
+        let mempool = MempoolReader::new(node, room.clone(), plug.context());
         let mempool = Arc::new(Mutex::new(mempool));
         let (sending, limit) = (mempool.clone(), self.rebroadcast_limit);
         plug.job(Job {
@@ -144,71 +129,13 @@ impl Room for WalletRoom {
     }
 
     fn open(&self, plug: &mut Plug<'_>) -> Result<Arc<dyn OpenRoom>, StartError> {
-        let opened = Wallets::open(&self.url, plug.network(), self.options);
+        let opened = WalletStore::open(&self.url, plug.network(), self.options);
         let wallets = Arc::new(opened.map_err(|error| StartError::room(NAME, error))?);
-        let room = Arc::new(OpenWallets {
-            handle: StoreHandle::new(wallets.clone()),
-            events_written: Mutex::default(),
-        });
+        let room = Arc::new(OpenWallets::new(wallets.clone()));
         self.jobs(plug, &room);
         plug.follow(WalletFollower::serving(wallets, room.clone(), plug.context()))?;
         Ok(room)
     }
-}
-
-/// The open room.
-pub struct OpenWallets {
-    handle: StoreHandle<Wallets>,
-    /// How far each wallet's journal has become events, as far as this process knows.
-    events_written: Mutex<events::Written>,
-}
-
-impl OpenWallets {
-    pub(crate) fn wallets(&self) -> Option<Arc<Wallets>> {
-        self.handle.get()
-    }
-
-    /// Tells the room's thread of an error that a job met; returns what to say of it.
-    pub(crate) fn report(&self, error: WalletError) -> String {
-        self.handle.report(error, trouble)
-    }
-
-    pub(crate) fn take_trouble(&self) -> Option<Trouble> {
-        self.handle.take_trouble()
-    }
-}
-
-impl OpenRoom for OpenWallets {
-    fn write_events(&self, log: &EventLog, _: Pace) -> Result<bool, LogError> {
-        match self.wallets() {
-            Some(wallets) => events::write(log, &wallets, &mut lock(&self.events_written)),
-            None => Ok(false),
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn measure(&self) -> Result<(), String> {
-        let Some(wallets) = self.wallets() else { return Ok(()) };
-        let found = wallets.metrics(clock::now()).map_err(|error| error.to_string())?;
-        for table in found.tables {
-            gauge!("unspent_wallet_table_rows", "table" => table.name).set(table.rows as f64);
-            gauge!("unspent_wallet_table_bytes", "table" => table.name).set(table.bytes as f64);
-        }
-        gauge!("unspent_wallet_active_leases").set(found.active_leases as f64);
-        gauge!("unspent_wallet_expired_leases").set(found.expired_leases as f64);
-        let latency = found.purge_latency as f64 / 1_000_000.0;
-        gauge!("unspent_wallet_purge_latency_seconds").set(latency);
-        Ok(())
-    }
-
-    fn close(&self) {
-        self.handle.close();
-    }
-}
-
-/// The wallets. `None` when the room is off or ended.
-pub fn wallets(engine: &Engine) -> Option<Arc<Wallets>> {
-    engine.room::<OpenWallets>()?.wallets()
 }
 
 /// Hands a live, unconfirmed transaction of a wallet to the node. The answer is an event too.
@@ -219,7 +146,7 @@ pub fn wallets(engine: &Engine) -> Option<Arc<Wallets>> {
 pub fn broadcast(engine: &Engine, wallet: WalletId, txid: Txid) -> Result<Answer, BroadcastError> {
     let wallets = wallets(engine).ok_or(BroadcastError::NoWallets)?;
     let node = engine.context().origin().node().ok_or(BroadcastError::NoNode)?;
-    crate::broadcast::send(engine.context(), &node, &wallets, wallet, txid)
+    broadcast::send(engine.context(), &node, &wallets, wallet, txid)
 }
 
 /// What the node would say to a transaction, without taking it. `None` where there is no node, or

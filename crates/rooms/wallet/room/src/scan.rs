@@ -19,10 +19,16 @@ use unspent_engine::{
 use unspent_model::Point;
 use unspent_source::{Origin, Source, SourceError, Step, dates::height_of};
 use unspent_wallet::{
-    Room as Wallets, WalletId, block::PlacedBlock, stopped::Stopped, wallets::WalletInfo,
+    WalletId, WalletStore,
+    placed_block::PlacedBlock,
+    wallet_info::{WalletInfo, WalletStop},
 };
 
-use super::follower::{Found, SizedBlock, WalletFollower, feed, pieces, point, trouble};
+use super::{
+    feed::{ScanCounts, SizedBlock, feed, pieces, point},
+    follower::WalletFollower,
+    trouble::trouble,
+};
 
 /// Old blocks fed between two steps of the others.
 const BLOCKS_PER_TURN: usize = 100;
@@ -32,7 +38,7 @@ const BYTES_PER_TURN: usize = 16 << 20;
 const PASSED_PER_TURN: usize = 1_000;
 
 /// The lowest block that any wallet needs; `None` without wallets.
-pub(super) fn first_needed(wallets: &Wallets) -> Result<Option<u64>, Trouble> {
+pub(super) fn first_needed(wallets: &WalletStore) -> Result<Option<u64>, Trouble> {
     wallets.first_needed().map_err(trouble)
 }
 
@@ -40,7 +46,7 @@ pub(super) fn first_needed(wallets: &Wallets) -> Result<Option<u64>, Trouble> {
 /// source can't tell, a wallet stays as it is and is read from the first block: slower, never
 /// wrong.
 pub(super) fn settle_birthdays(
-    wallets: &Wallets,
+    wallets: &WalletStore,
     source: &mut dyn Source,
 ) -> Result<usize, Trouble> {
     let mut known: HashMap<u64, Option<u64>> = HashMap::new();
@@ -63,7 +69,7 @@ pub(super) fn settle_birthdays(
 
 /// What old blocks are read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum ScanTarget {
     /// Whoever stands at the parent of the next block.
     Behind,
     /// The past of one wallet's late scripts.
@@ -71,9 +77,9 @@ enum Target {
 }
 
 /// A reader on its way from a wallet's place to the tip.
-struct Scan {
+struct WalletScan {
     /// Who is brought up, and how.
-    target: Target,
+    target: ScanTarget,
     source: Box<dyn Source>,
     /// Where its next block stands.
     next: u64,
@@ -82,16 +88,16 @@ struct Scan {
 }
 
 /// Brings up the wallets that are behind, the last first.
-pub(super) struct Catcher {
+pub(super) struct WalletCatchUp {
     origin: Arc<dyn Origin>,
     /// In a daemon: other rooms may know a block by its height, and events follow.
     context: Option<Arc<Context>>,
-    scan: Option<Scan>,
+    scan: Option<WalletScan>,
     /// Wallets whose next block the files don't have.
     out_of_reach: HashSet<WalletId>,
 }
 
-impl Catcher {
+impl WalletCatchUp {
     pub(super) fn new(origin: Arc<dyn Origin>, context: Option<Arc<Context>>) -> Self {
         Self { origin, context, scan: None, out_of_reach: HashSet::new() }
     }
@@ -122,9 +128,9 @@ impl Catcher {
     /// Feeds some old blocks to wallets that are behind; says whether there are more to come.
     pub(super) fn turn(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         tip: Point,
-        found: &mut Found,
+        found: &mut ScanCounts,
     ) -> Result<bool, Trouble> {
         let Some((target, wallet)) = self.most_urgent(wallets, tip)? else {
             self.scan = None;
@@ -134,8 +140,8 @@ impl Catcher {
             return Ok(true);
         }
         let wanted = match (target, wallet.backfill) {
-            (Target::Past(_), Some(past)) => past.next,
-            (Target::Past(_) | Target::Behind, _) => wallet.next_block(),
+            (ScanTarget::Past(_), Some(past)) => past.next,
+            (ScanTarget::Past(_) | ScanTarget::Behind, _) => wallet.next_block(),
         };
         match self.advance(wallets, &wallet, target, wanted, tip, found) {
             Ok(Some(goes_on)) => Ok(goes_on),
@@ -151,14 +157,14 @@ impl Catcher {
     /// Feeds some blocks to somebody; `None` when the source doesn't have them.
     fn advance(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         wallet: &WalletInfo,
-        target: Target,
+        target: ScanTarget,
         wanted: u64,
         tip: Point,
-        found: &mut Found,
+        found: &mut ScanCounts,
     ) -> Result<Option<bool>, Trouble> {
-        let fits = |scan: &Scan| scan.next == wanted && scan.target == target;
+        let fits = |scan: &WalletScan| scan.next == wanted && scan.target == target;
         if !self.scan.as_ref().is_some_and(fits) {
             self.scan = self.begin(wallets, wallet, target, wanted)?;
         }
@@ -179,35 +185,35 @@ impl Catcher {
     /// Whoever is furthest behind; then whose past is to be read.
     fn most_urgent(
         &self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         tip: Point,
-    ) -> Result<Option<(Target, WalletInfo)>, Trouble> {
+    ) -> Result<Option<(ScanTarget, WalletInfo)>, Trouble> {
         let in_reach = |wallet: &WalletInfo| !self.out_of_reach.contains(&wallet.id);
         // As many as may be out of reach, and one more.
         let limit = u32::try_from(self.out_of_reach.len()).unwrap_or(u32::MAX).saturating_add(1);
         let mut behind = wallets.behind(tip.height, limit).map_err(trouble)?.into_iter();
         let waits = |wallet: &WalletInfo| wallet.next_block() <= tip.height && in_reach(wallet);
         if let Some(found) = behind.find(waits) {
-            return Ok(Some((Target::Behind, found)));
+            return Ok(Some((ScanTarget::Behind, found)));
         }
         let mut filling = wallets.backfilling().map_err(trouble)?.into_iter();
         let found = filling.find(|wallet| wallet.is_followed() && in_reach(wallet));
-        Ok(found.map(|wallet| (Target::Past(wallet.id), wallet)))
+        Ok(found.map(|wallet| (ScanTarget::Past(wallet.id), wallet)))
     }
 
     /// The source doesn't have what a wallet needs. That is this wallet's trouble alone.
     fn out_of_reach(
         &mut self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         wallet: &WalletInfo,
-        target: Target,
+        target: ScanTarget,
         height: u64,
     ) -> Result<(), Trouble> {
         let missing = SourceError::Missing { name: self.origin.name(), height };
         tracing::warn!(wallet = wallet.name, %missing, "a wallet can't be brought up");
-        if self.context.is_some() && target == Target::Behind {
+        if self.context.is_some() && target == ScanTarget::Behind {
             let reason = format!("{missing}; point the daemon at a node that still has it");
-            let stopped = Stopped { height: Some(height), reason, at: clock::now() };
+            let stopped = WalletStop { height: Some(height), reason, at: clock::now() };
             return wallets.stop_wallet(wallet.id, &stopped).map_err(trouble);
         }
         self.out_of_reach.insert(wallet.id);
@@ -216,14 +222,14 @@ impl Catcher {
 
     fn begin(
         &self,
-        wallets: &Wallets,
+        wallets: &WalletStore,
         wallet: &WalletInfo,
-        target: Target,
+        target: ScanTarget,
         next: u64,
-    ) -> Result<Option<Scan>, Trouble> {
+    ) -> Result<Option<WalletScan>, Trouble> {
         tracing::info!(wallet = wallet.name, from = next, "scanning apart");
         let mut source = self.origin.open()?;
-        match wallet.scanned.map(point).filter(|_| target == Target::Behind) {
+        match wallet.scanned.map(point).filter(|_| target == ScanTarget::Behind) {
             None => {
                 self.go_before(&mut *source, next)?;
             }
@@ -235,16 +241,16 @@ impl Catcher {
                 return Ok(None);
             }
         }
-        Ok(Some(Scan { target, source, next, is_out_of_reach: false }))
+        Ok(Some(WalletScan { target, source, next, is_out_of_reach: false }))
     }
 
     /// Feeds some blocks; `false` when the chain has left this reader's place.
     fn go_on(
         &self,
-        scan: &mut Scan,
-        wallets: &Wallets,
+        scan: &mut WalletScan,
+        wallets: &WalletStore,
         tip: Point,
-        found: &mut Found,
+        found: &mut ScanCounts,
     ) -> Result<bool, Trouble> {
         let (name, network) = (self.origin.name(), self.origin.network());
         let mut blocks: Vec<SizedBlock> = Vec::new();
@@ -272,8 +278,8 @@ impl Catcher {
         }
         for piece in pieces(blocks) {
             match scan.target {
-                Target::Behind => feed(wallets, piece, found)?,
-                Target::Past(wallet) => fill(wallets, wallet, piece, found)?,
+                ScanTarget::Behind => feed(wallets, piece, found)?,
+                ScanTarget::Past(wallet) => fill(wallets, wallet, piece, found)?,
             }
         }
         Ok(stays)
@@ -282,10 +288,10 @@ impl Catcher {
 
 /// Hands old blocks to one wallet, for what it came to watch late.
 fn fill(
-    wallets: &Wallets,
+    wallets: &WalletStore,
     wallet: WalletId,
     blocks: Vec<PlacedBlock>,
-    found: &mut Found,
+    found: &mut ScanCounts,
 ) -> Result<(), Trouble> {
     found.blocks += blocks.len() as u64;
     let (left, recorded) = wallets.backfill(wallet, blocks, clock::now()).map_err(trouble)?;

@@ -22,13 +22,13 @@ use unspent_source::{
     sim::{SimError, SimNetwork},
 };
 use unspent_wallet::{
-    Batch, Room, TxSource, WalletError, WalletId,
+    TxBatch, TxSource, WalletError, WalletId, WalletStore,
     coins::CoinInfo,
     lease::LeaseTerms,
-    wallets::{Purpose, WalletInfo},
+    wallet_info::{KeychainPurpose, WalletInfo},
 };
 
-use crate::room::{BroadcastError, broadcast, wallets};
+use crate::{broadcast::BroadcastError, open_wallets::wallets, room::broadcast};
 
 /// Blocks that a scenario starts with, so that there are coins to spend.
 const FIRST_BLOCKS: u32 = 110;
@@ -60,7 +60,7 @@ pub enum ScenarioError {
 
 /// What a step did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum ScenarioAction {
     /// Somebody paid.
     Paid {
         /// The wallet that is paid, if it is one of ours.
@@ -119,7 +119,7 @@ pub enum Action {
     },
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for ScenarioAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paid { wallet: Some(wallet), sats, txid } => {
@@ -172,13 +172,13 @@ impl Scenario {
     /// # Errors
     ///
     /// [`ScenarioError`]; the next step may go well again.
-    pub fn step(&self) -> Result<Action, ScenarioError> {
+    pub fn step(&self) -> Result<ScenarioAction, ScenarioError> {
         if self.network.height() < u64::from(FIRST_BLOCKS) {
             self.network.mine(FIRST_BLOCKS)?;
-            return Ok(Action::Mined { height: self.network.height() });
+            return Ok(ScenarioAction::Mined { height: self.network.height() });
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let mut dice = Dice::new(self.seed, self.network.commands().wrapping_add(turn));
+        let mut dice = SeededDice::new(self.seed, self.network.commands().wrapping_add(turn));
         let chosen = match dice.below(100) {
             0..36 => None,
             36..62 => Some(self.mine()?),
@@ -195,19 +195,19 @@ impl Scenario {
         }
     }
 
-    fn mine(&self) -> Result<Action, ScenarioError> {
+    fn mine(&self) -> Result<ScenarioAction, ScenarioError> {
         self.network.mine_mempool()?;
-        Ok(Action::Mined { height: self.network.height() })
+        Ok(ScenarioAction::Mined { height: self.network.height() })
     }
 
-    fn pay(&self, dice: &mut Dice) -> Result<Action, ScenarioError> {
+    fn pay(&self, dice: &mut SeededDice) -> Result<ScenarioAction, ScenarioError> {
         let sats = 10_000 + dice.below(500_000);
         let (wallet, script) = match self.somebody(dice)? {
             Some((wallet, script)) => (Some(wallet), script),
             None => (None, unspent_sim::address_script(dice.next())),
         };
         match self.network.pay(&script, sats, FEE) {
-            Ok(txid) => Ok(Action::Paid { wallet, sats, txid }),
+            Ok(txid) => Ok(ScenarioAction::Paid { wallet, sats, txid }),
             // All coins are waiting in the mempool or still immature.
             Err(SimError::Refused(_)) => self.mine(),
             Err(error) => Err(error.into()),
@@ -215,7 +215,10 @@ impl Scenario {
     }
 
     /// A wallet and one of its addresses.
-    fn somebody(&self, dice: &mut Dice) -> Result<Option<(String, ScriptBuf)>, ScenarioError> {
+    fn somebody(
+        &self,
+        dice: &mut SeededDice,
+    ) -> Result<Option<(String, ScriptBuf)>, ScenarioError> {
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
         let Some(wallet) = any_wallet(&room, dice)? else { return Ok(None) };
         let addresses = room.addresses(wallet.id, 0, ADDRESSES)?;
@@ -224,37 +227,37 @@ impl Scenario {
     }
 
     /// A transaction that waits in the mempool.
-    fn waiting(&self, dice: &mut Dice) -> Option<Txid> {
+    fn waiting(&self, dice: &mut SeededDice) -> Option<Txid> {
         let txids = |sim: &ChainSim| sim.mempool().iter().map(|e| e.txid).collect::<Vec<_>>();
         dice.pick(&self.network.look(txids)).copied()
     }
 
-    fn bump(&self, dice: &mut Dice) -> Result<Option<Action>, ScenarioError> {
+    fn bump(&self, dice: &mut SeededDice) -> Result<Option<ScenarioAction>, ScenarioError> {
         let Some(from) = self.waiting(dice) else { return Ok(None) };
         let bumped = allowed(self.network.bump(from, FEE + dice.below(FEE)))?;
-        Ok(bumped.map(|to| Action::Bumped { from, to }))
+        Ok(bumped.map(|to| ScenarioAction::Bumped { from, to }))
     }
 
-    fn double_spend(&self, dice: &mut Dice) -> Result<Option<Action>, ScenarioError> {
+    fn double_spend(&self, dice: &mut SeededDice) -> Result<Option<ScenarioAction>, ScenarioError> {
         let Some(victim) = self.waiting(dice) else { return Ok(None) };
         let by = allowed(self.network.double_spend(victim, FEE))?;
-        Ok(by.map(|by| Action::DoubleSpent { victim, by }))
+        Ok(by.map(|by| ScenarioAction::DoubleSpent { victim, by }))
     }
 
-    fn evict(&self, dice: &mut Dice) -> Result<Option<Action>, ScenarioError> {
+    fn evict(&self, dice: &mut SeededDice) -> Result<Option<ScenarioAction>, ScenarioError> {
         let Some(txid) = self.waiting(dice) else { return Ok(None) };
-        Ok(allowed(self.network.evict(txid))?.map(|()| Action::Evicted { txid }))
+        Ok(allowed(self.network.evict(txid))?.map(|()| ScenarioAction::Evicted { txid }))
     }
 
-    fn reorganise(&self, dice: &mut Dice) -> Result<Action, ScenarioError> {
+    fn reorganise(&self, dice: &mut SeededDice) -> Result<ScenarioAction, ScenarioError> {
         let most = u64::from(self.deepest).min(self.network.height());
         let depth = u32::try_from(1 + dice.below(most.max(1))).unwrap_or(1);
         self.network.fork(depth)?;
-        Ok(Action::Reorganised { depth, height: self.network.height() })
+        Ok(ScenarioAction::Reorganised { depth, height: self.network.height() })
     }
 
     /// A wallet with one of its coins that may be spent now.
-    fn coin(&self, dice: &mut Dice) -> Result<Option<(WalletInfo, CoinInfo)>, ScenarioError> {
+    fn coin(&self, dice: &mut SeededDice) -> Result<Option<(WalletInfo, CoinInfo)>, ScenarioError> {
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
         let Some(wallet) = any_wallet(&room, dice)? else { return Ok(None) };
         let mut coins = room.coins(wallet.id, None, COINS, clock::now())?;
@@ -262,23 +265,23 @@ impl Scenario {
         Ok(dice.pick(&coins).cloned().map(|coin| (wallet, coin)))
     }
 
-    fn lease(&self, dice: &mut Dice) -> Result<Option<Action>, ScenarioError> {
+    fn lease(&self, dice: &mut SeededDice) -> Result<Option<ScenarioAction>, ScenarioError> {
         let Some((wallet, coin)) = self.coin(dice)? else { return Ok(None) };
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
         let Ok(lock) = LockId::new(&dice.bytes()) else { return Ok(None) };
         let terms = LeaseTerms { lock, duration: LEASE, hold_confirmations: None };
         let leased = room.lease(wallet.id, &[coin.outpoint], terms, clock::now());
-        let action = Action::Leased { wallet: wallet.name, coin: coin.outpoint };
+        let action = ScenarioAction::Leased { wallet: wallet.name, coin: coin.outpoint };
         Ok(willing(leased.map(|_| action))?)
     }
 
-    fn send(&self, dice: &mut Dice) -> Result<Option<Action>, ScenarioError> {
+    fn send(&self, dice: &mut SeededDice) -> Result<Option<ScenarioAction>, ScenarioError> {
         let Some((wallet, coin)) = self.coin(dice)? else { return Ok(None) };
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
-        let change = room.next_address(wallet.id, None, Purpose::Change)?.script;
+        let change = room.next_address(wallet.id, None, KeychainPurpose::Change)?.script;
         let tx = payment(&coin, unspent_sim::address_script(dice.next()), change);
         let txid = tx.compute_txid();
-        let made = Batch::one(tx, TxSource::Created { lock: None, force: false });
+        let made = TxBatch::one(tx, TxSource::Created { lock: None, force: false });
         let Some(_) = willing(room.record_for(wallet.id, &made, clock::now()))? else {
             return Ok(None);
         };
@@ -288,7 +291,7 @@ impl Scenario {
             Err(BroadcastError::NotLive(why)) => Answer::Rejected { reason: why.into() },
             Err(error) => return Err(error.into()),
         };
-        Ok(Some(Action::Sent { wallet: wallet.name, txid, answer }))
+        Ok(Some(ScenarioAction::Sent { wallet: wallet.name, txid, answer }))
     }
 }
 
@@ -316,7 +319,10 @@ fn willing<T>(outcome: Result<T, WalletError>) -> Result<Option<T>, WalletError>
     }
 }
 
-fn any_wallet(room: &Room, dice: &mut Dice) -> Result<Option<WalletInfo>, WalletError> {
+fn any_wallet(
+    room: &WalletStore,
+    dice: &mut SeededDice,
+) -> Result<Option<WalletInfo>, WalletError> {
     Ok(dice.pick(&room.wallets(None::<WalletId>)?).cloned())
 }
 
@@ -338,9 +344,9 @@ fn payment(coin: &CoinInfo, to: ScriptBuf, change: ScriptBuf) -> Transaction {
 }
 
 /// Repeatable choices (SplitMix64). Not for secrets.
-struct Dice(u64);
+struct SeededDice(u64);
 
-impl Dice {
+impl SeededDice {
     fn new(seed: u64, turn: u64) -> Self {
         let mut dice = Self(seed ^ turn.wrapping_mul(0xd134_2543_de82_ef95));
         dice.next();

@@ -8,17 +8,19 @@ use bitcoin::{Script, ScriptBuf};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    backfill::{self, Backfill},
+    backfill,
     descriptor::{Keychain, guessed_input_weight},
     error::WalletError,
+    ids::WalletId,
     keychains::{NewKeychain, extend, watch_one},
-    room::{Room, WalletId, WalletRow, lock_room},
-    wallets::{NewAccount, Purpose, check_name},
+    store::WalletStore,
+    wallet_info::{BackfillRange, KeychainPurpose, NewAccount, check_name},
+    wallet_row::{WalletRow, lock_room},
 };
 
 /// What a wallet comes to watch.
 #[derive(Clone, Debug, Default)]
-pub struct Additions {
+pub struct WatchAdditions {
     /// Accounts, each with its descriptors.
     pub accounts: Vec<NewAccount>,
     /// Scripts that stand for themselves.
@@ -30,20 +32,20 @@ pub(crate) const FIND_ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id =
 const FIRST_SCRIPT: &str = "SELECT id FROM addresses
     WHERE wallet_id = $1 AND keychain_id = $2 AND address_index = 0";
 
-impl Room {
+impl WalletStore {
     /// Lets a wallet watch more. What was paid to it since the block at `from` (by default the
     /// wallet's birthday) and before the wallet's tip isn't known yet: the answer says which blocks
     /// have to be read for that.
     ///
     /// # Errors
     ///
-    /// As for [`Room::create_wallet`], and [`WalletError::ScriptExists`].
+    /// As for [`WalletStore::create_wallet`], and [`WalletError::ScriptExists`].
     pub fn extend_wallet(
         &self,
         wallet: WalletId,
-        additions: &Additions,
+        additions: &WatchAdditions,
         from: Option<u64>,
-    ) -> Result<Option<Backfill>, WalletError> {
+    ) -> Result<Option<BackfillRange>, WalletError> {
         let additions = additions.parse(self.bitcoin_network())?;
         self.door.write(move |tx| {
             // The room's row first: whoever applies blocks holds it, and the tip stays for us.
@@ -59,9 +61,9 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::extend_wallet`].
+    /// As for [`WalletStore::extend_wallet`].
     pub fn add_account(&self, wallet: WalletId, new: &NewAccount) -> Result<(), WalletError> {
-        let additions = Additions { accounts: vec![new.clone()], ..Additions::default() };
+        let additions = WatchAdditions { accounts: vec![new.clone()], ..WatchAdditions::default() };
         self.extend_wallet(wallet, &additions, None).map(drop)
     }
 
@@ -71,7 +73,8 @@ impl Room {
     ///
     /// [`WalletError::ScriptExists`] when the wallet watches it already.
     pub fn import_script(&self, wallet: WalletId, script: &Script) -> Result<(), WalletError> {
-        let additions = Additions { scripts: vec![script.to_owned()], ..Additions::default() };
+        let additions =
+            WatchAdditions { scripts: vec![script.to_owned()], ..WatchAdditions::default() };
         self.extend_wallet(wallet, &additions, None).map(drop)
     }
 }
@@ -82,7 +85,7 @@ pub(crate) struct ParsedAdditions {
     scripts: Vec<ScriptBuf>,
 }
 
-impl Additions {
+impl WatchAdditions {
     /// Reads everything before anything is written.
     pub(crate) fn parse(&self, network: bitcoin::Network) -> Result<ParsedAdditions, WalletError> {
         if self.scripts.iter().any(|script| script.is_empty() || script.len() > 10_000) {
@@ -118,7 +121,7 @@ fn watch_script(
     let new = NewKeychain {
         id: chain,
         account,
-        purpose: Purpose::Imported,
+        purpose: KeychainPurpose::Imported,
         descriptor: format!("raw({})", script.to_hex_string()),
         weight: guessed_input_weight(script),
     };
@@ -129,7 +132,7 @@ fn watch_script(
 /// An account whose descriptors have been read, each with what its chain is for.
 pub(crate) struct ParsedAccount {
     pub(crate) name: String,
-    pub(crate) chains: Vec<(Purpose, Keychain)>,
+    pub(crate) chains: Vec<(KeychainPurpose, Keychain)>,
 }
 
 pub(crate) fn parsed(
@@ -146,7 +149,7 @@ pub(crate) fn parsed(
         }
         chains.extend(more);
     }
-    let purposes = [Purpose::Receive, Purpose::Change];
+    let purposes = [KeychainPurpose::Receive, KeychainPurpose::Change];
     let chains = purposes.into_iter().zip(chains).collect();
     Ok(ParsedAccount { name: new.name.clone(), chains })
 }

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use unspent_model::{
     TxId,
     wallet::{
-        Event, Outcome, Plan,
-        plan::{Line, plan},
+        PlanOutcome, WalletEvent, WalletPlan,
+        plan::{JournalEntry, plan},
     },
 };
 use unspent_sql::Tx;
@@ -22,9 +22,9 @@ use unspent_sql::Tx;
 use crate::{
     error::WalletError,
     labels,
-    load::{Lacking, Loaded, load},
-    room::WalletRow,
-    writes::Writes,
+    load::{LoadedFacts, MissingFacts, load},
+    wallet_row::WalletRow,
+    writes::PendingWrites,
 };
 
 /// Rounds of loading before we believe in a fault of ours: each round loads something new, and
@@ -37,21 +37,21 @@ pub(crate) type RawTxs = HashMap<TxId, Vec<u8>>;
 /// One wallet's share of a change.
 pub(crate) struct WalletShare<'w> {
     pub(crate) wallet: &'w mut WalletRow,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<WalletEvent>,
     /// Facts that are known from elsewhere; the rest is loaded.
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedFacts,
 }
 
 /// Plans the events under the wallet's lock and writes the plan. The caller saves the wallet's row.
 pub(crate) fn apply_plan(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    events: &[Event],
+    events: &[WalletEvent],
     raws: &RawTxs,
     now: i64,
-) -> Result<Plan, WalletError> {
-    let mut writes = Writes::default();
-    let share = WalletShare { wallet, events: events.to_vec(), loaded: Loaded::default() };
+) -> Result<WalletPlan, WalletError> {
+    let mut writes = PendingWrites::default();
+    let share = WalletShare { wallet, events: events.to_vec(), loaded: LoadedFacts::default() };
     let plans = apply_plans(tx, &mut [share], raws, &mut writes, now)?;
     writes.send(tx)?;
     plans.into_iter().next().ok_or(WalletError::Bug("no plan was made"))
@@ -62,46 +62,46 @@ pub(crate) fn apply_plans(
     tx: &mut Tx<'_>,
     shares: &mut [WalletShare<'_>],
     raws: &RawTxs,
-    writes: &mut Writes,
+    writes: &mut PendingWrites,
     now: i64,
-) -> Result<Vec<Plan>, WalletError> {
-    let mut plans: Vec<Option<Plan>> = shares.iter().map(|_| None).collect();
+) -> Result<Vec<WalletPlan>, WalletError> {
+    let mut plans: Vec<Option<WalletPlan>> = shares.iter().map(|_| None).collect();
     for _ in 0..MAX_ROUNDS {
-        let mut lacking = Vec::new();
+        let mut missing = Vec::new();
         for (share, ready) in shares.iter_mut().zip(&mut plans) {
             if ready.is_some() {
                 continue;
             }
             match plan(&share.loaded.facts, &share.events, now)? {
-                Outcome::Ready(made) => *ready = Some(made),
-                Outcome::NeedMore(needs) => {
+                PlanOutcome::Ready(made) => *ready = Some(made),
+                PlanOutcome::NeedMore(needs) => {
                     let (wallet, loaded) = (share.wallet.id, &mut share.loaded);
-                    lacking.push(Lacking { wallet, loaded, needs });
+                    missing.push(MissingFacts { wallet, loaded, needs });
                 }
             }
         }
-        if lacking.is_empty() {
-            let plans: Vec<Plan> = plans.into_iter().flatten().collect();
+        if missing.is_empty() {
+            let plans: Vec<WalletPlan> = plans.into_iter().flatten().collect();
             for (share, plan) in shares.iter_mut().zip(&plans) {
-                Gathering { share, writes: &mut *writes, now }.gather(plan, raws)?;
+                PlanWriter { share, writes: &mut *writes, now }.gather(plan, raws)?;
                 labels::follow_clones(tx, share.wallet, &plan.edges, raws)?;
             }
             return Ok(plans);
         }
-        load(tx, &mut lacking, now)?;
+        load(tx, &mut missing, now)?;
     }
     Err(WalletError::Bug("a plan never had enough facts"))
 }
 
 /// Turns one wallet's plan into rows.
-struct Gathering<'a, 'w> {
+struct PlanWriter<'a, 'w> {
     share: &'a mut WalletShare<'w>,
-    writes: &'a mut Writes,
+    writes: &'a mut PendingWrites,
     now: i64,
 }
 
-impl Gathering<'_, '_> {
-    fn gather(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
+impl PlanWriter<'_, '_> {
+    fn gather(&mut self, plan: &WalletPlan, raws: &RawTxs) -> Result<(), WalletError> {
         self.new_txs(plan, raws)?;
         self.changed_txs(plan, raws)?;
         self.coins(plan)?;
@@ -128,7 +128,7 @@ impl Gathering<'_, '_> {
         found.ok_or(WalletError::Bug("a plan names a transaction that has no row"))
     }
 
-    fn new_txs(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
+    fn new_txs(&mut self, plan: &WalletPlan, raws: &RawTxs) -> Result<(), WalletError> {
         for tx in &plan.new_txs {
             let id = self.share.wallet.new_id();
             let raw = raws.get(&tx.txid).ok_or(WalletError::Bug("no raw transaction"))?;
@@ -138,7 +138,7 @@ impl Gathering<'_, '_> {
         Ok(())
     }
 
-    fn changed_txs(&mut self, plan: &Plan, raws: &RawTxs) -> Result<(), WalletError> {
+    fn changed_txs(&mut self, plan: &WalletPlan, raws: &RawTxs) -> Result<(), WalletError> {
         for change in &plan.changed_txs {
             let row = self.row_of(change.now.txid)?;
             let raw = change.now.confirmed.and_then(|_| raws.get(&change.now.txid));
@@ -148,7 +148,7 @@ impl Gathering<'_, '_> {
         Ok(())
     }
 
-    fn coins(&mut self, plan: &Plan) -> Result<(), WalletError> {
+    fn coins(&mut self, plan: &WalletPlan) -> Result<(), WalletError> {
         for new in &plan.new_coins {
             let id = self.share.wallet.new_id();
             let maker = self.row_of(new.outpoint.tx)?;
@@ -174,10 +174,10 @@ impl Gathering<'_, '_> {
 pub(crate) fn write_lines(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    lines: &[Line],
+    lines: &[JournalEntry],
     now: i64,
 ) -> Result<(), WalletError> {
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     lines.iter().try_for_each(|line| writes.line(wallet, line, now))?;
     writes.send(tx)
 }

@@ -9,15 +9,17 @@ use std::collections::{BTreeMap, HashMap};
 use bitcoin::{Transaction, consensus::encode};
 use unspent_model::{
     Outpoint, TxId,
-    wallet::{Status, StoredTx, facts::Needs},
+    wallet::{StoredTx, TxStatus, facts::NeededFacts},
 };
 use unspent_sql::{Arg, Tx};
 
 use crate::{
     error::WalletError,
-    load::{Loaded, inputs_of},
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid},
+    ids::{WalletId, bitcoin_outpoint, bitcoin_txid, model_txid},
+    load::{LoadedFacts, inputs_of},
     rows::{prevout, txid},
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 const HASHES: &str = "SELECT tx_hash, id, raw_tx FROM transactions
@@ -37,7 +39,7 @@ const PRUNED: &str = "SELECT t.tx_hash, i.prev_tx_hash, i.prev_output_index, i.p
 /// Transactions read at once.
 const PAGE: i64 = 1_000;
 
-impl Room {
+impl WalletStore {
     /// Checks one wallet; an empty list means that everything agrees.
     ///
     /// # Errors
@@ -46,7 +48,7 @@ impl Room {
     pub fn audit(&self, wallet: WalletId) -> Result<Vec<String>, WalletError> {
         self.door.read(move |tx| {
             let row = WalletRow::read(tx, wallet)?;
-            let mut audit = Audit { found: Vec::new(), loaded: Loaded::default() };
+            let mut audit = AuditRun { found: Vec::new(), loaded: LoadedFacts::default() };
             audit.read(tx, wallet)?;
             audit.spenders();
             audit.families();
@@ -58,12 +60,12 @@ impl Room {
     }
 }
 
-struct Audit {
+struct AuditRun {
     found: Vec<String>,
-    loaded: Loaded,
+    loaded: LoadedFacts,
 }
 
-impl Audit {
+impl AuditRun {
     /// Reads everything, page by page, and checks raw bytes against names, inputs and credits.
     fn read(&mut self, tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
         let mut after = 0;
@@ -72,7 +74,7 @@ impl Audit {
             let rows = tx.query(HASHES, &args)?;
             let Some(last) = rows.last() else { return Ok(()) };
             after = last.int("id")?;
-            let mut needs = Needs::default();
+            let mut needs = NeededFacts::default();
             for row in &rows {
                 needs.txs.insert(txid(row, "tx_hash")?);
                 needs.credits.insert(txid(row, "tx_hash")?);
@@ -95,7 +97,7 @@ impl Audit {
         if model_txid(tx.compute_txid()) != txid {
             self.found.push(format!("{name}: its raw bytes are another transaction's"));
         }
-        let spent = tx.input.iter().map(|input| crate::room::model_outpoint(input.previous_output));
+        let spent = tx.input.iter().map(|input| crate::ids::model_outpoint(input.previous_output));
         let spent: Vec<Outpoint> = if tx.is_coinbase() { Vec::new() } else { spent.collect() };
         if spent != inputs {
             self.found.push(format!("{name}: its stored inputs differ from its raw bytes"));
@@ -162,7 +164,7 @@ impl Audit {
             let Some(coin) = coin.filter(|coin| coin.spent_by.is_none()) else { continue };
             let maker = self.loaded.facts.txs.get(&outpoint.tx).and_then(Option::as_ref);
             let counts =
-                maker.is_some_and(|tx| tx.confirmed.is_some() && tx.status == Status::Published);
+                maker.is_some_and(|tx| tx.confirmed.is_some() && tx.status == TxStatus::Published);
             if counts {
                 sats += i128::from(coin.amount);
                 coins += 1;
@@ -183,7 +185,7 @@ impl Audit {
         let pruned = self.pruned(tx, row.id)?;
         self.fees(&pruned);
         let (mut held, mut by_height) = (0, BTreeMap::<u64, i128>::new());
-        for tx in self.txs().filter(|tx| tx.status == Status::Published) {
+        for tx in self.txs().filter(|tx| tx.status == TxStatus::Published) {
             let Some(height) = tx.confirmed.map(|place| place.height) else { continue };
             let amounts = tx.inputs.iter().filter_map(|input| pruned.get(&(tx.txid, *input)));
             let before: i128 = amounts.copied().map(i128::from).sum();

@@ -12,43 +12,23 @@
 
 use std::sync::Arc;
 
-use unspent_sql::{Arg, Row, SqlError, Tx};
+use unspent_sql::{Arg, Tx};
 
 use crate::{
-    block::{Care, PlacedBlock},
+    apply_mode::ApplyMode,
+    batch::RecordedChanges,
     error::WalletError,
-    prune::whole_again,
-    record::{LockedRows, Recorded, Recording, store_block, stored_block},
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    ids::{WalletId, sql_int},
+    placed_block::PlacedBlock,
+    record::{BatchRecorder, LockedRows, store_block, stored_block},
     route::route,
+    settled::whole_again,
     stopped::or_stop,
-    watch::Watch,
+    store::WalletStore,
+    wallet_info::BackfillRange,
+    wallet_row::{WalletRow, lock_room},
+    watch::WatchFilter,
 };
-
-/// Heights that are still to be read for one wallet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backfill {
-    /// The first block of those to read.
-    pub first: u64,
-    /// The next block to read.
-    pub next: u64,
-    /// The last one.
-    pub end: u64,
-}
-
-impl Backfill {
-    /// Blocks to go.
-    pub fn blocks(&self) -> u64 {
-        // None are left once the end is behind.
-        (self.end + 1).saturating_sub(self.next)
-    }
-
-    pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
-        let Some(first) = row.opt_natural("first_height")? else { return Ok(None) };
-        let (next, end) = (row.natural("next_height")?, row.natural("end_height")?);
-        Ok(Some(Self { first, next, end }))
-    }
-}
 
 const FIND: &str = "SELECT first_height, next_height, end_height FROM backfills
     WHERE wallet_id = $1";
@@ -61,7 +41,7 @@ const DROP_ABOVE: &str = "DELETE FROM backfills WHERE next_height > $1";
 const CUT_ABOVE: &str = "UPDATE backfills SET end_height = $1 WHERE end_height > $1";
 const DONE: &str = "DELETE FROM backfills WHERE wallet_id = $1";
 
-impl Room {
+impl WalletStore {
     /// Feeds old blocks to a wallet whose history isn't whole; says what is left. Blocks that it
     /// doesn't wait for change nothing.
     ///
@@ -74,15 +54,17 @@ impl Room {
         wallet: WalletId,
         blocks: Vec<PlacedBlock>,
         now: i64,
-    ) -> Result<(Option<Backfill>, Recorded), WalletError> {
+    ) -> Result<(Option<BackfillRange>, RecordedChanges), WalletError> {
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         self.door.write(move |tx| {
             lock_room(tx)?;
             let place = WalletRow::lock(tx, wallet)?.scanned;
-            let Some(mut left) = find(tx, wallet)? else { return Ok((None, Recorded::default())) };
+            let Some(mut left) = find(tx, wallet)? else {
+                return Ok((None, RecordedChanges::default()));
+            };
             let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
-            let mut watch = Watch::new(transactions);
-            let mut done = Recorded::default();
+            let mut watch = WatchFilter::new(transactions);
+            let mut done = RecordedChanges::default();
             for placed in blocks.iter() {
                 if placed.height != left.next {
                     continue;
@@ -94,7 +76,7 @@ impl Room {
                     break;
                 };
                 let (next, end) = (placed.height + 1, end.unwrap_or(left.end));
-                left = Backfill { next, end, ..left };
+                left = BackfillRange { next, end, ..left };
             }
             Ok((put(tx, wallet, left)?, done))
         })
@@ -106,13 +88,13 @@ pub(crate) fn begin(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     from: u64,
-) -> Result<Option<Backfill>, WalletError> {
+) -> Result<Option<BackfillRange>, WalletError> {
     let id = WalletId(wallet.id);
     let Some(tip) = wallet.tip().filter(|tip| *tip >= from) else { return find(tx, id) };
     let earlier = find(tx, id)?;
     let todo = match earlier {
-        Some(earlier) if earlier.next <= from => Backfill { end: tip, ..earlier },
-        Some(_) | None => Backfill { first: from, next: from, end: tip },
+        Some(earlier) if earlier.next <= from => BackfillRange { end: tip, ..earlier },
+        Some(_) | None => BackfillRange { first: from, next: from, end: tip },
     };
     put(tx, id, todo)
 }
@@ -137,23 +119,30 @@ pub(crate) fn cut_above_for(
     let Some(left) = find(tx, wallet)? else { return Ok(()) };
     match tip {
         Some(tip) if left.next <= tip => {
-            put(tx, wallet, Backfill { end: left.end.min(tip), ..left }).map(drop)
+            put(tx, wallet, BackfillRange { end: left.end.min(tip), ..left }).map(drop)
         }
         Some(_) | None => end(tx, wallet),
     }
 }
 
-pub(crate) fn find(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<Backfill>, WalletError> {
+pub(crate) fn find(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+) -> Result<Option<BackfillRange>, WalletError> {
     let row = tx.maybe(FIND, &[Arg::Int(wallet.0)])?;
-    Ok(row.map(|row| Backfill::read(&row)).transpose()?.flatten())
+    Ok(row.map(|row| BackfillRange::read(&row)).transpose()?.flatten())
 }
 
-fn put(tx: &mut Tx<'_>, wallet: WalletId, left: Backfill) -> Result<Option<Backfill>, WalletError> {
+fn put(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    left: BackfillRange,
+) -> Result<Option<BackfillRange>, WalletError> {
     if left.next > left.end {
         end(tx, wallet)?;
         return Ok(None);
     }
-    let Backfill { first, next, end } = left;
+    let BackfillRange { first, next, end } = left;
     let places = [sql_int(first)?, sql_int(next)?, sql_int(end)?];
     let args = [wallet.0, places[0], places[1], places[2]].map(Arg::Int);
     tx.execute(PUT, &args)?;
@@ -170,8 +159,8 @@ fn read_block(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     placed: &PlacedBlock,
-    watch: &mut Watch,
-    done: &mut Recorded,
+    watch: &mut WatchFilter,
+    done: &mut RecordedChanges,
     now: i64,
 ) -> Result<Option<u64>, WalletError> {
     let row = WalletRow::lock(tx, wallet)?;
@@ -193,8 +182,8 @@ fn read_block(
     if stored.is_none() {
         store_block(tx, &block)?;
     }
-    let mut recording = Recording::new(&txs, routes, std::mem::take(done), now);
-    recording.record_in(tx, &mut LockedRows::from([(wallet, row)]), Care::Apart, None)?;
+    let mut recording = BatchRecorder::new(&txs, routes, std::mem::take(done), now);
+    recording.record_in(tx, &mut LockedRows::from([(wallet, row)]), ApplyMode::Isolated, None)?;
     let has_grown = recording.has_derived;
     *done = recording.done;
     Ok(tip.filter(|_| has_grown))

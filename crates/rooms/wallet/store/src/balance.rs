@@ -8,14 +8,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use unspent_model::wallet::{Balance, CoinFacts, CoinState, Status, Sum, coin::depth, maturity};
+use unspent_model::wallet::{
+    Balance, CoinFacts, CoinState, CoinSum, TxStatus, coin::depth, maturity,
+};
 use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
-    error::WalletError,
-    lease::height_arg,
-    room::{Room, WalletId, WalletRow},
-    rows::status,
+    error::WalletError, ids::WalletId, lease::height_arg, rows::status, store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// Coins of one kind that need a look, from the few rows that lead to them. A coin may be found by
@@ -127,7 +127,7 @@ pub struct AccountBalance {
     pub balance: Balance,
 }
 
-impl Room {
+impl WalletStore {
     /// The balance now, by class. Coins less than `minconf` deep count as unconfirmed.
     ///
     /// # Errors
@@ -156,24 +156,24 @@ impl Room {
         self.door.read(move |tx| by_account(tx, wallet, minconf, now))
     }
 
-    /// Confirmed, unspent satoshis by a plain SUM over the view: what [`Room::balance`] avoids.
+    /// Confirmed, unspent satoshis by a plain SUM over the view: what [`WalletStore::balance`] avoids.
     ///
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn plain_sum(&self, wallet: WalletId) -> Result<Sum, WalletError> {
+    pub fn plain_sum(&self, wallet: WalletId) -> Result<CoinSum, WalletError> {
         self.door.read(move |tx| read_sum(&tx.one(PLAIN_SUM, &[Arg::Int(wallet.0)])?))
     }
 }
 
-pub(crate) fn read_sum(row: &Row) -> Result<Sum, WalletError> {
-    Ok(Sum { sats: row.natural("sats")?, coins: row.natural("coins")? })
+pub(crate) fn read_sum(row: &Row) -> Result<CoinSum, WalletError> {
+    Ok(CoinSum { sats: row.natural("sats")?, coins: row.natural("coins")? })
 }
 
 /// What the wallet's row says about its confirmed, unspent coins.
-pub(crate) fn kept_sum(row: &WalletRow) -> Result<Sum, WalletError> {
+pub(crate) fn kept_sum(row: &WalletRow) -> Result<CoinSum, WalletError> {
     let natural = |stored: i64| u64::try_from(stored).map_err(|_| contradiction());
-    Ok(Sum { sats: natural(row.confirmed_amount)?, coins: natural(row.confirmed_coins)? })
+    Ok(CoinSum { sats: natural(row.confirmed_amount)?, coins: natural(row.confirmed_coins)? })
 }
 
 /// The sum in the wallet's row isn't that of its coins.
@@ -189,7 +189,7 @@ pub(crate) fn balance(
     now: i64,
 ) -> Result<Balance, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
-    let mut whole = Share::of(kept_sum(&row)?);
+    let mut whole = BalanceShare::of(kept_sum(&row)?);
     for coin in looked_at(tx, &row, minconf, now)? {
         whole.take(&coin)?;
     }
@@ -204,9 +204,9 @@ fn by_account(
 ) -> Result<Vec<AccountBalance>, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
     let id = [Arg::Int(wallet.0)];
-    let mut shares: BTreeMap<i64, (String, Share)> = BTreeMap::new();
+    let mut shares: BTreeMap<i64, (String, BalanceShare)> = BTreeMap::new();
     for account in tx.query(ACCOUNTS, &id)? {
-        let share = (account.text("name")?, Share::of(Sum::default()));
+        let share = (account.text("name")?, BalanceShare::of(CoinSum::default()));
         shares.insert(account.int("id")?, share);
     }
     for sum in tx.query(CONFIRMED_BY_ACCOUNT, &id)? {
@@ -219,7 +219,7 @@ fn by_account(
             share.take(&coin)?;
         }
     }
-    let named = |(account, share): (String, Share)| {
+    let named = |(account, share): (String, BalanceShare)| {
         Ok(AccountBalance { account, balance: share.balance()? })
     };
     shares.into_values().map(named).collect()
@@ -250,8 +250,8 @@ fn looked_at(
     let args = [
         Arg::Int(row.id),
         Arg::Int(now),
-        Arg::Text(Status::Published.name()),
-        Arg::Text(Status::Pending.name()),
+        Arg::Text(TxStatus::Published.name()),
+        Arg::Text(TxStatus::Pending.name()),
         height_arg(deep_to)?,
         height_arg(maturity::mature_up_to(tip))?,
     ];
@@ -288,13 +288,13 @@ fn read(coin: &Row, tip: Option<u64>, minconf: u64) -> Result<LookedAt, WalletEr
 }
 
 /// A balance in the making: what is settled, and what was looked at.
-struct Share {
-    settled: Sum,
+struct BalanceShare {
+    settled: CoinSum,
     found: Balance,
 }
 
-impl Share {
-    fn of(settled: Sum) -> Self {
+impl BalanceShare {
+    fn of(settled: CoinSum) -> Self {
         Self { settled, found: Balance::default() }
     }
 
@@ -305,7 +305,7 @@ impl Share {
         }
         self.found.add(coin.state, coin.is_own, coin.is_deep, coin.amount);
         if coin.is_in_block {
-            let settled = self.settled.minus(Sum { sats: coin.amount, coins: 1 });
+            let settled = self.settled.minus(CoinSum { sats: coin.amount, coins: 1 });
             self.settled = settled.ok_or_else(contradiction)?;
         }
         Ok(())

@@ -14,9 +14,11 @@ use unspent_sql::{Arg, Row, Tx};
 use crate::{
     error::WalletError,
     freeze::{freeze, frozen, thaw},
+    ids::{WalletId, bitcoin_outpoint, model_outpoint},
     labels::{Label, check, set},
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint},
-    wallets::MAX_PAGE,
+    store::WalletStore,
+    wallet_info::MAX_PAGE,
+    wallet_row::WalletRow,
 };
 
 /// The longest file of labels taken in at once, in lines.
@@ -79,7 +81,7 @@ const SET_ORIGIN: &str = "INSERT INTO label_origins (wallet_id, kind, ref, origi
     VALUES ($1, $2, $3, $4)
     ON CONFLICT (wallet_id, kind, ref) DO UPDATE SET origin = excluded.origin";
 
-impl Room {
+impl WalletStore {
     /// All labels, origins and frozen coins as BIP-329 lines.
     ///
     /// # Errors
@@ -87,7 +89,7 @@ impl Room {
     /// Whatever the database says.
     pub fn export_labels(&self, wallet: WalletId) -> Result<String, WalletError> {
         self.door.read(move |tx| {
-            let mut out = Lines { text: String::new(), frozen: all_frozen(tx, wallet.0)? };
+            let mut out = LabelExport { text: String::new(), frozen: all_frozen(tx, wallet.0)? };
             each_record(tx, wallet.0, LABELS, |record| out.push(record))?;
             each_record(tx, wallet.0, ORIGINS, |record| match record.label {
                 Some(_) => Ok(()),
@@ -137,12 +139,12 @@ impl Room {
 }
 
 /// Lines as they come out, and the frozen coins that no line has named yet.
-struct Lines {
+struct LabelExport {
     text: String,
     frozen: BTreeSet<OutPoint>,
 }
 
-impl Lines {
+impl LabelExport {
     fn push(&mut self, mut record: LabelRecord) -> Result<(), WalletError> {
         if coin_of(&record).is_some_and(|coin| self.frozen.remove(&coin)) {
             record.spendable = Some(false);

@@ -8,17 +8,19 @@ use unspent_sql::Arg;
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, lock_room, sql_int},
-    wallets::{WalletInfo, wallet_info, wallets_where},
+    ids::{WalletId, sql_int},
+    store::WalletStore,
+    wallet_info::{WalletInfo, wallet_info, wallets_where},
+    wallet_row::lock_room,
 };
 
 /// A birthday as it is stored.
-pub(crate) struct Birthday {
+pub(crate) struct StoredBirthday {
     pub(crate) height: i64,
     pub(crate) time: Option<i64>,
 }
 
-impl Birthday {
+impl StoredBirthday {
     /// A height, or a date in seconds that counts as height 0 until somebody finds its block.
     pub(crate) fn new(height: u64, time: Option<u64>) -> Result<Self, WalletError> {
         let time = time.map(sql_int).transpose()?;
@@ -73,7 +75,7 @@ const OPEN: &str = wallets_where!(
 const SETTLE: &str = "UPDATE wallets SET birthday_height = $2, birthday_open = FALSE
     WHERE id = $1 AND birthday_open AND scanned_height IS NULL AND NOT follows_tip";
 
-impl Room {
+impl WalletStore {
     /// Wallets that wait for somebody to find the block of their date.
     ///
     /// # Errors

@@ -9,18 +9,22 @@ use std::{
     sync::Arc,
 };
 
-use bitcoin::{Block, Txid, hashes::Hash as _};
 use unspent_model::BlockHash;
 use unspent_sql::{Arg, Tx};
 
 use crate::{
+    apply_mode::ApplyMode,
+    batch::{BlockRef, RecordedChanges},
     error::WalletError,
-    record::{BlockRef, LockedRows, Recorded, Recording, TxSource, still_the_same, store_block},
-    room::{Room, WalletId, WalletRow, lock_tip, set_tip, sql_int},
-    route::{SeenTx, route},
+    ids::{WalletId, sql_int},
+    placed_block::PlacedBlock,
+    record::{BatchRecorder, LockedRows, still_the_same, store_block},
+    route::route,
     rows,
     stopped::{Standing, or_stop},
-    watch::Watch,
+    store::WalletStore,
+    wallet_row::{WalletRow, lock_tip, set_tip},
+    watch::WatchFilter,
 };
 
 /// Blocks kept below the tip even when no transaction of ours is in them, so that a reorganisation
@@ -33,66 +37,15 @@ const FEW: usize = 200;
 /// Blocks applied in one database transaction at most.
 pub const MAX_BLOCKS_AT_ONCE: usize = 1_000;
 
-/// A block with its place in the chain: a handle that is cheap to clone, whatever the block's size.
-///
-/// Hash and names come along because whoever decoded the block has worked them out to check it.
-#[derive(Clone, Debug)]
-pub struct PlacedBlock {
-    /// Blocks between it and genesis.
-    pub height: u64,
-    /// The hash of its header.
-    pub hash: BlockHash,
-    /// The block itself, shared with every other room.
-    pub block: Arc<Block>,
-    /// The names of its transactions, in their order.
-    pub txids: Arc<[Txid]>,
-}
-
-impl PlacedBlock {
-    /// A block whose hash and names are known.
-    pub fn new(height: u64, block: Arc<Block>, hash: BlockHash, txids: Arc<[Txid]>) -> Self {
-        Self { height, hash, block, txids }
-    }
-
-    /// A block whose hash and names are worked out here.
-    pub fn of(height: u64, block: Block) -> Self {
-        let hash = BlockHash(block.block_hash().to_byte_array());
-        let txids = block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect();
-        Self::new(height, Arc::new(block), hash, txids)
-    }
-
-    /// What a wallet keeps of it.
-    pub fn reference(&self) -> BlockRef {
-        BlockRef { height: self.height, hash: self.hash, time: self.block.header.time }
-    }
-
-    /// Its transactions, each seen at its place.
-    pub(crate) fn seen_txs(&self) -> Vec<SeenTx<'_>> {
-        let block = self.reference();
-        let named = (0_u64..).zip(self.block.txdata.iter().zip(self.txids.iter()));
-        let seen =
-            named.map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)));
-        seen.collect()
-    }
-
-    fn parent_place(&self) -> Option<(u64, BlockHash)> {
-        self.height.checked_sub(1).map(|height| (height, self.parent()))
-    }
-
-    fn parent(&self) -> BlockHash {
-        BlockHash(self.block.header.prev_blockhash.to_byte_array())
-    }
-}
-
 /// What applying blocks did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedBlocks {
     /// Wallets that moved; of many at the tip, only those that a block concerned.
     pub moved: BTreeSet<WalletId>,
     /// Wallets that the blocks stopped, because their own data can't take them.
     pub stopped: BTreeSet<WalletId>,
     /// What was recorded.
-    pub recorded: Recorded,
+    pub recorded: RecordedChanges,
 }
 
 const TIP: &str = "SELECT block_height, header_hash FROM blocks ORDER BY block_height DESC LIMIT 1";
@@ -122,7 +75,7 @@ const FORGET_BLOCK: &str = "DELETE FROM blocks WHERE block_height <= $1 AND bloc
         SELECT 1 FROM transactions t WHERE t.block_height = blocks.block_height
             AND t.block_height IS NOT NULL)";
 
-impl Room {
+impl WalletStore {
     /// Applies blocks in order, each to the wallets that stand at its parent, all in one
     /// transaction. A block that nobody waits for changes nothing.
     ///
@@ -130,17 +83,22 @@ impl Room {
     ///
     /// [`WalletError::BlockMismatch`], [`WalletError::WrongParent`] or [`WalletError::Gap`] when
     /// the source has gone another way; nothing is changed then.
-    pub fn apply_blocks(&self, blocks: Vec<PlacedBlock>, now: i64) -> Result<Applied, WalletError> {
+    pub fn apply_blocks(
+        &self,
+        blocks: Vec<PlacedBlock>,
+        now: i64,
+    ) -> Result<AppliedBlocks, WalletError> {
         if blocks.len() > MAX_BLOCKS_AT_ONCE {
             return Err(WalletError::Argument("more than 1,000 blocks at once".into()));
         }
         blocks.iter().try_for_each(check_names)?;
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
-        self.with_care(move |tx, care| {
+        self.batched_first(move |tx, mode| {
             let tip = lock_tip(tx)?;
-            let watch = Watch::new(transactions);
-            let mut applying = Applying { tx, tip, watch, applied: Applied::default(), now, care };
+            let watch = WatchFilter::new(transactions);
+            let mut applying =
+                BlockApplier { tx, tip, watch, applied: AppliedBlocks::default(), now, mode };
             blocks.iter().try_for_each(|placed| applying.apply(placed))?;
             set_tip(applying.tx, applying.tip)?;
             Ok(applying.applied)
@@ -174,58 +132,18 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
     Err(WalletError::Argument(why))
 }
 
-/// How a change goes into wallets.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
-    /// Into all of them together, which is quick, and fails as a whole.
-    Together,
-    /// Into each by itself, with what nearly never happens looked for; whoever can't take it is
-    /// stopped.
-    Apart,
-}
-
-/// A key that is no wallet's: changes to all of them run one after the other.
-const ALL_WALLETS: WalletId = WalletId(0);
-
-impl Room {
-    /// Runs a change to all wallets quickly; where somebody's own data stands in the way, again
-    /// with care.
-    pub(crate) fn with_care<T: Send + 'static>(
-        &self,
-        work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
-    ) -> Result<T, WalletError> {
-        self.with_care_for(ALL_WALLETS, work)
-    }
-
-    /// The same for one wallet: others' changes run beside it.
-    pub(crate) fn with_care_for<T: Send + 'static>(
-        &self,
-        wallet: WalletId,
-        work: impl Fn(&mut Tx<'_>, Care) -> Result<T, WalletError> + Send + Sync + 'static,
-    ) -> Result<T, WalletError> {
-        let work = Arc::new(work);
-        let again = work.clone();
-        match self.door.write_for(wallet.0, move |tx| work(tx, Care::Together)) {
-            Err(error) if error.is_of_one_wallet() => {
-                self.door.write_for(wallet.0, move |tx| again(tx, Care::Apart))
-            }
-            result => result,
-        }
-    }
-}
-
 /// Blocks on their way into the wallets, one after the other.
-struct Applying<'a, 'c> {
+struct BlockApplier<'a, 'c> {
     tx: &'a mut Tx<'c>,
     /// The room's tip; written once, at the end.
     tip: Standing,
-    watch: Watch,
-    applied: Applied,
+    watch: WatchFilter,
+    applied: AppliedBlocks,
     now: i64,
-    care: Care,
+    mode: ApplyMode,
 }
 
-impl Applying<'_, '_> {
+impl BlockApplier<'_, '_> {
     fn apply(&mut self, placed: &PlacedBlock) -> Result<(), WalletError> {
         let block = placed.reference();
         let is_stored = admit(self.tx, placed, &block)?;
@@ -240,7 +158,7 @@ impl Applying<'_, '_> {
         // Reading what wallets know pays only where they are few, and then nobody else can give
         // them a script meanwhile, because all of them are locked.
         if waiting.are_many {
-            self.watch = Watch::off();
+            self.watch = WatchFilter::off();
         } else {
             self.watch.catch_up(self.tx, &waiting.next_ids)?;
         }
@@ -262,7 +180,11 @@ impl Applying<'_, '_> {
         Ok(())
     }
 
-    fn record(&mut self, placed: &PlacedBlock, waiting: &Movers) -> Result<(), WalletError> {
+    fn record(
+        &mut self,
+        placed: &PlacedBlock,
+        waiting: &WaitingWallets,
+    ) -> Result<(), WalletError> {
         let block = placed.reference();
         let txs = placed.seen_txs();
         let may_wait =
@@ -277,16 +199,17 @@ impl Applying<'_, '_> {
             self.applied.moved.extend(rows.keys());
         }
         let done = std::mem::take(&mut self.applied.recorded);
-        let mut recording = Recording::new(&txs, routes, done, self.now);
-        if self.care == Care::Together {
-            recording.record_in(self.tx, &mut rows, self.care, None)?;
+        let mut recording = BatchRecorder::new(&txs, routes, done, self.now);
+        if self.mode == ApplyMode::Batched {
+            recording.record_in(self.tx, &mut rows, self.mode, None)?;
             self.applied.recorded = recording.done;
             return Ok(());
         }
         for (wallet, row) in rows {
             let place = if row.follows_tip { self.tip } else { row.scanned };
             let mut one = LockedRows::from([(wallet, row)]);
-            let into_one = |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, Care::Apart, None);
+            let into_one =
+                |tx: &mut Tx<'_>| recording.record_in(tx, &mut one, ApplyMode::Isolated, None);
             let height = Some(block.height);
             if or_stop(self.tx, (wallet, place), height, self.now, into_one)?.is_none() {
                 self.applied.stopped.insert(wallet);
@@ -341,7 +264,7 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
 }
 
 /// The wallets that a block moves.
-struct Movers {
+struct WaitingWallets {
     /// Those that were looked at, now locked, each with the row id it will give next.
     next_ids: BTreeMap<WalletId, i64>,
     /// Some stand at the block's parent by themselves.
@@ -352,15 +275,23 @@ struct Movers {
     are_many: bool,
 }
 
-impl Movers {
+impl WaitingWallets {
     fn is_empty(&self) -> bool {
         self.next_ids.is_empty() && !self.are_many
     }
 }
 
-fn waiting(tx: &mut Tx<'_>, placed: &PlacedBlock, step: TipStep) -> Result<Movers, WalletError> {
-    let mut found =
-        Movers { next_ids: BTreeMap::new(), has_here: false, has_newborn: false, are_many: false };
+fn waiting(
+    tx: &mut Tx<'_>,
+    placed: &PlacedBlock,
+    step: TipStep,
+) -> Result<WaitingWallets, WalletError> {
+    let mut found = WaitingWallets {
+        next_ids: BTreeMap::new(),
+        has_here: false,
+        has_newborn: false,
+        are_many: false,
+    };
     let mut rows = Vec::new();
     if let Some((before, parent)) = placed.parent_place() {
         rows = tx.query(HERE, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])?;
@@ -388,7 +319,7 @@ fn move_wallets(
     tx: &mut Tx<'_>,
     placed: &PlacedBlock,
     step: TipStep,
-    waiting: &Movers,
+    waiting: &WaitingWallets,
 ) -> Result<(), WalletError> {
     let is_tip = step != TipStep::Elsewhere;
     let own = (!is_tip).then_some((sql_int(placed.height)?, &placed.hash.0));

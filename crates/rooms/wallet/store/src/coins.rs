@@ -5,16 +5,18 @@
 //! says where to go on.
 
 use bitcoin::{OutPoint, ScriptBuf};
-use unspent_model::wallet::{CoinFacts, CoinState, LockId, Status, coin::depth};
+use unspent_model::wallet::{CoinFacts, CoinState, LockId, TxStatus, coin::depth};
 use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
     descriptor::{script_hash, show_script},
     error::WalletError,
+    ids::{WalletId, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
     labels::{LabelKey, labels_of},
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, bitcoin_txid, model_txid, sql_int},
     rows::{self, opt_lock, opt_txid, status},
-    wallets::MAX_PAGE,
+    store::WalletStore,
+    wallet_info::MAX_PAGE,
+    wallet_row::WalletRow,
 };
 
 /// A coin as it is shown.
@@ -182,7 +184,7 @@ const EVERYWHERE: &str = coins_from!(
 /// Coins read at most for one page of a list that leaves coins out.
 const LOOKED_AT_MOST: usize = 20_000;
 
-impl Room {
+impl WalletStore {
     /// A page of live, unspent coins, smallest first.
     ///
     /// # Errors
@@ -263,7 +265,7 @@ impl Room {
         let (filter, network) = (filter.clone(), self.bitcoin_network());
         let (limit, plain) = (limit.min(MAX_PAGE) as usize, filter == CoinFilter::default());
         self.door.read(move |tx| {
-            let asked = Asked {
+            let asked = CoinQuery {
                 wallet,
                 filter: &filter,
                 tip: WalletRow::read(tx, wallet)?.tip(),
@@ -338,7 +340,7 @@ impl Room {
 }
 
 /// A question for coins, and how many are read at once.
-struct Asked<'a> {
+struct CoinQuery<'a> {
     wallet: WalletId,
     filter: &'a CoinFilter,
     tip: Option<u64>,
@@ -346,11 +348,11 @@ struct Asked<'a> {
     limit: usize,
 }
 
-type ReadCoins = fn(&mut Tx<'_>, &Asked<'_>, CoinCursor) -> Result<Vec<CoinInfo>, WalletError>;
+type ReadCoins = fn(&mut Tx<'_>, &CoinQuery<'_>, CoinCursor) -> Result<Vec<CoinInfo>, WalletError>;
 
 fn unspent(
     tx: &mut Tx<'_>,
-    asked: &Asked<'_>,
+    asked: &CoinQuery<'_>,
     after: CoinCursor,
 ) -> Result<Vec<CoinInfo>, WalletError> {
     let most = asked.filter.max.map(sql_int).transpose()?.unwrap_or(i64::MAX);
@@ -359,8 +361,8 @@ fn unspent(
         Arg::Int(asked.now),
         Arg::Int(sql_int(after.amount)?),
         Arg::Int(after.id),
-        Arg::Text(Status::Published.name()),
-        Arg::Text(Status::Pending.name()),
+        Arg::Text(TxStatus::Published.name()),
+        Arg::Text(TxStatus::Pending.name()),
         Arg::Int(sql_int(asked.limit as u64)?),
         Arg::Int(most),
     ];
@@ -373,7 +375,7 @@ fn unspent(
 
 fn ever(
     tx: &mut Tx<'_>,
-    asked: &Asked<'_>,
+    asked: &CoinQuery<'_>,
     after: CoinCursor,
 ) -> Result<Vec<CoinInfo>, WalletError> {
     let limit = Arg::Int(sql_int(asked.limit as u64)?);

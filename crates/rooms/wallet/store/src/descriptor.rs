@@ -8,7 +8,7 @@ use std::str::FromStr;
 use bitcoin::{Address, NetworkKind, ScriptBuf, base58, hashes::Hash as _};
 use miniscript::{DefiniteDescriptorKey, Descriptor, DescriptorPublicKey, descriptor::XKeyNetwork};
 
-use crate::{error::WalletError, import::slip132};
+use crate::{error::WalletError, slip132};
 
 /// Weight of an input without its signatures: outpoint, sequence, empty script, witness count.
 const BARE_INPUT_WEIGHT: u64 = 4 * (36 + 4 + 1) + 1;

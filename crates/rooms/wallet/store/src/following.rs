@@ -4,26 +4,28 @@
 //! concerns three. So each is one statement by an index, never one for each wallet.
 
 use bitcoin::Txid;
-use unspent_model::{BlockHash, wallet::Status};
+use unspent_model::{BlockHash, wallet::TxStatus};
 use unspent_sql::Arg;
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, sql_int},
+    ids::{WalletId, bitcoin_txid, sql_int},
     rows::{status, txid},
-    stopped::{self, Stopped},
-    wallets::{WalletInfo, wallet_info, wallets_where},
+    stopped,
+    store::WalletStore,
+    wallet_info::{WalletInfo, WalletStop, wallet_info, wallets_where},
+    wallet_row::{WalletRow, lock_room},
 };
 
 /// A live transaction in no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct UnconfirmedTx {
     /// Whose view of it this is.
     pub wallet: WalletId,
     /// By which everybody knows it.
     pub txid: Txid,
     /// Pending or published.
-    pub status: Status,
+    pub status: TxStatus,
     /// Whether every input is ours.
     pub is_own: bool,
     /// When the mempool was found without it.
@@ -57,7 +59,7 @@ const WAITING: &str = "SELECT t.wallet_id, t.tx_hash, t.status, t.is_own, t.evic
     ORDER BY t.wallet_id, t.id";
 const JOURNAL_ENDS: &str = "SELECT id, next_line, stopped_at FROM wallets";
 
-impl Room {
+impl WalletStore {
     /// Wallets that are behind a tip and wait for blocks, the furthest behind first.
     ///
     /// # Errors
@@ -121,12 +123,12 @@ impl Room {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn waiting(&self, tip: (u64, BlockHash)) -> Result<Vec<Waiting>, WalletError> {
+    pub fn waiting(&self, tip: (u64, BlockHash)) -> Result<Vec<UnconfirmedTx>, WalletError> {
         let height = sql_int(tip.0)?;
         self.door.read(move |tx| {
             let rows = tx.query(WAITING, &[Arg::Int(height), Arg::Blob(&tip.1.0)])?;
             let waiting = rows.iter().map(|row| {
-                Ok(Waiting {
+                Ok(UnconfirmedTx {
                     wallet: WalletId(row.int("wallet_id")?),
                     txid: bitcoin_txid(txid(row, "tx_hash")?),
                     status: status(row)?,
@@ -159,7 +161,7 @@ impl Room {
     /// # Errors
     ///
     /// [`WalletError::NoWallet`].
-    pub fn stop_wallet(&self, wallet: WalletId, stopped: &Stopped) -> Result<(), WalletError> {
+    pub fn stop_wallet(&self, wallet: WalletId, stopped: &WalletStop) -> Result<(), WalletError> {
         let stopped = stopped.clone();
         self.door.write(move |tx| {
             lock_room(tx)?;

@@ -9,8 +9,10 @@ use unspent_sql::{Arg, BulkStatement, Column, Tx};
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint},
+    ids::{WalletId, bitcoin_outpoint, model_outpoint},
     rows::coin,
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// The most coins that are frozen or thawed at once.
@@ -48,7 +50,7 @@ const LIST: &str = "SELECT tx_hash, output_index FROM frozen_outputs
     WHERE wallet_id = $1 AND (tx_hash, output_index) > ($2, $3)
     ORDER BY tx_hash, output_index LIMIT $4";
 
-impl Room {
+impl WalletStore {
     /// Freezes coins: no selection takes them. What is frozen already stays so.
     ///
     /// # Errors

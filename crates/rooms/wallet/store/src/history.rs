@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
-use unspent_model::wallet::{EdgeCause, Status, coin::depth};
+use unspent_model::wallet::{EdgeCause, TxStatus, coin::depth};
 use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, bitcoin_txid, model_txid, sql_int},
+    ids::{WalletId, bitcoin_txid, model_txid, sql_int},
     rows::{status, txid},
-    wallets::MAX_PAGE,
+    store::WalletStore,
+    wallet_info::MAX_PAGE,
 };
 
 pub use crate::journal::JournalLine;
@@ -26,7 +27,7 @@ pub struct TxSummary {
     /// By which everybody knows it, whatever its signatures look like.
     pub txid: Txid,
     /// Validity.
-    pub status: Status,
+    pub status: TxStatus,
     /// Height of its block.
     pub height: Option<u64>,
     /// Its place in that block.
@@ -114,7 +115,7 @@ pub struct TxDetail {
 
 /// Which transactions a list shows, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listing {
+pub enum TxListing {
     /// All, latest heard of first, after a cursor of received time and row.
     Latest(Option<(i64, i64)>),
     /// Those in blocks from one height to another, in the order of the chain.
@@ -232,7 +233,7 @@ const LABELS: BulkStatement = BulkStatement {
 const WALLETS_OF: &str = "SELECT w.id, w.name FROM transactions t /*by uidx_transactions_hash*/
     JOIN /*then*/ wallets w ON w.id = t.wallet_id WHERE t.tx_hash = $1 ORDER BY w.id";
 
-impl Room {
+impl WalletStore {
     /// The wallets that know a transaction, with their names; asked by index, not wallet by wallet.
     ///
     /// # Errors
@@ -253,23 +254,23 @@ impl Room {
     pub fn txs(
         &self,
         wallet: WalletId,
-        listing: Listing,
+        listing: TxListing,
         limit: u32,
     ) -> Result<Vec<TxSummary>, WalletError> {
         self.door.read(move |tx| {
             let id = Arg::Int(wallet.0);
             let limit = Arg::Int(limit.min(MAX_PAGE).into());
             let rows = match listing {
-                Listing::Latest(after) => {
+                TxListing::Latest(after) => {
                     let (time, row) = after.unwrap_or((i64::MAX, i64::MAX));
                     tx.query(LATEST, &[id, Arg::Int(time), Arg::Int(row), limit])?
                 }
-                Listing::Blocks(from, to) => {
+                TxListing::Blocks(from, to) => {
                     let start = ChainCursor { height: from, position: 0, id: -1 };
                     in_blocks(tx, wallet, start, to, limit)?
                 }
-                Listing::BlocksAfter(after, to) => in_blocks(tx, wallet, after, to, limit)?,
-                Listing::Unconfirmed(after) => {
+                TxListing::BlocksAfter(after, to) => in_blocks(tx, wallet, after, to, limit)?,
+                TxListing::Unconfirmed(after) => {
                     tx.query(UNCONFIRMED, &[id, Arg::Int(after), limit])?
                 }
             };

@@ -3,15 +3,16 @@
 use bitcoin::{OutPoint, Txid};
 use unspent_model::{
     Outpoint,
-    wallet::{Cause, LockId, Status},
+    wallet::{JournalCause, LockId, TxStatus},
 };
 use unspent_sql::{Arg, Row};
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, bitcoin_outpoint, bitcoin_txid, model_txid},
+    ids::{WalletId, bitcoin_outpoint, bitcoin_txid, model_txid},
     rows::{known_status, opt_lock, opt_txid, txid},
-    wallets::MAX_PAGE,
+    store::WalletStore,
+    wallet_info::MAX_PAGE,
 };
 
 /// A line of the journal.
@@ -22,15 +23,15 @@ pub struct JournalLine {
     /// When, in microseconds.
     pub at: i64,
     /// Why.
-    pub cause: Cause,
+    pub cause: JournalCause,
     /// The transaction it is about.
     pub txid: Txid,
     /// The coin, where it is about one.
     pub output: Option<OutPoint>,
     /// Status before.
-    pub from: Option<Status>,
+    pub from: Option<TxStatus>,
     /// Status after.
-    pub to: Option<Status>,
+    pub to: Option<TxStatus>,
     /// The other transaction involved.
     pub other: Option<Txid>,
     /// The block that confirmed it or that it lost.
@@ -52,7 +53,7 @@ const NEWEST_OF: &str = "SELECT id, at, cause, tx_hash, output_tx_hash, output_i
         to_status, other_tx_hash, block_height, lock_id FROM journal
     WHERE wallet_id = $1 AND tx_hash = $4 AND id < $2 ORDER BY id DESC LIMIT $3";
 
-impl Room {
+impl WalletStore {
     /// A page of the journal, of the wallet or of one transaction, oldest first.
     ///
     /// # Errors

@@ -13,12 +13,13 @@ use bitcoin::ScriptBuf;
 use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
-    block::Care,
+    apply_mode::ApplyMode,
     descriptor::{Keychain, MAX_INDEX, script_hash},
     error::WalletError,
-    room::{WalletRow, sql_int},
-    wallets::{AddressInfo, Purpose, address_info},
-    writes::Writes,
+    ids::sql_int,
+    wallet_info::{AddressInfo, KeychainPurpose, address_info},
+    wallet_row::WalletRow,
+    writes::PendingWrites,
 };
 
 const INSERT_KEYCHAIN: &str =
@@ -62,7 +63,7 @@ const ADDRESS: &str =
 pub(crate) struct NewKeychain {
     pub(crate) id: i64,
     pub(crate) account: i64,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: KeychainPurpose,
     pub(crate) descriptor: String,
     pub(crate) weight: u64,
 }
@@ -100,9 +101,12 @@ pub(crate) fn watch_one(
     if !known_scripts(tx, wallet, &[(0, script.clone())])?.is_empty() {
         return Err(WalletError::ScriptExists);
     }
-    let mut writes = Writes::default();
+    let mut writes = PendingWrites::default();
     writes.script(wallet.id, chain, wallet.new_id(), 0, script);
-    writes.chain(wallet.id, &Chain { id: chain, next: 1, derived: 1, ..Chain::default() });
+    writes.chain(
+        wallet.id,
+        &KeychainState { id: chain, next: 1, derived: 1, ..KeychainState::default() },
+    );
     writes.send(tx)
 }
 
@@ -126,7 +130,7 @@ fn known_scripts(
             address: row.int("id")?,
             keychain: row.int("keychain_id")?,
             is_used: row.flag("is_used")?,
-            is_imported: row.text("purpose")? == Purpose::Imported.name(),
+            is_imported: row.text("purpose")? == KeychainPurpose::Imported.name(),
         };
         Ok((row.hash("script_hash")?, found))
     });
@@ -143,7 +147,7 @@ pub(crate) struct DerivedScript {
 
 /// How far a chain is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chain {
+pub(crate) struct KeychainState {
     pub(crate) id: i64,
     descriptor: String,
     is_imported: bool,
@@ -153,13 +157,13 @@ pub(crate) struct Chain {
     has_moved: bool,
 }
 
-impl Chain {
+impl KeychainState {
     /// From the columns of a keychain, whose row id is in `keychain_id`.
     pub(crate) fn read(row: &Row) -> Result<Self, SqlError> {
         Ok(Self {
             id: row.int("keychain_id")?,
             descriptor: row.text("descriptor")?,
-            is_imported: row.text("purpose")? == Purpose::Imported.name(),
+            is_imported: row.text("purpose")? == KeychainPurpose::Imported.name(),
             next: row.index("next_index")?,
             last_used: row.opt_index("last_used")?,
             derived: row.index("derived_to")?,
@@ -209,8 +213,8 @@ impl Chain {
         &mut self,
         tx: &mut Tx<'_>,
         wallet: &mut WalletRow,
-        care: Care,
-        writes: &mut Writes,
+        mode: ApplyMode,
+        writes: &mut PendingWrites,
     ) -> Result<Vec<DerivedScript>, WalletError> {
         let mut fresh = Vec::new();
         // An adopted script may have been used: then the chain reaches further still.
@@ -221,7 +225,7 @@ impl Chain {
             }
             // Nearly never is a script known already; then the write fails, and all is done
             // again with care.
-            if care == Care::Apart {
+            if mode == ApplyMode::Isolated {
                 self.adopt_known(tx, wallet, &mut scripts)?;
             }
             for (index, script) in scripts {
@@ -234,7 +238,7 @@ impl Chain {
     }
 
     /// Gathers the chain's own row, if it changed. Once for a chain: rows are told apart by it.
-    pub(crate) fn store(&mut self, wallet: &WalletRow, writes: &mut Writes) {
+    pub(crate) fn store(&mut self, wallet: &WalletRow, writes: &mut PendingWrites) {
         if std::mem::take(&mut self.has_moved) {
             writes.chain(wallet.id, self);
         }
@@ -275,11 +279,11 @@ pub(crate) fn extend(
     let Some(row) = tx.maybe(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])? else {
         return Ok(Vec::new());
     };
-    let mut chain = Chain::read(&row)?;
+    let mut chain = KeychainState::read(&row)?;
     used.into_iter().for_each(|index| chain.note_use(index));
     at_least_next.checked_sub(1).into_iter().for_each(|index| chain.note_given(index));
-    let mut writes = Writes::default();
-    let fresh = chain.extend(tx, wallet, Care::Apart, &mut writes)?;
+    let mut writes = PendingWrites::default();
+    let fresh = chain.extend(tx, wallet, ApplyMode::Isolated, &mut writes)?;
     chain.store(wallet, &mut writes);
     writes.send(tx)?;
     Ok(fresh)
@@ -304,9 +308,9 @@ pub(crate) fn reveal_into(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     account: Option<&str>,
-    purpose: Purpose,
-    care: Care,
-    writes: &mut Writes,
+    purpose: KeychainPurpose,
+    mode: ApplyMode,
+    writes: &mut PendingWrites,
 ) -> Result<AddressInfo, WalletError> {
     let args = [Arg::Int(wallet.id), Arg::Text(purpose.name()), Arg::OptText(account)];
     // The scripts up to the gap are derived already, so the next one is there.
@@ -314,7 +318,7 @@ pub(crate) fn reveal_into(
         let what = format!("this wallet has no {} chain of that name", purpose.name());
         return Err(WalletError::Argument(what));
     };
-    let mut chain = Chain::read(&row)?;
+    let mut chain = KeychainState::read(&row)?;
     // A chain of one script hands out that one again and again.
     if chain.derived == 1 && !Keychain::stored(&chain.descriptor)?.has_many() {
         return address_at(tx, wallet, chain.id, 0)?.ok_or(WalletError::ScriptExists);
@@ -323,12 +327,12 @@ pub(crate) fn reveal_into(
     let mut found = row.opt_int("id")?.map(|_| address_info(&row)).transpose()?;
     while found.is_none() {
         // Not derived yet, or another chain of the wallet has it: then the next one.
-        reach(tx, wallet, &mut chain, index, care, writes)?;
+        reach(tx, wallet, &mut chain, index, mode, writes)?;
         writes.send(tx)?;
         found = address_at(tx, wallet, chain.id, index)?;
         index += u32::from(found.is_none());
     }
-    reach(tx, wallet, &mut chain, index, care, writes)?;
+    reach(tx, wallet, &mut chain, index, mode, writes)?;
     chain.store(wallet, writes);
     found.ok_or(WalletError::Bug("no address was found"))
 }
@@ -336,16 +340,16 @@ pub(crate) fn reveal_into(
 fn reach(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    chain: &mut Chain,
+    chain: &mut KeychainState,
     index: u32,
-    care: Care,
-    writes: &mut Writes,
+    mode: ApplyMode,
+    writes: &mut PendingWrites,
 ) -> Result<(), WalletError> {
     if index >= MAX_INDEX {
         return Err(WalletError::Argument("this chain has no addresses left".into()));
     }
     chain.note_given(index);
-    chain.extend(tx, wallet, care, writes).map(drop)
+    chain.extend(tx, wallet, mode, writes).map(drop)
 }
 
 fn address_at(

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 
 use bitcoin::{ScriptBuf, Transaction, consensus::encode};
 use serde::{Deserialize, Serialize};
-use unspent_model::{TxId, wallet::plan::Edge};
+use unspent_model::{TxId, wallet::plan::ReplacementEdge};
 use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
     apply_plan::RawTxs,
+    batch::ObservedTx,
     descriptor::show_script,
     error::WalletError,
-    record::Observed,
-    room::{Room, WalletId, WalletRow, bitcoin_txid},
-    wallets::{AddressInfo, MAX_PAGE},
+    ids::{WalletId, bitcoin_txid},
+    store::WalletStore,
+    wallet_info::{AddressInfo, MAX_PAGE},
+    wallet_row::WalletRow,
 };
 
 /// The longest label, in characters.
@@ -51,7 +53,7 @@ const LABELS: BulkStatement = BulkStatement {
 const ANY: &str = "SELECT 1 FROM labels WHERE wallet_id = $1 LIMIT 1";
 const RAW: &str = "SELECT raw_tx FROM transactions WHERE wallet_id = $1 AND tx_hash = $2";
 
-impl Room {
+impl WalletStore {
     /// Sets a label; an empty one clears.
     ///
     /// # Errors
@@ -172,7 +174,7 @@ pub(crate) fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), Wal
 pub(crate) fn follow_clones(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    edges: &[Edge],
+    edges: &[ReplacementEdge],
     raws: &RawTxs,
 ) -> Result<(), WalletError> {
     if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id)])?.is_none() {
@@ -213,7 +215,12 @@ fn unsigned(
 }
 
 /// Gives the labels of a transaction and of its outputs to another of the same form.
-fn hand_over(tx: &mut Tx<'_>, wallet: i64, edge: &Edge, outputs: usize) -> Result<(), WalletError> {
+fn hand_over(
+    tx: &mut Tx<'_>,
+    wallet: i64,
+    edge: &ReplacementEdge,
+    outputs: usize,
+) -> Result<(), WalletError> {
     let (loser, winner) = (bitcoin_txid(edge.replaced), bitcoin_txid(edge.replacement));
     let whole = ("tx", loser.to_string(), winner.to_string());
     let parts = (0..outputs).map(|n| ("output", format!("{loser}:{n}"), format!("{winner}:{n}")));
@@ -232,7 +239,7 @@ fn hand_over(tx: &mut Tx<'_>, wallet: i64, edge: &Edge, outputs: usize) -> Resul
 pub(crate) fn label_new(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    observed: &Observed,
+    observed: &ObservedTx,
 ) -> Result<(), WalletError> {
     let Some(text) = observed.label.as_ref().filter(|text| !text.is_empty()) else {
         return Ok(());

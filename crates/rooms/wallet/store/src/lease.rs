@@ -9,15 +9,17 @@
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{
     Outpoint,
-    wallet::{LockId, Status},
+    wallet::{LockId, TxStatus},
 };
 use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
 use crate::{
     error::WalletError,
     freeze::refuse_frozen,
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint, model_outpoint, sql_int},
+    ids::{WalletId, bitcoin_outpoint, model_outpoint, sql_int},
     rows::{self, lock},
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// How long a lease lasts unless said otherwise: ten minutes, in microseconds.
@@ -152,7 +154,7 @@ const LIST: &str = "SELECT t.tx_hash, u.output_index, u.amount, d.script_pub_key
                 OR COALESCE(w.scanned_height, 0) - s.block_height + 1 < l.hold_confirmations)))
     ORDER BY l.expires_at, u.id";
 
-impl Room {
+impl WalletStore {
     /// Leases coins: all of them or none. The holder may ask again and so renew.
     ///
     /// # Errors
@@ -216,8 +218,8 @@ impl Room {
             let args = [
                 Arg::Int(wallet.0),
                 Arg::Int(now),
-                Arg::Text(Status::Published.name()),
-                Arg::Text(Status::Pending.name()),
+                Arg::Text(TxStatus::Published.name()),
+                Arg::Text(TxStatus::Pending.name()),
             ];
             tx.query(LIST, &args)?.iter().map(info).collect()
         })
@@ -260,8 +262,8 @@ pub(crate) fn unspent(
 ) -> Result<CoinRows, WalletError> {
     let scalars = [
         Arg::Int(wallet.0),
-        Arg::Text(Status::Published.name()),
-        Arg::Text(Status::Pending.name()),
+        Arg::Text(TxStatus::Published.name()),
+        Arg::Text(TxStatus::Pending.name()),
     ];
     found(tx, UNSPENT_COINS, &scalars, coins)
 }
@@ -299,13 +301,13 @@ fn found(
 }
 
 /// An active lease, by the row of its coin.
-struct Held {
+struct HeldLease {
     coin: i64,
     lock: LockId,
     expires_at: i64,
 }
 
-impl Held {
+impl HeldLease {
     fn read(row: &Row) -> Result<Self, WalletError> {
         Ok(Self {
             coin: row.int("utxo_id")?,
@@ -320,10 +322,10 @@ fn held(
     wallet: WalletId,
     ids: &[i64],
     now: i64,
-) -> Result<Vec<Held>, WalletError> {
+) -> Result<Vec<HeldLease>, WalletError> {
     let scalars = [Arg::Int(wallet.0), Arg::Int(now)];
     let rows = tx.query_set(HELD, &scalars, &[Column::ints(ids.iter().copied())])?;
-    rows.iter().map(Held::read).collect()
+    rows.iter().map(HeldLease::read).collect()
 }
 
 /// Takes all leases or fails; the caller's transaction is then undone.
@@ -347,7 +349,7 @@ pub(crate) fn take(
     if taken == coins.len() as u64 {
         return Ok(());
     }
-    for Held { coin: row, lock: holder, expires_at } in held(tx, wallet, &ids, now)? {
+    for HeldLease { coin: row, lock: holder, expires_at } in held(tx, wallet, &ids, now)? {
         if holder != terms.lock
             && let Some((coin, _)) = coins.iter().find(|(_, found)| *found == row)
         {

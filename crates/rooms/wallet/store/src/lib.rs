@@ -1,12 +1,15 @@
 //! Bitcoin wallets: transactions, coins, leases and replacements.
 //!
-//! A [`Room`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL schema.
+//! A [`WalletStore`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL schema.
 //! It is told of transactions and blocks, in any order and as often as the teller likes, and
 //! answers what belongs to whom. History is never lost: what loses is marked, never deleted.
 //!
 //! | module | keeps |
 //! |---|---|
-//! | [`room`] | the open database, its network, its wallets |
+//! | [`store`] | the open database and its network |
+//! | [`ids`] | by what wallets, transactions and coins are named |
+//! | [`wallet_info`] | wallets, chains and addresses as they are shown |
+//! | [`batch`], [`placed_block`] | transactions and blocks as they come in |
 //! | [`descriptor`] | watch-only output descriptors and the scripts they stand for |
 //! | [`wallets`] | wallets, accounts, addresses, the gap limit |
 //! | [`additions`], [`backfill`] | accounts and scripts that come later, and their past |
@@ -39,12 +42,12 @@
 //! ```
 //! use unspent_model::Network;
 //! use unspent_sql::Options;
-//! use unspent_wallet::{NewAccount, NewWallet, Room};
+//! use unspent_wallet::{NewAccount, NewWallet, WalletStore};
 //!
 //! # let folder = std::env::temp_dir().join(format!("unspent-wallet-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
 //! # let url = format!("sqlite:{}", folder.join("wallet.db").display());
-//! let room = Room::open(&url.parse()?, Network::Bitcoin, Options::default())?;
+//! let room = WalletStore::open(&url.parse()?, Network::Bitcoin, Options::default())?;
 //! let xpub = "xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqs\
 //!             efD265TMg7usUDFdp6W1EGMcet8";
 //! let receive = format!("wpkh({xpub}/<0;1>/*)");
@@ -66,10 +69,12 @@
 //! Deliberately absent: private keys, a network connection, a clock (time is an argument), threads.
 
 pub mod additions;
+mod apply_mode;
 mod apply_plan;
 pub mod audit;
 pub mod backfill;
 pub mod balance;
+pub mod batch;
 pub mod bip329;
 pub mod birthday;
 pub mod block;
@@ -80,6 +85,7 @@ pub mod error;
 pub mod following;
 pub mod freeze;
 pub mod history;
+pub mod ids;
 pub mod import;
 pub mod journal;
 mod keychains;
@@ -91,21 +97,27 @@ pub mod metrics;
 pub mod own_address;
 pub mod past;
 pub mod pay;
+pub mod placed_block;
 pub mod prune;
 pub mod record;
 pub mod reorg;
-pub mod room;
 mod route;
 mod rows;
 pub mod schema;
+mod settled;
+pub mod slip132;
 pub mod statement;
 mod statistics;
 pub mod stopped;
+pub mod store;
+pub mod wallet_info;
+mod wallet_row;
 pub mod wallets;
 mod watch;
 mod writes;
 
+pub use batch::{BlockRef, ObservedTx, TxBatch, TxSource};
 pub use error::{Kind, WalletError};
-pub use record::{Batch, BlockRef, Observed, TxSource};
-pub use room::{Room, WalletId};
-pub use wallets::{NewAccount, NewWallet};
+pub use ids::WalletId;
+pub use store::WalletStore;
+pub use wallet_info::{NewAccount, NewWallet};

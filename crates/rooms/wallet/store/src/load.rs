@@ -3,7 +3,7 @@
 //! A plan needs few facts out of a long history, and which ones shows only while it is made: a
 //! conflict leads to its rivals, those to their descendants, those to other rivals. Asked one by
 //! one that would be a question for each transaction of the family; so the planner names all it
-//! misses in a round ([`Needs`]), each kind is read as one set, and descendants come whole by one
+//! misses in a round ([`NeededFacts`]), each kind is read as one set, and descendants come whole by one
 //! recursive statement. All wallets that a block concerns are planned side by side, so that a round
 //! costs the same for one of them and for fifty.
 //!
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use unspent_model::{
     Outpoint, TxId,
-    wallet::{Coin, Confirmation, Neighbourhood, StoredTx, facts::Needs},
+    wallet::{Coin, Confirmation, KnownFacts, StoredTx, facts::NeededFacts},
 };
 use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
@@ -25,8 +25,8 @@ use crate::{
 
 /// What is loaded, with the rows behind it.
 #[derive(Default)]
-pub(crate) struct Loaded {
-    pub(crate) facts: Neighbourhood,
+pub(crate) struct LoadedFacts {
+    pub(crate) facts: KnownFacts,
     pub(crate) tx_rows: HashMap<TxId, i64>,
     pub(crate) coin_rows: HashMap<Outpoint, i64>,
 }
@@ -130,65 +130,68 @@ const CREDITS: BulkStatement = BulkStatement {
 };
 
 /// What a plan lacks, with the wallet it is made for.
-pub(crate) struct Lacking<'l> {
+pub(crate) struct MissingFacts<'l> {
     pub(crate) wallet: i64,
-    pub(crate) loaded: &'l mut Loaded,
-    pub(crate) needs: Needs,
+    pub(crate) loaded: &'l mut LoadedFacts,
+    pub(crate) needs: NeededFacts,
 }
 
 /// Loads everything that is missing, for all wallets at once: at most five statements.
 pub(crate) fn load(
     tx: &mut Tx<'_>,
-    lacking: &mut [Lacking<'_>],
+    missing: &mut [MissingFacts<'_>],
     now: i64,
 ) -> Result<(), WalletError> {
     // Families and spenders bring transactions along, which then needn't be asked for again.
-    let members = families(tx, lacking)?;
-    let spenders = spenders(tx, lacking)?;
+    let members = families(tx, missing)?;
+    let spenders = spenders(tx, missing)?;
     let named = members.iter().chain(&spenders).copied();
-    transactions(tx, lacking, named.collect())?;
-    for one in lacking.iter_mut() {
+    transactions(tx, missing, named.collect())?;
+    for one in missing.iter_mut() {
         let family = members.iter().filter(|(wallet, _)| *wallet == one.wallet);
         one.loaded.children(family.map(|(_, txid)| *txid).collect());
     }
-    coins(tx, lacking, now)?;
-    credits(tx, lacking, now)
+    coins(tx, missing, now)?;
+    credits(tx, missing, now)
 }
 
-fn of_wallet<'a, 'l>(lacking: &'a mut [Lacking<'l>], wallet: i64) -> Option<&'a mut Lacking<'l>> {
-    lacking.iter_mut().find(|one| one.wallet == wallet)
+fn of_wallet<'a, 'l>(
+    missing: &'a mut [MissingFacts<'l>],
+    wallet: i64,
+) -> Option<&'a mut MissingFacts<'l>> {
+    missing.iter_mut().find(|one| one.wallet == wallet)
 }
 
-type Names = BTreeSet<(i64, TxId)>;
+type TxNames = BTreeSet<(i64, TxId)>;
 
 /// The roots that are asked for and all their descendants.
-fn families(tx: &mut Tx<'_>, lacking: &[Lacking<'_>]) -> Result<Names, WalletError> {
-    let roots = lacking.iter().flat_map(|one| {
+fn families(tx: &mut Tx<'_>, missing: &[MissingFacts<'_>]) -> Result<TxNames, WalletError> {
+    let roots = missing.iter().flat_map(|one| {
         let unknown = one.needs.children.iter();
         unknown
             .filter(|root| !one.loaded.facts.children.contains_key(root))
             .map(|root| (one.wallet, *root))
     });
-    let mut members: Names = roots.collect();
+    let mut members: TxNames = roots.collect();
     for row in tx.query_set(DESCENDANTS, &[], &name_columns(&members))? {
         members.insert((row.int("wallet_id")?, txid(&row, "tx_hash")?));
     }
     Ok(members)
 }
 
-fn spenders(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>]) -> Result<Names, WalletError> {
-    let columns = outpoint_columns(lacking, |needs| &needs.spenders);
+fn spenders(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>]) -> Result<TxNames, WalletError> {
+    let columns = outpoint_columns(missing, |needs| &needs.spenders);
     let rows = tx.query_set(SPENDERS, &[], &columns)?;
-    for one in lacking.iter_mut() {
+    for one in missing.iter_mut() {
         for outpoint in &one.needs.spenders {
             one.loaded.facts.spenders.insert(*outpoint, Vec::new());
         }
     }
-    let mut named = Names::new();
+    let mut named = TxNames::new();
     for row in &rows {
         let (wallet, spender) = (row.int("wallet_id")?, txid(row, "tx_hash")?);
         named.insert((wallet, spender));
-        if let Some(one) = of_wallet(lacking, wallet) {
+        if let Some(one) = of_wallet(missing, wallet) {
             one.loaded.facts.spenders.entry(prevout(row)?).or_default().push(spender);
         }
     }
@@ -197,19 +200,19 @@ fn spenders(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>]) -> Result<Names, Walle
 
 fn transactions(
     tx: &mut Tx<'_>,
-    lacking: &mut [Lacking<'_>],
-    mut wanted: Names,
+    missing: &mut [MissingFacts<'_>],
+    mut wanted: TxNames,
 ) -> Result<(), WalletError> {
-    for one in lacking.iter() {
+    for one in missing.iter() {
         wanted.extend(one.needs.txs.iter().map(|txid| (one.wallet, *txid)));
     }
     // Facts are read once for a plan, since the wallet is locked: nobody else changes them.
     wanted.retain(|(wallet, txid)| {
-        let one = lacking.iter().find(|one| one.wallet == *wallet);
+        let one = missing.iter().find(|one| one.wallet == *wallet);
         one.is_some_and(|one| !one.loaded.facts.txs.contains_key(txid))
     });
     let rows = tx.query_set(TXS, &[], &name_columns(&wanted))?;
-    for one in lacking.iter_mut() {
+    for one in missing.iter_mut() {
         let own = wanted.iter().filter(|(wallet, _)| *wallet == one.wallet);
         own.for_each(|(_, txid)| {
             one.loaded.facts.txs.insert(*txid, None);
@@ -217,43 +220,43 @@ fn transactions(
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(lacking, wallet) {
+        if let Some(one) = of_wallet(missing, wallet) {
             one.loaded.keep_tx(row)?;
         }
     }
     Ok(())
 }
 
-fn coins(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), WalletError> {
-    let columns = outpoint_columns(lacking, |needs| &needs.coins);
+fn coins(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Result<(), WalletError> {
+    let columns = outpoint_columns(missing, |needs| &needs.coins);
     let rows = tx.query_set(COINS, &[Arg::Int(now)], &columns)?;
-    for one in lacking.iter_mut() {
+    for one in missing.iter_mut() {
         for outpoint in &one.needs.coins {
             one.loaded.facts.coins.insert(*outpoint, None);
         }
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(lacking, wallet) {
+        if let Some(one) = of_wallet(missing, wallet) {
             one.loaded.keep_coin(row)?;
         }
     }
     Ok(())
 }
 
-fn credits(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(), WalletError> {
+fn credits(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Result<(), WalletError> {
     let wanted =
-        lacking.iter().flat_map(|one| one.needs.credits.iter().map(|txid| (one.wallet, *txid)));
+        missing.iter().flat_map(|one| one.needs.credits.iter().map(|txid| (one.wallet, *txid)));
     let columns = name_columns(&wanted.collect());
     let rows = tx.query_set(CREDITS, &[Arg::Int(now)], &columns)?;
-    for one in lacking.iter_mut() {
+    for one in missing.iter_mut() {
         for txid in &one.needs.credits {
             one.loaded.facts.credits.insert(*txid, Vec::new());
         }
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(lacking, wallet) {
+        if let Some(one) = of_wallet(missing, wallet) {
             let outpoint = one.loaded.keep_coin(row)?;
             one.loaded.facts.credits.entry(outpoint.tx).or_default().push(outpoint.index);
         }
@@ -261,7 +264,7 @@ fn credits(tx: &mut Tx<'_>, lacking: &mut [Lacking<'_>], now: i64) -> Result<(),
     Ok(())
 }
 
-fn name_columns(names: &Names) -> [Column; 2] {
+fn name_columns(names: &TxNames) -> [Column; 2] {
     [
         Column::ints(names.iter().map(|(wallet, _)| *wallet)),
         Column::blobs(names.iter().map(|(_, txid)| txid.0)),
@@ -269,10 +272,10 @@ fn name_columns(names: &Names) -> [Column; 2] {
 }
 
 fn outpoint_columns(
-    lacking: &[Lacking<'_>],
-    wanted: impl Fn(&Needs) -> &BTreeSet<Outpoint>,
+    missing: &[MissingFacts<'_>],
+    wanted: impl Fn(&NeededFacts) -> &BTreeSet<Outpoint>,
 ) -> [Column; 3] {
-    let all: Vec<(i64, Outpoint)> = lacking
+    let all: Vec<(i64, Outpoint)> = missing
         .iter()
         .flat_map(|one| wanted(&one.needs).iter().map(|outpoint| (one.wallet, *outpoint)))
         .collect();
@@ -283,16 +286,16 @@ fn outpoint_columns(
     ]
 }
 
-impl Loaded {
+impl LoadedFacts {
     /// Loads everything that is missing, for one wallet.
     pub(crate) fn load(
         &mut self,
         tx: &mut Tx<'_>,
         wallet: i64,
-        needs: &Needs,
+        needs: &NeededFacts,
         now: i64,
     ) -> Result<(), WalletError> {
-        load(tx, &mut [Lacking { wallet, loaded: self, needs: needs.clone() }], now)
+        load(tx, &mut [MissingFacts { wallet, loaded: self, needs: needs.clone() }], now)
     }
 
     /// One row of a transaction: the first brings it, every one an input.

@@ -7,9 +7,11 @@ use crate::{
     backfill,
     descriptor::script_hash,
     error::WalletError,
+    ids::WalletId,
     keychains::extend,
-    room::{Room, WalletId, WalletRow, lock_room},
-    wallets::{check_gap_limit, check_name},
+    store::WalletStore,
+    wallet_info::{BackfillRange, check_gap_limit, check_name},
+    wallet_row::{WalletRow, lock_room},
 };
 
 const NAMED: &str = "SELECT id FROM wallets WHERE name = $1";
@@ -23,7 +25,7 @@ const WATCHED: &str = "SELECT d.id, d.keychain_id, d.is_used, k.purpose
 const DROP_ADDRESS: &str = "DELETE FROM addresses WHERE wallet_id = $1 AND id = $2";
 const DROP_CHAIN: &str = "DELETE FROM keychains WHERE wallet_id = $1 AND id = $2";
 
-impl Room {
+impl WalletStore {
     /// Gives a wallet another name. Its history stays its own.
     ///
     /// # Errors
@@ -73,7 +75,7 @@ impl Room {
         &self,
         wallet: WalletId,
         gap_limit: u32,
-    ) -> Result<Option<backfill::Backfill>, WalletError> {
+    ) -> Result<Option<BackfillRange>, WalletError> {
         check_gap_limit(gap_limit)?;
         self.door.write(move |tx| {
             lock_room(tx)?;

@@ -2,7 +2,7 @@
 
 use unspent_sql::{Arg, Backend};
 
-use crate::{error::WalletError, room::Room};
+use crate::{error::WalletError, store::WalletStore};
 
 /// Rows of a table and the space it takes with its indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct TableSize {
 
 /// What a monitor wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metrics {
+pub struct WalletMetrics {
     /// Every table of the room.
     pub tables: Vec<TableSize>,
     /// Leases that have not run out.
@@ -62,13 +62,13 @@ const EXPIRED: &str = "SELECT COUNT(*) AS rows, MIN(l.expires_at) AS oldest
             AND (s.block_height IS NULL
                 OR COALESCE(w.scanned_height, 0) - s.block_height + 1 < l.hold_confirmations)))";
 
-impl Room {
+impl WalletStore {
     /// The figures now.
     ///
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn metrics(&self, now: i64) -> Result<Metrics, WalletError> {
+    pub fn metrics(&self, now: i64) -> Result<WalletMetrics, WalletError> {
         self.door.read(move |tx| {
             let mut tables = Vec::with_capacity(COUNTS.len());
             for (name, sql) in COUNTS {
@@ -81,7 +81,7 @@ impl Room {
                 tables.push(TableSize { name, rows, bytes });
             }
             let expired = tx.one(EXPIRED, &[Arg::Int(now)])?;
-            Ok(Metrics {
+            Ok(WalletMetrics {
                 tables,
                 active_leases: tx.one(LEASES, &[Arg::Int(now)])?.natural("rows")?,
                 expired_leases: expired.natural("rows")?,

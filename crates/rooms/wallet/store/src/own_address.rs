@@ -7,9 +7,11 @@ use unspent_sql::Arg;
 use crate::{
     descriptor::{Keychain, script_hash},
     error::WalletError,
+    ids::WalletId,
     labels::label_addresses,
-    room::{Room, WalletId, WalletRow},
-    wallets::{AddressInfo, Purpose, address_info},
+    store::WalletStore,
+    wallet_info::{AddressInfo, KeychainPurpose, address_info},
+    wallet_row::WalletRow,
 };
 
 /// An address of a wallet, with what it comes from.
@@ -30,7 +32,7 @@ const FIND: &str = "SELECT d.id, a.name AS account, k.purpose, d.address_index, 
     JOIN /*then*/ accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE d.script_hash = $2 AND d.wallet_id = $1";
 
-impl Room {
+impl WalletStore {
     /// The wallet's address with this script, if it is one.
     ///
     /// # Errors
@@ -51,7 +53,7 @@ impl Room {
             let (mut found, descriptor) = ([address_info(&row)?], row.text("descriptor")?);
             label_addresses(tx, wallet, network, &mut found)?;
             let [info] = found;
-            let is_imported = info.purpose == Purpose::Imported.name();
+            let is_imported = info.purpose == KeychainPurpose::Imported.name();
             let keys = if is_imported { Vec::new() } else { keys(&descriptor, info.index)? };
             Ok(Some(OwnAddress { info, descriptor, keys }))
         })

@@ -4,13 +4,15 @@
 //! was spent after it comes back. So a recent height costs little, and what a prune took away below
 //! a height says nothing about the heights above it.
 
-use unspent_model::wallet::{Status, Sum};
+use unspent_model::wallet::{CoinSum, TxStatus};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
     balance::{contradiction, kept_sum, read_sum},
     error::WalletError,
-    room::{Room, WalletId, WalletRow, sql_int},
+    ids::{WalletId, sql_int},
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// Sums since a height: received, spent, spent of coins that a prune took, and on its way out.
@@ -48,14 +50,14 @@ const SINCE: &str = "SELECT 0 AS back, CAST(COALESCE(SUM(u.amount), 0) AS BIGINT
         AND t.block_height IS NOT NULL";
 const KNOWN_FROM: &str = "SELECT history_from FROM wallets WHERE id = $1";
 
-impl Room {
+impl WalletStore {
     /// What was confirmed and unspent after the block at `height`.
     ///
     /// # Errors
     ///
     /// [`WalletError::Argument`] above the wallet's tip, [`WalletError::HistoryPruned`] where a
     /// prune took away what it would take to know.
-    pub fn balance_as_of(&self, wallet: WalletId, height: u64) -> Result<Sum, WalletError> {
+    pub fn balance_as_of(&self, wallet: WalletId, height: u64) -> Result<CoinSum, WalletError> {
         self.door.read(move |tx| as_of(tx, wallet, height))
     }
 
@@ -73,7 +75,7 @@ fn known_from(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<u64>, WalletEr
     Ok(tx.one(KNOWN_FROM, &[Arg::Int(wallet.0)])?.opt_natural("history_from")?)
 }
 
-fn as_of(tx: &mut Tx<'_>, wallet: WalletId, height: u64) -> Result<Sum, WalletError> {
+fn as_of(tx: &mut Tx<'_>, wallet: WalletId, height: u64) -> Result<CoinSum, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
     if row.tip().is_none_or(|tip| height > tip) {
         return Err(WalletError::Argument(format!("the wallet has not seen {height} yet")));
@@ -84,10 +86,10 @@ fn as_of(tx: &mut Tx<'_>, wallet: WalletId, height: u64) -> Result<Sum, WalletEr
     let args = [
         Arg::Int(wallet.0),
         Arg::Int(sql_int(height)?),
-        Arg::Text(Status::Published.name()),
-        Arg::Text(Status::Pending.name()),
+        Arg::Text(TxStatus::Published.name()),
+        Arg::Text(TxStatus::Pending.name()),
     ];
-    let (mut held, mut received) = (kept_sum(&row)?, Sum::default());
+    let (mut held, mut received) = (kept_sum(&row)?, CoinSum::default());
     for part in tx.query(SINCE, &args)? {
         let sum = read_sum(&part)?;
         let side = if part.flag("back")? { &mut held } else { &mut received };

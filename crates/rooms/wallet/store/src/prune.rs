@@ -8,14 +8,14 @@
 //! money again, so nothing of the prune holds any more: the wallet reads its blocks once more from
 //! the first that held something pruned, and says until then that its history isn't whole.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bitcoin::Txid;
 use unspent_model::{
     TxId,
     wallet::{
-        Cause,
-        plan::Line,
+        JournalCause,
+        plan::JournalEntry,
         prune::{PruneFacts, PruneRule, as_many_as_possible, exactly},
     },
 };
@@ -25,8 +25,11 @@ use crate::{
     apply_plan::write_lines,
     backfill,
     error::WalletError,
-    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid, sql_int},
+    ids::{WalletId, bitcoin_txid, model_txid, sql_int},
     rows::{status, txid},
+    settled::{unsettle, whole_again},
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// Confirmations needed unless said otherwise.
@@ -159,21 +162,11 @@ const REMEMBER: BulkStatement = BulkStatement {
     postgres: "INSERT INTO pruned_txs (wallet_id, tx_hash, settled_height)
         SELECT $1, k.* FROM UNNEST($2::bytea[], $3::bigint[]) k ON CONFLICT DO NOTHING",
 };
-const REMEMBERED: BulkStatement = BulkStatement {
-    sqlite: "SELECT wallet_id, tx_hash FROM pruned_txs WHERE wallet_id = $1 AND tx_hash = $2",
-    postgres: "SELECT p.wallet_id, p.tx_hash FROM UNNEST($1::bigint[], $2::bytea[]) k (w, h)
-        JOIN pruned_txs p ON p.wallet_id = k.w AND p.tx_hash = k.h",
-};
-const FORGET_ALL: &str = "DELETE FROM pruned_txs WHERE settled_height >= $1";
-const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
 const FIRST_PRUNED: &str =
     "SELECT MIN(settled_height) AS first FROM pruned_txs WHERE wallet_id = $1";
 /// Nothing is missing any more below any height: what was pruned is back.
-const WHOLE: &str = "UPDATE wallets SET history_from = NULL WHERE id = $1
-    AND history_from IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM pruned_txs p WHERE p.wallet_id = $1)";
 
-impl Room {
+impl WalletStore {
     /// Removes history, and names what went.
     ///
     /// # Errors
@@ -296,36 +289,6 @@ fn remember(
     Ok(())
 }
 
-/// Which of the transactions that concern wallets were pruned and are settled.
-pub(crate) fn settled<'w>(
-    tx: &mut Tx<'_>,
-    wanted: impl Iterator<Item = (&'w WalletRow, Vec<TxId>)>,
-) -> Result<HashSet<(WalletId, TxId)>, WalletError> {
-    // Most wallets were never pruned.
-    let pruned = wanted.filter(|(row, _)| row.history_from.is_some());
-    let names = pruned.flat_map(|(row, txids)| txids.into_iter().map(|txid| (row.id, txid)));
-    let names: Vec<(i64, TxId)> = names.collect();
-    let keys = [
-        Column::ints(names.iter().map(|(wallet, _)| *wallet)),
-        Column::blobs(names.iter().map(|(_, txid)| txid.0)),
-    ];
-    let rows = tx.query_set(REMEMBERED, &[], &keys)?;
-    let found = rows.iter().map(|row| Ok((WalletId(row.int("wallet_id")?), txid(row, "tx_hash")?)));
-    found.collect()
-}
-
-/// Blocks from a height on are gone for this wallet: what they settled is open again.
-pub(crate) fn unsettle(tx: &mut Tx<'_>, wallet: WalletId, from: u64) -> Result<(), WalletError> {
-    tx.execute(FORGET, &[Arg::Int(sql_int(from)?), Arg::Int(wallet.0)])?;
-    Ok(())
-}
-
-/// Blocks from a height on are gone for all wallets.
-pub(crate) fn unsettle_all(tx: &mut Tx<'_>, from: u64) -> Result<(), WalletError> {
-    tx.execute(FORGET_ALL, &[Arg::Int(sql_int(from)?)])?;
-    Ok(())
-}
-
 /// The spend of a pruned coin is undone: all that was pruned is looked for again.
 /// What was pruned in the undone blocks comes with the blocks that replace them.
 pub(crate) fn reopen(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
@@ -343,12 +306,6 @@ pub(crate) fn reopen(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletErro
     }
 }
 
-/// All blocks have been read: balances are known as far back as nothing is pruned.
-pub(crate) fn whole_again(tx: &mut Tx<'_>, wallet: WalletId) -> Result<(), WalletError> {
-    tx.execute(WHOLE, &[Arg::Int(wallet.0)])?;
-    Ok(())
-}
-
 fn remove(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
@@ -364,9 +321,9 @@ fn remove(
     for row in tx.query_set(EDGES, &scope, &keys)? {
         edges.insert((txid(&row, "replaced")?, txid(&row, "replacement")?));
     }
-    lines.extend(edges.into_iter().map(|(replaced, by)| Line {
+    lines.extend(edges.into_iter().map(|(replaced, by)| JournalEntry {
         other: Some(by),
-        cause: Cause::PrunedEdge,
+        cause: JournalCause::PrunedEdge,
         ..blank(replaced)
     }));
     write_lines(tx, wallet, &lines, now)?;
@@ -400,20 +357,20 @@ fn keep_amounts(
     Ok(())
 }
 
-fn blank(txid: TxId) -> Line {
-    Line {
+fn blank(txid: TxId) -> JournalEntry {
+    JournalEntry {
         txid,
         output: None,
         from: None,
         to: None,
-        cause: Cause::Pruned,
+        cause: JournalCause::Pruned,
         other: None,
         height: None,
         lock: None,
     }
 }
 
-fn pruned(row: &Row) -> Result<Line, WalletError> {
+fn pruned(row: &Row) -> Result<JournalEntry, WalletError> {
     let (was, height) = (status(row)?, row.opt_natural("block_height")?);
-    Ok(Line { from: Some(was), height, ..blank(txid(row, "tx_hash")?) })
+    Ok(JournalEntry { from: Some(was), height, ..blank(txid(row, "tx_hash")?) })
 }

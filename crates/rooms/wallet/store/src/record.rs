@@ -9,138 +9,57 @@ use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
     BlockHash, TxId,
     network::MOST_BITCOIN_MONEY,
-    wallet::{Confirmation, Event, LockId, Seen, Sighting},
+    wallet::{Confirmation, SightingPlace, TxSighting, WalletEvent},
 };
 use unspent_sql::{Arg, SqlError, Tx};
 
 use crate::{
+    apply_mode::ApplyMode,
     apply_plan::{RawTxs, WalletShare, apply_plan, apply_plans},
-    block::Care,
+    batch::{BlockRef, ObservedTx, RecordedChanges, TxBatch, TxSource},
     descriptor::script_hash,
     error::WalletError,
+    ids::{WalletId, bitcoin_txid, model_txid, sql_int},
     keychains::DerivedScript,
     labels,
-    load::Loaded,
-    pay::change::give_back,
-    prune::settled,
-    room::{Room, WalletId, WalletRow, bitcoin_txid, lock_room, model_txid, sql_int},
-    route::{Owner, Routes, SeenTx, route},
+    load::LoadedFacts,
+    route::{BatchRoutes, ScriptOwner, SeenTx, route},
+    settled::settled,
     stopped::stop_or_fail,
-    watch::Watch,
-    writes::Writes,
+    store::WalletStore,
+    wallet_row::{WalletRow, lock_room},
+    watch::WatchFilter,
+    writes::PendingWrites,
 };
 
-/// A block, by all that a wallet keeps of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockRef {
-    /// Blocks between it and genesis.
-    pub height: u64,
-    /// Its hash, in wire order.
-    pub hash: BlockHash,
-    /// Its time, in seconds, as its header says.
-    pub time: u32,
-}
-
-/// Where a transaction comes from. It decides what is believed of it: a block settles it, a node's
-/// mempool vouches for it, hearsay does neither.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TxSource {
-    /// Made here; its leases may be those of `lock`, others only by `force`.
-    Created {
-        /// Whose leases it may use.
-        lock: Option<LockId>,
-        /// Whether it may take coins that others leased.
-        force: bool,
-    },
-    /// Heard of, without a node that vouches for it.
-    Relayed,
-    /// In a node's mempool.
-    Mempool,
-    /// In a block, at a place.
-    Block(BlockRef, u64),
-}
-
-/// A transaction that was seen.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// With its signatures, as it was seen.
-    pub tx: Transaction,
-    /// Where it comes from.
-    pub source: TxSource,
-    /// Its fee where the teller knows it.
-    pub fee: Option<u64>,
-    /// A label to give it.
-    pub label: Option<String>,
-    /// Wallets that are not told, because they know it: their own view of it stays.
-    pub known_to: Vec<WalletId>,
-}
-
-impl Observed {
-    /// A transaction without further news about it.
-    pub fn new(tx: Transaction, source: TxSource) -> Self {
-        Self { tx, source, fee: None, label: None, known_to: Vec::new() }
-    }
-}
-
-/// Transactions that belong together, with the tip they lead to.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// In any order.
-    pub txs: Vec<Observed>,
-    /// Blocks that may be stored along the way.
-    pub blocks: Vec<BlockRef>,
-    /// Where the wallet stands afterwards. Only for a batch of one wallet.
-    pub tip: Option<BlockRef>,
-}
-
-impl Batch {
-    /// One transaction.
-    pub fn one(tx: Transaction, source: TxSource) -> Self {
-        Self { txs: vec![Observed::new(tx, source)], ..Self::default() }
-    }
-}
-
-/// What a batch did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// Wallets that it concerned.
-    pub wallets: BTreeSet<WalletId>,
-    /// Transactions stored for the first time, over all wallets.
-    pub new_txs: usize,
-    /// Transactions whose state changed, over all wallets.
-    pub changed_txs: usize,
-    /// Coins found, over all wallets.
-    pub new_coins: usize,
-}
-
-impl Room {
+impl WalletStore {
     /// Records a batch for all wallets it concerns.
     ///
     /// # Errors
     ///
     /// [`WalletError`]; nothing of the batch is kept then.
-    pub fn record(&self, batch: &Batch, now: i64) -> Result<Recorded, WalletError> {
+    pub fn record(&self, batch: &TxBatch, now: i64) -> Result<RecordedChanges, WalletError> {
         if batch.tip.is_some() {
             let why = "a tip belongs to one wallet; apply blocks, or name the wallet";
             return Err(WalletError::Argument(why.into()));
         }
         let batch = batch.clone();
-        self.with_care(move |tx, care| record(tx, &batch, None, care, now))
+        self.batched_first(move |tx, mode| record(tx, &batch, None, mode, now))
     }
 
     /// Records a batch for one wallet. Every transaction must concern it.
     ///
     /// # Errors
     ///
-    /// As for [`Room::record`], and [`WalletError::NotOurs`].
+    /// As for [`WalletStore::record`], and [`WalletError::NotOurs`].
     pub fn record_for(
         &self,
         wallet: WalletId,
-        batch: &Batch,
+        batch: &TxBatch,
         now: i64,
-    ) -> Result<Recorded, WalletError> {
+    ) -> Result<RecordedChanges, WalletError> {
         let batch = batch.clone();
-        self.with_care_for(wallet, move |tx, care| record(tx, &batch, Some(wallet), care, now))
+        self.batched_first_for(wallet, move |tx, mode| record(tx, &batch, Some(wallet), mode, now))
     }
 
     /// Marks a pending transaction as sent.
@@ -149,23 +68,7 @@ impl Room {
     ///
     /// [`WalletError::Refused`] when it isn't known or no longer valid.
     pub fn mark_broadcast(&self, wallet: WalletId, tx: Txid, now: i64) -> Result<(), WalletError> {
-        self.one_event(wallet, Event::Broadcast(model_txid(tx)), now)
-    }
-
-    /// Takes back a pending transaction that was never sent; its descendants fail with it.
-    ///
-    /// # Errors
-    ///
-    /// [`WalletError::Refused`] for anything that isn't pending.
-    pub fn invalidate(&self, wallet: WalletId, txid: Txid, now: i64) -> Result<(), WalletError> {
-        let event = Event::Withdraw(model_txid(txid));
-        self.door.write_for(wallet.0, move |tx| {
-            let mut row = WalletRow::lock(tx, wallet)?;
-            apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
-            // The next payment may have the index of its change.
-            give_back(tx, &row, txid)?;
-            row.save(tx)
-        })
+        self.one_event(wallet, WalletEvent::Broadcast(model_txid(tx)), now)
     }
 
     /// Notes that a node's mempool no longer holds a transaction. Its status stays.
@@ -174,10 +77,10 @@ impl Room {
     ///
     /// Whatever the database says.
     pub fn mark_evicted(&self, wallet: WalletId, tx: Txid, now: i64) -> Result<(), WalletError> {
-        self.one_event(wallet, Event::Evicted(model_txid(tx)), now)
+        self.one_event(wallet, WalletEvent::Evicted(model_txid(tx)), now)
     }
 
-    fn one_event(&self, wallet: WalletId, event: Event, now: i64) -> Result<(), WalletError> {
+    fn one_event(&self, wallet: WalletId, event: WalletEvent, now: i64) -> Result<(), WalletError> {
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
@@ -189,11 +92,11 @@ impl Room {
 /// Records a batch inside an open transaction.
 pub(crate) fn record(
     tx: &mut Tx<'_>,
-    batch: &Batch,
+    batch: &TxBatch,
     only: Option<WalletId>,
-    care: Care,
+    mode: ApplyMode,
     now: i64,
-) -> Result<Recorded, WalletError> {
+) -> Result<RecordedChanges, WalletError> {
     let needs_chain =
         batch.tip.is_some() || batch.txs.iter().any(|t| matches!(t.source, TxSource::Block(..)));
     if needs_chain {
@@ -203,7 +106,7 @@ pub(crate) fn record(
     batch.txs.iter().try_for_each(|observed| check_money(&observed.tx))?;
     let txs: Vec<SeenTx<'_>> = batch.txs.iter().map(seen_tx).collect();
     let allowed = move |wallet: WalletId| only.is_none_or(|only| only == wallet);
-    let mut routes = route(tx, &txs, &Watch::off(), &allowed)?;
+    let mut routes = route(tx, &txs, &WatchFilter::off(), &allowed)?;
     let wallets: BTreeSet<WalletId> = routes.concerned.keys().copied().chain(only).collect();
     let mut rows = WalletRow::lock_all(tx, wallets.iter().copied())?;
     if let Some(gone) = wallets.iter().find(|wallet| !rows.contains_key(wallet)) {
@@ -214,18 +117,18 @@ pub(crate) fn record(
         Some(wallet) => all_concern(&txs, &routes, wallet)?,
         None => rows.retain(|_, row| !row.is_idle),
     }
-    let mut recording = Recording::new(&txs, routes, Recorded::default(), now);
+    let mut recording = BatchRecorder::new(&txs, routes, RecordedChanges::default(), now);
     // A request to one wallet is answered with what went wrong; it stops nobody.
-    if care == Care::Together || only.is_some() {
-        recording.record_in(tx, &mut rows, care, Some(batch))?;
+    if mode == ApplyMode::Batched || only.is_some() {
+        recording.record_in(tx, &mut rows, mode, Some(batch))?;
         return Ok(recording.done);
     }
     recording.record_apart(tx, rows, batch)
 }
 
-fn seen_tx(observed: &Observed) -> SeenTx<'_> {
+fn seen_tx(observed: &ObservedTx) -> SeenTx<'_> {
     let (tx, txid) = (&observed.tx, observed.tx.compute_txid());
-    let Observed { fee, ref known_to, source, .. } = *observed;
+    let ObservedTx { fee, ref known_to, source, .. } = *observed;
     SeenTx { fee, known_to, ..SeenTx::new(tx, txid, source) }
 }
 
@@ -233,35 +136,41 @@ fn seen_tx(observed: &Observed) -> SeenTx<'_> {
 pub(crate) type LockedRows = BTreeMap<WalletId, WalletRow>;
 
 /// A batch on its way into the wallets.
-pub(crate) struct Recording<'b> {
+pub(crate) struct BatchRecorder<'b> {
     pub(crate) txs: &'b [SeenTx<'b>],
-    pub(crate) routes: Routes,
-    pub(crate) done: Recorded,
+    pub(crate) routes: BatchRoutes,
+    pub(crate) done: RecordedChanges,
     /// A chain came to watch more scripts.
     pub(crate) has_derived: bool,
     pub(crate) now: i64,
 }
 
-impl<'b> Recording<'b> {
-    pub(crate) fn new(txs: &'b [SeenTx<'b>], routes: Routes, done: Recorded, now: i64) -> Self {
+impl<'b> BatchRecorder<'b> {
+    pub(crate) fn new(
+        txs: &'b [SeenTx<'b>],
+        routes: BatchRoutes,
+        done: RecordedChanges,
+        now: i64,
+    ) -> Self {
         Self { txs, routes, done, has_derived: false, now }
     }
 }
 
-impl Recording<'_> {
+impl BatchRecorder<'_> {
     /// Records for each wallet by itself. What a wallet refuses, others may take; it stays as it
     /// was and goes on. One whose data is broken is stopped.
     fn record_apart(
         mut self,
         tx: &mut Tx<'_>,
         rows: LockedRows,
-        batch: &Batch,
-    ) -> Result<Recorded, WalletError> {
+        batch: &TxBatch,
+    ) -> Result<RecordedChanges, WalletError> {
         let mut refusal = None;
         for (wallet, row) in rows {
             let place = row.scanned;
             let mut one = LockedRows::from([(wallet, row)]);
-            let into_one = |tx: &mut Tx<'_>| self.record_in(tx, &mut one, Care::Apart, Some(batch));
+            let into_one =
+                |tx: &mut Tx<'_>| self.record_in(tx, &mut one, ApplyMode::Isolated, Some(batch));
             match tx.apart(into_one)? {
                 Ok(()) => {}
                 Err(error @ WalletError::Refused(_)) => refusal = Some(error),
@@ -280,12 +189,12 @@ impl Recording<'_> {
         &mut self,
         tx: &mut Tx<'_>,
         rows: &mut LockedRows,
-        care: Care,
-        batch: Option<&Batch>,
+        mode: ApplyMode,
+        batch: Option<&TxBatch>,
     ) -> Result<(), WalletError> {
-        let mut writes = Writes::default();
+        let mut writes = PendingWrites::default();
         for row in rows.values_mut() {
-            self.widen(tx, row, care, &mut writes)?;
+            self.widen(tx, row, mode, &mut writes)?;
         }
         let settled = settled(tx, rows.values().map(|row| (row, self.txids(row))))?;
         let mut raws = RawTxs::new();
@@ -330,14 +239,15 @@ impl Recording<'_> {
         raws: &mut RawTxs,
     ) -> WalletShare<'w> {
         let wallet = WalletId(row.id);
-        let mut share = WalletShare { wallet: row, events: Vec::new(), loaded: Loaded::default() };
+        let mut share =
+            WalletShare { wallet: row, events: Vec::new(), loaded: LoadedFacts::default() };
         for seen in self.concerning(wallet) {
             if settled.contains(&(wallet, seen.txid)) || seen.known_to.contains(&wallet) {
                 continue;
             }
             raws.entry(seen.txid).or_insert_with(|| encode::serialize(seen.tx));
             self.routes.hand_on(wallet, seen, &mut share.loaded.facts);
-            share.events.push(Event::Seen(Box::new(self.fact(seen, wallet))));
+            share.events.push(WalletEvent::Seen(Box::new(self.fact(seen, wallet))));
         }
         share
     }
@@ -348,12 +258,12 @@ impl Recording<'_> {
         &mut self,
         tx: &mut Tx<'_>,
         wallet: &mut WalletRow,
-        care: Care,
-        writes: &mut Writes,
+        mode: ApplyMode,
+        writes: &mut PendingWrites,
     ) -> Result<(), WalletError> {
         let id = WalletId(wallet.id);
         let owners = self.routes.owners.values().flatten().copied();
-        let mut used: Vec<Owner> = owners.filter(|owner| owner.wallet == id).collect();
+        let mut used: Vec<ScriptOwner> = owners.filter(|owner| owner.wallet == id).collect();
         if used.is_empty() {
             return Ok(());
         }
@@ -365,7 +275,7 @@ impl Recording<'_> {
             for owner in used.iter().filter(|owner| !owner.is_used) {
                 writes.used(wallet.id, owner.address);
             }
-            if care == Care::Apart {
+            if mode == ApplyMode::Isolated {
                 // Whoever looks for scripts to adopt must see which were used.
                 writes.send(tx)?;
             }
@@ -375,7 +285,7 @@ impl Recording<'_> {
                 let Some(chain) = self.routes.chains.get_mut(&(id, chain)) else { continue };
                 touched.insert(chain.id);
                 chain.note_use(index);
-                for fresh in chain.extend(tx, wallet, care, writes)? {
+                for fresh in chain.extend(tx, wallet, mode, writes)? {
                     self.has_derived = true;
                     let hash = script_hash(&fresh.script);
                     if paid.contains(&hash) {
@@ -400,7 +310,7 @@ impl Recording<'_> {
     }
 
     /// What the planner is told of a transaction: for this wallet, only its own outputs are coins.
-    fn fact(&self, seen: &SeenTx<'_>, wallet: WalletId) -> Seen {
+    fn fact(&self, seen: &SeenTx<'_>, wallet: WalletId) -> TxSighting {
         let outputs = (0_u32..).zip(seen.tx.output.iter().zip(&seen.scripts));
         let credits = outputs.filter_map(|(index, (output, script))| {
             let owners = self.routes.owners.get(script)?;
@@ -409,14 +319,14 @@ impl Recording<'_> {
         });
         // Leases bind only whoever makes a transaction here: what others made has happened.
         let (how, lock, force) = match seen.source {
-            TxSource::Created { lock, force } => (Sighting::Created, lock, force),
-            TxSource::Relayed => (Sighting::Relayed, None, true),
-            TxSource::Mempool => (Sighting::Mempool, None, true),
+            TxSource::Created { lock, force } => (SightingPlace::Created, lock, force),
+            TxSource::Relayed => (SightingPlace::Relayed, None, true),
+            TxSource::Mempool => (SightingPlace::Mempool, None, true),
             TxSource::Block(block, position) => {
-                (Sighting::Block(Confirmation { height: block.height, position }), None, true)
+                (SightingPlace::Block(Confirmation { height: block.height, position }), None, true)
             }
         };
-        Seen {
+        TxSighting {
             txid: seen.txid,
             inputs: seen.inputs.clone(),
             output_total: seen.tx.output.iter().map(|output| output.value.to_sat()).sum(),
@@ -430,7 +340,7 @@ impl Recording<'_> {
     }
 }
 
-fn highest_used(owners: &[Owner]) -> HashMap<i64, u32> {
+fn highest_used(owners: &[ScriptOwner]) -> HashMap<i64, u32> {
     let mut highest: HashMap<i64, u32> = HashMap::new();
     for owner in owners {
         let best = highest.entry(owner.keychain).or_insert(owner.index);
@@ -439,12 +349,16 @@ fn highest_used(owners: &[Owner]) -> HashMap<i64, u32> {
     highest
 }
 
-fn owner_of(fresh: &DerivedScript, wallet: WalletId) -> Owner {
+fn owner_of(fresh: &DerivedScript, wallet: WalletId) -> ScriptOwner {
     let DerivedScript { address, keychain, index, .. } = *fresh;
-    Owner { wallet, address, keychain, index, is_used: false }
+    ScriptOwner { wallet, address, keychain, index, is_used: false }
 }
 
-fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Result<(), WalletError> {
+fn all_concern(
+    batch: &[SeenTx<'_>],
+    routes: &BatchRoutes,
+    wallet: WalletId,
+) -> Result<(), WalletError> {
     let ours = routes.concerned.get(&wallet);
     let stranger = batch
         .iter()
@@ -461,13 +375,13 @@ fn all_concern(batch: &[SeenTx<'_>], routes: &Routes, wallet: WalletId) -> Resul
 pub(crate) fn still_the_same(
     tx: &mut Tx<'_>,
     batch: &[SeenTx<'_>],
-    routes: Routes,
+    routes: BatchRoutes,
     allowed: &dyn Fn(WalletId) -> bool,
-) -> Result<Routes, WalletError> {
+) -> Result<BatchRoutes, WalletError> {
     if tx.backend() == unspent_sql::Backend::Sqlite {
         return Ok(routes);
     }
-    let again = route(tx, batch, &Watch::off(), allowed)?;
+    let again = route(tx, batch, &WatchFilter::off(), allowed)?;
     if again.concerned.keys().eq(routes.concerned.keys()) {
         return Ok(again);
     }
@@ -503,7 +417,7 @@ pub(crate) fn store_block(tx: &mut Tx<'_>, block: &BlockRef) -> Result<(), Walle
 }
 
 /// Every block that the batch speaks of must be stored as it says, or be named to be stored.
-fn check_blocks(tx: &mut Tx<'_>, batch: &Batch) -> Result<(), WalletError> {
+fn check_blocks(tx: &mut Tx<'_>, batch: &TxBatch) -> Result<(), WalletError> {
     let seen = batch.txs.iter().filter_map(|observed| match observed.source {
         TxSource::Block(block, _) => Some(block),
         TxSource::Created { .. } | TxSource::Relayed | TxSource::Mempool => None,

@@ -14,20 +14,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unspent_model::{
     BlockHash, TxId,
-    wallet::{Cause, Event, Status, plan::Line},
+    wallet::{JournalCause, TxStatus, WalletEvent, plan::JournalEntry},
 };
 use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
+    apply_mode::ApplyMode,
     apply_plan::{RawTxs, apply_plan, write_lines},
     backfill,
-    block::{Care, tip},
+    block::tip,
     error::WalletError,
-    prune::{reopen, unsettle, unsettle_all},
-    room::{Room, WalletId, WalletRow, lock_room, lock_tip, set_tip, sql_int},
+    ids::{WalletId, sql_int},
+    prune::reopen,
     rows,
+    settled::{unsettle, unsettle_all},
     stopped::{Standing, or_stop},
-    wallets::MAX_PAGE,
+    store::WalletStore,
+    wallet_info::MAX_PAGE,
+    wallet_row::{WalletRow, lock_room, lock_tip, set_tip},
 };
 
 /// Stored blocks that a comparison reads at once.
@@ -38,7 +42,7 @@ pub const BLOCKS_PER_STEP: u64 = 100;
 
 /// What a disconnect did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disconnected {
+pub struct DisconnectCounts {
     /// Blocks that went.
     pub blocks: u64,
     /// Transactions that lost their block, over all wallets.
@@ -49,7 +53,7 @@ pub struct Disconnected {
 
 /// How the stored blocks compare with a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum ChainComparison {
     /// The stored tip is on the source's chain, or nothing is stored.
     Agrees,
     /// The source left after this height (`None`: no stored block is on its chain).
@@ -89,7 +93,7 @@ const STORED: &str = "SELECT block_height, header_hash FROM blocks WHERE block_h
 /// Where a rewound wallet is read again from, to tell how far that has come.
 const RESCAN: &str = "UPDATE wallets SET rescan_from = $1 WHERE id = $2";
 
-impl Room {
+impl WalletStore {
     /// Disconnects every block above `keep` for all wallets (`None`: every block there is).
     ///
     /// # Errors
@@ -100,16 +104,16 @@ impl Room {
         &self,
         keep: Option<u64>,
         now: i64,
-    ) -> Result<Disconnected, WalletError> {
-        let mut done = Disconnected::default();
+    ) -> Result<DisconnectCounts, WalletError> {
+        let mut done = DisconnectCounts::default();
         loop {
             let together =
-                self.door.write(move |tx| disconnect_step(tx, keep, Care::Together, now));
+                self.door.write(move |tx| disconnect_step(tx, keep, ApplyMode::Batched, now));
             let step = match together {
                 // Somebody's own data stands in the way: once more, and it alone is stopped.
-                Err(error) if error.is_of_one_wallet() => {
-                    self.door.write(move |tx| disconnect_step(tx, keep, Care::Apart, now))?
-                }
+                Err(error) if error.is_of_one_wallet() => self
+                    .door
+                    .write(move |tx| disconnect_step(tx, keep, ApplyMode::Isolated, now))?,
                 result => result?,
             };
             if step.steps == 0 {
@@ -126,14 +130,14 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::disconnect_above`].
+    /// As for [`WalletStore::disconnect_above`].
     pub fn rewind(
         &self,
         wallet: WalletId,
         keep: Option<u64>,
         now: i64,
-    ) -> Result<Disconnected, WalletError> {
-        let mut done = Disconnected::default();
+    ) -> Result<DisconnectCounts, WalletError> {
+        let mut done = DisconnectCounts::default();
         loop {
             let step = self.door.write(move |tx| rewind_step(tx, wallet, keep, now))?;
             done.txs += step.txs;
@@ -169,20 +173,20 @@ impl Room {
     pub fn compare(
         &self,
         mut source: impl FnMut(u64) -> Result<Option<BlockHash>, WalletError>,
-    ) -> Result<Comparison, WalletError> {
+    ) -> Result<ChainComparison, WalletError> {
         let mut below = i64::MAX;
         let mut is_first = true;
         loop {
             let page: Vec<(u64, BlockHash)> =
                 self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
             let Some((lowest, _)) = page.last().copied() else {
-                let differs = Comparison::Differs { last_common: None };
-                return Ok(if is_first { Comparison::Agrees } else { differs });
+                let differs = ChainComparison::Differs { last_common: None };
+                return Ok(if is_first { ChainComparison::Agrees } else { differs });
             };
             for (height, hash) in page {
                 if source(height)? == Some(hash) {
-                    let differs = Comparison::Differs { last_common: Some(height) };
-                    return Ok(if is_first { Comparison::Agrees } else { differs });
+                    let differs = ChainComparison::Differs { last_common: Some(height) };
+                    return Ok(if is_first { ChainComparison::Agrees } else { differs });
                 }
                 is_first = false;
             }
@@ -199,14 +203,14 @@ fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash
 fn disconnect_step(
     tx: &mut Tx<'_>,
     keep: Option<u64>,
-    care: Care,
+    mode: ApplyMode,
     now: i64,
-) -> Result<Disconnected, WalletError> {
+) -> Result<DisconnectCounts, WalletError> {
     let room_tip = lock_tip(tx)?;
     // No height is near the highest.
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
     let Some((top, _)) = tip(tx)?.filter(|(top, _)| *top >= lowest) else {
-        return Ok(Disconnected::default());
+        return Ok(DisconnectCounts::default());
     };
     // The last step may be shorter than the others.
     let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
@@ -219,10 +223,10 @@ fn disconnect_step(
     let mut torn = Vec::new();
     for wallet in wallets {
         let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
-        let detach = Detach { wallet, from, below, is_alone: false, now };
-        let history = match care {
-            Care::Together => detach.run(tx, list)?,
-            Care::Apart => {
+        let detach = ChainDetach { wallet, from, below, is_alone: false, now };
+        let history = match mode {
+            ApplyMode::Batched => detach.run(tx, list)?,
+            ApplyMode::Isolated => {
                 let run = |tx: &mut Tx<'_>| detach.run(tx, list);
                 match or_stop(tx, (wallet, below), Some(from), now, run)? {
                     Some(history) => history,
@@ -230,7 +234,7 @@ fn disconnect_step(
                 }
             }
         };
-        if history == History::Torn {
+        if history == PrunedHistory::Torn {
             torn.push(wallet);
         }
     }
@@ -240,13 +244,13 @@ fn disconnect_step(
     // Only now: what has to be read again ends where the wallet stands by now.
     torn.into_iter().try_for_each(|wallet| reopen(tx, wallet))?;
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
-    Ok(Disconnected { blocks, txs: count, steps: 1 })
+    Ok(DisconnectCounts { blocks, txs: count, steps: 1 })
 }
 
 /// The wallets that the blocks from a height on concern.
 fn touched(
     tx: &mut Tx<'_>,
-    txs: &BTreeMap<WalletId, Vec<Detached>>,
+    txs: &BTreeMap<WalletId, Vec<DetachedTx>>,
     from: Arg<'_>,
 ) -> Result<BTreeSet<WalletId>, WalletError> {
     let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
@@ -278,13 +282,13 @@ fn rewind_step(
     wallet: WalletId,
     keep: Option<u64>,
     now: i64,
-) -> Result<Disconnected, WalletError> {
+) -> Result<DisconnectCounts, WalletError> {
     lock_room(tx)?;
     // No height is near the highest.
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
     let row = WalletRow::lock(tx, wallet)?;
     let Some(top) = row.tip().filter(|top| *top >= lowest) else {
-        return Ok(Disconnected::default());
+        return Ok(DisconnectCounts::default());
     };
     // The last step may be shorter than the others.
     let from = lowest.max((top + 1).saturating_sub(BLOCKS_PER_STEP));
@@ -292,13 +296,13 @@ fn rewind_step(
     let txs = confirmed(tx, CONFIRMED_ONE, &args)?;
     let list = txs.get(&wallet).map_or(&[][..], Vec::as_slice);
     let below = below(tx, from)?;
-    let history = Detach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
+    let history = ChainDetach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
     tx.execute(RESCAN, &args)?;
     backfill::cut_above_for(tx, wallet, below.map(|(height, _)| height))?;
-    if history == History::Torn {
+    if history == PrunedHistory::Torn {
         reopen(tx, wallet)?;
     }
-    Ok(Disconnected { blocks: 0, txs: list.len() as u64, steps: 1 })
+    Ok(DisconnectCounts { blocks: 0, txs: list.len() as u64, steps: 1 })
 }
 
 fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<(u64, BlockHash)>, WalletError> {
@@ -306,14 +310,14 @@ fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<(u64, BlockHash)>, Walle
     Ok(Some(rows::block(&row)?))
 }
 
-struct Detached {
+struct DetachedTx {
     txid: TxId,
     height: u64,
     is_coinbase: bool,
-    was: Status,
+    was: TxStatus,
 }
 
-impl Detached {
+impl DetachedTx {
     fn read(row: &Row) -> Result<Self, SqlError> {
         Ok(Self {
             txid: rows::txid(row, "tx_hash")?,
@@ -328,18 +332,18 @@ fn confirmed(
     tx: &mut Tx<'_>,
     sql: &'static str,
     args: &[Arg<'_>],
-) -> Result<BTreeMap<WalletId, Vec<Detached>>, WalletError> {
-    let mut found: BTreeMap<WalletId, Vec<Detached>> = BTreeMap::new();
+) -> Result<BTreeMap<WalletId, Vec<DetachedTx>>, WalletError> {
+    let mut found: BTreeMap<WalletId, Vec<DetachedTx>> = BTreeMap::new();
     for row in tx.query(sql, args)? {
         let wallet = WalletId(row.int("wallet_id")?);
-        found.entry(wallet).or_default().push(Detached::read(&row)?);
+        found.entry(wallet).or_default().push(DetachedTx::read(&row)?);
     }
     Ok(found)
 }
 
 /// What a disconnect means for the history that a wallet has pruned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum History {
+enum PrunedHistory {
     /// Nothing was pruned, or only what lies deeper.
     Untouched,
     /// The spend of a pruned coin is undone: the coin may be money again, and is not here.
@@ -347,7 +351,7 @@ enum History {
 }
 
 /// Takes one wallet's transactions off the chain from a height on, and moves its cursor.
-struct Detach {
+struct ChainDetach {
     wallet: WalletId,
     from: u64,
     /// The block below, where the wallet stands afterwards.
@@ -357,20 +361,20 @@ struct Detach {
     now: i64,
 }
 
-impl Detach {
-    fn run(&self, tx: &mut Tx<'_>, txs: &[Detached]) -> Result<History, WalletError> {
+impl ChainDetach {
+    fn run(&self, tx: &mut Tx<'_>, txs: &[DetachedTx]) -> Result<PrunedHistory, WalletError> {
         let mut row = WalletRow::lock(tx, self.wallet)?;
         if !txs.is_empty() {
             self.clear(tx, &mut row)?;
         }
-        let lines: Vec<Line> = txs.iter().map(line).collect();
+        let lines: Vec<JournalEntry> = txs.iter().map(line).collect();
         write_lines(tx, &mut row, &lines, self.now)?;
         // Coinbases first: what hangs on them is dead before anything is looked at that may live.
-        let (orphans, others): (Vec<&Detached>, Vec<&Detached>) =
+        let (orphans, others): (Vec<&DetachedTx>, Vec<&DetachedTx>) =
             txs.iter().partition(|detached| detached.is_coinbase);
-        let gone = orphans.iter().map(|detached| Event::Gone(detached.txid));
-        let loose = others.iter().map(|detached| Event::Detached(detached.txid));
-        let events: Vec<Event> = gone.chain(loose).collect();
+        let gone = orphans.iter().map(|detached| WalletEvent::Gone(detached.txid));
+        let loose = others.iter().map(|detached| WalletEvent::Detached(detached.txid));
+        let events: Vec<WalletEvent> = gone.chain(loose).collect();
         if !events.is_empty() {
             apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
         }
@@ -380,23 +384,23 @@ impl Detach {
         self.go_back(tx, &mut row)
     }
 
-    fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<History, WalletError> {
+    fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<PrunedHistory, WalletError> {
         let goes_back = row.tip().is_some_and(|tip| tip >= self.from);
         if goes_back && (self.is_alone || !row.follows_tip) {
             row.stand_at(self.below);
         }
         row.save(tx)?;
         let is_torn = row.history_from.is_some_and(|last_spend| last_spend >= self.from);
-        Ok(if is_torn { History::Torn } else { History::Untouched })
+        Ok(if is_torn { PrunedHistory::Torn } else { PrunedHistory::Untouched })
     }
 
     /// The blocks go whatever the wallet's data says: its transactions lose them, nothing is
     /// planned, and its total is counted anew. The wallet is stopped; who resumes it has audited
     /// it.
-    fn by_force(&self, tx: &mut Tx<'_>) -> Result<History, WalletError> {
+    fn by_force(&self, tx: &mut Tx<'_>) -> Result<PrunedHistory, WalletError> {
         let mut row = WalletRow::lock(tx, self.wallet)?;
         let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
-        let orphaned = Arg::Text(Status::Orphaned.name());
+        let orphaned = Arg::Text(TxStatus::Orphaned.name());
         tx.execute(CLEAR_ONE, &[scope[0], scope[1], orphaned])?;
         let counted = tx.one(CONFIRMED_TOTAL, &scope[1..])?;
         row.confirmed_amount = counted.int("sats")?;
@@ -411,19 +415,19 @@ impl Detach {
         row.confirmed_amount -= unspent.int("sats")?;
         row.confirmed_coins -= unspent.int("coins")?;
         let [from, wallet] = scope;
-        tx.execute(CLEAR_ONE, &[from, wallet, Arg::Text(Status::Orphaned.name())])?;
+        tx.execute(CLEAR_ONE, &[from, wallet, Arg::Text(TxStatus::Orphaned.name())])?;
         Ok(())
     }
 }
 
-fn line(detached: &Detached) -> Line {
-    let after = if detached.is_coinbase { Status::Orphaned } else { detached.was };
-    Line {
+fn line(detached: &DetachedTx) -> JournalEntry {
+    let after = if detached.is_coinbase { TxStatus::Orphaned } else { detached.was };
+    JournalEntry {
         txid: detached.txid,
         output: None,
         from: Some(detached.was),
         to: Some(after),
-        cause: Cause::Disconnected,
+        cause: JournalCause::Disconnected,
         other: None,
         height: Some(detached.height),
         lock: None,

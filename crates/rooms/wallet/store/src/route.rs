@@ -11,16 +11,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map::Entry};
 
 use bitcoin::{Transaction, Txid};
-use unspent_model::{Outpoint, TxId, wallet::Neighbourhood};
+use unspent_model::{Outpoint, TxId, wallet::KnownFacts};
 use unspent_sql::{Backend, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
+    batch::TxSource,
     descriptor::script_hash,
     error::WalletError,
-    keychains::Chain,
-    record::TxSource,
-    room::{WalletId, model_outpoint, model_txid},
-    watch::Watch,
+    ids::{WalletId, model_outpoint, model_txid},
+    keychains::KeychainState,
+    placed_block::PlacedBlock,
+    watch::WatchFilter,
 };
 
 /// A transaction that was seen, taken apart as far as routing and planning need.
@@ -55,9 +56,20 @@ impl<'t> SeenTx<'t> {
     }
 }
 
+impl PlacedBlock {
+    /// Its transactions, each seen at its place.
+    pub(crate) fn seen_txs(&self) -> Vec<SeenTx<'_>> {
+        let block = self.reference();
+        let named = (0_u64..).zip(self.block.txdata.iter().zip(self.txids.iter()));
+        let seen =
+            named.map(|(place, (tx, txid))| SeenTx::new(tx, *txid, TxSource::Block(block, place)));
+        seen.collect()
+    }
+}
+
 /// An address that a script belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct ScriptOwner {
     pub(crate) wallet: WalletId,
     pub(crate) address: i64,
     pub(crate) keychain: i64,
@@ -65,7 +77,7 @@ pub(crate) struct Owner {
     pub(crate) is_used: bool,
 }
 
-impl Owner {
+impl ScriptOwner {
     fn read(row: &Row) -> Result<Self, SqlError> {
         Ok(Self {
             wallet: WalletId(row.int("wallet_id")?),
@@ -79,20 +91,20 @@ impl Owner {
 
 /// What a batch means to wallets.
 #[derive(Default)]
-pub(crate) struct Routes {
+pub(crate) struct BatchRoutes {
     /// Owners of scripts paid in the batch.
-    pub(crate) owners: HashMap<[u8; 32], Vec<Owner>>,
+    pub(crate) owners: HashMap<[u8; 32], Vec<ScriptOwner>>,
     /// The chains those belong to.
-    pub(crate) chains: BTreeMap<(WalletId, i64), Chain>,
+    pub(crate) chains: BTreeMap<(WalletId, i64), KeychainState>,
     /// For each wallet, the places of the transactions that concern it.
     pub(crate) concerned: BTreeMap<WalletId, BTreeSet<usize>>,
-    stored: Stored,
+    stored: StoredNames,
 }
 
 /// What wallets store of the outputs and transactions that a batch names. What isn't among it they
 /// don't store: nobody has to ask again.
 #[derive(Default)]
-struct Stored {
+struct StoredNames {
     txs: HashSet<(WalletId, TxId)>,
     coins: HashSet<(WalletId, Outpoint)>,
     spent: HashSet<(WalletId, Outpoint)>,
@@ -172,10 +184,10 @@ const TOGETHER: &str = "SELECT 1::bigint AS kind, d.script_hash AS hash, d.addre
 pub(crate) fn route(
     tx: &mut Tx<'_>,
     batch: &[SeenTx<'_>],
-    watch: &Watch,
+    watch: &WatchFilter,
     allowed: &dyn Fn(WalletId) -> bool,
-) -> Result<Routes, WalletError> {
-    let mut routes = Routes::default();
+) -> Result<BatchRoutes, WalletError> {
+    let mut routes = BatchRoutes::default();
     for row in ask(tx, batch, watch)? {
         let wallet = WalletId(row.int("wallet_id")?);
         if allowed(wallet) {
@@ -186,7 +198,11 @@ pub(crate) fn route(
     Ok(routes)
 }
 
-fn ask(tx: &mut Tx<'_>, batch: &[SeenTx<'_>], watch: &Watch) -> Result<Vec<Row>, WalletError> {
+fn ask(
+    tx: &mut Tx<'_>,
+    batch: &[SeenTx<'_>],
+    watch: &WatchFilter,
+) -> Result<Vec<Row>, WalletError> {
     let paid = batch.iter().flat_map(|seen| seen.tx.output.iter().zip(&seen.scripts));
     let scripts: HashSet<[u8; 32]> = paid
         .filter(|(output, _)| watch.may_hold_script(&output.script_pubkey))
@@ -220,16 +236,16 @@ fn ask(tx: &mut Tx<'_>, batch: &[SeenTx<'_>], watch: &Watch) -> Result<Vec<Row>,
     Ok(rows)
 }
 
-impl Routes {
+impl BatchRoutes {
     /// Notes one row of the answer.
     fn note(&mut self, wallet: WalletId, row: &Row) -> Result<(), WalletError> {
         let hash = row.hash("hash")?;
         match row.int("kind")? {
             SCRIPT => {
-                let owner = Owner::read(row)?;
+                let owner = ScriptOwner::read(row)?;
                 self.owners.entry(hash).or_default().push(owner);
                 if let Entry::Vacant(place) = self.chains.entry((wallet, owner.keychain)) {
-                    place.insert(Chain::read(row)?);
+                    place.insert(KeychainState::read(row)?);
                 }
             }
             SPENT => {
@@ -254,7 +270,7 @@ impl Routes {
 
     /// What is known of a transaction to be planned, before anything is loaded: mostly that there
     /// is nothing.
-    pub(crate) fn hand_on(&self, wallet: WalletId, seen: &SeenTx<'_>, facts: &mut Neighbourhood) {
+    pub(crate) fn hand_on(&self, wallet: WalletId, seen: &SeenTx<'_>, facts: &mut KnownFacts) {
         let stored = &self.stored;
         if !stored.txs.contains(&(wallet, seen.txid)) {
             facts.txs.entry(seen.txid).or_insert(None);

@@ -3,7 +3,7 @@
 
 use unspent_model::{
     BlockHash, Outpoint, TxId,
-    wallet::{LockId, Status},
+    wallet::{LockId, TxStatus},
 };
 use unspent_sql::{Row, SqlError};
 
@@ -44,12 +44,12 @@ pub(crate) fn scanned(row: &Row) -> Result<Option<(u64, BlockHash)>, SqlError> {
 }
 
 /// The transaction's status.
-pub(crate) fn status(row: &Row) -> Result<Status, SqlError> {
+pub(crate) fn status(row: &Row) -> Result<TxStatus, SqlError> {
     known_status(&row.text("status")?)
 }
 
 /// A status by its name.
-pub(crate) fn known_status(text: &str) -> Result<Status, SqlError> {
+pub(crate) fn known_status(text: &str) -> Result<TxStatus, SqlError> {
     text.parse().map_err(|_| SqlError::Damaged { what: format!("unknown status `{text}`") })
 }
 

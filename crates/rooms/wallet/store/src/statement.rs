@@ -3,8 +3,9 @@
 
 use crate::{
     error::WalletError,
-    history::{ChainCursor, Listing, TxSummary},
-    room::{Room, WalletId},
+    history::{ChainCursor, TxListing, TxSummary},
+    ids::WalletId,
+    store::WalletStore,
 };
 
 /// A confirmed transaction and what the wallet held after it.
@@ -34,7 +35,7 @@ pub struct StatementPage {
     pub next: Option<StatementCursor>,
 }
 
-impl Room {
+impl WalletStore {
     /// A page of a statement, from a height (by default the first that is still known) up to
     /// another. Pages are read one by one: a reorganisation between two of them shows in the later.
     ///
@@ -51,10 +52,10 @@ impl Room {
     ) -> Result<StatementPage, WalletError> {
         let to = to.unwrap_or(i64::MAX.unsigned_abs());
         let (listing, mut balance) = match after {
-            Some(end) => (Listing::BlocksAfter(end.place, to), end.balance),
+            Some(end) => (TxListing::BlocksAfter(end.place, to), end.balance),
             None => {
                 let (from, opening) = self.opening(wallet, from)?;
-                (Listing::Blocks(from, to), opening)
+                (TxListing::Blocks(from, to), opening)
             }
         };
         let mut page = StatementPage::default();

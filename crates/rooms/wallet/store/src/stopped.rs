@@ -10,35 +10,15 @@
 //! it fails the whole batch, as ever.
 
 use unspent_model::BlockHash;
-use unspent_sql::{Arg, Row, SqlError, Tx};
+use unspent_sql::{Arg, Tx};
 
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
+    ids::{WalletId, sql_int},
+    store::WalletStore,
+    wallet_info::WalletStop,
+    wallet_row::{WalletRow, lock_room},
 };
-
-/// Why a wallet stands still.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// The block that it couldn't take, where it was one.
-    pub height: Option<u64>,
-    /// What was wrong.
-    pub reason: String,
-    /// Since when, in microseconds.
-    pub at: i64,
-}
-
-impl Stopped {
-    /// What to do about it.
-    pub const REMEDY: &'static str = "run the audit of this wallet; when it is clean, or after a \
-        rewind to a height before the trouble, resume the wallet";
-
-    pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
-        let Some(at) = row.opt_int("stopped_at")? else { return Ok(None) };
-        let reason = row.opt_text("stopped_reason")?.unwrap_or_default();
-        Ok(Some(Self { height: row.opt_natural("stopped_height")?, reason, at }))
-    }
-}
 
 /// A wallet that stands still has a place of its own: the tip goes on without it.
 const STOP: &str = "UPDATE wallets SET stopped_height = $2, stopped_reason = $3, stopped_at = $4,
@@ -46,7 +26,7 @@ const STOP: &str = "UPDATE wallets SET stopped_height = $2, stopped_reason = $3,
 const RESUME: &str = "UPDATE wallets
     SET stopped_height = NULL, stopped_reason = NULL, stopped_at = NULL WHERE id = $1";
 
-impl Room {
+impl WalletStore {
     /// Lets a stopped wallet go on from where it stands.
     ///
     /// # Errors
@@ -69,7 +49,7 @@ pub(crate) type Standing = Option<(u64, BlockHash)>;
 pub(crate) fn stop(
     tx: &mut Tx<'_>,
     wallet: WalletId,
-    stopped: &Stopped,
+    stopped: &WalletStop,
     place: Standing,
 ) -> Result<(), WalletError> {
     let (height, hash) = place.unzip();
@@ -111,5 +91,5 @@ pub(crate) fn stop_or_fail(
     if !error.is_of_one_wallet() {
         return Err(error);
     }
-    stop(tx, wallet, &Stopped { height, reason: error.to_string(), at: now }, place)
+    stop(tx, wallet, &WalletStop { height, reason: error.to_string(), at: now }, place)
 }

@@ -4,152 +4,24 @@
 //! them is seen. Using one extends the chain in the same transaction.
 
 use bitcoin::ScriptBuf;
-use unspent_model::BlockHash;
-use unspent_sql::{Arg, Row};
+
+use unspent_sql::Arg;
 
 use crate::{
-    additions::Additions,
-    backfill::Backfill,
-    birthday::Birthday,
+    additions::WatchAdditions,
+    birthday::StoredBirthday,
     error::WalletError,
+    ids::{WalletId, sql_int},
     keychains::reveal_into,
     labels::label_addresses,
-    room::{Room, WalletId, WalletRow, lock_room, sql_int},
-    rows::scanned,
-    stopped::Stopped,
-    writes::Writes,
+    store::WalletStore,
+    wallet_info::{
+        AddressInfo, KeychainInfo, KeychainPurpose, MAX_PAGE, NewWallet, WalletInfo, address_info,
+        check_gap_limit, check_name, keychain_info, wallet_info, wallets_where,
+    },
+    wallet_row::{WalletRow, lock_room},
+    writes::PendingWrites,
 };
-
-/// Scripts watched beyond the last used one, unless said otherwise.
-pub const DEFAULT_GAP_LIMIT: u32 = 20;
-
-/// A wallet to make.
-#[derive(Clone, Debug)]
-pub struct NewWallet {
-    /// For people, unique among its kind.
-    pub name: String,
-    /// Its accounts; none is fine.
-    pub accounts: Vec<NewAccount>,
-    /// The first block that could concern it.
-    pub birthday: u64,
-    /// Scripts watched beyond the last used one.
-    pub gap_limit: u32,
-}
-
-/// An account to make.
-#[derive(Clone, Debug)]
-pub struct NewAccount {
-    /// For people, unique among its kind.
-    pub name: String,
-    /// Descriptor to receive with, or both at once as `<0;1>`.
-    pub receive: String,
-    /// Descriptor for change.
-    pub change: Option<String>,
-}
-
-/// A wallet as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WalletInfo {
-    /// For programs; it stays whatever the name is.
-    pub id: WalletId,
-    /// For people, unique among its kind.
-    pub name: String,
-    /// The first block that could concern it; 0 while that isn't known.
-    pub birthday: u64,
-    /// The date that was named instead, in seconds.
-    pub birthday_time: Option<u64>,
-    /// Whether the block of that date is still to be found, by whoever begins to scan it.
-    pub is_birthday_open: bool,
-    /// The first block that is read again after a rewind.
-    pub rescan_from: Option<u64>,
-    /// How far it has been scanned.
-    pub scanned: Option<(u64, BlockHash)>,
-    /// Scripts watched beyond the last used one.
-    pub gap_limit: u32,
-    /// When it was made, in microseconds.
-    pub created_at: i64,
-    /// The lowest height as of which its balance is known, where a prune took what was below.
-    pub history_from: Option<u64>,
-    /// Why it stands still, where its own data can't take a block.
-    pub stopped: Option<Stopped>,
-    /// When it was put away, in microseconds. No block moves it since.
-    pub archived_at: Option<i64>,
-    /// Old blocks that are still to be read for scripts that came late: until then its history and
-    /// its balance aren't whole.
-    pub backfill: Option<Backfill>,
-}
-
-impl WalletInfo {
-    /// Whether blocks move it.
-    pub fn is_followed(&self) -> bool {
-        self.stopped.is_none() && self.archived_at.is_none()
-    }
-
-    /// The next block that it needs.
-    pub fn next_block(&self) -> u64 {
-        self.scanned.map_or(self.birthday, |(height, _)| height + 1)
-    }
-}
-
-/// A chain of an account as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeychainInfo {
-    /// By which other rows and cursors refer to it.
-    pub id: i64,
-    /// The account that it belongs to.
-    pub account: String,
-    /// `receive`, `change` or `imported`.
-    pub purpose: String,
-    /// What its scripts are derived from; public keys only.
-    pub descriptor: String,
-    /// The next index to hand out.
-    pub next_index: u32,
-    /// The highest index seen on the chain.
-    pub last_used: Option<u32>,
-    /// How many scripts are watched.
-    pub derived_to: u32,
-}
-
-/// An address as it is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressInfo {
-    /// By which other rows and cursors refer to it.
-    pub id: i64,
-    /// The account that it belongs to.
-    pub account: String,
-    /// `receive`, `change` or `imported`.
-    pub purpose: String,
-    /// Its index in its chain.
-    pub index: u32,
-    /// What payments to it are recognised by.
-    pub script: ScriptBuf,
-    /// Whether anything was ever paid to it.
-    pub is_used: bool,
-    /// What people call it.
-    pub label: Option<String>,
-}
-
-/// What a chain is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Purpose {
-    /// Addresses to hand out.
-    Receive,
-    /// Addresses for our own change.
-    Change,
-    /// A single script, watched as it is.
-    Imported,
-}
-
-impl Purpose {
-    /// Its name in the database.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Receive => "receive",
-            Self::Change => "change",
-            Self::Imported => "imported",
-        }
-    }
-}
 
 pub(crate) const TAKE_WALLET_ID: &str =
     "UPDATE room SET next_wallet_id = next_wallet_id + 1 WHERE one = 1";
@@ -158,23 +30,6 @@ pub(crate) const INSERT_WALLET: &str =
     birthday_time, birthday_open, next_id, next_line, confirmed_amount, confirmed_coins)
     VALUES ($1, $2, $3, $4, $5, $6, $7, 1, 1, 0, 0)";
 pub(crate) const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
-/// A wallet as it is shown.
-macro_rules! wallets_where {
-    ($rest:literal) => {
-        concat!(
-            "SELECT w.id, w.name, w.birthday_height, p.scanned_height, p.scanned_hash,
-                w.gap_limit, w.created_at, w.history_from, w.stopped_height, w.stopped_reason,
-                w.stopped_at, w.archived_at, w.birthday_time, w.birthday_open, w.rescan_from,
-                f.first_height, f.next_height, f.end_height
-            FROM wallets w
-            JOIN wallet_places p ON p.wallet_id = w.id
-            LEFT JOIN backfills f ON f.wallet_id = w.id ",
-            $rest
-        )
-    };
-}
-pub(crate) use wallets_where;
-
 const LIST_WALLETS: &str = wallets_where!(
     "WHERE w.id IN (SELECT id FROM wallets /*by sqlite_autoindex_wallets_1*/
         WHERE id > $1 ORDER BY id LIMIT $2)
@@ -193,10 +48,7 @@ const ADDRESSES: &str =
     JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
     JOIN accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
     WHERE d.wallet_id = $1 AND d.id > $2 ORDER BY d.id LIMIT $3";
-/// The most rows in one page of anything.
-pub const MAX_PAGE: u32 = 1_000;
-
-impl Room {
+impl WalletStore {
     /// Makes a wallet with its accounts and derives its first scripts.
     ///
     /// # Errors
@@ -212,7 +64,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::create_wallet`], and [`WalletError::ScriptExists`].
+    /// As for [`WalletStore::create_wallet`], and [`WalletError::ScriptExists`].
     pub fn create_wallet_with(
         &self,
         new: &NewWallet,
@@ -227,7 +79,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::create_wallet_with`].
+    /// As for [`WalletStore::create_wallet_with`].
     pub fn create_wallet_born(
         &self,
         new: &NewWallet,
@@ -237,9 +89,10 @@ impl Room {
     ) -> Result<WalletId, WalletError> {
         check_name(&new.name)?;
         check_gap_limit(new.gap_limit)?;
-        let birthday = Birthday::new(new.birthday, born)?;
+        let birthday = StoredBirthday::new(new.birthday, born)?;
         let network = self.bitcoin_network();
-        let additions = Additions { accounts: new.accounts.clone(), scripts: scripts.to_vec() };
+        let additions =
+            WatchAdditions { accounts: new.accounts.clone(), scripts: scripts.to_vec() };
         let additions = additions.parse(network)?;
         let new = new.clone();
         self.door.write(move |tx| {
@@ -291,6 +144,22 @@ impl Room {
         })
     }
 
+    /// Every wallet, in order of their rows.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn all_wallets(&self) -> Result<Vec<WalletInfo>, WalletError> {
+        let mut all: Vec<WalletInfo> = Vec::new();
+        loop {
+            let page = self.wallets(all.last().map(|last| last.id))?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
+
     /// One wallet.
     ///
     /// # Errors
@@ -340,14 +209,14 @@ impl Room {
         &self,
         wallet: WalletId,
         account: Option<&str>,
-        purpose: Purpose,
+        purpose: KeychainPurpose,
     ) -> Result<AddressInfo, WalletError> {
         let account = account.map(str::to_owned);
-        self.with_care_for(wallet, move |tx, care| {
+        self.batched_first_for(wallet, move |tx, mode| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            let mut writes = Writes::default();
+            let mut writes = PendingWrites::default();
             let name = account.as_deref();
-            let found = reveal_into(tx, &mut row, name, purpose, care, &mut writes)?;
+            let found = reveal_into(tx, &mut row, name, purpose, mode, &mut writes)?;
             writes.wallet(&row)?;
             writes.send(tx)?;
             Ok(found)
@@ -374,63 +243,4 @@ impl Room {
             Ok(found)
         })
     }
-}
-
-pub(crate) fn check_gap_limit(gap_limit: u32) -> Result<(), WalletError> {
-    if (1..=10_000).contains(&gap_limit) {
-        return Ok(());
-    }
-    Err(WalletError::Argument("the gap limit must be 1 to 10,000".into()))
-}
-
-pub(crate) fn check_name(name: &str) -> Result<(), WalletError> {
-    let length = name.chars().count();
-    // `.` and `..` are taken out of the addresses of routes before they reach anybody.
-    let is_path = matches!(name, "." | "..");
-    let fine = (1..=100).contains(&length) && !name.chars().any(char::is_control) && !is_path;
-    if fine && name.trim() == name { Ok(()) } else { Err(WalletError::BadName(name.into())) }
-}
-
-pub(crate) fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
-    let place = scanned(row)?;
-    Ok(WalletInfo {
-        id: WalletId(row.int("id")?),
-        name: row.text("name")?,
-        birthday: row.natural("birthday_height")?,
-        birthday_time: row.opt_natural("birthday_time")?,
-        is_birthday_open: row.flag("birthday_open")? && place.is_none(),
-        rescan_from: row.opt_natural("rescan_from")?,
-        scanned: place,
-        gap_limit: row.index("gap_limit")?,
-        created_at: row.int("created_at")?,
-        history_from: row.opt_natural("history_from")?.filter(|from| *from > 0),
-        stopped: Stopped::read(row)?,
-        archived_at: row.opt_int("archived_at")?,
-        backfill: Backfill::read(row)?,
-    })
-}
-
-fn keychain_info(row: &Row) -> Result<KeychainInfo, WalletError> {
-    Ok(KeychainInfo {
-        id: row.int("id")?,
-        account: row.text("account")?,
-        purpose: row.text("purpose")?,
-        descriptor: row.text("descriptor")?,
-        next_index: row.index("next_index")?,
-        last_used: row.opt_index("last_used")?,
-        derived_to: row.index("derived_to")?,
-    })
-}
-
-/// An address, from the columns that each list of them has.
-pub(crate) fn address_info(row: &Row) -> Result<AddressInfo, WalletError> {
-    Ok(AddressInfo {
-        id: row.int("id")?,
-        account: row.text("account")?,
-        purpose: row.text("purpose")?,
-        index: row.index("address_index")?,
-        script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
-        is_used: row.flag("is_used")?,
-        label: None,
-    })
 }

@@ -25,7 +25,7 @@ use foldhash::{HashSet, HashSetExt as _};
 use unspent_model::TxId;
 use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
-use crate::{block::PlacedBlock, error::WalletError, room::WalletId};
+use crate::{error::WalletError, ids::WalletId, placed_block::PlacedBlock};
 
 /// Rows worth reading for each transaction of the batch: it would take about twice as many
 /// questions to ask about it.
@@ -57,7 +57,7 @@ const SPENT: BulkStatement = BulkStatement {
 };
 
 /// Fingerprints of all that could concern the waiting wallets.
-pub(crate) struct Watch {
+pub(crate) struct WatchFilter {
     /// Rows that may still be read; nothing once that proved to be too few.
     budget: Option<usize>,
     /// For each wallet, the first row id that hasn't been read.
@@ -66,7 +66,7 @@ pub(crate) struct Watch {
     names: HashSet<u64>,
 }
 
-impl Watch {
+impl WatchFilter {
     /// A watch for a batch of so many transactions.
     pub(crate) fn new(transactions: usize) -> Self {
         // At most as many rows as are read at once.

@@ -9,7 +9,7 @@ mod vouched;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspent_model::{Outpoint, TxId, wallet::Status};
+use unspent_model::{Outpoint, TxId, wallet::TxStatus};
 
 /// A transaction of the test's world.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct WorldTx {
 pub struct Kept {
     tx: WorldTx,
     /// Validity.
-    pub status: Status,
+    pub status: TxStatus,
     /// Height of its block.
     pub height: Option<u64>,
     seen_outside: bool,
@@ -158,7 +158,7 @@ impl Model {
         Ok(())
     }
 
-    fn store(&mut self, tx: &WorldTx, status: Status, how: SeenHow, now: i64) {
+    fn store(&mut self, tx: &WorldTx, status: TxStatus, how: SeenHow, now: i64) {
         if self.kept(tx.txid).is_none() {
             self.txs.push(Kept {
                 tx: tx.clone(),
@@ -234,11 +234,11 @@ impl Model {
         for rival in rivals {
             self.kill(rival, tx.txid, true);
         }
-        self.store(tx, Status::Published, SeenHow::Block(height), now);
+        self.store(tx, TxStatus::Published, SeenHow::Block(height), now);
         let was_live = self.live(tx.txid);
         self.edit(tx.txid, |kept| {
             kept.height = Some(height);
-            kept.status = Status::Published;
+            kept.status = TxStatus::Published;
             kept.seen_outside = true;
             kept.withdrawn = false;
         });
@@ -268,7 +268,7 @@ impl Model {
                     self.kill(rival, parent, true);
                 }
                 self.edit(parent, |kept| {
-                    kept.status = Status::Published;
+                    kept.status = TxStatus::Published;
                     kept.seen_outside = true;
                     kept.withdrawn = false;
                 });
@@ -289,7 +289,7 @@ impl Model {
         now: i64,
     ) -> Result<bool, ModelRefused> {
         if self.is_impossible(tx, rivals) {
-            self.store(tx, Status::Failed, how, now);
+            self.store(tx, TxStatus::Failed, how, now);
             return Ok(true);
         }
         let proven = self.is_anchored(tx.txid);
@@ -301,10 +301,10 @@ impl Model {
                     self.kill(*rival, tx.txid, true);
                 }
                 let was_kept = self.kept(tx.txid).is_some();
-                self.store(tx, Status::Published, how, now);
+                self.store(tx, TxStatus::Published, how, now);
                 if was_kept {
                     self.edit(tx.txid, |kept| {
-                        kept.status = Status::Published;
+                        kept.status = TxStatus::Published;
                         kept.seen_outside = true;
                     });
                     self.risen.push(tx.txid);
@@ -312,12 +312,12 @@ impl Model {
                 self.uphold(tx.txid).map(|()| true)
             }
             (false, Some(rival)) => {
-                self.store(tx, Status::Failed, how, now);
+                self.store(tx, TxStatus::Failed, how, now);
                 self.edges.insert((tx.txid, rival));
                 Ok(true)
             }
             (false, None) if self.has_dead_parent(tx) => {
-                self.store(tx, Status::Failed, how, now);
+                self.store(tx, TxStatus::Failed, how, now);
                 Ok(true)
             }
             (false, None) => Ok(false),
@@ -328,12 +328,12 @@ impl Model {
         if let Some(kept) = self.kept(tx.txid).cloned() {
             if kept.status.is_live() {
                 self.edit(tx.txid, |kept| {
-                    kept.status = Status::Published;
+                    kept.status = TxStatus::Published;
                     kept.seen_outside = true;
                 });
                 return Ok(());
             }
-            if kept.status == Status::Orphaned {
+            if kept.status == TxStatus::Orphaned {
                 return Ok(());
             }
         }
@@ -355,10 +355,10 @@ impl Model {
             self.kill(rival, tx.txid, false);
         }
         let was_kept = self.kept(tx.txid).is_some();
-        self.store(tx, Status::Published, how, now);
+        self.store(tx, TxStatus::Published, how, now);
         if was_kept {
             self.edit(tx.txid, |kept| {
-                kept.status = Status::Published;
+                kept.status = TxStatus::Published;
                 kept.seen_outside = true;
                 kept.withdrawn = false;
             });
@@ -383,7 +383,7 @@ impl Model {
         if let Some(kept) = self.kept(tx.txid).cloned() {
             if kept.status.is_live() {
                 self.edit(tx.txid, |kept| {
-                    kept.status = Status::Published;
+                    kept.status = TxStatus::Published;
                     kept.seen_outside = true;
                 });
             }
@@ -396,7 +396,7 @@ impl Model {
         match (rivals.first(), self.pays_more(tx, &rivals)) {
             (Some(first), false) => {
                 self.edges.insert((tx.txid, *first));
-                self.store(tx, Status::Failed, SeenHow::Relayed, now);
+                self.store(tx, TxStatus::Failed, SeenHow::Relayed, now);
             }
             _ => self.win(tx, rivals, SeenHow::Relayed, now),
         }
@@ -423,15 +423,15 @@ impl Model {
         for rival in rivals {
             self.kill(rival, tx.txid, false);
         }
-        self.store(tx, Status::Pending, SeenHow::Created, now);
+        self.store(tx, TxStatus::Pending, SeenHow::Created, now);
         Ok(())
     }
 
     fn kill(&mut self, loser: TxId, winner: TxId, by_confirmed: bool) {
         self.edit(loser, |kept| {
             kept.status = match (kept.status, by_confirmed) {
-                (Status::Published, false) => Status::Replaced,
-                _ => Status::Failed,
+                (TxStatus::Published, false) => TxStatus::Replaced,
+                _ => TxStatus::Failed,
             };
         });
         self.edges.insert((loser, winner));
@@ -452,7 +452,7 @@ impl Model {
                     .kept(child)
                     .is_some_and(|kept| kept.status.is_live() && kept.height.is_none());
                 if falls {
-                    self.edit(child, |kept| kept.status = Status::Failed);
+                    self.edit(child, |kept| kept.status = TxStatus::Failed);
                     self.free(child);
                     queue.push(child);
                 }
@@ -487,13 +487,14 @@ impl Model {
         let mut queue: std::collections::VecDeque<TxId> = self.preferred(candidates).into();
         while let Some(txid) = queue.pop_front() {
             let Some(kept) = self.kept(txid).cloned() else { continue };
-            let dead = matches!(kept.status, Status::Failed | Status::Replaced);
+            let dead = matches!(kept.status, TxStatus::Failed | TxStatus::Replaced);
             let open = |input: &Outpoint| {
                 self.kept(input.tx).is_none_or(|parent| parent.status.is_live())
                     && self.spender(*input).is_none()
             };
             if dead && !kept.withdrawn && kept.tx.inputs.iter().all(open) {
-                let status = if kept.seen_outside { Status::Published } else { Status::Pending };
+                let status =
+                    if kept.seen_outside { TxStatus::Published } else { TxStatus::Pending };
                 self.edit(txid, |kept| kept.status = status);
                 queue.extend(self.preferred(self.children(txid)));
             }
@@ -519,7 +520,7 @@ impl Model {
             return Err(ModelRefused);
         }
         self.edit(txid, |kept| {
-            kept.status = Status::Published;
+            kept.status = TxStatus::Published;
             kept.seen_outside = true;
         });
         Ok(())
@@ -531,11 +532,11 @@ impl Model {
     ///
     /// [`ModelRefused`] when it isn't pending.
     pub fn withdraw(&mut self, txid: TxId) -> Result<(), ModelRefused> {
-        if self.kept(txid).is_none_or(|kept| kept.status != Status::Pending) {
+        if self.kept(txid).is_none_or(|kept| kept.status != TxStatus::Pending) {
             return Err(ModelRefused);
         }
         self.edit(txid, |kept| {
-            kept.status = Status::Failed;
+            kept.status = TxStatus::Failed;
             kept.withdrawn = true;
         });
         self.free(txid);

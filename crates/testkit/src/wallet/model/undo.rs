@@ -1,6 +1,6 @@
 //! Blocks that go.
 
-use unspent_model::wallet::Status;
+use unspent_model::wallet::TxStatus;
 
 use super::Model;
 
@@ -19,7 +19,7 @@ impl Model {
         for (at, kept) in self.txs.iter_mut().enumerate() {
             if let Some(height) = kept.height.filter(|height| *height >= from) {
                 if kept.tx.is_coinbase {
-                    kept.status = Status::Orphaned;
+                    kept.status = TxStatus::Orphaned;
                 }
                 kept.height = None;
                 lost.push((!kept.tx.is_coinbase, std::cmp::Reverse((height, at)), kept.tx.txid));
@@ -30,7 +30,7 @@ impl Model {
             let tx = self.kept(txid).map(|kept| kept.tx.clone());
             let falls = tx.is_some_and(|tx| self.live(txid) && self.has_dead_parent(&tx));
             if is_ordinary && falls {
-                self.edit(txid, |kept| kept.status = Status::Failed);
+                self.edit(txid, |kept| kept.status = TxStatus::Failed);
                 self.free(txid);
             }
             if !is_ordinary || falls {

@@ -1,6 +1,6 @@
 //! A child in a mempool proves its parents; tried out on a copy.
 
-use unspent_model::wallet::Status;
+use unspent_model::wallet::TxStatus;
 
 use super::{Model, SeenHow, WorldTx};
 
@@ -36,7 +36,7 @@ impl Model {
                     trial.kill(rival, parent, false);
                 }
                 trial.edit(parent, |kept| {
-                    kept.status = Status::Published;
+                    kept.status = TxStatus::Published;
                     kept.seen_outside = true;
                     kept.withdrawn = false;
                 });

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unspent_model::{
     Network,
-    wallet::{Balance, Sum},
+    wallet::{Balance, CoinSum},
 };
 use unspent_wallet::{
     balance::AccountBalance,
@@ -12,8 +12,7 @@ use unspent_wallet::{
     descriptor::show_script,
     lease::LeaseInfo,
     own_address::OwnAddress,
-    stopped::Stopped,
-    wallets::{AddressInfo, KeychainInfo, WalletInfo},
+    wallet_info::{AddressInfo, KeychainInfo, WalletInfo, WalletStop},
 };
 use utoipa::ToSchema;
 
@@ -103,7 +102,7 @@ impl WalletJson {
             stopped: info.stopped.as_ref().map(|stopped| StoppedJson {
                 height: stopped.height,
                 reason: stopped.reason.clone(),
-                remedy: Stopped::REMEDY,
+                remedy: WalletStop::REMEDY,
                 at: Time(stopped.at),
             }),
             archived_at: info.archived_at.map(Time),
@@ -230,8 +229,8 @@ pub(crate) struct SumJson {
     pub(crate) coins: u64,
 }
 
-impl From<Sum> for SumJson {
-    fn from(sum: Sum) -> Self {
+impl From<CoinSum> for SumJson {
+    fn from(sum: CoinSum) -> Self {
         Self { value: sum.sats.to_string(), coins: sum.coins }
     }
 }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use unspent_wallet::{
-    choose::Chosen,
+    choose::ChosenCoins,
     descriptor::show_script,
-    pay::{ChildPackage, PsbtView, Unsigned, psbt_txid},
+    pay::{ChildPackage, PsbtView, UnsignedPayment, psbt_txid},
 };
 use utoipa::ToSchema;
 
@@ -42,7 +42,7 @@ pub(crate) struct ChosenJson {
 }
 
 impl ChosenJson {
-    pub(crate) fn new(chosen: &Chosen, lock: Option<String>, rate: Option<ShownRate>) -> Self {
+    pub(crate) fn new(chosen: &ChosenCoins, lock: Option<String>, rate: Option<ShownRate>) -> Self {
         let selection = &chosen.selection;
         let coins = chosen.coins.iter().map(|coin| ChosenCoinJson {
             outpoint: coin.outpoint.into(),
@@ -120,7 +120,11 @@ impl PackageJson {
 }
 
 impl UnsignedJson {
-    pub(crate) fn new(unsigned: &Unsigned, lock: Option<String>, rate: Option<ShownRate>) -> Self {
+    pub(crate) fn new(
+        unsigned: &UnsignedPayment,
+        lock: Option<String>,
+        rate: Option<ShownRate>,
+    ) -> Self {
         Self {
             account: unsigned.account.clone(),
             expires_at: lock.is_some().then_some(Time(unsigned.held_until)),

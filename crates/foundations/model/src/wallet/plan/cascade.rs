@@ -9,16 +9,16 @@
 
 use std::{cmp::Reverse, collections::VecDeque};
 
-use super::{PlanRefusal, outcome::Line, working::Working};
+use super::{PlanRefusal, outcome::JournalEntry, working::PlanState};
 use crate::{
     Outpoint, TxId,
     wallet::{
-        Cause, EdgeCause, Move, Status,
+        EdgeCause, JournalCause, StatusMove, TxStatus,
         facts::{Ordered, StoredTx},
     },
 };
 
-impl Working<'_> {
+impl PlanState<'_> {
     /// All stored descendants, parents before children where the walk allows, each once.
     pub(super) fn descendants(&mut self, root: TxId) -> Vec<TxId> {
         let mut found = Ordered::default();
@@ -47,9 +47,9 @@ impl Working<'_> {
     pub(super) fn kill(&mut self, loser: TxId, winner: TxId, by_confirmed: bool) {
         let family = self.descendants(loser);
         let (step, cause, edge) = if by_confirmed {
-            (Move::LoseConfirmed, Cause::DoubleSpent, EdgeCause::DoubleSpent)
+            (StatusMove::LoseConfirmed, JournalCause::DoubleSpent, EdgeCause::DoubleSpent)
         } else {
-            (Move::LoseUnconfirmed, Cause::Replaced, EdgeCause::Replaced)
+            (StatusMove::LoseUnconfirmed, JournalCause::Replaced, EdgeCause::Replaced)
         };
         self.die(loser, step, cause, Some(winner));
         self.edge(loser, winner, edge);
@@ -70,7 +70,12 @@ impl Working<'_> {
                 let Some(tx) = self.tx(child) else { continue };
                 let falls = tx.is_live() && tx.confirmed.is_none() && members.contains(&child);
                 if falls && dead.insert(child) {
-                    self.die(child, Move::LoseParent, Cause::ParentInvalid, Some(parent));
+                    self.die(
+                        child,
+                        StatusMove::LoseParent,
+                        JournalCause::ParentInvalid,
+                        Some(parent),
+                    );
                     queue.push_back(child);
                 }
             }
@@ -78,7 +83,13 @@ impl Working<'_> {
     }
 
     /// Makes one transaction dead and gives its inputs back.
-    pub(super) fn die(&mut self, txid: TxId, step: Move, cause: Cause, other: Option<TxId>) {
+    pub(super) fn die(
+        &mut self,
+        txid: TxId,
+        step: StatusMove,
+        cause: JournalCause,
+        other: Option<TxId>,
+    ) {
         self.step(txid, step, cause, other);
         let inputs = self.tx(txid).map(|tx| tx.inputs.clone()).unwrap_or_default();
         for input in inputs {
@@ -141,7 +152,7 @@ impl Working<'_> {
         if let Some(tx) = self.tx_mut(parent) {
             tx.withdrawn = false;
         }
-        self.step(parent, Move::Publish, Cause::ChildConfirmed, Some(child));
+        self.step(parent, StatusMove::Publish, JournalCause::ChildConfirmed, Some(child));
         self.rise(parent);
         Ok(())
     }
@@ -183,8 +194,9 @@ impl Working<'_> {
             }
             // What the network once had, it may have still; what was never sent waits again.
             let published = self.tx(txid).is_some_and(|tx| tx.ever_published);
-            let step = if published { Move::RevivePublished } else { Move::RevivePending };
-            self.step(txid, step, Cause::Revived, None);
+            let step =
+                if published { StatusMove::RevivePublished } else { StatusMove::RevivePending };
+            self.step(txid, step, JournalCause::Revived, None);
             self.touch_inputs(txid);
             let children = self.children(txid).into_iter();
             let children = children.fold(Ordered::default(), |mut all, child| {
@@ -207,7 +219,7 @@ impl Working<'_> {
 
     fn may_live(&mut self, txid: TxId) -> bool {
         let Some(tx) = self.tx(txid) else { return false };
-        let dead = matches!(tx.status, Status::Failed | Status::Replaced);
+        let dead = matches!(tx.status, TxStatus::Failed | TxStatus::Replaced);
         if !dead || tx.withdrawn || tx.is_coinbase {
             return false;
         }
@@ -252,12 +264,12 @@ impl Working<'_> {
         // A lease can't keep the network from spending a coin; the journal says that it happened.
         let forced = coin.holder.filter(|holder| self.locks.get(&by) != Some(holder));
         if let Some(lock) = forced {
-            self.lines.push(Line {
+            self.lines.push(JournalEntry {
                 txid: by,
                 output: Some(outpoint),
                 from: None,
                 to: None,
-                cause: Cause::ForcedSpend,
+                cause: JournalCause::ForcedSpend,
                 other: None,
                 height: None,
                 lock: Some(lock),

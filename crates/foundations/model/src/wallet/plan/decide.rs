@@ -3,29 +3,31 @@
 //! The hard part is not who wins, which the table on the front page of [`super`] says, but that
 //! news is partial. A parent may be heard of after its confirmed child, a spend before the
 //! transaction that it spends, a coinbase after its block has gone. The chain's word is looked for
-//! first, in the transaction itself, its descendants ([`Working::anchor`]) and its rivals; only
+//! first, in the transaction itself, its descendants ([`PlanState::anchor`]) and its rivals; only
 //! where the chain is silent do mempool and fees decide.
 
 use std::collections::HashSet;
 
-use super::{Event, PlanRefusal, Seen, Sighting, outcome::Line, working::Working};
+use super::{
+    PlanRefusal, SightingPlace, TxSighting, WalletEvent, outcome::JournalEntry, working::PlanState,
+};
 use crate::{
     Outpoint, TxId,
     wallet::{
-        Cause, EdgeCause, Move, Status,
+        EdgeCause, JournalCause, StatusMove, TxStatus,
         facts::{Coin, Confirmation, Ordered, StoredTx},
     },
 };
 
-impl Working<'_> {
-    pub(super) fn event(&mut self, event: &Event) -> Result<(), PlanRefusal> {
+impl PlanState<'_> {
+    pub(super) fn event(&mut self, event: &WalletEvent) -> Result<(), PlanRefusal> {
         match event {
-            Event::Seen(seen) => self.seen(seen)?,
-            Event::Broadcast(txid) => self.broadcast(*txid)?,
-            Event::Withdraw(txid) => self.withdraw(*txid)?,
-            Event::Gone(txid) => self.gone(*txid),
-            Event::Detached(txid) => self.detached(*txid),
-            Event::Evicted(txid) => self.evicted(*txid),
+            WalletEvent::Seen(seen) => self.seen(seen)?,
+            WalletEvent::Broadcast(txid) => self.broadcast(*txid)?,
+            WalletEvent::Withdraw(txid) => self.withdraw(*txid)?,
+            WalletEvent::Gone(txid) => self.gone(*txid),
+            WalletEvent::Detached(txid) => self.detached(*txid),
+            WalletEvent::Evicted(txid) => self.evicted(*txid),
         }
         // Ownership before revival: it settles fees, and fees decide who of several comes back.
         self.reown();
@@ -33,29 +35,35 @@ impl Working<'_> {
         Ok(())
     }
 
-    fn seen(&mut self, seen: &Seen) -> Result<(), PlanRefusal> {
+    fn seen(&mut self, seen: &TxSighting) -> Result<(), PlanRefusal> {
         check_shape(seen)?;
         if let Some(lock) = seen.lock {
             self.locks.insert(seen.txid, lock);
         }
         let stored = self.tx(seen.txid).map(|tx| (tx.status, tx.confirmed));
         match seen.how {
-            Sighting::Block(at) => self.in_block(seen, stored, at),
-            Sighting::Mempool => self.in_mempool(seen, stored),
-            Sighting::Relayed => self.relayed(seen, stored),
-            Sighting::Created => self.created(seen, stored),
+            SightingPlace::Block(at) => self.in_block(seen, stored, at),
+            SightingPlace::Mempool => self.in_mempool(seen, stored),
+            SightingPlace::Relayed => self.relayed(seen, stored),
+            SightingPlace::Created => self.created(seen, stored),
         }
     }
 
     /// Stores the transaction with a status, or completes what is stored of it.
-    fn store(&mut self, seen: &Seen, status: Status, cause: Cause, other: Option<TxId>) {
+    fn store(
+        &mut self,
+        seen: &TxSighting,
+        status: TxStatus,
+        cause: JournalCause,
+        other: Option<TxId>,
+    ) {
         if self.tx(seen.txid).is_none() {
             self.add_tx(StoredTx {
                 txid: seen.txid,
                 status,
                 confirmed: None,
                 is_coinbase: seen.is_coinbase,
-                ever_published: seen.how != Sighting::Created,
+                ever_published: seen.how != SightingPlace::Created,
                 withdrawn: false,
                 is_own: false,
                 fee: seen.fee,
@@ -64,7 +72,7 @@ impl Working<'_> {
                 evicted_at: None,
                 inputs: seen.inputs.clone(),
             });
-            self.lines.push(Line {
+            self.lines.push(JournalEntry {
                 txid: seen.txid,
                 output: None,
                 from: None,
@@ -88,7 +96,7 @@ impl Working<'_> {
     }
 
     /// Adds outputs that turn out to be ours, be it on the first sighting or on a later one.
-    fn add_credits(&mut self, seen: &Seen) {
+    fn add_credits(&mut self, seen: &TxSighting) {
         let known: HashSet<u32> = self.credits(seen.txid).into_iter().collect();
         for (index, amount, address) in &seen.credits {
             if known.contains(index) {
@@ -108,13 +116,13 @@ impl Working<'_> {
 
     fn in_block(
         &mut self,
-        seen: &Seen,
-        stored: Option<(Status, Option<Confirmation>)>,
+        seen: &TxSighting,
+        stored: Option<(TxStatus, Option<Confirmation>)>,
         at: Confirmation,
     ) -> Result<(), PlanRefusal> {
         if let Some((_, Some(before))) = stored {
             if before == at {
-                self.store(seen, Status::Published, Cause::Confirmed, None);
+                self.store(seen, TxStatus::Published, JournalCause::Confirmed, None);
                 return Ok(());
             }
             // Before BIP 30 a coinbase could repeat an older one; the later confirmation counts.
@@ -136,7 +144,7 @@ impl Working<'_> {
         for rival in rivals {
             self.kill(rival, seen.txid, true);
         }
-        self.store(seen, Status::Published, Cause::Confirmed, None);
+        self.store(seen, TxStatus::Published, JournalCause::Confirmed, None);
         self.confirm(seen.txid, at);
         self.uphold_parents(seen.txid)
     }
@@ -155,7 +163,7 @@ impl Working<'_> {
                 line.height = Some(at.height);
             }
         } else {
-            self.step(txid, Move::Confirm, Cause::Confirmed, None);
+            self.step(txid, StatusMove::Confirm, JournalCause::Confirmed, None);
         }
         // Its coins change class, so all of them have to be known.
         self.credits(txid);
@@ -166,17 +174,17 @@ impl Working<'_> {
 
     fn in_mempool(
         &mut self,
-        seen: &Seen,
-        stored: Option<(Status, Option<Confirmation>)>,
+        seen: &TxSighting,
+        stored: Option<(TxStatus, Option<Confirmation>)>,
     ) -> Result<(), PlanRefusal> {
         if let Some((status, confirmed)) = stored {
             if status.is_live() {
-                self.store(seen, status, Cause::Mempool, None);
+                self.store(seen, status, JournalCause::Mempool, None);
                 self.seen_again(seen.txid, status, confirmed);
                 return Ok(());
             }
             // No node relays a coinbase; what says so is confused, and only a block can help.
-            if status == Status::Orphaned {
+            if status == TxStatus::Orphaned {
                 return Ok(());
             }
         }
@@ -184,22 +192,22 @@ impl Working<'_> {
         // A node holds no child without its parents: those that we gave up for dead are there too.
         if let Some(parents) = self.vouched_parents(seen, &rivals) {
             // The child first: whoever it beats needn't be beaten by a parent too.
-            self.win(seen, rivals, Cause::Mempool);
+            self.win(seen, rivals, JournalCause::Mempool);
             for parent in parents {
                 self.vouch(parent, seen.txid);
             }
         } else if !self.is_settled(seen, &rivals)? {
-            self.win(seen, rivals, Cause::Mempool);
+            self.win(seen, rivals, JournalCause::Mempool);
         }
         Ok(())
     }
 
     /// What the chain or a dead parent decides, before anybody compares: true when that was it.
-    fn is_settled(&mut self, seen: &Seen, rivals: &[TxId]) -> Result<bool, PlanRefusal> {
+    fn is_settled(&mut self, seen: &TxSighting, rivals: &[TxId]) -> Result<bool, PlanRefusal> {
         // It spends an output of what it stands against, so that it can't be valid beside it nor
         // without it.
         if let Some(rival) = self.own_ancestor(seen, rivals) {
-            self.store(seen, Status::Failed, Cause::ParentInvalid, Some(rival));
+            self.store(seen, TxStatus::Failed, JournalCause::ParentInvalid, Some(rival));
             return Ok(true);
         }
         let proof = self.anchor(seen.txid);
@@ -212,7 +220,7 @@ impl Working<'_> {
             (None, Some((rival, _))) => self.store_loser(seen, rival, EdgeCause::DoubleSpent),
             (None, None) => match self.dead_parent(seen) {
                 Some(parent) => {
-                    self.store(seen, Status::Failed, Cause::ParentInvalid, Some(parent));
+                    self.store(seen, TxStatus::Failed, JournalCause::ParentInvalid, Some(parent));
                 }
                 None => return Ok(false),
             },
@@ -223,7 +231,7 @@ impl Working<'_> {
     /// A confirmed child came first: the parent is in the chain, whoever stands against it.
     fn win_by_child(
         &mut self,
-        seen: &Seen,
+        seen: &TxSighting,
         rivals: &[TxId],
         child: TxId,
     ) -> Result<(), PlanRefusal> {
@@ -231,15 +239,15 @@ impl Working<'_> {
             self.kill(*rival, seen.txid, true);
         }
         let was_stored = self.tx(seen.txid).is_some();
-        self.store(seen, Status::Published, Cause::ChildConfirmed, Some(child));
+        self.store(seen, TxStatus::Published, JournalCause::ChildConfirmed, Some(child));
         if was_stored {
-            self.step(seen.txid, Move::Publish, Cause::ChildConfirmed, Some(child));
+            self.step(seen.txid, StatusMove::Publish, JournalCause::ChildConfirmed, Some(child));
             self.rise(seen.txid);
         }
         self.uphold_parents(seen.txid)
     }
 
-    fn seen_again(&mut self, txid: TxId, status: Status, confirmed: Option<Confirmation>) {
+    fn seen_again(&mut self, txid: TxId, status: TxStatus, confirmed: Option<Confirmation>) {
         if confirmed.is_some() {
             return;
         }
@@ -248,18 +256,18 @@ impl Working<'_> {
         {
             tx.evicted_at = None;
         }
-        if status == Status::Pending {
-            self.step(txid, Move::Publish, Cause::Mempool, None);
+        if status == TxStatus::Pending {
+            self.step(txid, StatusMove::Publish, JournalCause::Mempool, None);
         }
     }
 
     fn relayed(
         &mut self,
-        seen: &Seen,
-        stored: Option<(Status, Option<Confirmation>)>,
+        seen: &TxSighting,
+        stored: Option<(TxStatus, Option<Confirmation>)>,
     ) -> Result<(), PlanRefusal> {
         if let Some((status, confirmed)) = stored {
-            self.store(seen, status, Cause::Relayed, None);
+            self.store(seen, status, JournalCause::Relayed, None);
             // Hearsay never brings back what has lost: peers repeat stale transactions for days.
             if status.is_live() {
                 self.seen_again(seen.txid, status, confirmed);
@@ -276,21 +284,21 @@ impl Working<'_> {
             Some(first) if !self.pays_more(seen, &rivals) => {
                 self.store_loser(seen, *first, EdgeCause::Undecided);
             }
-            _ => self.win(seen, rivals, Cause::Relayed),
+            _ => self.win(seen, rivals, JournalCause::Relayed),
         }
         Ok(())
     }
 
     fn created(
         &mut self,
-        seen: &Seen,
-        stored: Option<(Status, Option<Confirmation>)>,
+        seen: &TxSighting,
+        stored: Option<(TxStatus, Option<Confirmation>)>,
     ) -> Result<(), PlanRefusal> {
         if let Some((status, _)) = stored {
             if !status.is_live() {
                 return Err(PlanRefusal::Dead(seen.txid));
             }
-            self.store(seen, status, Cause::Created, None);
+            self.store(seen, status, JournalCause::Created, None);
             return Ok(());
         }
         // What is made here can still be made otherwise, so doubt is a refusal and not a loser.
@@ -317,38 +325,38 @@ impl Working<'_> {
         for rival in rivals {
             self.kill(rival, seen.txid, false);
         }
-        self.store(seen, Status::Pending, Cause::Created, None);
+        self.store(seen, TxStatus::Pending, JournalCause::Created, None);
         Ok(())
     }
 
     /// The newcomer takes its inputs from whoever has them.
-    fn win(&mut self, seen: &Seen, rivals: Vec<TxId>, cause: Cause) {
+    fn win(&mut self, seen: &TxSighting, rivals: Vec<TxId>, cause: JournalCause) {
         for rival in rivals {
             self.kill(rival, seen.txid, false);
         }
         let was_stored = self.tx(seen.txid).is_some();
-        self.store(seen, Status::Published, cause, None);
+        self.store(seen, TxStatus::Published, cause, None);
         if was_stored {
             if let Some(tx) = self.tx_mut(seen.txid) {
                 tx.withdrawn = false;
                 tx.evicted_at = None;
             }
-            self.step(seen.txid, Move::Publish, cause, None);
+            self.step(seen.txid, StatusMove::Publish, cause, None);
             self.rise(seen.txid);
         }
     }
 
-    fn store_loser(&mut self, seen: &Seen, winner: TxId, cause: EdgeCause) {
+    fn store_loser(&mut self, seen: &TxSighting, winner: TxId, cause: EdgeCause) {
         let why = match cause {
-            EdgeCause::DoubleSpent => Cause::DoubleSpent,
-            EdgeCause::Replaced | EdgeCause::Undecided => Cause::Replaced,
+            EdgeCause::DoubleSpent => JournalCause::DoubleSpent,
+            EdgeCause::Replaced | EdgeCause::Undecided => JournalCause::Replaced,
         };
-        self.store(seen, Status::Failed, why, Some(winner));
+        self.store(seen, TxStatus::Failed, why, Some(winner));
         self.edge(seen.txid, winner, cause);
     }
 
     /// Live transactions other than itself that spend one of its inputs, each once.
-    fn live_rivals(&mut self, seen: &Seen) -> Vec<TxId> {
+    fn live_rivals(&mut self, seen: &TxSighting) -> Vec<TxId> {
         let mut rivals = Ordered::default();
         for input in &seen.inputs {
             for spender in self.spenders(*input) {
@@ -361,7 +369,7 @@ impl Working<'_> {
     }
 
     /// A rival that it also descends from: such a transaction can never be valid.
-    fn own_ancestor(&mut self, seen: &Seen, rivals: &[TxId]) -> Option<TxId> {
+    fn own_ancestor(&mut self, seen: &TxSighting, rivals: &[TxId]) -> Option<TxId> {
         let parents: HashSet<TxId> = seen.inputs.iter().map(|input| input.tx).collect();
         rivals.iter().copied().find(|rival| {
             let mut family = self.descendants(*rival).into_iter().chain([*rival]);
@@ -369,14 +377,14 @@ impl Working<'_> {
         })
     }
 
-    fn dead_parent(&mut self, seen: &Seen) -> Option<TxId> {
+    fn dead_parent(&mut self, seen: &TxSighting) -> Option<TxId> {
         let mut parents = seen.inputs.iter().map(|input| input.tx);
         parents.find(|parent| self.tx(*parent).is_some_and(|tx| !tx.is_live()))
     }
 
     /// Whether its fee is known and beats the known fees of all rivals together, as rule 3 of
     /// BIP 125 asks. Rates aren't compared: of a transaction that others made we know no weight.
-    fn pays_more(&mut self, seen: &Seen, rivals: &[TxId]) -> bool {
+    fn pays_more(&mut self, seen: &TxSighting, rivals: &[TxId]) -> bool {
         let Some(fee) = self.fee_of(seen) else { return false };
         let mut theirs: u64 = 0;
         for rival in rivals {
@@ -389,7 +397,7 @@ impl Working<'_> {
         fee > theirs
     }
 
-    fn fee_of(&mut self, seen: &Seen) -> Option<u64> {
+    fn fee_of(&mut self, seen: &TxSighting) -> Option<u64> {
         let mut total: u64 = 0;
         for input in &seen.inputs {
             match self.coin(*input) {
@@ -404,9 +412,11 @@ impl Working<'_> {
     fn broadcast(&mut self, txid: TxId) -> Result<(), PlanRefusal> {
         let tx = self.tx(txid).ok_or(PlanRefusal::Unknown(txid))?;
         match tx.status {
-            Status::Pending => self.step(txid, Move::Publish, Cause::Broadcast, None),
-            Status::Published => {}
-            status @ (Status::Failed | Status::Replaced | Status::Orphaned) => {
+            TxStatus::Pending => {
+                self.step(txid, StatusMove::Publish, JournalCause::Broadcast, None)
+            }
+            TxStatus::Published => {}
+            status @ (TxStatus::Failed | TxStatus::Replaced | TxStatus::Orphaned) => {
                 return Err(PlanRefusal::NotPending { tx: txid, status });
             }
         }
@@ -416,7 +426,7 @@ impl Working<'_> {
     fn withdraw(&mut self, txid: TxId) -> Result<(), PlanRefusal> {
         let tx = self.tx(txid).ok_or(PlanRefusal::Unknown(txid))?;
         let status = tx.status;
-        if status != Status::Pending {
+        if status != TxStatus::Pending {
             return Err(PlanRefusal::NotPending { tx: txid, status });
         }
         let family = self.descendants(txid);
@@ -425,7 +435,7 @@ impl Working<'_> {
         if let Some(tx) = self.tx_mut(txid) {
             tx.withdrawn = true;
         }
-        self.die(txid, Move::Withdraw, Cause::Withdrawn, None);
+        self.die(txid, StatusMove::Withdraw, JournalCause::Withdrawn, None);
         self.bury(txid, family);
         Ok(())
     }
@@ -439,7 +449,7 @@ impl Working<'_> {
         let mut parents = inputs.iter().map(|input| input.tx);
         let dead = parents.find(|p| self.tx(*p).is_some_and(|tx| !tx.is_live()));
         if let Some(parent) = dead {
-            self.die(txid, Move::LoseParent, Cause::ParentInvalid, Some(parent));
+            self.die(txid, StatusMove::LoseParent, JournalCause::ParentInvalid, Some(parent));
             self.gone(txid);
         }
     }
@@ -454,7 +464,7 @@ impl Working<'_> {
     fn evicted(&mut self, txid: TxId) {
         let now = self.now;
         let waits = self.tx(txid).is_some_and(|tx| {
-            tx.status == Status::Published && tx.confirmed.is_none() && tx.evicted_at.is_none()
+            tx.status == TxStatus::Published && tx.confirmed.is_none() && tx.evicted_at.is_none()
         });
         if !waits {
             return;
@@ -462,12 +472,12 @@ impl Working<'_> {
         if let Some(tx) = self.tx_mut(txid) {
             tx.evicted_at = Some(now);
             let status = Some(tx.status);
-            self.lines.push(Line {
+            self.lines.push(JournalEntry {
                 txid,
                 output: None,
                 from: status,
                 to: status,
-                cause: Cause::Evicted,
+                cause: JournalCause::Evicted,
                 other: None,
                 height: None,
                 lock: None,
@@ -476,9 +486,9 @@ impl Working<'_> {
     }
 }
 
-fn check_shape(seen: &Seen) -> Result<(), PlanRefusal> {
+fn check_shape(seen: &TxSighting) -> Result<(), PlanRefusal> {
     if seen.is_coinbase {
-        let in_block = matches!(seen.how, Sighting::Block(_));
+        let in_block = matches!(seen.how, SightingPlace::Block(_));
         return if in_block { Ok(()) } else { Err(PlanRefusal::LooseCoinbase) };
     }
     if seen.inputs.is_empty() {

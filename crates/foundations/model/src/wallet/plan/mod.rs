@@ -19,7 +19,7 @@
 //! # The answer
 //!
 //! [`plan`] takes what is known of the neighbourhood and a batch of events, and answers either with
-//! what is still to be loaded or with a [`Plan`]: the difference between what is stored and what
+//! what is still to be loaded or with a [`WalletPlan`]: the difference between what is stored and what
 //! should be. A repeated event has an empty plan. Nothing here reads a clock or a database.
 //!
 //! What is missing is found by trying: the events are played on what is loaded, every question
@@ -59,19 +59,19 @@ mod tests;
 mod vouch;
 mod working;
 
-pub use outcome::{Edge, Line, NewCoin, Plan, Spend, TxChange};
+pub use outcome::{JournalEntry, NewCoin, ReplacementEdge, SpendChange, TxChange, WalletPlan};
 
 use super::{
     LockId,
-    facts::{Confirmation, Needs, Neighbourhood},
+    facts::{Confirmation, KnownFacts, NeededFacts},
 };
 use crate::{Outpoint, TxId};
 
 /// Something that happened, to be recorded.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum WalletEvent {
     /// A transaction was seen somewhere.
-    Seen(Box<Seen>),
+    Seen(Box<TxSighting>),
     /// We sent a pending transaction.
     Broadcast(TxId),
     /// The maker takes back a pending transaction.
@@ -87,7 +87,7 @@ pub enum Event {
 
 /// A transaction, and how we came to see it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct TxSighting {
     /// In wire order, as hashed.
     pub txid: TxId,
     /// What it spends.
@@ -101,7 +101,7 @@ pub struct Seen {
     /// Its outputs that are ours: index, satoshis, address.
     pub credits: Vec<(u32, u64, i64)>,
     /// Where it was seen.
-    pub how: Sighting,
+    pub how: SightingPlace,
     /// Whose leases it may use without force.
     pub lock: Option<LockId>,
     /// Whether it may spend coins that somebody else leased.
@@ -110,7 +110,7 @@ pub struct Seen {
 
 /// Where a transaction was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sighting {
+pub enum SightingPlace {
     /// Made here, not sent yet.
     Created,
     /// Heard of, without a node that vouches for it.
@@ -224,17 +224,17 @@ pub enum PlanRefusal {
         /// The transaction.
         tx: TxId,
         /// Its status.
-        status: super::Status,
+        status: super::TxStatus,
     },
 }
 
 /// The answer of [`plan`].
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum PlanOutcome {
     /// Load these and ask again.
-    NeedMore(Needs),
+    NeedMore(NeededFacts),
     /// Carry this out, in one transaction.
-    Ready(Plan),
+    Ready(WalletPlan),
 }
 
 /// Plans a batch of events in order.
@@ -242,8 +242,12 @@ pub enum Outcome {
 /// # Errors
 ///
 /// [`PlanRefusal`] names the first event that can't be recorded; the batch as a whole is refused.
-pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome, PlanRefusal> {
-    let mut working = working::Working::new(facts, now);
+pub fn plan(
+    facts: &KnownFacts,
+    events: &[WalletEvent],
+    now: i64,
+) -> Result<PlanOutcome, PlanRefusal> {
+    let mut working = working::PlanState::new(facts, now);
     for event in events {
         let refused = working.event(event).err();
         // A refusal reached on half the facts may be wrong: load the rest first.
@@ -254,8 +258,8 @@ pub fn plan(facts: &Neighbourhood, events: &[Event], now: i64) -> Result<Outcome
     // Spenders are set once, at the end: on the way a coin may change hands several times.
     working.settle();
     if working.needs.is_empty() {
-        Ok(Outcome::Ready(working.finish()))
+        Ok(PlanOutcome::Ready(working.finish()))
     } else {
-        Ok(Outcome::NeedMore(working.needs))
+        Ok(PlanOutcome::NeedMore(working.needs))
     }
 }

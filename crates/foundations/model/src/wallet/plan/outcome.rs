@@ -1,17 +1,17 @@
 //! The plan itself: the difference between what is stored and what should be.
 
-use super::working::Working;
+use super::working::PlanState;
 use crate::{
     Outpoint, TxId,
     wallet::{
-        Cause, EdgeCause, LockId, Status,
+        EdgeCause, JournalCause, LockId, TxStatus,
         facts::{Coin, StoredTx},
     },
 };
 
 /// What is to be written, in one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct WalletPlan {
     /// Transactions to store.
     pub new_txs: Vec<StoredTx>,
     /// Transactions to change.
@@ -19,11 +19,11 @@ pub struct Plan {
     /// Coins to store.
     pub new_coins: Vec<NewCoin>,
     /// Coins whose spender changes.
-    pub spends: Vec<Spend>,
+    pub spends: Vec<SpendChange>,
     /// Replacement edges to add where absent.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<ReplacementEdge>,
     /// Lines for the journal, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalEntry>,
     /// By how much the confirmed, unspent satoshis change.
     pub confirmed_sats: i128,
     /// By how much the number of confirmed, unspent coins changes.
@@ -34,7 +34,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxChange {
     /// Its status as planned on; the write is guarded by it.
-    pub was: Status,
+    pub was: TxStatus,
     /// What it shall be.
     pub now: StoredTx,
 }
@@ -50,7 +50,7 @@ pub struct NewCoin {
 
 /// A coin that gets another spender, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spend {
+pub struct SpendChange {
     /// The coin whose spender changes.
     pub outpoint: Outpoint,
     /// The live spender and its input.
@@ -59,7 +59,7 @@ pub struct Spend {
 
 /// One transaction stands in another's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edge {
+pub struct ReplacementEdge {
     /// The loser.
     pub replaced: TxId,
     /// The winner.
@@ -70,17 +70,17 @@ pub struct Edge {
 
 /// A line of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct JournalEntry {
     /// The transaction it is about.
     pub txid: TxId,
     /// The coin, where it is about one.
     pub output: Option<Outpoint>,
     /// Status before.
-    pub from: Option<Status>,
+    pub from: Option<TxStatus>,
     /// Status after.
-    pub to: Option<Status>,
+    pub to: Option<TxStatus>,
     /// Why.
-    pub cause: Cause,
+    pub cause: JournalCause,
     /// The other transaction involved.
     pub other: Option<TxId>,
     /// The block that confirmed it or that it lost.
@@ -89,17 +89,17 @@ pub struct Line {
     pub lock: Option<LockId>,
 }
 
-impl Plan {
+impl WalletPlan {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl Working<'_> {
-    pub(super) fn finish(self) -> Plan {
+impl PlanState<'_> {
+    pub(super) fn finish(self) -> WalletPlan {
         let (confirmed_sats, confirmed_coins) = self.confirmed_change();
-        let mut plan = Plan { confirmed_sats, confirmed_coins, ..Plan::default() };
+        let mut plan = WalletPlan { confirmed_sats, confirmed_coins, ..WalletPlan::default() };
         for txid in self.order.iter() {
             let Some(now) = self.txs.get(&txid) else { continue };
             match self.facts.txs.get(&txid).and_then(Option::as_ref) {
@@ -115,7 +115,7 @@ impl Working<'_> {
             match self.facts.coins.get(&outpoint).copied().flatten() {
                 None => plan.new_coins.push(NewCoin { outpoint, coin }),
                 Some(was) if was.spent_by != coin.spent_by => {
-                    plan.spends.push(Spend { outpoint, by: coin.spent_by });
+                    plan.spends.push(SpendChange { outpoint, by: coin.spent_by });
                 }
                 Some(_) => {}
             }
@@ -160,7 +160,7 @@ impl Working<'_> {
 }
 
 fn is_confirmed(tx: &StoredTx) -> bool {
-    tx.confirmed.is_some() && tx.status == Status::Published
+    tx.confirmed.is_some() && tx.status == TxStatus::Published
 }
 
 fn counted(coin: Option<Coin>, tx: Option<&StoredTx>) -> Option<u64> {
@@ -169,21 +169,21 @@ fn counted(coin: Option<Coin>, tx: Option<&StoredTx>) -> Option<u64> {
 }
 
 /// A status that stays the same is no news, unless the line tells of something else.
-fn is_news(line: &Line) -> bool {
+fn is_news(line: &JournalEntry) -> bool {
     match line.cause {
-        Cause::Evicted | Cause::ForcedSpend | Cause::Confirmed => true,
-        Cause::Created
-        | Cause::Relayed
-        | Cause::Mempool
-        | Cause::Broadcast
-        | Cause::Disconnected
-        | Cause::Replaced
-        | Cause::DoubleSpent
-        | Cause::ParentInvalid
-        | Cause::Revived
-        | Cause::ChildConfirmed
-        | Cause::Withdrawn
-        | Cause::Pruned
-        | Cause::PrunedEdge => line.from != line.to,
+        JournalCause::Evicted | JournalCause::ForcedSpend | JournalCause::Confirmed => true,
+        JournalCause::Created
+        | JournalCause::Relayed
+        | JournalCause::Mempool
+        | JournalCause::Broadcast
+        | JournalCause::Disconnected
+        | JournalCause::Replaced
+        | JournalCause::DoubleSpent
+        | JournalCause::ParentInvalid
+        | JournalCause::Revived
+        | JournalCause::ChildConfirmed
+        | JournalCause::Withdrawn
+        | JournalCause::Pruned
+        | JournalCause::PrunedEdge => line.from != line.to,
     }
 }

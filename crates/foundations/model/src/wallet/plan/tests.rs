@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::wallet::{
-    Status,
+    TxStatus,
     facts::{Coin, StoredTx},
 };
 
@@ -16,7 +16,7 @@ struct Store {
 
 impl Store {
     /// Answers what a plan asks for, as the shell does with its set reads.
-    fn load(&self, needs: &Needs, into: &mut Neighbourhood) {
+    fn load(&self, needs: &NeededFacts, into: &mut KnownFacts) {
         let spends = |input: Outpoint| {
             let found = self.txs.values().filter(move |tx| tx.inputs.contains(&input));
             found.map(|tx| tx.txid).collect::<Vec<_>>()
@@ -49,13 +49,13 @@ impl Store {
         }
     }
 
-    fn feed(&mut self, event: Event) -> Result<(Plan, usize), PlanRefusal> {
-        let mut facts = Neighbourhood::default();
+    fn feed(&mut self, event: WalletEvent) -> Result<(WalletPlan, usize), PlanRefusal> {
+        let mut facts = KnownFacts::default();
         let events = [event];
         for round in 0..1_000 {
             match plan(&facts, &events, 7)? {
-                Outcome::NeedMore(needs) => self.load(&needs, &mut facts),
-                Outcome::Ready(plan) => {
+                PlanOutcome::NeedMore(needs) => self.load(&needs, &mut facts),
+                PlanOutcome::Ready(plan) => {
                     self.apply(&plan);
                     return Ok((plan, round));
                 }
@@ -64,7 +64,7 @@ impl Store {
         panic!("never enough")
     }
 
-    fn apply(&mut self, plan: &Plan) {
+    fn apply(&mut self, plan: &WalletPlan) {
         for tx in plan.new_txs.iter().chain(plan.changed_txs.iter().map(|change| &change.now)) {
             self.txs.insert(tx.txid, tx.clone());
         }
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    fn status(&self, n: u32) -> Status {
+    fn status(&self, n: u32) -> TxStatus {
         self.txs[&id(n)].status
     }
 }
@@ -88,8 +88,8 @@ fn id(n: u32) -> TxId {
 }
 
 /// Transaction `n` spends output 0 of each input and pays us 100.
-fn seen(n: u32, inputs: &[u32], how: Sighting) -> Event {
-    Event::Seen(Box::new(Seen {
+fn seen(n: u32, inputs: &[u32], how: SightingPlace) -> WalletEvent {
+    WalletEvent::Seen(Box::new(TxSighting {
         txid: id(n),
         inputs: inputs.iter().map(|input| Outpoint::new(id(*input), 0)).collect(),
         output_total: 100,
@@ -102,11 +102,11 @@ fn seen(n: u32, inputs: &[u32], how: Sighting) -> Event {
     }))
 }
 
-const BLOCK: Sighting = Sighting::Block(Confirmation { height: 5, position: 1 });
+const BLOCK: SightingPlace = SightingPlace::Block(Confirmation { height: 5, position: 1 });
 
 #[test]
 fn the_same_event_again_has_an_empty_plan() {
-    for how in [Sighting::Created, Sighting::Relayed, Sighting::Mempool, BLOCK] {
+    for how in [SightingPlace::Created, SightingPlace::Relayed, SightingPlace::Mempool, BLOCK] {
         let mut store = Store::default();
         store.feed(seen(2, &[1], how)).unwrap();
         let (again, _) = store.feed(seen(2, &[1], how)).unwrap();
@@ -118,13 +118,13 @@ fn the_same_event_again_has_an_empty_plan() {
 fn a_plan_is_the_difference_and_nothing_more() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], BLOCK)).unwrap();
-    let (plan, _) = store.feed(seen(3, &[2], Sighting::Mempool)).unwrap();
+    let (plan, _) = store.feed(seen(3, &[2], SightingPlace::Mempool)).unwrap();
     assert_eq!((plan.new_txs.len(), plan.changed_txs.len(), plan.spends.len()), (1, 0, 1));
     assert_eq!((plan.confirmed_sats, plan.confirmed_coins), (-100, -1));
     let (plan, _) = store.feed(seen(4, &[2], BLOCK)).unwrap();
     assert_eq!((plan.changed_txs.len(), plan.spends.len(), plan.edges.len()), (1, 1, 1));
     assert_eq!((plan.confirmed_sats, plan.confirmed_coins), (100, 1));
-    assert_eq!(store.status(3), Status::Failed);
+    assert_eq!(store.status(3), TxStatus::Failed);
 }
 
 #[test]
@@ -132,12 +132,12 @@ fn a_deep_family_is_loaded_and_planned_in_a_few_rounds() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], BLOCK)).unwrap();
     for n in 3..400 {
-        store.feed(seen(n, &[n - 1], Sighting::Mempool)).unwrap();
+        store.feed(seen(n, &[n - 1], SightingPlace::Mempool)).unwrap();
     }
-    let (plan, rounds) = store.feed(seen(1_000, &[2], Sighting::Mempool)).unwrap();
+    let (plan, rounds) = store.feed(seen(1_000, &[2], SightingPlace::Mempool)).unwrap();
     assert_eq!(plan.changed_txs.len(), 397);
     assert!(rounds < 8, "{rounds} rounds");
-    let (plan, rounds) = store.feed(seen(3, &[2], Sighting::Mempool)).unwrap();
+    let (plan, rounds) = store.feed(seen(3, &[2], SightingPlace::Mempool)).unwrap();
     assert_eq!(plan.changed_txs.len(), 398);
     assert!(rounds < 10, "{rounds} rounds");
 }
@@ -145,11 +145,11 @@ fn a_deep_family_is_loaded_and_planned_in_a_few_rounds() {
 #[test]
 fn a_transaction_that_descends_from_its_own_rival_is_never_valid() {
     let mut store = Store::default();
-    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(3, &[2], Sighting::Mempool)).unwrap();
-    store.feed(seen(4, &[1, 3], Sighting::Mempool)).unwrap();
-    assert_eq!(store.status(4), Status::Failed);
-    assert_eq!((store.status(2), store.status(3)), (Status::Published, Status::Published));
+    store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(3, &[2], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(4, &[1, 3], SightingPlace::Mempool)).unwrap();
+    assert_eq!(store.status(4), TxStatus::Failed);
+    assert_eq!((store.status(2), store.status(3)), (TxStatus::Published, TxStatus::Published));
     let refused = store.feed(seen(4, &[1, 3], BLOCK)).unwrap_err();
     assert!(matches!(refused, PlanRefusal::ConflictsWithConfirmed { .. }));
 }
@@ -158,55 +158,55 @@ fn a_transaction_that_descends_from_its_own_rival_is_never_valid() {
 fn a_parent_that_arrives_dead_takes_its_early_child_along() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], BLOCK)).unwrap();
-    store.feed(seen(9, &[8], Sighting::Mempool)).unwrap();
-    store.feed(seen(8, &[1], Sighting::Mempool)).unwrap();
-    assert_eq!((store.status(8), store.status(9)), (Status::Failed, Status::Failed));
+    store.feed(seen(9, &[8], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(8, &[1], SightingPlace::Mempool)).unwrap();
+    assert_eq!((store.status(8), store.status(9)), (TxStatus::Failed, TxStatus::Failed));
 }
 
 #[test]
 fn a_child_in_the_mempool_brings_its_parents_back() {
     let mut store = Store::default();
-    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(3, &[2], Sighting::Mempool)).unwrap();
-    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(10, &[9], Sighting::Mempool)).unwrap();
-    assert_eq!((store.status(2), store.status(3)), (Status::Replaced, Status::Failed));
+    store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(3, &[2], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(9, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(10, &[9], SightingPlace::Mempool)).unwrap();
+    assert_eq!((store.status(2), store.status(3)), (TxStatus::Replaced, TxStatus::Failed));
     // Nothing is heard of 2 and 3 themselves, only of what hangs on them.
-    store.feed(seen(4, &[3], Sighting::Mempool)).unwrap();
+    store.feed(seen(4, &[3], SightingPlace::Mempool)).unwrap();
     for live in [2, 3, 4] {
-        assert_eq!(store.status(live), Status::Published, "{live}");
+        assert_eq!(store.status(live), TxStatus::Published, "{live}");
     }
-    assert_eq!((store.status(9), store.status(10)), (Status::Replaced, Status::Failed));
+    assert_eq!((store.status(9), store.status(10)), (TxStatus::Replaced, TxStatus::Failed));
 }
 
 #[test]
 fn hearsay_brings_no_parent_back() {
     let mut store = Store::default();
-    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(4, &[2], Sighting::Relayed)).unwrap();
-    assert_eq!((store.status(2), store.status(4)), (Status::Replaced, Status::Failed));
+    store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(9, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(4, &[2], SightingPlace::Relayed)).unwrap();
+    assert_eq!((store.status(2), store.status(4)), (TxStatus::Replaced, TxStatus::Failed));
 }
 
 #[test]
 fn the_chain_is_believed_before_a_mempool() {
     let mut store = Store::default();
-    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
+    store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
     store.feed(seen(9, &[1], BLOCK)).unwrap();
-    store.feed(seen(4, &[2], Sighting::Mempool)).unwrap();
-    assert_eq!((store.status(2), store.status(4)), (Status::Failed, Status::Failed));
+    store.feed(seen(4, &[2], SightingPlace::Mempool)).unwrap();
+    assert_eq!((store.status(2), store.status(4)), (TxStatus::Failed, TxStatus::Failed));
 }
 
 #[test]
 fn parents_that_exclude_each_other_stay_dead() {
     let mut store = Store::default();
-    store.feed(seen(2, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(3, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(9, &[1], Sighting::Mempool)).unwrap();
-    store.feed(seen(4, &[2, 3], Sighting::Mempool)).unwrap();
-    assert_eq!(store.status(4), Status::Failed);
-    assert_eq!(store.status(9), Status::Published);
+    store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(3, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(9, &[1], SightingPlace::Mempool)).unwrap();
+    store.feed(seen(4, &[2, 3], SightingPlace::Mempool)).unwrap();
+    assert_eq!(store.status(4), TxStatus::Failed);
+    assert_eq!(store.status(9), TxStatus::Published);
     // It would need 9 and 2, which spend the same.
-    store.feed(seen(5, &[2, 9], Sighting::Mempool)).unwrap();
-    assert_eq!((store.status(5), store.status(9)), (Status::Failed, Status::Published));
+    store.feed(seen(5, &[2, 9], SightingPlace::Mempool)).unwrap();
+    assert_eq!((store.status(5), store.status(9)), (TxStatus::Failed, TxStatus::Published));
 }

@@ -7,16 +7,20 @@
 
 use std::collections::HashSet;
 
-use super::{Seen, working::Working};
+use super::{TxSighting, working::PlanState};
 use crate::{
     Outpoint, TxId,
-    wallet::{Cause, Move, facts::Ordered},
+    wallet::{JournalCause, StatusMove, facts::Ordered},
 };
 
-impl Working<'_> {
+impl PlanState<'_> {
     /// The dead ancestors that a mempool's word for `seen` brings back, the nearest first. `None`
     /// when there are none, or when they can't all be valid together with it.
-    pub(super) fn vouched_parents(&mut self, seen: &Seen, rivals: &[TxId]) -> Option<Vec<TxId>> {
+    pub(super) fn vouched_parents(
+        &mut self,
+        seen: &TxSighting,
+        rivals: &[TxId],
+    ) -> Option<Vec<TxId>> {
         let (dead, all) = self.unconfirmed_ancestors(seen)?;
         // A confirmed child says more than a mempool does.
         if self.anchor(seen.txid).is_some() {
@@ -42,7 +46,7 @@ impl Working<'_> {
     }
 
     /// Stored ancestors up to the first confirmed ones: the dead, and all of them.
-    fn unconfirmed_ancestors(&mut self, seen: &Seen) -> Option<(Vec<TxId>, HashSet<TxId>)> {
+    fn unconfirmed_ancestors(&mut self, seen: &TxSighting) -> Option<(Vec<TxId>, HashSet<TxId>)> {
         let mut found = Ordered::default();
         seen.inputs.iter().for_each(|input| {
             found.insert(input.tx);
@@ -78,7 +82,7 @@ impl Working<'_> {
             tx.withdrawn = false;
             tx.evicted_at = None;
         }
-        self.step(parent, Move::Publish, Cause::Mempool, Some(child));
+        self.step(parent, StatusMove::Publish, JournalCause::Mempool, Some(child));
         self.rise(parent);
     }
 }

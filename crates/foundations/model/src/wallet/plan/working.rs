@@ -1,27 +1,27 @@
 //! The state under change: stored facts with an overlay, and a note of everything missing.
 //!
 //! A rule asks as if all were loaded. What isn't is answered with "nothing" and noted in
-//! [`Working::needs`]; such an answer can lead astray, to a wrong winner or a wrong refusal, so a
+//! [`PlanState::needs`]; such an answer can lead astray, to a wrong winner or a wrong refusal, so a
 //! trial with needs is never used for anything but its needs. Each round loads all that the last
 //! one missed, and a few rounds suffice because families are loaded whole.
 
 use std::collections::{HashMap, HashSet};
 
-use super::outcome::{Edge, Line};
+use super::outcome::{JournalEntry, ReplacementEdge};
 use crate::{
     Outpoint, TxId,
     wallet::{
-        Cause, EdgeCause, LockId, Move, Status,
-        facts::{Coin, Needs, Neighbourhood, Ordered, StoredTx},
+        EdgeCause, JournalCause, LockId, StatusMove, TxStatus,
+        facts::{Coin, KnownFacts, NeededFacts, Ordered, StoredTx},
     },
 };
 
 /// Lookups answer "nothing" for what isn't loaded and note the need; a plan made on such answers is
 /// thrown away.
-pub(super) struct Working<'f> {
-    pub(super) facts: &'f Neighbourhood,
+pub(super) struct PlanState<'f> {
+    pub(super) facts: &'f KnownFacts,
     pub(super) now: i64,
-    pub(super) needs: Needs,
+    pub(super) needs: NeededFacts,
     /// Transactions that are new or changed.
     pub(super) txs: HashMap<TxId, StoredTx>,
     pub(super) order: Ordered<TxId>,
@@ -39,19 +39,19 @@ pub(super) struct Working<'f> {
     pub(super) freed: Vec<Outpoint>,
     /// Transactions that became live again.
     pub(super) risen: Vec<TxId>,
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<ReplacementEdge>,
     edge_names: HashSet<(TxId, TxId)>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<JournalEntry>,
     /// Whose leases a new transaction may use.
     pub(super) locks: HashMap<TxId, LockId>,
 }
 
-impl<'f> Working<'f> {
-    pub(super) fn new(facts: &'f Neighbourhood, now: i64) -> Self {
+impl<'f> PlanState<'f> {
+    pub(super) fn new(facts: &'f KnownFacts, now: i64) -> Self {
         Self {
             facts,
             now,
-            needs: Needs::default(),
+            needs: NeededFacts::default(),
             txs: HashMap::new(),
             order: Ordered::default(),
             coins: HashMap::new(),
@@ -186,15 +186,21 @@ impl<'f> Working<'f> {
     }
 
     /// Moves a transaction along the table and writes it down; an illegal move changes nothing.
-    pub(super) fn step(&mut self, txid: TxId, step: Move, cause: Cause, other: Option<TxId>) {
+    pub(super) fn step(
+        &mut self,
+        txid: TxId,
+        step: StatusMove,
+        cause: JournalCause,
+        other: Option<TxId>,
+    ) {
         let Some(tx) = self.tx(txid) else { return };
         let (from, coinbase) = (tx.status, tx.is_coinbase);
         let Ok(to) = from.after(step, coinbase) else { return };
         let Some(tx) = self.tx_mut(txid) else { return };
         tx.status = to;
-        tx.ever_published |= to == Status::Published;
+        tx.ever_published |= to == TxStatus::Published;
         let height = tx.confirmed.map(|at| at.height);
-        self.lines.push(Line {
+        self.lines.push(JournalEntry {
             txid,
             output: None,
             from: Some(from),
@@ -208,7 +214,7 @@ impl<'f> Working<'f> {
 
     pub(super) fn edge(&mut self, replaced: TxId, replacement: TxId, cause: EdgeCause) {
         if self.edge_names.insert((replaced, replacement)) {
-            self.edges.push(Edge { replaced, replacement, cause });
+            self.edges.push(ReplacementEdge { replaced, replacement, cause });
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The methods: branch and bound, a single random draw, largest first, oldest first.
 
-use super::{Candidate, FeeRule, Group, Pays, Request, SelectError, Selection, signed};
+use super::{
+    CoinCandidate, CoinGroup, CoinSelection, FeeRule, PaidAmount, SelectError, SelectionRequest,
+    signed,
+};
 
 /// How a set of coins is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Method {
+pub enum SelectionMethod {
     /// Searches for a set that needs no change.
     BranchAndBound,
     /// Takes coins in random order until they suffice.
@@ -16,18 +19,18 @@ pub enum Method {
 }
 
 /// Every method with its name.
-pub(super) const METHODS: [(Method, &str); 4] = [
-    (Method::BranchAndBound, "branch-and-bound"),
-    (Method::RandomDraw, "random-draw"),
-    (Method::LargestFirst, "largest-first"),
-    (Method::OldestFirst, "oldest-first"),
+pub(super) const METHODS: [(SelectionMethod, &str); 4] = [
+    (SelectionMethod::BranchAndBound, "branch-and-bound"),
+    (SelectionMethod::RandomDraw, "random-draw"),
+    (SelectionMethod::LargestFirst, "largest-first"),
+    (SelectionMethod::OldestFirst, "oldest-first"),
 ];
 
 /// Steps after which branch and bound settles for what it has. Core takes 100,000, with no lock
 /// held: here other payments of the wallet wait meanwhile.
 const BRANCH_LIMIT: u32 = 20_000;
 
-impl Method {
+impl SelectionMethod {
     /// As requests and answers spell it.
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, _)| *method == self).map_or("", |(_, name)| name)
@@ -38,7 +41,7 @@ impl Method {
 const NOT_YET: SelectError = SelectError::NoExactMatch;
 
 /// Where the chosen coins' value goes.
-struct Split {
+struct ValueSplit {
     paid: u64,
     fee: u64,
     change: Option<u64>,
@@ -46,40 +49,40 @@ struct Split {
     given_away: u64,
 }
 
-pub(super) struct Search<'a> {
-    candidates: &'a [Candidate],
-    request: &'a Request,
+pub(super) struct SelectionSearch<'a> {
+    candidates: &'a [CoinCandidate],
+    request: &'a SelectionRequest,
     /// Chosen in any case.
-    required: Vec<&'a Group>,
+    required: Vec<&'a CoinGroup>,
     /// Free to choose and worth it, most valuable first.
-    free: Vec<&'a Group>,
+    free: Vec<&'a CoinGroup>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> SelectionSearch<'a> {
     pub(super) fn new(
-        candidates: &'a [Candidate],
-        groups: &'a [Group],
-        request: &'a Request,
+        candidates: &'a [CoinCandidate],
+        groups: &'a [CoinGroup],
+        request: &'a SelectionRequest,
     ) -> Self {
         let required = groups.iter().filter(|group| group.required).collect();
         // A coin is worth its input at the rate, whoever bears the fee; coins of one address that
         // no transaction can hold together are left alone.
         let most = request.max_weight.saturating_sub(request.base_weight);
-        let fits = |group: &Group| !request.by_address || group.weight <= most;
+        let fits = |group: &CoinGroup| !request.by_address || group.weight <= most;
         let is_worth =
-            |group: &&Group| group.amount > request.rate.cost(group.weight) && fits(group);
-        let mut free: Vec<&Group> =
+            |group: &&CoinGroup| group.amount > request.rate.cost(group.weight) && fits(group);
+        let mut free: Vec<&CoinGroup> =
             groups.iter().filter(|group| !group.required).filter(is_worth).collect();
         free.sort_by_key(|group| std::cmp::Reverse(group.value));
         Self { candidates, request, required, free }
     }
 
-    pub(super) fn run(&self, method: Method) -> Result<Selection, SelectError> {
+    pub(super) fn run(&self, method: SelectionMethod) -> Result<CoinSelection, SelectError> {
         match method {
-            Method::BranchAndBound => self.branch_and_bound(),
-            Method::RandomDraw => self.take_in(method, &self.shuffled()),
-            Method::LargestFirst => self.take_in(method, &self.free),
-            Method::OldestFirst => {
+            SelectionMethod::BranchAndBound => self.branch_and_bound(),
+            SelectionMethod::RandomDraw => self.take_in(method, &self.shuffled()),
+            SelectionMethod::LargestFirst => self.take_in(method, &self.free),
+            SelectionMethod::OldestFirst => {
                 let mut oldest = self.free.clone();
                 oldest.sort_by_key(|group| group.age);
                 self.take_in(method, &oldest)
@@ -88,13 +91,20 @@ impl<'a> Search<'a> {
     }
 
     /// All coins that are worth their input, for outputs that get all they hold.
-    pub(super) fn everything(&self) -> Result<Selection, SelectError> {
-        let found = self.priced(Method::LargestFirst, &self.free)?;
-        self.light(Selection { tried: vec![(Method::LargestFirst, Ok(found.waste))], ..found })
+    pub(super) fn everything(&self) -> Result<CoinSelection, SelectError> {
+        let found = self.priced(SelectionMethod::LargestFirst, &self.free)?;
+        self.light(CoinSelection {
+            tried: vec![(SelectionMethod::LargestFirst, Ok(found.waste))],
+            ..found
+        })
     }
 
     /// Takes groups in order until they suffice.
-    fn take_in(&self, method: Method, order: &[&Group]) -> Result<Selection, SelectError> {
+    fn take_in(
+        &self,
+        method: SelectionMethod,
+        order: &[&CoinGroup],
+    ) -> Result<CoinSelection, SelectError> {
         let mut taken = Vec::new();
         let mut next = order.iter();
         let mut bound = self.bound();
@@ -128,7 +138,7 @@ impl<'a> Search<'a> {
     fn wanted(&self) -> i64 {
         let request = self.request;
         let fee = match (request.pays, request.fee) {
-            (Pays::LessFee, _) => 0,
+            (PaidAmount::LessFee, _) => 0,
             (_, FeeRule::Exactly(fee)) => fee,
             _ => request.rate.cost(request.base_weight),
         };
@@ -136,7 +146,7 @@ impl<'a> Search<'a> {
         signed(request.target).saturating_add(signed(fee))
     }
 
-    fn shortage(&self, taken: &[&Group]) -> SelectError {
+    fn shortage(&self, taken: &[&CoinGroup]) -> SelectError {
         let request = self.request;
         let all = || self.required.iter().chain(taken);
         let value: i64 = all().map(|group| group.value).sum();
@@ -144,7 +154,7 @@ impl<'a> Search<'a> {
         // What the whole fee is beyond what the inputs cost, where a rule makes it higher.
         let whole = signed(request.fee.fee(request.rate, request.base_weight + inputs));
         let rest = whole.saturating_sub(signed(request.part_rate().cost(inputs)));
-        let fee = if request.pays == Pays::LessFee { 0 } else { rest };
+        let fee = if request.pays == PaidAmount::LessFee { 0 } else { rest };
         // Told to people: what is missing, as far as that can be counted.
         let needed = self.wanted().max(signed(request.target).saturating_add(fee));
         SelectError::Insufficient {
@@ -154,13 +164,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn light(&self, selection: Selection) -> Result<Selection, SelectError> {
+    fn light(&self, selection: CoinSelection) -> Result<CoinSelection, SelectError> {
         let (weight, max) = (selection.weight, self.request.max_weight);
         if weight > max { Err(SelectError::TooHeavy { weight, max }) } else { Ok(selection) }
     }
 
     /// Works out fee, change and waste of a set that may or may not suffice.
-    fn priced(&self, method: Method, taken: &[&Group]) -> Result<Selection, SelectError> {
+    fn priced(
+        &self,
+        method: SelectionMethod,
+        taken: &[&CoinGroup],
+    ) -> Result<CoinSelection, SelectError> {
         let all = || self.required.iter().chain(taken);
         let amount: u64 = all().map(|group| group.amount).sum();
         let inputs: u64 = all().map(|group| group.weight).sum();
@@ -180,7 +194,7 @@ impl<'a> Search<'a> {
             Some(_) => self.cost_of_change(),
             None => split.given_away,
         };
-        Ok(Selection {
+        Ok(CoinSelection {
             chosen,
             paid: split.paid,
             fee: split.fee,
@@ -195,23 +209,23 @@ impl<'a> Search<'a> {
     /// Divides what the coins hold between outputs, change and miners; `None` when it is too
     /// little. Change below what is worth an output goes to miners, or to outputs that bear the
     /// fee.
-    fn split(&self, amount: u64, bare: u64) -> Option<Split> {
+    fn split(&self, amount: u64, bare: u64) -> Option<ValueSplit> {
         let request = self.request;
         let fee = request.fee.fee(request.rate, bare);
         let changed = request.fee.fee(request.rate, bare + request.change.weight);
         let is_worth = |change: &u64| *change >= request.change.least(request.long_term_rate);
-        if request.pays == Pays::All {
+        if request.pays == PaidAmount::All {
             let paid = amount.checked_sub(fee).filter(|paid| *paid >= request.target.max(1))?;
-            return Some(Split { paid, fee, change: None, given_away: 0 });
+            return Some(ValueSplit { paid, fee, change: None, given_away: 0 });
         }
         let excess = amount.checked_sub(request.target)?;
-        if request.pays == Pays::LessFee {
+        if request.pays == PaidAmount::LessFee {
             let change = Some(excess).filter(is_worth);
             let fee = if change.is_some() { changed } else { fee };
             let rest = amount - change.unwrap_or(0);
             // What the fee leaves nothing of pays nothing, and is refused as dust.
             let paid = rest.saturating_sub(fee).min(request.target);
-            return Some(Split { paid, fee: rest - paid, change, given_away: 0 });
+            return Some(ValueSplit { paid, fee: rest - paid, change, given_away: 0 });
         }
         let over = excess.checked_sub(fee)?;
         let change = excess.checked_sub(changed).filter(is_worth);
@@ -219,7 +233,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let fee = excess - change.unwrap_or(0);
-        Some(Split { paid: request.target, fee, change, given_away: over })
+        Some(ValueSplit { paid: request.target, fee, change, given_away: over })
     }
 
     fn cost_of_change(&self) -> u64 {
@@ -230,7 +244,7 @@ impl<'a> Search<'a> {
     }
 
     /// Looks for a set whose value lies between what is wanted and that plus the cost of change.
-    fn branch_and_bound(&self) -> Result<Selection, SelectError> {
+    fn branch_and_bound(&self) -> Result<CoinSelection, SelectError> {
         let required: i64 = self.required.iter().map(|group| group.value).sum();
         let wanted = self.wanted() - required;
         // The whole transaction's size is rounded up once, each group's fee too.
@@ -243,7 +257,7 @@ impl<'a> Search<'a> {
         // Depth first over "with" and "without" each coin, the most valuable first: `path` are the
         // coins taken, `value` their sum, `rest` what those from `at` on could still add.
         let mut path: Vec<usize> = Vec::new();
-        let mut best: Option<Selection> = None;
+        let mut best: Option<CoinSelection> = None;
         let (mut value, mut at) = (0_i64, 0_usize);
         for _ in 0..BRANCH_LIMIT {
             // Too much already, as change would be cheaper; or never enough, whatever is added.
@@ -269,9 +283,10 @@ impl<'a> Search<'a> {
     }
 
     /// Whether the coins suffice; they are kept if they fit better than the best so far.
-    fn keep_better(&self, best: &mut Option<Selection>, path: &[usize]) -> bool {
-        let taken: Vec<&Group> = path.iter().filter_map(|at| self.free.get(*at).copied()).collect();
-        let Ok(found) = self.priced(Method::BranchAndBound, &taken) else { return false };
+    fn keep_better(&self, best: &mut Option<CoinSelection>, path: &[usize]) -> bool {
+        let taken: Vec<&CoinGroup> =
+            path.iter().filter_map(|at| self.free.get(*at).copied()).collect();
+        let Ok(found) = self.priced(SelectionMethod::BranchAndBound, &taken) else { return false };
         let fits = found.change.is_none() && found.weight <= self.request.max_weight;
         if fits && best.as_ref().is_none_or(|best| found.waste < best.waste) {
             *best = Some(found);
@@ -279,7 +294,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn shuffled(&self) -> Vec<&'a Group> {
+    fn shuffled(&self) -> Vec<&'a CoinGroup> {
         let mut order = self.free.clone();
         let mut state = self.request.seed;
         for at in (1..order.len()).rev() {

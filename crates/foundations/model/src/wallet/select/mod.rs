@@ -35,8 +35,8 @@ mod tests;
 
 use std::collections::HashMap;
 
-pub use methods::Method;
-pub use package::{Ancestor, Unpaid, unpaid};
+pub use methods::SelectionMethod;
+pub use package::{PackageAncestor, UnpaidAncestors, unpaid};
 
 /// Weight units that a transaction has before inputs and outputs: version, locktime, segwit marker.
 pub const OVERHEAD_WEIGHT: u64 = 4 * 8 + 2;
@@ -45,16 +45,16 @@ pub const OVERHEAD_WEIGHT: u64 = 4 * 8 + 2;
 pub const MAX_STANDARD_WEIGHT: u64 = 400_000;
 
 /// Rates above this are taken for a mistake: 1,000 sat/vB.
-pub const MAX_RATE: Rate = Rate { sat_per_kwu: 250_000 };
+pub const MAX_RATE: FeePerWeight = FeePerWeight { sat_per_kwu: 250_000 };
 
 /// A fee rate, in satoshis per thousand weight units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Rate {
+pub struct FeePerWeight {
     /// Satoshis per thousand weight units; 1 sat/vB is 250.
     pub sat_per_kwu: u64,
 }
 
-impl Rate {
+impl FeePerWeight {
     /// The fee for a whole transaction: nodes count its virtual size in whole virtual bytes, so
     /// that is what is paid for.
     pub fn fee(self, weight: u64) -> u64 {
@@ -76,7 +76,7 @@ pub fn virtual_size(weight: u64) -> u64 {
 
 /// What a replacement must pay beyond what it replaces, for each virtual byte of its own: as nodes
 /// have long asked for (Core's `DEFAULT_INCREMENTAL_RELAY_FEE`); newer ones ask for less.
-pub const INCREMENTAL: Rate = Rate { sat_per_kwu: 250 };
+pub const INCREMENTAL: FeePerWeight = FeePerWeight { sat_per_kwu: 250 };
 
 /// How a fee is worked out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +106,7 @@ pub enum FeeRule {
 
 impl FeeRule {
     /// The least fee of a transaction of this weight.
-    pub fn fee(self, rate: Rate, weight: u64) -> u64 {
+    pub fn fee(self, rate: FeePerWeight, weight: u64) -> u64 {
         let plain = rate.fee(weight);
         match self {
             Self::ByRate => plain,
@@ -133,7 +133,7 @@ impl FeeRule {
 
 /// What the outputs get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pays {
+pub enum PaidAmount {
     /// The target; the fee comes on top.
     Target,
     /// The target less the fee.
@@ -144,7 +144,7 @@ pub enum Pays {
 
 /// A coin that may be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Candidate {
+pub struct CoinCandidate {
     /// Satoshis.
     pub amount: u64,
     /// Weight of the input that spends it, signatures included.
@@ -171,7 +171,7 @@ pub struct ChangePolicy {
 impl ChangePolicy {
     /// The least change that is worth an output: above dust, and above what it will cost to spend
     /// on a day of usual fees.
-    fn least(self, long_term: Rate) -> u64 {
+    fn least(self, long_term: FeePerWeight) -> u64 {
         // Change that has to be worth more than there is isn't made.
         self.min.max(long_term.cost(self.spend_weight).saturating_add(1)).max(1)
     }
@@ -179,19 +179,19 @@ impl ChangePolicy {
 
 /// What is to be paid, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct SelectionRequest {
     /// What the outputs hold together.
     pub target: u64,
     /// Weight of everything but inputs and change.
     pub base_weight: u64,
     /// The fee rate to pay.
-    pub rate: Rate,
+    pub rate: FeePerWeight,
     /// The rate expected in the long run, which decides whether spending more coins now is waste.
-    pub long_term_rate: Rate,
+    pub long_term_rate: FeePerWeight,
     /// How the fee is worked out.
     pub fee: FeeRule,
     /// What the outputs get.
-    pub pays: Pays,
+    pub pays: PaidAmount,
     /// What change would look like.
     pub change: ChangePolicy,
     /// Whether change is the only output, so that there must be some.
@@ -199,7 +199,7 @@ pub struct Request {
     /// Whether a rate that looks like a mistake is meant.
     pub allow_high_fee: bool,
     /// Which methods to try.
-    pub strategy: Strategy,
+    pub strategy: SelectionStrategy,
     /// Whether coins of one address are chosen together.
     pub by_address: bool,
     /// The heaviest transaction allowed.
@@ -208,27 +208,27 @@ pub struct Request {
     pub seed: u64,
 }
 
-impl Request {
+impl SelectionRequest {
     /// What a unit of weight adds to what is wanted of the coins: nothing when the fee is fixed, or
     /// when the outputs bear it.
-    fn part_rate(&self) -> Rate {
-        let is_free = matches!(self.fee, FeeRule::Exactly(_)) || self.pays == Pays::LessFee;
-        if is_free { Rate { sat_per_kwu: 0 } } else { self.rate }
+    fn part_rate(&self) -> FeePerWeight {
+        let is_free = matches!(self.fee, FeeRule::Exactly(_)) || self.pays == PaidAmount::LessFee;
+        if is_free { FeePerWeight { sat_per_kwu: 0 } } else { self.rate }
     }
 }
 
 /// Which methods to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Strategy {
+pub enum SelectionStrategy {
     /// All, and the least waste wins.
     Best,
     /// Only this one.
-    Only(Method),
+    Only(SelectionMethod),
 }
 
 /// What was chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Selection {
+pub struct CoinSelection {
     /// Places of the chosen candidates, ascending.
     pub chosen: Vec<usize>,
     /// What the outputs get together.
@@ -242,12 +242,12 @@ pub struct Selection {
     /// What this choice costs beyond the ideal one; may be negative.
     pub waste: i64,
     /// The method that found it.
-    pub method: Method,
+    pub method: SelectionMethod,
     /// What each method came to.
-    pub tried: Vec<(Method, Result<i64, SelectError>)>,
+    pub tried: Vec<(SelectionMethod, Result<i64, SelectError>)>,
 }
 
-impl Selection {
+impl CoinSelection {
     /// Why these coins, in one sentence.
     pub fn why(&self) -> String {
         let others: Vec<String> = self
@@ -318,7 +318,10 @@ pub enum SelectError {
 /// # Errors
 ///
 /// [`SelectError`] when no method finds a set; the best known reason is told.
-pub fn select(candidates: &[Candidate], request: &Request) -> Result<Selection, SelectError> {
+pub fn select(
+    candidates: &[CoinCandidate],
+    request: &SelectionRequest,
+) -> Result<CoinSelection, SelectError> {
     let by_rate = !matches!(request.fee, FeeRule::Exactly(_));
     if request.rate > MAX_RATE && !request.allow_high_fee {
         return Err(SelectError::RateTooHigh);
@@ -328,13 +331,13 @@ pub fn select(candidates: &[Candidate], request: &Request) -> Result<Selection, 
     }
     check_sums(candidates, request)?;
     let groups = grouped(candidates, request);
-    let search = methods::Search::new(candidates, &groups, request);
-    if request.pays == Pays::All {
+    let search = methods::SelectionSearch::new(candidates, &groups, request);
+    if request.pays == PaidAmount::All {
         return search.everything();
     }
     let asked = match request.strategy {
-        Strategy::Best => methods::METHODS.map(|(method, _)| method).to_vec(),
-        Strategy::Only(method) => vec![method],
+        SelectionStrategy::Best => methods::METHODS.map(|(method, _)| method).to_vec(),
+        SelectionStrategy::Only(method) => vec![method],
     };
     let found: Vec<_> = asked.into_iter().map(|method| (method, search.run(method))).collect();
     let tried: Vec<_> = found
@@ -343,20 +346,20 @@ pub fn select(candidates: &[Candidate], request: &Request) -> Result<Selection, 
         .collect();
     let best = found.into_iter().filter_map(|(_, result)| result.ok());
     match best.min_by_key(|selection| (selection.waste, selection.chosen.len())) {
-        Some(best) => Ok(Selection { tried, ..best }),
+        Some(best) => Ok(CoinSelection { tried, ..best }),
         None => Err(worst_reason(&tried)),
     }
 }
 
 /// "Too heavy" and "too little" tell more than "no exact match".
-fn worst_reason(tried: &[(Method, Result<i64, SelectError>)]) -> SelectError {
+fn worst_reason(tried: &[(SelectionMethod, Result<i64, SelectError>)]) -> SelectError {
     let reasons = || tried.iter().filter_map(|(_, result)| result.err());
     let told = reasons().find(|reason| *reason != SelectError::NoExactMatch);
     told.or_else(|| reasons().next()).unwrap_or(SelectError::NoExactMatch)
 }
 
 /// All sums below are taken over these, so none of them can overflow.
-fn check_sums(candidates: &[Candidate], request: &Request) -> Result<(), SelectError> {
+fn check_sums(candidates: &[CoinCandidate], request: &SelectionRequest) -> Result<(), SelectError> {
     let amounts: u128 = candidates.iter().map(|coin| u128::from(coin.amount)).sum();
     let weights: u128 = candidates.iter().map(|coin| u128::from(coin.weight)).sum();
     let (fixed, old) = match request.fee {
@@ -377,7 +380,7 @@ fn check_sums(candidates: &[Candidate], request: &Request) -> Result<(), SelectE
 
 /// Coins that are chosen together.
 #[derive(Clone, Debug)]
-struct Group {
+struct CoinGroup {
     members: Vec<usize>,
     amount: u64,
     weight: u64,
@@ -387,8 +390,8 @@ struct Group {
     required: bool,
 }
 
-fn grouped(candidates: &[Candidate], request: &Request) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn grouped(candidates: &[CoinCandidate], request: &SelectionRequest) -> Vec<CoinGroup> {
+    let mut groups: Vec<CoinGroup> = Vec::new();
     let mut places: HashMap<i64, usize> = HashMap::new();
     for (at, coin) in candidates.iter().enumerate() {
         let place = request.by_address.then(|| places.get(&coin.group).copied()).flatten();
@@ -402,7 +405,7 @@ fn grouped(candidates: &[Candidate], request: &Request) -> Vec<Group> {
             }
             None => {
                 places.insert(coin.group, groups.len());
-                groups.push(Group {
+                groups.push(CoinGroup {
                     members: vec![at],
                     amount: coin.amount,
                     weight: coin.weight,

@@ -5,11 +5,11 @@
 //! gone then: it helps nobody above it. So what is taken anyway at the rate is left out, and the
 //! child pays for the rest. Core's wallet counts in the same way (`MiniMiner`).
 
-use super::Rate;
+use super::FeePerWeight;
 
 /// An unconfirmed transaction below the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ancestor {
+pub struct PackageAncestor {
     /// In satoshis.
     pub fee: u64,
     /// In virtual bytes.
@@ -20,7 +20,7 @@ pub struct Ancestor {
 
 /// Ancestors that no miner takes at the rate unless somebody pays for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unpaid {
+pub struct UnpaidAncestors {
     /// How many.
     pub count: usize,
     /// What they pay together, in satoshis.
@@ -30,7 +30,7 @@ pub struct Unpaid {
 }
 
 /// Which of the ancestors are left to pay for at a rate.
-pub fn unpaid(ancestors: &[Ancestor], rate: Rate) -> Unpaid {
+pub fn unpaid(ancestors: &[PackageAncestor], rate: FeePerWeight) -> UnpaidAncestors {
     let mut left = vec![true; ancestors.len()];
     loop {
         let groups = (0..ancestors.len()).filter(|place| is_left(&left, *place));
@@ -57,7 +57,7 @@ pub fn unpaid(ancestors: &[Ancestor], rate: Rate) -> Unpaid {
     sum(ancestors, &rest)
 }
 
-fn cost(rate: Rate, virtual_size: u64) -> u64 {
+fn cost(rate: FeePerWeight, virtual_size: u64) -> u64 {
     // No package is that heavy; a fee that saturates is one that no coins pay.
     rate.cost(virtual_size.saturating_mul(4))
 }
@@ -67,7 +67,7 @@ fn is_left(left: &[bool], place: usize) -> bool {
 }
 
 /// A transaction and all that is left below it.
-fn with_ancestors(ancestors: &[Ancestor], left: &[bool], place: usize) -> Vec<usize> {
+fn with_ancestors(ancestors: &[PackageAncestor], left: &[bool], place: usize) -> Vec<usize> {
     let (mut members, mut at) = (vec![place], 0);
     while let Some(member) = members.get(at).copied() {
         let parents = ancestors.get(member).map_or(&[][..], |found| &found.parents);
@@ -81,8 +81,8 @@ fn with_ancestors(ancestors: &[Ancestor], left: &[bool], place: usize) -> Vec<us
     members
 }
 
-fn sum(ancestors: &[Ancestor], members: &[usize]) -> Unpaid {
-    let mut total = Unpaid { count: members.len(), ..Unpaid::default() };
+fn sum(ancestors: &[PackageAncestor], members: &[usize]) -> UnpaidAncestors {
+    let mut total = UnpaidAncestors { count: members.len(), ..UnpaidAncestors::default() };
     for found in members.iter().filter_map(|place| ancestors.get(*place)) {
         // Fees of what stands in a mempool are less than all coins there are.
         total.fee = total.fee.saturating_add(found.fee);
@@ -95,10 +95,10 @@ fn sum(ancestors: &[Ancestor], members: &[usize]) -> Unpaid {
 mod tests {
     use super::*;
 
-    const TEN: Rate = Rate { sat_per_kwu: 2_500 };
+    const TEN: FeePerWeight = FeePerWeight { sat_per_kwu: 2_500 };
 
-    fn line(fees: &[u64]) -> Vec<Ancestor> {
-        let of = |(place, fee): (usize, &u64)| Ancestor {
+    fn line(fees: &[u64]) -> Vec<PackageAncestor> {
+        let of = |(place, fee): (usize, &u64)| PackageAncestor {
             fee: *fee,
             virtual_size: 100,
             parents: if place == 0 { vec![] } else { vec![place - 1] },
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn left(fees: &[u64]) -> (usize, u64, u64) {
-        let Unpaid { count, fee, virtual_size } = unpaid(&line(fees), TEN);
+        let UnpaidAncestors { count, fee, virtual_size } = unpaid(&line(fees), TEN);
         (count, fee, virtual_size)
     }
 
@@ -134,9 +134,12 @@ mod tests {
     #[test]
     fn ancestors_that_several_share_count_once() {
         let mut found = line(&[100, 200]);
-        found.push(Ancestor { fee: 300, virtual_size: 100, parents: vec![0] });
-        found.push(Ancestor { fee: 400, virtual_size: 100, parents: vec![1, 2] });
-        assert_eq!(unpaid(&found, TEN), Unpaid { count: 4, fee: 1_000, virtual_size: 400 });
+        found.push(PackageAncestor { fee: 300, virtual_size: 100, parents: vec![0] });
+        found.push(PackageAncestor { fee: 400, virtual_size: 100, parents: vec![1, 2] });
+        assert_eq!(
+            unpaid(&found, TEN),
+            UnpaidAncestors { count: 4, fee: 1_000, virtual_size: 400 }
+        );
     }
 
     /// Whatever is left out, child and ancestors together reach the rate.
@@ -149,8 +152,8 @@ mod tests {
         };
         for _ in 0..2_000 {
             let count = usize::try_from(1 + next(6)).unwrap_or(1);
-            let found: Vec<Ancestor> = (0..count)
-                .map(|place| Ancestor {
+            let found: Vec<PackageAncestor> = (0..count)
+                .map(|place| PackageAncestor {
                     fee: next(3_000),
                     virtual_size: 50 + next(200),
                     parents: (0..place).filter(|_| next(2) == 0).collect(),

@@ -4,22 +4,22 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 
-fn coin(amount: u64) -> Candidate {
-    Candidate { amount, weight: 272, age: amount, group: 0, required: false }
+fn coin(amount: u64) -> CoinCandidate {
+    CoinCandidate { amount, weight: 272, age: amount, group: 0, required: false }
 }
 
-fn request(target: u64) -> Request {
-    Request {
+fn request(target: u64) -> SelectionRequest {
+    SelectionRequest {
         target,
         base_weight: OVERHEAD_WEIGHT + 4 + 124,
-        rate: Rate { sat_per_kwu: 250 },
-        long_term_rate: Rate { sat_per_kwu: 250 },
+        rate: FeePerWeight { sat_per_kwu: 250 },
+        long_term_rate: FeePerWeight { sat_per_kwu: 250 },
         fee: FeeRule::ByRate,
-        pays: Pays::Target,
+        pays: PaidAmount::Target,
         needs_change: false,
         allow_high_fee: false,
         change: ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
-        strategy: Strategy::Best,
+        strategy: SelectionStrategy::Best,
         by_address: false,
         max_weight: MAX_STANDARD_WEIGHT,
         seed: 7,
@@ -29,10 +29,10 @@ fn request(target: u64) -> Request {
 #[test]
 fn branch_and_bound_finds_the_set_without_change() {
     let coins: Vec<_> = [50_000, 30_000, 20_000, 11_000, 7_000].map(coin).into();
-    let fee = Rate { sat_per_kwu: 250 }.fee(OVERHEAD_WEIGHT + 4 + 124 + 2 * 272 + 4);
+    let fee = FeePerWeight { sat_per_kwu: 250 }.fee(OVERHEAD_WEIGHT + 4 + 124 + 2 * 272 + 4);
     let found = select(&coins, &request(41_000 - fee)).unwrap();
     assert_eq!((found.method, found.change, found.chosen), {
-        (Method::BranchAndBound, None, vec![1, 3])
+        (SelectionMethod::BranchAndBound, None, vec![1, 3])
     });
 }
 
@@ -55,7 +55,7 @@ fn too_little_money_is_told_with_what_is_missing() {
 #[test]
 fn too_heavy_is_told_and_not_taken() {
     let coins: Vec<_> = (0..100).map(|_| coin(1_000)).collect();
-    let heavy = Request { max_weight: 2_000, ..request(50_000) };
+    let heavy = SelectionRequest { max_weight: 2_000, ..request(50_000) };
     assert!(matches!(select(&coins, &heavy), Err(SelectError::TooHeavy { max: 2_000, .. })));
 }
 
@@ -63,7 +63,7 @@ fn too_heavy_is_told_and_not_taken() {
 fn coins_of_one_address_go_together_when_asked() {
     let mut coins: Vec<_> = [40_000, 30_000, 20_000].map(coin).into();
     (coins[0].group, coins[2].group) = (1, 1);
-    let together = Request { by_address: true, ..request(35_000) };
+    let together = SelectionRequest { by_address: true, ..request(35_000) };
     let found = select(&coins, &together).unwrap();
     assert!(!found.chosen.contains(&0) || found.chosen.contains(&2));
 }
@@ -71,26 +71,27 @@ fn coins_of_one_address_go_together_when_asked() {
 #[test]
 fn largest_and_oldest_first_take_their_order() {
     let coins: Vec<_> = [10_000, 90_000, 50_000].map(coin).into();
-    let only = |method| Request { strategy: Strategy::Only(method), ..request(9_000) };
-    assert_eq!(select(&coins, &only(Method::LargestFirst)).unwrap().chosen, vec![1]);
-    assert_eq!(select(&coins, &only(Method::OldestFirst)).unwrap().chosen, vec![0]);
+    let only =
+        |method| SelectionRequest { strategy: SelectionStrategy::Only(method), ..request(9_000) };
+    assert_eq!(select(&coins, &only(SelectionMethod::LargestFirst)).unwrap().chosen, vec![1]);
+    assert_eq!(select(&coins, &only(SelectionMethod::OldestFirst)).unwrap().chosen, vec![0]);
 }
 
 #[test]
 fn an_absurd_rate_is_refused() {
-    let absurd = Request { rate: Rate { sat_per_kwu: 250_001 }, ..request(1) };
+    let absurd = SelectionRequest { rate: FeePerWeight { sat_per_kwu: 250_001 }, ..request(1) };
     assert_eq!(select(&[coin(1_000_000)], &absurd), Err(SelectError::RateTooHigh));
 }
 
 #[test]
 fn a_rate_of_nothing_is_refused() {
-    let free = Request { rate: Rate { sat_per_kwu: 0 }, ..request(1) };
+    let free = SelectionRequest { rate: FeePerWeight { sat_per_kwu: 0 }, ..request(1) };
     assert_eq!(select(&[coin(1_000_000)], &free), Err(SelectError::RateZero));
 }
 
 #[test]
 fn the_fee_is_for_whole_virtual_bytes() {
-    let five = Rate { sat_per_kwu: 1_250 };
+    let five = FeePerWeight { sat_per_kwu: 1_250 };
     assert_eq!((five.fee(561), five.cost(561)), (5 * 141, 702));
     assert_eq!(virtual_size(561), 141);
 }
@@ -98,7 +99,7 @@ fn the_fee_is_for_whole_virtual_bytes() {
 #[test]
 fn a_replacement_pays_the_old_fee_its_relay_and_a_higher_rate() {
     let paid = |fee, weight| {
-        let asked = Request { fee: FeeRule::Replacing { fee, weight }, ..request(50_000) };
+        let asked = SelectionRequest { fee: FeeRule::Replacing { fee, weight }, ..request(50_000) };
         let found = select(&[coin(100_000)], &asked).unwrap();
         (found.fee, virtual_size(found.weight))
     };
@@ -111,27 +112,28 @@ fn a_replacement_pays_the_old_fee_its_relay_and_a_higher_rate() {
 #[test]
 fn a_child_pays_for_its_parent() {
     let lifting = FeeRule::Lifting { fee: 100, weight: 800 };
-    let rate = Rate { sat_per_kwu: 2_500 };
-    let asked = Request { fee: lifting, rate, needs_change: true, target: 0, ..request(0) };
-    let found = select(&[Candidate { required: true, ..coin(100_000) }], &asked).unwrap();
+    let rate = FeePerWeight { sat_per_kwu: 2_500 };
+    let asked =
+        SelectionRequest { fee: lifting, rate, needs_change: true, target: 0, ..request(0) };
+    let found = select(&[CoinCandidate { required: true, ..coin(100_000) }], &asked).unwrap();
     assert_eq!(found.fee, 10 * (200 + virtual_size(found.weight)) - 100);
     assert_eq!((found.paid, found.change), (0, Some(100_000 - found.fee)));
 }
 
 #[test]
 fn an_exact_fee_is_paid_exactly() {
-    let asked = Request { fee: FeeRule::Exactly(777), ..request(50_000) };
+    let asked = SelectionRequest { fee: FeeRule::Exactly(777), ..request(50_000) };
     let found = select(&[coin(100_000)], &asked).unwrap();
     assert_eq!((found.fee, found.change), (777, Some(100_000 - 50_000 - 777)));
 }
 
 #[test]
 fn outputs_bear_the_fee_when_asked() {
-    let asked = Request { pays: Pays::LessFee, ..request(50_000) };
+    let asked = SelectionRequest { pays: PaidAmount::LessFee, ..request(50_000) };
     let found = select(&[coin(50_000), coin(30_000)], &asked).unwrap();
     assert_eq!((found.chosen, found.change), (vec![0], None));
     assert_eq!(found.paid, 50_000 - found.fee);
-    let asked = Request { rate: MAX_RATE, ..asked };
+    let asked = SelectionRequest { rate: MAX_RATE, ..asked };
     let eaten = select(&[coin(50_000)], &asked);
     assert!(matches!(
         eaten,
@@ -141,7 +143,7 @@ fn outputs_bear_the_fee_when_asked() {
 
 #[test]
 fn all_is_everything_that_is_worth_its_input() {
-    let asked = Request { pays: Pays::All, ..request(0) };
+    let asked = SelectionRequest { pays: PaidAmount::All, ..request(0) };
     let found = select(&[coin(50_000), coin(30_000), coin(20)], &asked).unwrap();
     assert_eq!((found.chosen, found.change), (vec![0, 1], None));
     assert_eq!(found.paid, 80_000 - found.fee);
@@ -150,9 +152,9 @@ fn all_is_everything_that_is_worth_its_input() {
 
 #[test]
 fn change_that_costs_more_to_spend_than_it_holds_is_not_made() {
-    let long_term_rate = Rate { sat_per_kwu: 2_500 };
-    let asked = |target| Request { long_term_rate, ..request(target) };
-    let fee = |found: &Selection| Rate { sat_per_kwu: 250 }.fee(found.weight);
+    let long_term_rate = FeePerWeight { sat_per_kwu: 2_500 };
+    let asked = |target| SelectionRequest { long_term_rate, ..request(target) };
+    let fee = |found: &CoinSelection| FeePerWeight { sat_per_kwu: 250 }.fee(found.weight);
     // 600 sats are no dust, but to spend them will cost 680.
     let without = select(&[coin(100_000)], &asked(100_000 - 110 - 31 - 600)).unwrap();
     assert_eq!(without.change, None);
@@ -163,9 +165,9 @@ fn change_that_costs_more_to_spend_than_it_holds_is_not_made() {
 
 #[test]
 fn coins_of_one_address_that_no_transaction_can_hold_are_left_alone() {
-    let mut coins: Vec<_> = (0..60).map(|_| Candidate { group: 1, ..coin(90_000) }).collect();
-    coins.push(Candidate { group: 2, ..coin(70_000) });
-    let asked = Request { by_address: true, max_weight: 10_000, ..request(50_000) };
+    let mut coins: Vec<_> = (0..60).map(|_| CoinCandidate { group: 1, ..coin(90_000) }).collect();
+    coins.push(CoinCandidate { group: 2, ..coin(70_000) });
+    let asked = SelectionRequest { by_address: true, max_weight: 10_000, ..request(50_000) };
     assert_eq!(select(&coins, &asked).unwrap().chosen, vec![60]);
 }
 
@@ -178,12 +180,12 @@ proptest! {
         by_address: bool,
         seed: u64,
     ) {
-        let coins: Vec<_> = amounts.iter().enumerate().map(|(at, amount)| Candidate {
+        let coins: Vec<_> = amounts.iter().enumerate().map(|(at, amount)| CoinCandidate {
             group: at as i64 / 3,
             ..coin(*amount)
         }).collect();
-        let rate = Rate { sat_per_kwu: rate };
-        let asked = Request { rate, by_address, seed, ..request(target) };
+        let rate = FeePerWeight { sat_per_kwu: rate };
+        let asked = SelectionRequest { rate, by_address, seed, ..request(target) };
         if let Ok(found) = select(&coins, &asked) {
             let total: u64 = found.chosen.iter().map(|at| coins[*at].amount).sum();
             prop_assert_eq!(total, found.paid + found.fee + found.change.unwrap_or(0));
@@ -206,13 +208,13 @@ proptest! {
             FeeRule::Replacing { fee, weight },
             FeeRule::Lifting { fee, weight },
         ];
-        let heavy = |amount: &u64| Candidate { weight, ..coin(*amount) };
+        let heavy = |amount: &u64| CoinCandidate { weight, ..coin(*amount) };
         let coins: Vec<_> = amounts.iter().map(heavy).collect();
-        let asked = Request {
+        let asked = SelectionRequest {
             base_weight,
             fee: rules[rule as usize],
-            pays: [Pays::Target, Pays::LessFee, Pays::All][pays as usize],
-            rate: Rate { sat_per_kwu: rate % 300_000 },
+            pays: [PaidAmount::Target, PaidAmount::LessFee, PaidAmount::All][pays as usize],
+            rate: FeePerWeight { sat_per_kwu: rate % 300_000 },
             ..request(target)
         };
         let _ = select(&coins, &asked);

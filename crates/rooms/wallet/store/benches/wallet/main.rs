@@ -24,20 +24,20 @@ use unspent_model::{
     Network,
     wallet::{
         LockId,
-        select::{ChangePolicy, Rate},
+        select::{ChangePolicy, FeePerWeight},
     },
 };
 use unspent_sim::shape::{ModernChain, Shape};
 use unspent_sql::{Arg, BulkStatement, Column, Door, Options, SqlError, Url};
 use unspent_wallet::{
-    Batch, NewWallet, Observed, Room, TxSource, WalletId,
-    block::PlacedBlock,
-    choose::{CoinPolicy, Wanted},
+    NewWallet, ObservedTx, TxBatch, TxSource, WalletId, WalletStore,
+    choose::{CoinPolicy, SelectionTarget},
     descriptor::{Keychain, script_hash},
-    history::Listing,
+    history::TxListing,
     lease::LeaseTerms,
+    placed_block::PlacedBlock,
     schema::SCHEMA,
-    wallets::Purpose,
+    wallet_info::KeychainPurpose,
 };
 
 use world::*;
@@ -53,7 +53,7 @@ fn recording() {
             size = *target;
             let taken = timed(200, || {
                 let pay = world.payment(777);
-                world.room.record(&Batch::one(pay, TxSource::Mempool), 5).unwrap();
+                world.room.record(&TxBatch::one(pay, TxSource::Mempool), 5).unwrap();
             });
             size += 200;
             say(name, *target, median(&taken), "ms");
@@ -100,11 +100,11 @@ fn balances() {
     });
 }
 
-fn wanted() -> Wanted {
-    Wanted::new(
+fn wanted() -> SelectionTarget {
+    SelectionTarget::new(
         25_000,
         200,
-        Rate { sat_per_kwu: 250 },
+        FeePerWeight { sat_per_kwu: 250 },
         ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
     )
 }
@@ -112,7 +112,7 @@ fn wanted() -> Wanted {
 /// Runs in a process of its own: selects and leases, and prints how long each took.
 fn select_worker(url: &str, id: u8, times: usize) {
     let url: Url = url.parse().unwrap();
-    let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
+    let room = WalletStore::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
     for n in 0..times {
         let (taken, is_done) = select_once(&room, id, n);
         println!("TOOK {} {is_done}", taken.as_micros());
@@ -120,7 +120,7 @@ fn select_worker(url: &str, id: u8, times: usize) {
 }
 
 /// Selects and leases once, each time under another lock and after the last lease ran out.
-fn select_once(room: &Room, id: u8, n: usize) -> (Duration, bool) {
+fn select_once(room: &WalletStore, id: u8, n: usize) -> (Duration, bool) {
     let mut lock = [id + 1; 32];
     lock[..8].copy_from_slice(&(n as u64).to_le_bytes());
     let lock = LockId::new(&lock).unwrap();
@@ -182,11 +182,11 @@ fn questions() {
             std::hint::black_box(room.balance_as_of(wallet, middle).unwrap());
         });
         ask("page of 100 transactions", &|| {
-            drop(room.txs(wallet, Listing::Latest(None), 100).unwrap());
+            drop(room.txs(wallet, TxListing::Latest(None), 100).unwrap());
         });
         ask("page of 100 coins", &|| drop(room.coins(wallet, None, 100, 9).unwrap()));
         ask("next address", &|| {
-            drop(room.next_address(wallet, None, Purpose::Receive).unwrap());
+            drop(room.next_address(wallet, None, KeychainPurpose::Receive).unwrap());
         });
     });
 }
@@ -344,14 +344,14 @@ fn invalidation() {
             for n in 0..depth {
                 let next = tx(&[last], &[(script.clone(), 99_999_999 - n as u64)]);
                 last = OutPoint::new(next.compute_txid(), 0);
-                txs.push(Observed::new(next, TxSource::Mempool));
+                txs.push(ObservedTx::new(next, TxSource::Mempool));
             }
             for part in txs.chunks(2_000) {
-                let batch = Batch { txs: part.to_vec(), ..Batch::default() };
+                let batch = TxBatch { txs: part.to_vec(), ..TxBatch::default() };
                 world.room.record(&batch, 3).unwrap();
             }
             let coin = OutPoint::new(funding.compute_txid(), 0);
-            let rival = Batch::one(tx(&[coin], &[(theirs(3), 1)]), TxSource::Mempool);
+            let rival = TxBatch::one(tx(&[coin], &[(theirs(3), 1)]), TxSource::Mempool);
             let start = Instant::now();
             let done = world.room.record(&rival, 4).unwrap();
             assert_eq!(done.changed_txs, depth);
@@ -399,7 +399,7 @@ fn beside_peers() {
         say(&format!("{name}: balance"), u64::from(blocks) * per_block, median(&taken), "ms");
         let url: Url = world.url.parse().unwrap();
         let taken = timed(5, || {
-            let room = Room::open_existing(&url, Options::default()).unwrap();
+            let room = WalletStore::open_existing(&url, Options::default()).unwrap();
             room.balance(world.wallet, 1, 5).unwrap();
         });
         say(&format!("{name}: open and balance"), blocks, median(&taken), "ms");

@@ -16,8 +16,8 @@ use bitcoin::{
 use unspent_model::Network;
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
-    Batch, NewAccount, NewWallet, Room, TxSource, WalletId, block::PlacedBlock,
-    descriptor::Keychain,
+    NewAccount, NewWallet, TxBatch, TxSource, WalletId, WalletStore, descriptor::Keychain,
+    placed_block::PlacedBlock,
 };
 
 pub(crate) const SECOND: i64 = 1_000_000;
@@ -61,7 +61,7 @@ pub(crate) fn tx(inputs: &[OutPoint], outputs: &[(ScriptBuf, u64)]) -> Transacti
 
 /// A database with one wallet and a chain to put into it.
 pub(crate) struct World {
-    pub room: Room,
+    pub room: WalletStore,
     pub wallet: WalletId,
     pub url: String,
     pub scripts: Vec<ScriptBuf>,
@@ -90,7 +90,7 @@ impl World {
 
     pub(crate) fn open(url: String, folder: Option<tempfile::TempDir>) -> Self {
         let parsed: Url = url.parse().unwrap();
-        let room = Room::open(&parsed, Network::BitcoinRegtest, Options::default()).unwrap();
+        let room = WalletStore::open(&parsed, Network::BitcoinRegtest, Options::default()).unwrap();
         let wallet = new_wallet(&room, "first", 1);
         let keys = Keychain::parse(&descriptor(1), bitcoin::Network::Regtest).unwrap();
         let scripts = (0..20).map(|n| keys[0].script(n).unwrap()).collect();
@@ -158,12 +158,12 @@ impl World {
     pub(crate) fn unconfirmed(&mut self, count: u64) {
         for n in 0..count {
             let pay = self.payment(5_000 + n);
-            self.room.record(&Batch::one(pay, TxSource::Mempool), 5).unwrap();
+            self.room.record(&TxBatch::one(pay, TxSource::Mempool), 5).unwrap();
         }
     }
 }
 
-pub(crate) fn new_wallet(room: &Room, name: &str, seed: u8) -> WalletId {
+pub(crate) fn new_wallet(room: &WalletStore, name: &str, seed: u8) -> WalletId {
     let account = NewAccount { name: "main".into(), receive: descriptor(seed), change: None };
     let new = NewWallet {
         name: name.into(),

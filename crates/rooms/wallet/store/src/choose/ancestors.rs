@@ -7,18 +7,18 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use unspent_model::wallet::Status;
+use unspent_model::wallet::TxStatus;
 use unspent_sql::{Arg, Column, Tx};
 
 use super::{ChosenCoin, candidates::ANCESTORS};
-use crate::{error::WalletError, room::WalletRow, rows::status};
+use crate::{error::WalletError, rows::status, wallet_row::WalletRow};
 
 /// Unconfirmed transactions that a payment may rest on; with itself they are 25.
 const MAX_ANCESTORS: usize = 24;
 
 /// Unconfirmed transactions of one coin: its own and those below.
 #[derive(Default)]
-struct Below {
+struct AncestorSet {
     txs: HashSet<i64>,
     all_own: bool,
     all_sent: bool,
@@ -50,7 +50,7 @@ pub(super) fn trusted(
     }
     // Whatever is chosen among those that are let in, all of them together stay below the limit.
     let mut allowed = named;
-    let mut others: Vec<(i64, Below)> = below.into_iter().collect();
+    let mut others: Vec<(i64, AncestorSet)> = below.into_iter().collect();
     others.sort_by_key(|(root, found)| (found.txs.len(), *root));
     for (root, found) in others {
         let union = found.txs.union(&together).count();
@@ -67,21 +67,21 @@ fn ancestors(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     mut roots: Vec<i64>,
-) -> Result<BTreeMap<i64, Below>, WalletError> {
+) -> Result<BTreeMap<i64, AncestorSet>, WalletError> {
     roots.sort_unstable();
     roots.dedup();
     let most = i64::try_from(MAX_ANCESTORS + 1).unwrap_or(i64::MAX);
     let scalars = [Arg::Int(wallet.id), Arg::Int(most)];
-    let mut found: HashMap<i64, Below> = HashMap::new();
+    let mut found: HashMap<i64, AncestorSet> = HashMap::new();
     for row in tx.query_set(ANCESTORS, &scalars, &[Column::ints(roots)])? {
-        let below = found.entry(row.int("root")?).or_insert_with(|| Below {
+        let below = found.entry(row.int("root")?).or_insert_with(|| AncestorSet {
             all_own: true,
             all_sent: true,
-            ..Below::default()
+            ..AncestorSet::default()
         });
         below.txs.insert(row.int("id")?);
         below.all_own &= row.flag("is_own")?;
-        below.all_sent &= status(&row)? == Status::Published;
+        below.all_sent &= status(&row)? == TxStatus::Published;
     }
     Ok(found.into_iter().collect())
 }

@@ -235,7 +235,10 @@ mod tests {
     use unspent_model::Network;
     use unspent_sql::{Arg, Door, Options, SqlError};
 
-    use crate::{Batch, NewAccount, NewWallet, Room, TxSource, schema::SCHEMA, wallets::Purpose};
+    use crate::{
+        NewAccount, NewWallet, TxBatch, TxSource, WalletStore, schema::SCHEMA,
+        wallet_info::KeychainPurpose,
+    };
 
     const EXPLAINED: [&str; 5] = [
         concat!(
@@ -264,9 +267,9 @@ mod tests {
         concat!("EXPLAIN QUERY PLAN ", ancestors!()),
     ];
 
-    fn coins(room: &Room, n: u32) {
+    fn coins(room: &WalletStore, n: u32) {
         let wallet = room.wallet("ours").unwrap();
-        let script = room.next_address(wallet, None, Purpose::Receive).unwrap().script;
+        let script = room.next_address(wallet, None, KeychainPurpose::Receive).unwrap().script;
         let coin = TxOut { value: Amount::from_sat(5_000), script_pubkey: script };
         let previous_output = OutPoint { vout: n, ..OutPoint::default() };
         let tx = Transaction {
@@ -275,7 +278,7 @@ mod tests {
             input: vec![TxIn { previous_output, ..TxIn::default() }],
             output: vec![coin; 50],
         };
-        room.record(&Batch::one(tx, TxSource::Mempool), 5).unwrap();
+        room.record(&TxBatch::one(tx, TxSource::Mempool), 5).unwrap();
     }
 
     fn check(door: &Door, when: &'static str) {
@@ -303,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("wallet.db").display());
         let url = url.parse().unwrap();
-        let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
+        let room = WalletStore::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
         let xpub = "tpubD6NzVbkrYhZ4XHndKkuB8FifXm8r5FQHwrN6oZuWCz13qb93rtgKvD4PQsqC4HP4yhV3tA2fqr\
                     2RbY5mNXfM7RxXUoeABoDtsFUq2zJq6YK";
         let receive = format!("wpkh({xpub}/<0;1>/*)");

@@ -20,8 +20,8 @@ use unspent_model::{
     wallet::{
         LockId,
         select::{
-            Candidate, ChangePolicy, FeeRule, Pays, Rate, Request, SelectError, Selection,
-            Strategy, select,
+            ChangePolicy, CoinCandidate, CoinSelection, FeePerWeight, FeeRule, PaidAmount,
+            SelectError, SelectionRequest, SelectionStrategy, select,
         },
     },
 };
@@ -29,14 +29,16 @@ use unspent_sql::{Arg, Backend, BulkStatement, Row, Tx};
 
 use self::{
     candidates::LEASED_NOW,
-    pool::Pool,
+    pool::CandidatePool,
     time_locks::{TimeLock, TimeLocks},
 };
 use crate::{
     error::WalletError,
+    ids::{WalletId, bitcoin_outpoint},
     lease::{LeaseTerms, take, take_over},
-    room::{Room, WalletId, WalletRow, bitcoin_outpoint},
     rows,
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// Which coins may be chosen, and how.
@@ -64,9 +66,9 @@ pub struct CoinPolicy {
     /// The heaviest transaction allowed.
     pub max_weight: u64,
     /// Which methods to try.
-    pub strategy: Strategy,
+    pub strategy: SelectionStrategy,
     /// The rate expected in the long run.
-    pub long_term_rate: Rate,
+    pub long_term_rate: FeePerWeight,
     /// For the random draw.
     pub seed: u64,
 }
@@ -84,8 +86,8 @@ impl Default for CoinPolicy {
             only_required: false,
             by_address: false,
             max_weight: unspent_model::wallet::select::MAX_STANDARD_WEIGHT,
-            strategy: Strategy::Best,
-            long_term_rate: Rate { sat_per_kwu: 2_500 },
+            strategy: SelectionStrategy::Best,
+            long_term_rate: FeePerWeight { sat_per_kwu: 2_500 },
             seed: 0,
         }
     }
@@ -93,17 +95,17 @@ impl Default for CoinPolicy {
 
 /// What the chosen coins are to pay.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct SelectionTarget {
     /// What the outputs hold together.
     pub target: u64,
     /// Weight of everything but inputs and change.
     pub base_weight: u64,
     /// What a unit of weight shall pay.
-    pub rate: Rate,
+    pub rate: FeePerWeight,
     /// How the fee is worked out.
     pub fee: FeeRule,
     /// What the outputs get.
-    pub pays: Pays,
+    pub pays: PaidAmount,
     /// What change would look like.
     pub change: ChangePolicy,
     /// Whether change is the only output.
@@ -112,15 +114,15 @@ pub struct Wanted {
     pub allow_high_fee: bool,
 }
 
-impl Wanted {
+impl SelectionTarget {
     /// Outputs that get their value, at a rate.
-    pub fn new(target: u64, base_weight: u64, rate: Rate, change: ChangePolicy) -> Self {
+    pub fn new(target: u64, base_weight: u64, rate: FeePerWeight, change: ChangePolicy) -> Self {
         Self {
             target,
             base_weight,
             rate,
             fee: FeeRule::ByRate,
-            pays: Pays::Target,
+            pays: PaidAmount::Target,
             change,
             needs_change: false,
             allow_high_fee: false,
@@ -149,8 +151,8 @@ pub struct ChosenCoin {
 }
 
 impl ChosenCoin {
-    fn candidate(&self) -> Candidate {
-        Candidate {
+    fn candidate(&self) -> CoinCandidate {
+        CoinCandidate {
             amount: self.amount,
             weight: self.weight,
             age: self.age,
@@ -162,14 +164,14 @@ impl ChosenCoin {
 
 /// Chosen coins and the reason.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ChosenCoins {
     /// In the order in which they were considered.
     pub coins: Vec<ChosenCoin>,
     /// How they were found, and what they come to.
-    pub selection: Selection,
+    pub selection: CoinSelection,
 }
 
-impl Room {
+impl WalletStore {
     /// Chooses coins and leases them to `terms.lock`, in one transaction.
     ///
     /// # Errors
@@ -178,17 +180,17 @@ impl Room {
     pub fn select_and_lease(
         &self,
         wallet: WalletId,
-        wanted: Wanted,
+        wanted: SelectionTarget,
         policy: &CoinPolicy,
         terms: LeaseTerms,
         now: i64,
-    ) -> Result<Chosen, WalletError> {
+    ) -> Result<ChosenCoins, WalletError> {
         terms.expires_at(now)?;
         let policy = policy.clone();
         self.door.write_for(wallet.0, move |tx| {
             let wallet = WalletRow::lock(tx, wallet)?;
             let (wallet, policy) = (&wallet, &policy);
-            Choosing { wallet, wanted, policy, replaces: None, now }.lease(tx, &terms)
+            CoinChoice { wallet, wanted, policy, replaces: None, now }.lease(tx, &terms)
         })
     }
 
@@ -196,27 +198,27 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::select_and_lease`].
+    /// As for [`WalletStore::select_and_lease`].
     pub fn preview_selection(
         &self,
         wallet: WalletId,
-        wanted: Wanted,
+        wanted: SelectionTarget,
         policy: &CoinPolicy,
         now: i64,
-    ) -> Result<Chosen, WalletError> {
+    ) -> Result<ChosenCoins, WalletError> {
         let policy = policy.clone();
         self.door.read(move |tx| {
             let wallet = WalletRow::read(tx, wallet)?;
             let (wallet, policy) = (&wallet, &policy);
-            Choosing { wallet, wanted, policy, replaces: None, now }.choose(tx, None)
+            CoinChoice { wallet, wanted, policy, replaces: None, now }.choose(tx, None)
         })
     }
 }
 
 /// One choice of coins, inside an open transaction.
-pub(crate) struct Choosing<'a> {
+pub(crate) struct CoinChoice<'a> {
     pub(crate) wallet: &'a WalletRow,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: SelectionTarget,
     pub(crate) policy: &'a CoinPolicy,
     /// A transaction whose own inputs count as unspent, because it is to be replaced.
     pub(crate) replaces: Option<TxId>,
@@ -236,9 +238,13 @@ pub(crate) fn account_row(
     Ok(found.ok_or_else(none)?.int("id")?)
 }
 
-impl Choosing<'_> {
+impl CoinChoice<'_> {
     /// Chooses and leases. The caller holds the wallet's row.
-    pub(crate) fn lease(&self, tx: &mut Tx<'_>, terms: &LeaseTerms) -> Result<Chosen, WalletError> {
+    pub(crate) fn lease(
+        &self,
+        tx: &mut Tx<'_>,
+        terms: &LeaseTerms,
+    ) -> Result<ChosenCoins, WalletError> {
         if tx.after_unclear_commit()
             && let Some(done) = self.already_done(tx, terms)?
         {
@@ -261,7 +267,7 @@ impl Choosing<'_> {
         &self,
         tx: &mut Tx<'_>,
         terms: &LeaseTerms,
-    ) -> Result<Option<Chosen>, WalletError> {
+    ) -> Result<Option<ChosenCoins>, WalletError> {
         let args = [
             Arg::Int(self.wallet.id),
             Arg::Blob(terms.lock.as_bytes()),
@@ -288,30 +294,30 @@ impl Choosing<'_> {
         &self,
         tx: &mut Tx<'_>,
         lock: Option<LockId>,
-    ) -> Result<Chosen, WalletError> {
+    ) -> Result<ChosenCoins, WalletError> {
         let account = self.policy.account.as_deref();
         let account = account.map(|name| account_row(tx, self.wallet, name)).transpose()?;
         let required = self.required(tx, account, lock)?;
-        let mut pool = Pool::new(self, account, required);
+        let mut pool = CandidatePool::new(self, account, required);
         loop {
             pool.read(tx)?;
             match self.decide(pool.coins(tx)?) {
                 // A wallet of small coins needs more of them than are looked at first.
                 Err(WalletError::Select(SelectError::Insufficient { .. })) if pool.grow() => {}
                 Err(WalletError::Select(SelectError::Insufficient { missing, .. }))
-                    if pool.unripe.sats > 0 =>
+                    if pool.time_locked.sats > 0 =>
                 {
-                    return Err(WalletError::TimeLocked { missing, why: pool.unripe.told() });
+                    return Err(WalletError::TimeLocked { missing, why: pool.time_locked.told() });
                 }
                 result => return result,
             }
         }
     }
 
-    fn decide(&self, coins: Vec<ChosenCoin>) -> Result<Chosen, WalletError> {
-        let candidates: Vec<Candidate> = coins.iter().map(ChosenCoin::candidate).collect();
+    fn decide(&self, coins: Vec<ChosenCoin>) -> Result<ChosenCoins, WalletError> {
+        let candidates: Vec<CoinCandidate> = coins.iter().map(ChosenCoin::candidate).collect();
         let (wanted, policy) = (self.wanted, self.policy);
-        let request = Request {
+        let request = SelectionRequest {
             target: wanted.target,
             base_weight: wanted.base_weight,
             rate: wanted.rate,
@@ -328,7 +334,7 @@ impl Choosing<'_> {
         };
         let selection = select(&candidates, &request)?;
         let chosen = selection.chosen.iter().filter_map(|at| coins.get(*at).copied()).collect();
-        Ok(Chosen { coins: chosen, selection })
+        Ok(ChosenCoins { coins: chosen, selection })
     }
 }
 

@@ -4,21 +4,21 @@ use std::collections::HashSet;
 
 use bitcoin::OutPoint;
 use unspent_model::wallet::{
-    Status, maturity,
-    select::{Method, Pays, Strategy},
+    TxStatus, maturity,
+    select::{PaidAmount, SelectionMethod, SelectionStrategy},
 };
 use unspent_sql::{Arg, Column, Row, Tx};
 
 use super::{
-    Choosing, ChosenCoin, ancestors, candidate,
+    ChosenCoin, CoinChoice, ancestors, candidate,
     candidates::{BY_AGE, OF_ADDRESSES, WINDOWS},
     of,
-    time_locks::{Ripeness, TimeLocks, Unripe},
+    time_locks::{Spendability, TimeLockedTotal, TimeLocks},
 };
 use crate::{
     error::WalletError,
+    ids::{model_outpoint, sql_int},
     lease::height_arg,
-    room::{model_outpoint, sql_int},
 };
 
 /// Coins of each window: above the amount wanted, below it, the largest, the smallest.
@@ -31,25 +31,25 @@ const MAX_OF_ADDRESS: i64 = 2_000;
 const MAX_POOL: i64 = 4_096;
 
 /// What a choice looks at.
-pub(super) struct Pool<'a> {
-    choosing: &'a Choosing<'a>,
+pub(super) struct CandidatePool<'a> {
+    choosing: &'a CoinChoice<'a>,
     account: Option<i64>,
     required: Vec<ChosenCoin>,
     rows: Vec<Row>,
     times: i64,
     is_all: bool,
     locks: TimeLocks,
-    pub(super) unripe: Unripe,
+    pub(super) time_locked: TimeLockedTotal,
 }
 
-impl<'a> Pool<'a> {
+impl<'a> CandidatePool<'a> {
     pub(super) fn new(
-        choosing: &'a Choosing<'a>,
+        choosing: &'a CoinChoice<'a>,
         account: Option<i64>,
         required: Vec<ChosenCoin>,
     ) -> Self {
         // All coins are wanted at once, or as many as fit.
-        let times = if choosing.wanted.pays == Pays::All { MAX_POOL } else { 1 };
+        let times = if choosing.wanted.pays == PaidAmount::All { MAX_POOL } else { 1 };
         Self {
             choosing,
             account,
@@ -58,7 +58,7 @@ impl<'a> Pool<'a> {
             times,
             is_all: false,
             locks: TimeLocks::default(),
-            unripe: Unripe::default(),
+            time_locked: TimeLockedTotal::default(),
         }
     }
 
@@ -76,18 +76,18 @@ impl<'a> Pool<'a> {
             self.is_all = true;
             return Ok(());
         }
-        if self.choosing.policy.strategy == Strategy::Only(Method::OldestFirst) {
+        if self.choosing.policy.strategy == SelectionStrategy::Only(SelectionMethod::OldestFirst) {
             return self.read_oldest(tx);
         }
-        let Choosing { wanted, .. } = self.choosing;
+        let CoinChoice { wanted, .. } = self.choosing;
         // Where to begin to look; the choice itself counts anew.
         let one_input = wanted.base_weight.saturating_add(wanted.change.spend_weight);
         let fee = wanted.fee.fee(wanted.rate, one_input.saturating_add(4));
         let exact = match wanted.pays {
             // As above.
-            Pays::Target => wanted.target.saturating_add(fee),
-            Pays::LessFee => wanted.target,
-            Pays::All => 0,
+            PaidAmount::Target => wanted.target.saturating_add(fee),
+            PaidAmount::LessFee => wanted.target,
+            PaidAmount::All => 0,
         };
         let exact = sql_int(exact.min(i64::MAX.unsigned_abs()))?;
         // As above.
@@ -112,7 +112,7 @@ impl<'a> Pool<'a> {
     }
 
     fn sizes(&self) -> [i64; 4] {
-        if self.choosing.wanted.pays == Pays::All {
+        if self.choosing.wanted.pays == PaidAmount::All {
             return [0, 0, MAX_POOL, 0];
         }
         // At most as many as a pool holds.
@@ -130,7 +130,7 @@ impl<'a> Pool<'a> {
 
     /// The arguments that all statements about candidates share.
     fn scalars(&self) -> Result<[Arg<'a>; 10], WalletError> {
-        let Choosing { policy, wallet, now, .. } = self.choosing;
+        let CoinChoice { policy, wallet, now, .. } = self.choosing;
         let tip = wallet.tip();
         let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
         Ok([
@@ -139,9 +139,9 @@ impl<'a> Pool<'a> {
             height_arg(deep)?,
             height_arg(maturity::mature_up_to(tip))?,
             Arg::Flag(policy.own_change),
-            Arg::Text(Status::Published.name()),
+            Arg::Text(TxStatus::Published.name()),
             Arg::Flag(policy.pending_chaining),
-            Arg::Text(Status::Pending.name()),
+            Arg::Text(TxStatus::Pending.name()),
             Arg::OptInt(self.account),
             Arg::Flag(policy.imported),
         ])
@@ -149,7 +149,7 @@ impl<'a> Pool<'a> {
 
     /// The coins to choose from: required ones, and all that were read and may be chosen.
     pub(super) fn coins(&mut self, tx: &mut Tx<'_>) -> Result<Vec<ChosenCoin>, WalletError> {
-        self.unripe = Unripe::default();
+        self.time_locked = TimeLockedTotal::default();
         let mut free = self.free()?;
         if self.choosing.policy.by_address && !self.choosing.policy.only_required {
             self.whole_addresses(tx, &free)?;
@@ -163,7 +163,7 @@ impl<'a> Pool<'a> {
 
     /// What was read, without what is excluded, replaced or not ripe.
     fn free(&mut self) -> Result<Vec<ChosenCoin>, WalletError> {
-        let Choosing { policy, wallet, replaces, .. } = self.choosing;
+        let CoinChoice { policy, wallet, replaces, .. } = self.choosing;
         // Required coins are in already: among the candidates they would count twice.
         let excluded: HashSet<OutPoint> =
             policy.exclude.iter().chain(&policy.require).copied().collect();
@@ -177,11 +177,11 @@ impl<'a> Pool<'a> {
             }
             let height = row.opt_natural("block_height")?;
             coin.time_lock = self.locks.of(row)?;
-            let when = coin.time_lock.ripeness(height, wallet.tip());
-            if when == Ripeness::Now {
+            let when = coin.time_lock.spendability(height, wallet.tip());
+            if when == Spendability::Now {
                 free.push(coin);
             } else {
-                self.unripe.add(coin.amount, when);
+                self.time_locked.add(coin.amount, when);
             }
         }
         Ok(free)
@@ -195,7 +195,7 @@ impl<'a> Pool<'a> {
         addresses.dedup();
         let scalars = [&self.scalars()?[..], &[Arg::Int(MAX_OF_ADDRESS)]].concat();
         self.rows = tx.query_set(OF_ADDRESSES, &scalars, &[Column::ints(addresses)])?;
-        self.unripe = Unripe::default();
+        self.time_locked = TimeLockedTotal::default();
         Ok(())
     }
 }

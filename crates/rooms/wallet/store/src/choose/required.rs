@@ -9,18 +9,18 @@ use unspent_model::{
 use unspent_sql::{Arg, Column, Row, Tx};
 
 use super::{
-    Choosing, ChosenCoin, candidate,
+    ChosenCoin, CoinChoice, candidate,
     candidates::NAMED,
     time_locks::{TimeLocks, refusal},
 };
 use crate::{
     error::WalletError,
-    room::model_outpoint,
+    ids::model_outpoint,
     rows::{opt_lock, opt_txid, status},
-    wallets::Purpose,
+    wallet_info::KeychainPurpose,
 };
 
-impl Choosing<'_> {
+impl CoinChoice<'_> {
     /// The coins asked for by name. They must be live, mature, unspent, not frozen, of the account
     /// that is paid from, and not held by somebody else.
     pub(super) fn required(
@@ -79,17 +79,17 @@ impl Choosing<'_> {
         }
         let owner = row.int("account_id")?;
         let is_foreign = account.is_some_and(|account| account != owner);
-        if is_foreign && row.text("purpose")? != Purpose::Imported.name() {
+        if is_foreign && row.text("purpose")? != KeychainPurpose::Imported.name() {
             return refuse("it belongs to another account than the one that pays");
         }
         let height = row.opt_natural("block_height")?;
         coin.time_lock = locks.of(row)?;
-        if let Some(why) = refusal(coin.time_lock.ripeness(height, self.wallet.tip())) {
+        if let Some(why) = refusal(coin.time_lock.spendability(height, self.wallet.tip())) {
             return refuse(&why);
         }
         let is_unspent = spender.is_none() || coin.is_freed;
-        let is_ripe =
+        let is_mature =
             !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, self.wallet.tip());
-        Ok((status(row)?.is_live() && is_unspent && is_ripe).then_some(coin))
+        Ok((status(row)?.is_live() && is_unspent && is_mature).then_some(coin))
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct TimeLock {
 
 /// Whether a coin can be spent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ripeness {
+pub(crate) enum Spendability {
     /// It can.
     Now,
     /// From a block of this height on.
@@ -81,19 +81,19 @@ impl TimeLock {
     }
 
     /// Whether a coin of block `height` can be in the block after `tip`.
-    pub(crate) fn ripeness(self, height: Option<u64>, tip: Option<u64>) -> Ripeness {
+    pub(crate) fn spendability(self, height: Option<u64>, tip: Option<u64>) -> Spendability {
         if self.by_clock {
-            return Ripeness::ByClock;
+            return Spendability::ByClock;
         }
         let since = match (self.older, height) {
-            (Some(blocks), None) => return Ripeness::Unconfirmed(blocks),
+            (Some(blocks), None) => return Spendability::Unconfirmed(blocks),
             (Some(blocks), Some(height)) => height + u64::from(blocks),
             (None, _) => 0,
         };
         // A transaction with lock time n may be in the block after n.
         let until = self.after.map_or(0, |after| u64::from(after) + 1).max(since);
         let next = tip.map_or(0, |tip| tip + 1);
-        if until <= next { Ripeness::Now } else { Ripeness::At(until) }
+        if until <= next { Spendability::Now } else { Spendability::At(until) }
     }
 }
 
@@ -128,18 +128,18 @@ impl TimeLocks {
 
 /// Coins that were left out because they can't be spent yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unripe {
+pub(crate) struct TimeLockedTotal {
     pub(crate) sats: u64,
     /// The first height at which one of them can be spent, where one goes by height.
     pub(crate) first: Option<u64>,
 }
 
-impl Unripe {
+impl TimeLockedTotal {
     /// Notes a coin.
-    pub(crate) fn add(&mut self, amount: u64, when: Ripeness) {
+    pub(crate) fn add(&mut self, amount: u64, when: Spendability) {
         // Told to people, and chosen by nobody.
         self.sats = self.sats.saturating_add(amount);
-        if let Ripeness::At(height) = when {
+        if let Spendability::At(height) = when {
             self.first = Some(self.first.map_or(height, |first| first.min(height)));
         }
     }
@@ -156,14 +156,14 @@ impl Unripe {
 }
 
 /// Why a coin that was asked for by name can't be spent yet.
-pub(crate) fn refusal(when: Ripeness) -> Option<String> {
+pub(crate) fn refusal(when: Spendability) -> Option<String> {
     match when {
-        Ripeness::Now => None,
-        Ripeness::At(height) => Some(format!("it is time-locked until block {height}")),
-        Ripeness::Unconfirmed(blocks) => {
+        Spendability::Now => None,
+        Spendability::At(height) => Some(format!("it is time-locked until block {height}")),
+        Spendability::Unconfirmed(blocks) => {
             Some(format!("it is time-locked until {blocks} blocks after its confirmation"))
         }
-        Ripeness::ByClock => {
+        Spendability::ByClock => {
             Some("its descriptor locks it by the clock, which is not built here".into())
         }
     }

@@ -18,10 +18,10 @@ use unspent_btcwallet::{
 };
 use unspent_model::{BlockHash, Network, wallet::LockId};
 
-use super::{AccountImport, CoinClaim, LeaseImport, TxImport, WalletImport, report::Left};
+use super::{AccountImport, CoinClaim, LeaseImport, TxImport, WalletImport, report::LeftOut};
 use crate::{
-    NewAccount, descriptor::Keychain, error::WalletError, labels::MAX_LABEL, record::BlockRef,
-    wallets::Purpose,
+    NewAccount, batch::BlockRef, descriptor::Keychain, error::WalletError, labels::MAX_LABEL,
+    wallet_info::KeychainPurpose,
 };
 
 /// Purposes whose accounts hold addresses for people.
@@ -29,7 +29,7 @@ const FOR_PEOPLE: [u32; 4] = [44, 49, 84, 86];
 
 /// How the wallet is to be taken in.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct ImportTerms {
     /// Its name here.
     pub name: String,
     /// Scripts watched beyond the last used one.
@@ -40,11 +40,11 @@ pub struct Terms {
 
 /// A wallet ready to be taken in, and what is left behind.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedImport {
     /// What is taken in.
     pub import: WalletImport,
     /// What isn't, and why.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftOut>,
     /// Addresses that the file lists and whose keys give another script; none in a sound file.
     pub strangers: Vec<String>,
 }
@@ -71,9 +71,9 @@ pub fn prepare(
     file: &WalletFile<'_>,
     public: &PublicKeys,
     network: bitcoin::Network,
-    terms: &Terms,
-) -> Result<Prepared, WalletError> {
-    let mut making = Making { left: Vec::new(), strangers: Vec::new() };
+    terms: &ImportTerms,
+) -> Result<PreparedImport, WalletError> {
+    let mut making = ImportBuilder { left: Vec::new(), strangers: Vec::new() };
     let accounts = making.accounts(&file.keys, public, network)?;
     let history = &file.history;
     let txs = making.transactions(history);
@@ -97,7 +97,7 @@ pub fn prepare(
         let why = "wallets here only watch; the old file keeps them";
         making.leave("private keys", 1, why);
     }
-    Ok(Prepared { import, left: making.left, strangers: making.strangers })
+    Ok(PreparedImport { import, left: making.left, strangers: making.strangers })
 }
 
 fn unique(scripts: impl Iterator<Item = ScriptBuf>) -> Vec<ScriptBuf> {
@@ -148,15 +148,15 @@ pub(super) fn micros(seconds: u64) -> i64 {
     i64::try_from(seconds).ok().and_then(|s| s.checked_mul(1_000_000)).unwrap_or(i64::MAX)
 }
 
-struct Making {
-    left: Vec<Left>,
+struct ImportBuilder {
+    left: Vec<LeftOut>,
     strangers: Vec<String>,
 }
 
-impl Making {
+impl ImportBuilder {
     fn leave(&mut self, what: &str, count: usize, why: &str) {
         if count > 0 {
-            self.left.push(Left { what: what.to_owned(), count, why: why.to_owned() });
+            self.left.push(LeftOut { what: what.to_owned(), count, why: why.to_owned() });
         }
     }
 
@@ -204,7 +204,8 @@ impl Making {
         let mut used = Vec::new();
         for (branch, text) in [(0_u32, &receive), (1, &change)] {
             let chain = Keychain::parse(text, network)?;
-            let purpose = if branch == 0 { Purpose::Receive } else { Purpose::Change };
+            let purpose =
+                if branch == 0 { KeychainPurpose::Receive } else { KeychainPurpose::Change };
             for address in addresses.iter().filter(|address| address.branch == branch) {
                 if let Some(next) = next.get_mut(branch as usize) {
                     // Indexes end at 2^31.

@@ -7,15 +7,16 @@
 use std::collections::{HashMap, HashSet};
 
 use bitcoin::OutPoint;
-use unspent_model::wallet::{CoinFacts, CoinState, Status};
+use unspent_model::wallet::{CoinFacts, CoinState, TxStatus};
 use unspent_sql::{Arg, Row, Tx};
 
 use super::{CoinClaim, CoinDifference, write::has_lost};
 use crate::{
     error::WalletError,
-    room::{WalletId, WalletRow, bitcoin_outpoint},
+    ids::{WalletId, bitcoin_outpoint},
     rows::{self, status},
-    wallets::MAX_PAGE,
+    wallet_info::MAX_PAGE,
+    wallet_row::WalletRow,
 };
 
 /// Every coin of the wallet after a row, whatever became of it.
@@ -30,11 +31,11 @@ const SPENT_IN_VAIN: &str = "SELECT i.prev_tx_hash, i.prev_output_index
     JOIN tx_inputs i ON i.wallet_id = +t.wallet_id AND i.tx_id = +t.id
     WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($2, $3)";
 
-struct Found {
+struct ComparedCoin {
     amount: u64,
     height: Option<u64>,
     state: CoinState,
-    status: Status,
+    status: TxStatus,
 }
 
 /// Coins about which the two don't agree.
@@ -80,7 +81,10 @@ pub(super) fn compare(
     Ok(differences)
 }
 
-fn coins(tx: &mut Tx<'_>, wallet: WalletId) -> Result<HashMap<OutPoint, Found>, WalletError> {
+fn coins(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+) -> Result<HashMap<OutPoint, ComparedCoin>, WalletError> {
     let tip = WalletRow::read(tx, wallet)?.tip();
     let (mut all, mut after) = (HashMap::new(), 0);
     loop {
@@ -96,7 +100,7 @@ fn coins(tx: &mut Tx<'_>, wallet: WalletId) -> Result<HashMap<OutPoint, Found>, 
     }
 }
 
-fn found(row: &Row, tip: Option<u64>) -> Result<Found, WalletError> {
+fn found(row: &Row, tip: Option<u64>) -> Result<ComparedCoin, WalletError> {
     let parent = status(row)?;
     // Leases and freezes are no difference: they are told apart.
     let height = row.opt_natural("block_height")?;
@@ -110,12 +114,15 @@ fn found(row: &Row, tip: Option<u64>) -> Result<Found, WalletError> {
         is_dropped: false,
     };
     let state = CoinState::of(facts, tip);
-    Ok(Found { amount: row.natural("amount")?, height, state, status: parent })
+    Ok(ComparedCoin { amount: row.natural("amount")?, height, state, status: parent })
 }
 
 fn spent_in_vain(tx: &mut Tx<'_>, wallet: WalletId) -> Result<HashSet<OutPoint>, WalletError> {
-    let args =
-        [Arg::Int(wallet.0), Arg::Text(Status::Failed.name()), Arg::Text(Status::Replaced.name())];
+    let args = [
+        Arg::Int(wallet.0),
+        Arg::Text(TxStatus::Failed.name()),
+        Arg::Text(TxStatus::Replaced.name()),
+    ];
     let rows = tx.query(SPENT_IN_VAIN, &args)?;
     rows.iter().map(|row| Ok(bitcoin_outpoint(rows::prevout(row)?))).collect()
 }

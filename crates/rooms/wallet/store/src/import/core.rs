@@ -10,13 +10,14 @@ use miniscript::{Descriptor, DescriptorPublicKey, descriptor::DescriptorType};
 use serde::Deserialize;
 use unspent_sql::Arg;
 
-use super::{AccountImport, MAX_CHAIN, WalletImport, report::Left};
+use super::{AccountImport, MAX_CHAIN, WalletImport, report::LeftOut};
 use crate::{
     NewAccount,
     descriptor::{Keychain, parse_address},
     error::WalletError,
-    room::{Room, sql_int},
-    wallets::DEFAULT_GAP_LIMIT,
+    ids::sql_int,
+    store::WalletStore,
+    wallet_info::DEFAULT_GAP_LIMIT,
 };
 
 /// Descriptors taken in at once.
@@ -77,7 +78,7 @@ pub struct CoreImport {
     /// What is taken in.
     pub import: WalletImport,
     /// What isn't, and why.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftOut>,
     /// When the oldest descriptor was born, in seconds.
     pub born: u64,
 }
@@ -87,7 +88,7 @@ const LEEWAY: u64 = 7_200;
 const STORED_BELOW: &str = "SELECT block_height, block_time FROM blocks
     WHERE block_height < $1 ORDER BY block_height DESC LIMIT 1";
 
-impl Room {
+impl WalletStore {
     /// A height that no block of that time or later is below, as far as the stored blocks tell; 0
     /// when they are all younger.
     ///
@@ -146,7 +147,7 @@ pub fn prepare(
         } else {
             match kind(&core.desc) {
                 Ok(kind) => read.push(ReadOne { core, kind }),
-                Err(why) => left.push(Left { what: shortened(&core.desc), count: 1, why }),
+                Err(why) => left.push(LeftOut { what: shortened(&core.desc), count: 1, why }),
             }
         }
     }

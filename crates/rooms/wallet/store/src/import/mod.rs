@@ -22,7 +22,6 @@ pub mod btcwallet;
 mod compare;
 pub mod core;
 pub mod report;
-pub mod slip132;
 mod write;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
@@ -32,10 +31,11 @@ use unspent_sql::{Failure, SqlError};
 use crate::{
     NewAccount,
     additions::parsed,
+    batch::BlockRef,
     error::WalletError,
-    record::BlockRef,
-    room::{Room, WalletId},
-    wallets::{Purpose, check_name},
+    ids::WalletId,
+    store::WalletStore,
+    wallet_info::{KeychainPurpose, check_name},
 };
 
 /// Addresses of one chain that are taken in at most.
@@ -76,7 +76,7 @@ pub struct AccountImport {
     /// The next index to hand out, on the receiving chain and on that for change.
     pub next: [u32; 2],
     /// Addresses that the source saw used.
-    pub used: Vec<(Purpose, u32)>,
+    pub used: Vec<(KeychainPurpose, u32)>,
 }
 
 /// A transaction of another program.
@@ -131,7 +131,7 @@ pub struct CoinDifference {
 
 /// What an import did.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportResult {
     /// The wallet; gone again after a dry run.
     pub wallet: WalletId,
     /// Whether it was made now.
@@ -160,7 +160,7 @@ pub struct Imported {
     pub balances: [(u32, Balance); 3],
 }
 
-impl Imported {
+impl ImportResult {
     /// Whether anything was written.
     pub fn is_nothing(&self) -> bool {
         let done =
@@ -173,7 +173,7 @@ impl Imported {
 enum NotKept {
     Failed(WalletError),
     /// Everything went well, and nothing was to stay.
-    DryRun(Box<Imported>),
+    DryRun(Box<ImportResult>),
 }
 
 impl From<SqlError> for NotKept {
@@ -194,7 +194,7 @@ impl Failure for NotKept {
     }
 }
 
-impl Room {
+impl WalletStore {
     /// Takes in a wallet: as a whole or not at all, and not at all in a dry run. A wallet of that
     /// name that is already there is given what it lacks.
     ///
@@ -207,7 +207,7 @@ impl Room {
         import: WalletImport,
         dry_run: bool,
         now: i64,
-    ) -> Result<Imported, WalletError> {
+    ) -> Result<ImportResult, WalletError> {
         check_name(&import.name)?;
         let network = self.bitcoin_network();
         let accounts = import.accounts.iter().map(|account| parsed(&account.account, network));

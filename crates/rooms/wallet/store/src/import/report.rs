@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use unspent_btcwallet::{WalletFile, history::SourceTx};
 use unspent_model::wallet::{Balance, CoinState, maturity};
 
-use super::{CoinDifference, Imported, btcwallet::Prepared};
+use super::{CoinDifference, ImportResult, btcwallet::PreparedImport};
 
 /// Differences shown one by one; the rest is counted.
 pub const MAX_SHOWN: usize = 100;
@@ -19,7 +19,7 @@ fn text<S: Serializer>(amount: &u64, to: S) -> Result<S::Ok, S::Error> {
 
 /// Something that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Left {
+pub struct LeftOut {
     /// What.
     pub what: String,
     /// How many.
@@ -30,7 +30,7 @@ pub struct Left {
 
 /// What the file holds of each kind, and what of it is new here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Taken {
+pub struct TakenCount {
     /// In the file.
     pub there: usize,
     /// Taken in now; less than `there` when some was here before.
@@ -54,7 +54,7 @@ pub struct BalancePair {
 
 /// A coin about which the two don't agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct ShownDifference {
     /// Which, as `txid:vout`.
     pub outpoint: String,
     /// In satoshis.
@@ -70,7 +70,7 @@ pub struct Difference {
 
 /// What an import of a `wallet.db` did.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ImportReport {
     /// The wallet here.
     pub wallet: String,
     /// Whether nothing was kept.
@@ -82,39 +82,39 @@ pub struct Report {
     /// Height of the source's tip.
     pub tip: Option<u64>,
     /// Accounts.
-    pub accounts: Taken,
+    pub accounts: TakenCount,
     /// Addresses of the file, all of which are watched here.
     pub addresses: usize,
     /// Scripts that no account explains.
     pub scripts: usize,
     /// Transactions in blocks and those that wait, together.
-    pub transactions: Taken,
+    pub transactions: TakenCount,
     /// Those that wait.
     pub unmined: usize,
     /// Credits; what spends them follows from the transactions.
-    pub coins: Taken,
+    pub coins: TakenCount,
     /// Labels.
-    pub labels: Taken,
+    pub labels: TakenCount,
     /// Leases that have not run out.
-    pub leases: Taken,
+    pub leases: TakenCount,
     /// What was not taken.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftOut>,
     /// Balances side by side.
     pub balances: Vec<BalancePair>,
     /// Coins about which the two don't agree, at most 100.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ShownDifference>,
     /// How many there are.
     pub difference_count: usize,
     /// Addresses whose keys give another script than the source noted; none in a sound file.
     pub strangers: Vec<String>,
 }
 
-impl Report {
+impl ImportReport {
     /// Puts together what was found.
     pub fn new(
         file: &WalletFile<'_>,
-        prepared: &Prepared,
-        done: &Imported,
+        prepared: &PreparedImport,
+        done: &ImportResult,
         dry_run: bool,
         now: i64,
     ) -> Self {
@@ -122,24 +122,24 @@ impl Report {
         let mut left = prepared.left.clone();
         if !done.leases_left.is_empty() {
             let why = "their coins are spent, lost or held by another".to_owned();
-            left.push(Left { what: "leases".into(), count: done.leases_left.len(), why });
+            left.push(LeftOut { what: "leases".into(), count: done.leases_left.len(), why });
         }
-        let compared = Compared::new(file, prepared, done, now);
-        let shown = done.differences.iter().take(MAX_SHOWN).map(Difference::new);
+        let compared = CoinComparison::new(file, prepared, done, now);
+        let shown = done.differences.iter().take(MAX_SHOWN).map(ShownDifference::new);
         Self {
             wallet: import.name.clone(),
             dry_run,
             unchanged: done.is_nothing(),
             has_gone_on: done.has_gone_on,
             tip: import.tip.map(|tip| tip.height),
-            accounts: Taken { there: import.accounts.len(), now: done.accounts },
+            accounts: TakenCount { there: import.accounts.len(), now: done.accounts },
             addresses: file.keys.addresses.len(),
             scripts: done.scripts,
-            transactions: Taken { there: import.txs.len(), now: done.txs },
+            transactions: TakenCount { there: import.txs.len(), now: done.txs },
             unmined: import.txs.iter().filter(|tx| tx.block.is_none()).count(),
-            coins: Taken { there: import.coins.len(), now: done.coins },
-            labels: Taken { there: import.labels.len(), now: done.labels },
-            leases: Taken { there: import.leases.len(), now: done.leases },
+            coins: TakenCount { there: import.coins.len(), now: done.coins },
+            labels: TakenCount { there: import.labels.len(), now: done.labels },
+            leases: TakenCount { there: import.leases.len(), now: done.leases },
             left,
             balances: [0, 1, 6].map(|minconf| compared.pair(minconf)).to_vec(),
             differences: shown.collect(),
@@ -155,7 +155,7 @@ impl Report {
     }
 }
 
-impl Difference {
+impl ShownDifference {
     fn new(found: &CoinDifference) -> Self {
         let (source, why) = match (found.spent_there, found.by_conflict) {
             (None, _) => ("unknown", "the source had not handed out this address"),
@@ -181,16 +181,21 @@ fn spent_word(is_spent: bool) -> &'static str {
 }
 
 /// The two views of all coins.
-struct Compared<'a> {
+struct CoinComparison<'a> {
     file: &'a WalletFile<'a>,
-    done: &'a Imported,
+    done: &'a ImportResult,
     by_coin: HashMap<OutPoint, &'a CoinDifference>,
     tip: u32,
     now: u64,
 }
 
-impl<'a> Compared<'a> {
-    fn new(file: &'a WalletFile<'a>, prepared: &Prepared, done: &'a Imported, now: i64) -> Self {
+impl<'a> CoinComparison<'a> {
+    fn new(
+        file: &'a WalletFile<'a>,
+        prepared: &PreparedImport,
+        done: &'a ImportResult,
+        now: i64,
+    ) -> Self {
         let by_coin = done.differences.iter().map(|found| (found.coin, found)).collect();
         let tip = prepared.import.tip.map_or(0, |tip| tip.height);
         let (tip, now) = (u32::try_from(tip).unwrap_or(0), now.max(0).unsigned_abs() / 1_000_000);

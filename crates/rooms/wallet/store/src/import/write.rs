@@ -3,23 +3,26 @@
 use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Txid};
-use unspent_model::{TxId, wallet::Status};
+use unspent_model::{TxId, wallet::TxStatus};
 use unspent_sql::{Arg, BulkStatement, Column, Tx};
 
-use super::{AccountImport, Imported, LeaseImport, TxImport, WalletImport, compare::compare};
+use super::{AccountImport, ImportResult, LeaseImport, TxImport, WalletImport, compare::compare};
 use crate::{
     additions::{FIND_ACCOUNT, ParsedAccount, account_row, add_account},
+    apply_mode::ApplyMode,
     balance::balance,
-    birthday::Birthday,
-    block::Care,
+    batch::{BlockRef, ObservedTx, TxBatch, TxSource},
+    birthday::StoredBirthday,
     descriptor::{guessed_input_weight, script_hash},
     error::WalletError,
+    ids::{WalletId, model_txid},
     keychains::{NewKeychain, extend, watch_one},
     lease,
-    record::{Batch, BlockRef, Observed, TxSource, record},
-    room::{WalletId, WalletRow, lock_room, model_txid},
+    record::record,
     rows::txid,
-    wallets::{FIND_WALLET, INSERT_WALLET, Purpose, TAKE_WALLET_ID},
+    wallet_info::KeychainPurpose,
+    wallet_row::{WalletRow, lock_room},
+    wallets::{FIND_WALLET, INSERT_WALLET, TAKE_WALLET_ID},
 };
 
 /// Transactions recorded in one step.
@@ -61,9 +64,9 @@ pub(super) fn write(
     import: &WalletImport,
     accounts: &[ParsedAccount],
     now: i64,
-) -> Result<Imported, WalletError> {
+) -> Result<ImportResult, WalletError> {
     let (wallet, is_new) = find_or_make(tx, import, now)?;
-    let mut step = Step { tx, wallet, now };
+    let mut step = ImportStep { tx, wallet, now };
     let accounts = step.accounts(import, accounts)?;
     let scripts = step.scripts(&import.scripts)?;
     let recorded = step.transactions(&import.txs)?;
@@ -73,7 +76,7 @@ pub(super) fn write(
     let differences = compare(step.tx, wallet, &import.coins)?;
     let mut at = |minconf| Ok::<_, WalletError>((minconf, balance(step.tx, wallet, minconf, now)?));
     let balances = [at(1)?, at(2)?, at(6)?];
-    Ok(Imported {
+    Ok(ImportResult {
         wallet,
         is_new,
         has_gone_on,
@@ -100,7 +103,7 @@ fn find_or_make(
         return Ok((WalletId(row.int("id")?), false));
     }
     tx.execute(TAKE_WALLET_ID, &[])?;
-    let birthday = Birthday::new(import.birthday, import.born)?;
+    let birthday = StoredBirthday::new(import.birthday, import.born)?;
     let args = [
         Arg::Int(id),
         Arg::Text(&import.name),
@@ -114,7 +117,7 @@ fn find_or_make(
     Ok((WalletId(id), true))
 }
 
-struct Step<'s, 'c> {
+struct ImportStep<'s, 'c> {
     tx: &'s mut Tx<'c>,
     wallet: WalletId,
     now: i64,
@@ -127,7 +130,7 @@ struct TxCounts {
     coins: usize,
 }
 
-impl Step<'_, '_> {
+impl ImportStep<'_, '_> {
     /// Makes the accounts that are missing and derives every chain as far as the source did.
     fn accounts(
         &mut self,
@@ -192,7 +195,7 @@ impl Step<'_, '_> {
         &mut self,
         row: &mut WalletRow,
         chain: i64,
-        purpose: Purpose,
+        purpose: KeychainPurpose,
         next: u32,
         new: &AccountImport,
     ) -> Result<(), WalletError> {
@@ -222,7 +225,7 @@ impl Step<'_, '_> {
             let new = NewKeychain {
                 id: chain,
                 account,
-                purpose: Purpose::Imported,
+                purpose: KeychainPurpose::Imported,
                 descriptor: format!("raw({})", script.to_hex_string()),
                 weight: guessed_input_weight(script),
             };
@@ -250,7 +253,7 @@ impl Step<'_, '_> {
             counts.new += fresh.len();
             counts.confirmed += news.len() - fresh.len();
             let batch = batch(news.iter().map(|(_, new)| *new));
-            let done = record(self.tx, &batch, Some(self.wallet), Care::Apart, self.now)?;
+            let done = record(self.tx, &batch, Some(self.wallet), ApplyMode::Isolated, self.now)?;
             counts.coins += done.new_coins;
             let columns = [
                 Column::blobs(fresh.iter().map(|(txid, _)| txid.0)),
@@ -279,8 +282,8 @@ impl Step<'_, '_> {
         if let Some(here) = row.tip().filter(|here| *here >= tip.height) {
             return Ok(here > tip.height);
         }
-        let batch = Batch { txs: Vec::new(), blocks: vec![tip], tip: Some(tip) };
-        record(self.tx, &batch, Some(self.wallet), Care::Apart, self.now)?;
+        let batch = TxBatch { txs: Vec::new(), blocks: vec![tip], tip: Some(tip) };
+        record(self.tx, &batch, Some(self.wallet), ApplyMode::Isolated, self.now)?;
         Ok(false)
     }
 
@@ -328,8 +331,8 @@ fn height(row: &unspent_sql::Row) -> Result<Option<u64>, WalletError> {
     Ok(row.opt_natural("block_height")?)
 }
 
-fn batch<'n>(news: impl Iterator<Item = &'n TxImport>) -> Batch {
-    let mut batch = Batch::default();
+fn batch<'n>(news: impl Iterator<Item = &'n TxImport>) -> TxBatch {
+    let mut batch = TxBatch::default();
     for new in news {
         let source = match new.block {
             Some((block, place)) => {
@@ -338,13 +341,13 @@ fn batch<'n>(news: impl Iterator<Item = &'n TxImport>) -> Batch {
             }
             None => TxSource::Relayed,
         };
-        batch.txs.push(Observed::new(new.tx.clone(), source));
+        batch.txs.push(ObservedTx::new(new.tx.clone(), source));
     }
     batch.blocks.dedup();
     batch
 }
 
 /// Whether a transaction of that status lost against another.
-pub(super) fn has_lost(status: Status) -> bool {
-    matches!(status, Status::Failed | Status::Replaced)
+pub(super) fn has_lost(status: TxStatus) -> bool {
+    matches!(status, TxStatus::Failed | TxStatus::Replaced)
 }

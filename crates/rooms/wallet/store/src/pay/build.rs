@@ -6,12 +6,12 @@ use bitcoin::{
 };
 use unspent_model::{
     TxId,
-    wallet::select::{ChangePolicy, FeeRule, OVERHEAD_WEIGHT, Pays, Rate},
+    wallet::select::{ChangePolicy, FeePerWeight, FeeRule, OVERHEAD_WEIGHT, PaidAmount},
 };
 use unspent_sql::{Arg, Tx};
 
 use super::{
-    Payment, Unsigned,
+    Payment, UnsignedPayment,
     change::{ChangeScript, PayingAccount, paying_account},
     check_fee, check_outputs,
     explain::explain,
@@ -20,20 +20,21 @@ use super::{
     package::ChildPackage,
 };
 use crate::{
-    choose::{Choosing, Chosen, CoinPolicy, Wanted},
+    choose::{ChosenCoins, CoinChoice, CoinPolicy, SelectionTarget},
     error::WalletError,
+    ids::model_txid,
     lease::LeaseTerms,
-    room::{WalletRow, model_txid},
+    wallet_row::WalletRow,
 };
 
 /// A payment whose account and change are settled, before its coins are.
-pub(super) struct Draft {
+pub(super) struct PaymentDraft {
     pub(super) outputs: Vec<(ScriptBuf, u64)>,
     /// Gets what the coins hold beyond the outputs before it and the fee.
     pub(super) rest_to: Option<ScriptBuf>,
     pub(super) account: PayingAccount,
     pub(super) change: ChangeScript,
-    pub(super) rate: Rate,
+    pub(super) rate: FeePerWeight,
     pub(super) fee: FeeRule,
     pub(super) subtract_fee: bool,
     pub(super) allow_high_fee: bool,
@@ -48,7 +49,7 @@ pub(super) fn draft(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     payment: &Payment,
-) -> Result<Draft, WalletError> {
+) -> Result<PaymentDraft, WalletError> {
     let refuse = |why: &str| Err(WalletError::Payment(why.into()));
     if payment.outputs.is_empty() && payment.rest_to.is_none() {
         return refuse("it has no outputs");
@@ -65,7 +66,7 @@ pub(super) fn draft(
     let account = paying_account(tx, wallet, named, &policy.require)?;
     policy.account = Some(account.name.clone());
     policy.imported = false;
-    Ok(Draft {
+    Ok(PaymentDraft {
         outputs: payment.outputs.clone(),
         rest_to: payment.rest_to.clone(),
         change: ChangeScript::next(tx, wallet, &account, policy.seed)?,
@@ -81,16 +82,16 @@ pub(super) fn draft(
     })
 }
 
-impl Draft {
-    fn wanted(&self) -> Wanted {
+impl PaymentDraft {
+    fn wanted(&self) -> SelectionTarget {
         let scripts = || self.outputs.iter().map(|(script, _)| script).chain(&self.rest_to);
         let outputs: u64 = scripts().map(output_weight).sum();
         let count = if scripts().count() < 252 { 4 } else { 12 };
         let fixed: u64 = self.outputs.iter().map(|(_, sats)| sats).sum();
         let pays = match (&self.rest_to, self.subtract_fee) {
-            (Some(_), _) => Pays::All,
-            (None, true) => Pays::LessFee,
-            (None, false) => Pays::Target,
+            (Some(_), _) => PaidAmount::All,
+            (None, true) => PaidAmount::LessFee,
+            (None, false) => PaidAmount::Target,
         };
         let least = self.rest_to.as_ref().map_or(0, |to| to.minimal_non_dust().to_sat());
         let change = ChangePolicy {
@@ -98,22 +99,27 @@ impl Draft {
             spend_weight: self.change.spend_weight,
             min: self.change.script.minimal_non_dust().to_sat(),
         };
-        Wanted {
+        SelectionTarget {
             fee: self.fee,
             pays,
             needs_change: self.outputs.is_empty() && self.rest_to.is_none(),
             allow_high_fee: self.allow_high_fee,
-            ..Wanted::new(fixed + least, OVERHEAD_WEIGHT + count + outputs, self.rate, change)
+            ..SelectionTarget::new(
+                fixed + least,
+                OVERHEAD_WEIGHT + count + outputs,
+                self.rate,
+                change,
+            )
         }
     }
 
-    fn choosing<'a>(&'a self, wallet: &'a WalletRow, now: i64) -> Choosing<'a> {
+    fn choosing<'a>(&'a self, wallet: &'a WalletRow, now: i64) -> CoinChoice<'a> {
         let (policy, replaces) = (&self.policy, self.replaces);
-        Choosing { wallet, wanted: self.wanted(), policy, replaces, now }
+        CoinChoice { wallet, wanted: self.wanted(), policy, replaces, now }
     }
 
     /// What each output gets: its value, less its part of the fee, or what is left.
-    fn values(&self, chosen: &Chosen) -> Result<Vec<(ScriptBuf, u64)>, WalletError> {
+    fn values(&self, chosen: &ChosenCoins) -> Result<Vec<(ScriptBuf, u64)>, WalletError> {
         let mut outputs = self.outputs.clone();
         let fixed = sum(outputs.iter().map(|(_, sats)| *sats))?;
         let paid = chosen.selection.paid;
@@ -139,7 +145,11 @@ impl Draft {
         Ok(outputs)
     }
 
-    fn assemble(&self, wallet: &WalletRow, chosen: &Chosen) -> Result<Assembled, WalletError> {
+    fn assemble(
+        &self,
+        wallet: &WalletRow,
+        chosen: &ChosenCoins,
+    ) -> Result<AssembledTx, WalletError> {
         let mut inputs: Vec<_> =
             chosen.coins.iter().map(|coin| (coin.outpoint, coin.time_lock.older)).collect();
         inputs.sort_unstable();
@@ -169,11 +179,11 @@ impl Draft {
             input: input.collect(),
             output,
         };
-        Ok(Assembled { tx, change })
+        Ok(AssembledTx { tx, change })
     }
 }
 
-struct Assembled {
+struct AssembledTx {
     tx: Transaction,
     change: Option<usize>,
 }
@@ -182,9 +192,9 @@ struct Assembled {
 pub(super) fn build(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    draft: &Draft,
+    draft: &PaymentDraft,
     now: i64,
-) -> Result<Unsigned, WalletError> {
+) -> Result<UnsignedPayment, WalletError> {
     let chosen = draft.choosing(wallet, now).lease(tx, &draft.terms)?;
     if chosen.selection.change.is_some() {
         draft.change.take(tx, wallet)?;
@@ -196,9 +206,9 @@ pub(super) fn build(
 pub(super) fn preview(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    draft: &Draft,
+    draft: &PaymentDraft,
     now: i64,
-) -> Result<Unsigned, WalletError> {
+) -> Result<UnsignedPayment, WalletError> {
     let chosen = draft.choosing(wallet, now).choose(tx, Some(draft.terms.lock))?;
     finished(tx, wallet, draft, chosen, now)
 }
@@ -212,7 +222,7 @@ const RENAMES: u32 = 100;
 fn rename(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    chosen: &Chosen,
+    chosen: &ChosenCoins,
     unsigned: &mut Transaction,
 ) -> Result<(), WalletError> {
     let least = chosen.coins.iter().filter_map(|coin| coin.time_lock.after).max().unwrap_or(0);
@@ -231,17 +241,17 @@ fn rename(
 fn finished(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    draft: &Draft,
-    chosen: Chosen,
+    draft: &PaymentDraft,
+    chosen: ChosenCoins,
     now: i64,
-) -> Result<Unsigned, WalletError> {
+) -> Result<UnsignedPayment, WalletError> {
     check_fee(chosen.selection.fee, chosen.selection.weight, draft.allow_high_fee)?;
-    let Assembled { tx: mut unsigned, change } = draft.assemble(wallet, &chosen)?;
+    let AssembledTx { tx: mut unsigned, change } = draft.assemble(wallet, &chosen)?;
     rename(tx, wallet, &chosen, &mut unsigned)?;
     let mut psbt = Psbt::from_unsigned_tx(unsigned)
         .map_err(|error| WalletError::Payment(error.to_string()))?;
     explain(tx, wallet, &mut psbt)?;
-    Ok(Unsigned {
+    Ok(UnsignedPayment {
         psbt,
         chosen,
         change_output: change,

@@ -9,12 +9,8 @@ use bitcoin::{ScriptBuf, Txid};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    choose::account_row,
-    descriptor::Keychain,
-    error::WalletError,
-    keychains::extend,
-    room::{WalletRow, model_txid},
-    wallets::Purpose,
+    choose::account_row, descriptor::Keychain, error::WalletError, ids::model_txid,
+    keychains::extend, wallet_info::KeychainPurpose, wallet_row::WalletRow,
 };
 
 const FIRST_ACCOUNT: &str = "SELECT a.id, a.name FROM keychains k
@@ -71,7 +67,7 @@ pub(super) fn paying_account(
         let txid = model_txid(coin.txid);
         let args = [Arg::Int(wallet.id), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
         if let Some(row) = tx.maybe(ACCOUNT_OF_COIN, &args)?
-            && row.text("purpose")? != Purpose::Imported.name()
+            && row.text("purpose")? != KeychainPurpose::Imported.name()
         {
             return Ok(PayingAccount { id: row.int("id")?, name: row.text("name")? });
         }
@@ -101,7 +97,7 @@ impl ChangeScript {
         seed: u64,
     ) -> Result<Self, WalletError> {
         let mut found = None;
-        for purpose in [Purpose::Change, Purpose::Receive] {
+        for purpose in [KeychainPurpose::Change, KeychainPurpose::Receive] {
             let args = [Arg::Int(wallet.id), Arg::Int(account.id), Arg::Text(purpose.name())];
             found = tx.maybe(CHAIN, &args)?;
             if found.is_some() {
@@ -151,7 +147,7 @@ impl ChangeScript {
 
 /// A payment was taken back before it was sent: the indexes of its change that were the last ones
 /// handed out are free again.
-pub(crate) fn give_back(
+pub(super) fn give_back(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     txid: Txid,

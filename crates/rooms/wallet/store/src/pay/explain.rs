@@ -9,9 +9,10 @@ use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 use crate::{
     descriptor::{Keychain, script_hash},
     error::WalletError,
-    room::{WalletRow, bitcoin_outpoint, model_txid},
+    ids::{bitcoin_outpoint, model_txid},
     rows,
-    wallets::Purpose,
+    wallet_info::KeychainPurpose,
+    wallet_row::WalletRow,
 };
 
 const COIN_SOURCES: BulkStatement = BulkStatement {
@@ -39,18 +40,18 @@ pub(super) const SCRIPT_SOURCES: BulkStatement = BulkStatement {
         JOIN keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id",
 };
 
-type Definite = miniscript::Descriptor<miniscript::DefiniteDescriptorKey>;
+type DefiniteDescriptor = miniscript::Descriptor<miniscript::DefiniteDescriptorKey>;
 
 /// Descriptors that were read, each once.
 #[derive(Default)]
-pub(super) struct Descriptors {
+pub(super) struct DescriptorCache {
     known: HashMap<String, Keychain>,
 }
 
-impl Descriptors {
+impl DescriptorCache {
     /// The descriptor of one script, where it has one: `purpose`, `descriptor`, `address_index`.
-    pub(super) fn of(&mut self, row: &Row) -> Result<Option<Definite>, WalletError> {
-        if row.text("purpose")? == Purpose::Imported.name() {
+    pub(super) fn of(&mut self, row: &Row) -> Result<Option<DefiniteDescriptor>, WalletError> {
+        if row.text("purpose")? == KeychainPurpose::Imported.name() {
             return Ok(None);
         }
         let (text, index) = (row.text("descriptor")?, row.index("address_index")?);
@@ -70,7 +71,7 @@ pub(super) fn explain(
     wallet: &WalletRow,
     psbt: &mut Psbt,
 ) -> Result<(), WalletError> {
-    let mut descriptors = Descriptors::default();
+    let mut descriptors = DescriptorCache::default();
     explain_inputs(tx, wallet, psbt, &mut descriptors)?;
     explain_outputs(tx, wallet, psbt, &mut descriptors)
 }
@@ -79,7 +80,7 @@ fn explain_inputs(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     psbt: &mut Psbt,
-    descriptors: &mut Descriptors,
+    descriptors: &mut DescriptorCache,
 ) -> Result<(), WalletError> {
     let names: Vec<OutPoint> =
         psbt.unsigned_tx.input.iter().map(|input| input.previous_output).collect();
@@ -104,7 +105,7 @@ fn explain_input(
     place: usize,
     name: OutPoint,
     row: &Row,
-    definite: Option<&Definite>,
+    definite: Option<&DefiniteDescriptor>,
 ) -> Result<(), WalletError> {
     let parent = raw_tx(row)?;
     let output = output_of(&parent, name)?;
@@ -163,7 +164,7 @@ fn explain_outputs(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     psbt: &mut Psbt,
-    descriptors: &mut Descriptors,
+    descriptors: &mut DescriptorCache,
 ) -> Result<(), WalletError> {
     let scripts: Vec<ScriptBuf> =
         psbt.unsigned_tx.output.iter().map(|output| output.script_pubkey.clone()).collect();

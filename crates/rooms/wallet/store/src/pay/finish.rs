@@ -21,13 +21,14 @@ use super::{
 };
 use crate::{
     error::WalletError,
-    room::{Room, WalletId, bitcoin_txid, model_txid},
+    ids::{WalletId, bitcoin_txid, model_txid},
     rows,
+    store::WalletStore,
 };
 
 /// A transaction that came back from a signer.
 #[derive(Clone, Debug)]
-pub enum Signed {
+pub enum SignedPayment {
     /// With its signatures still apart, or already in place.
     Psbt(Box<Psbt>),
     /// As it goes to the network.
@@ -36,7 +37,7 @@ pub enum Signed {
 
 /// A transaction with all its signatures, checked.
 #[derive(Clone, Debug)]
-pub struct Completed {
+pub struct CompletedTx {
     /// As it goes to the network.
     pub tx: Transaction,
     /// Its fee, where all that it spends is known.
@@ -49,9 +50,9 @@ pub(super) const PARENTS: BulkStatement = BulkStatement {
         JOIN transactions t ON t.tx_hash = q.h AND t.wallet_id = $1",
 };
 
-type Outputs = HashMap<OutPoint, TxOut>;
+type KnownOutputs = HashMap<OutPoint, TxOut>;
 
-impl Room {
+impl WalletStore {
     /// Puts the signatures in place and checks them, and the fee. Nothing is recorded.
     ///
     /// # Errors
@@ -61,12 +62,12 @@ impl Room {
     pub fn complete(
         &self,
         wallet: WalletId,
-        signed: Signed,
+        signed: SignedPayment,
         allow_high_fee: bool,
-    ) -> Result<Completed, WalletError> {
+    ) -> Result<CompletedTx, WalletError> {
         let (tx, claimed) = match signed {
-            Signed::Raw(tx) => (tx, Outputs::new()),
-            Signed::Psbt(psbt) => {
+            SignedPayment::Raw(tx) => (tx, KnownOutputs::new()),
+            SignedPayment::Psbt(psbt) => {
                 let claimed = claimed(&psbt);
                 (extracted(*psbt)?, claimed)
             }
@@ -81,7 +82,7 @@ impl Room {
         if let Some(fee) = fee {
             check_fee(fee, weight_of(&tx), allow_high_fee)?;
         }
-        Ok(Completed { tx, fee })
+        Ok(CompletedTx { tx, fee })
     }
 
     /// The outputs that a transaction spends, as far as this wallet has their transactions.
@@ -89,7 +90,7 @@ impl Room {
         &self,
         wallet: WalletId,
         tx: &Transaction,
-    ) -> Result<Outputs, WalletError> {
+    ) -> Result<KnownOutputs, WalletError> {
         let names: Vec<OutPoint> = tx.input.iter().map(|input| input.previous_output).collect();
         let mut parents: Vec<Txid> = names.iter().map(|name| name.txid).collect();
         parents.sort_unstable();
@@ -100,7 +101,7 @@ impl Room {
             for row in tx.query_set(PARENTS, &[Arg::Int(wallet.0)], &keys)? {
                 known.insert(bitcoin_txid(rows::txid(&row, "tx_hash")?), raw_tx(&row)?);
             }
-            let mut outputs = Outputs::new();
+            let mut outputs = KnownOutputs::new();
             for name in &names {
                 if let Some(parent) = known.get(&name.txid) {
                     let gone = || WalletError::Payment(format!("{name} does not exist"));
@@ -113,7 +114,7 @@ impl Room {
 }
 
 /// What a PSBT says that its inputs spend.
-pub(super) fn claimed(psbt: &Psbt) -> Outputs {
+pub(super) fn claimed(psbt: &Psbt) -> KnownOutputs {
     let inputs = psbt.unsigned_tx.input.iter().zip(&psbt.inputs);
     inputs
         .filter_map(|(input, known)| {
@@ -143,7 +144,7 @@ fn extracted(mut psbt: Psbt) -> Result<Transaction, WalletError> {
 }
 
 /// What goes to miners, where all inputs are known.
-pub(super) fn fee(tx: &Transaction, known: &Outputs) -> Result<Option<u64>, WalletError> {
+pub(super) fn fee(tx: &Transaction, known: &KnownOutputs) -> Result<Option<u64>, WalletError> {
     let paid = sum(tx.output.iter().map(|output| output.value.to_sat()))?;
     let spent = tx.input.iter().map(|input| known.get(&input.previous_output));
     let Some(spent) = spent.collect::<Option<Vec<_>>>() else { return Ok(None) };
@@ -158,7 +159,7 @@ pub(super) fn sum(mut amounts: impl Iterator<Item = u64>) -> Result<u64, WalletE
     all.ok_or_else(|| WalletError::Payment("its amounts are more than there can be".into()))
 }
 
-fn check_scripts(tx: &Transaction, known: &Outputs) -> Result<(), WalletError> {
+fn check_scripts(tx: &Transaction, known: &KnownOutputs) -> Result<(), WalletError> {
     let bytes = encode::serialize(tx);
     let spent: Vec<Option<&TxOut>> =
         tx.input.iter().map(|input| known.get(&input.previous_output)).collect();
@@ -215,16 +216,16 @@ mod tests {
 
     #[test]
     fn amounts_that_cannot_be_are_no_fee() {
-        let known = |sats| Outputs::from([(place(0), output(sats)), (place(1), output(7))]);
+        let known = |sats| KnownOutputs::from([(place(0), output(sats)), (place(1), output(7))]);
         assert_eq!(fee(&paying(&[5]), &known(10)).unwrap(), Some(12));
-        assert_eq!(fee(&paying(&[5]), &Outputs::new()).unwrap(), None);
+        assert_eq!(fee(&paying(&[5]), &KnownOutputs::new()).unwrap(), None);
         let beyond = [u64::MAX, u64::MAX];
         let wrong = [
             ("less than it pays", fee(&paying(&[18]), &known(10))),
             ("inputs beyond 2^64", fee(&paying(&[5]), &known(u64::MAX))),
             ("outputs beyond 2^64", fee(&paying(&beyond), &known(10))),
             ("both", fee(&paying(&beyond), &known(u64::MAX))),
-            ("outputs beyond 2^64, of coins unknown", fee(&paying(&beyond), &Outputs::new())),
+            ("outputs beyond 2^64, of coins unknown", fee(&paying(&beyond), &KnownOutputs::new())),
         ];
         for (what, fee) in wrong {
             assert!(matches!(fee, Err(WalletError::Payment(_))), "{what}: {fee:?}");

@@ -9,11 +9,7 @@ use super::{
     explain::own_scripts,
     finish::{claimed, fee, is_final, sum},
 };
-use crate::{
-    descriptor::script_hash,
-    error::WalletError,
-    room::{Room, WalletId},
-};
+use crate::{descriptor::script_hash, error::WalletError, ids::WalletId, store::WalletStore};
 
 /// An input of a PSBT.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +58,7 @@ pub struct PsbtView {
     pub is_complete: bool,
 }
 
-impl Room {
+impl WalletStore {
     /// Looks at a PSBT; nothing is recorded, and nothing is believed that the wallet knows better.
     ///
     /// # Errors

@@ -27,29 +27,32 @@ mod finish;
 mod inspect;
 mod package;
 mod replace;
+mod withdraw;
 
 use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
 use unspent_model::{
     network::MOST_BITCOIN_MONEY,
     wallet::{
         LockId,
-        select::{MAX_RATE, Rate},
+        select::{FeePerWeight, MAX_RATE},
     },
 };
 
 pub use self::{
-    finish::{Completed, Signed},
+    finish::{CompletedTx, SignedPayment},
     inspect::{PsbtInput, PsbtOutput, PsbtView, combine},
     package::{ChildPackage, PooledTx},
 };
 use unspent_sql::Tx;
 
 use crate::{
-    choose::{Chosen, CoinPolicy},
+    batch::{ObservedTx, RecordedChanges, TxBatch, TxSource},
+    choose::{ChosenCoins, CoinPolicy},
     error::WalletError,
+    ids::{WalletId, bitcoin_txid, model_txid},
     lease::LeaseTerms,
-    record::{Batch, Observed, Recorded, TxSource},
-    room::{Room, WalletId, WalletRow, bitcoin_txid, model_txid},
+    store::WalletStore,
+    wallet_row::WalletRow,
 };
 
 /// The highest fee that is not refused as a mistake: 0.1 BTC, as in Core
@@ -64,7 +67,7 @@ pub struct Payment {
     /// Whoever gets all that is left of all coins; then there is no change.
     pub rest_to: Option<ScriptBuf>,
     /// What a unit of weight shall pay.
-    pub rate: Rate,
+    pub rate: FeePerWeight,
     /// The fee, whatever the payment weighs.
     pub fee: Option<u64>,
     /// Whether the fee is taken from the outputs, in equal parts.
@@ -79,7 +82,7 @@ pub struct Payment {
 
 impl Payment {
     /// A plain payment at a rate.
-    pub fn new(outputs: Vec<(ScriptBuf, u64)>, rate: Rate, terms: LeaseTerms) -> Self {
+    pub fn new(outputs: Vec<(ScriptBuf, u64)>, rate: FeePerWeight, terms: LeaseTerms) -> Self {
         Self {
             outputs,
             rest_to: None,
@@ -99,7 +102,7 @@ pub struct FeeBump {
     /// The transaction to replace.
     pub tx: Txid,
     /// The fee rate of the replacement.
-    pub rate: Rate,
+    pub rate: FeePerWeight,
     /// Whether the fee is taken from the outputs instead of change or further coins.
     pub subtract_fee: bool,
     /// Whether a fee that looks like a mistake is meant.
@@ -112,7 +115,7 @@ pub struct FeeBump {
 
 impl FeeBump {
     /// A plain bump to a rate.
-    pub fn new(tx: Txid, rate: Rate, terms: LeaseTerms) -> Self {
+    pub fn new(tx: Txid, rate: FeePerWeight, terms: LeaseTerms) -> Self {
         let policy = CoinPolicy::default();
         Self { tx, rate, subtract_fee: false, allow_high_fee: false, policy, terms }
     }
@@ -120,7 +123,7 @@ impl FeeBump {
 
 /// A child to build that pays for an unconfirmed transaction which pays us.
 #[derive(Clone, Debug)]
-pub struct Lift {
+pub struct CpfpRequest {
     /// The transaction that pays too little.
     pub tx: Txid,
     /// Its fee, where neither the wallet nor the node knows it.
@@ -128,7 +131,7 @@ pub struct Lift {
     /// What a node's mempool holds of it and of what it rests on. Empty: no node was asked.
     pub pool: Vec<PooledTx>,
     /// The rate of the child and all that is unconfirmed below it together.
-    pub rate: Rate,
+    pub rate: FeePerWeight,
     /// Whether a fee that looks like a mistake is meant.
     pub allow_high_fee: bool,
     /// Which further coins may be used.
@@ -139,11 +142,11 @@ pub struct Lift {
 
 /// A payment that waits for signatures.
 #[derive(Clone, Debug)]
-pub struct Unsigned {
+pub struct UnsignedPayment {
     /// To be signed.
     pub psbt: Psbt,
     /// The coins and the reason.
-    pub chosen: Chosen,
+    pub chosen: ChosenCoins,
     /// Which output is change.
     pub change_output: Option<usize>,
     /// What it rests on, where it is a child that pays for others.
@@ -156,7 +159,7 @@ pub struct Unsigned {
 
 /// How a signed transaction is taken in.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Finishing {
+pub struct FinishOptions {
     /// Whose leases it uses.
     pub lock: Option<LockId>,
     /// Whether it may take coins that others leased.
@@ -165,7 +168,7 @@ pub struct Finishing {
     pub allow_high_fee: bool,
 }
 
-impl Room {
+impl WalletStore {
     /// Chooses coins, leases them and builds the PSBT, in one transaction.
     ///
     /// # Errors
@@ -177,7 +180,7 @@ impl Room {
         wallet: WalletId,
         payment: &Payment,
         now: i64,
-    ) -> Result<Unsigned, WalletError> {
+    ) -> Result<UnsignedPayment, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
         self.build(wallet, now, move |tx, row| build::draft(tx, row, &payment))
@@ -188,13 +191,13 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::pay`].
+    /// As for [`WalletStore::pay`].
     pub fn preview_pay(
         &self,
         wallet: WalletId,
         payment: &Payment,
         now: i64,
-    ) -> Result<Unsigned, WalletError> {
+    ) -> Result<UnsignedPayment, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
         self.preview(wallet, now, move |tx, row| build::draft(tx, row, &payment))
@@ -211,7 +214,7 @@ impl Room {
         wallet: WalletId,
         bump: &FeeBump,
         now: i64,
-    ) -> Result<Unsigned, WalletError> {
+    ) -> Result<UnsignedPayment, WalletError> {
         bump.terms.expires_at(now)?;
         let bump = bump.clone();
         self.build(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
@@ -222,13 +225,13 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As for [`Room::bump`].
+    /// As for [`WalletStore::bump`].
     pub fn preview_bump(
         &self,
         wallet: WalletId,
         bump: &FeeBump,
         now: i64,
-    ) -> Result<Unsigned, WalletError> {
+    ) -> Result<UnsignedPayment, WalletError> {
         bump.terms.expires_at(now)?;
         let bump = bump.clone();
         self.preview(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
@@ -241,16 +244,26 @@ impl Room {
     ///
     /// [`WalletError::Payment`] when it is confirmed, dead, pays us nothing that is left, or its
     /// fee or that of an ancestor isn't known.
-    pub fn lift(&self, wallet: WalletId, lift: &Lift, now: i64) -> Result<Unsigned, WalletError> {
+    pub fn lift(
+        &self,
+        wallet: WalletId,
+        lift: &CpfpRequest,
+        now: i64,
+    ) -> Result<UnsignedPayment, WalletError> {
         lift.terms.expires_at(now)?;
         let lift = lift.clone();
         self.build(wallet, now, move |tx, row| replace::lifting(tx, row, &lift))
     }
 
     /// Drafts and builds from one moment of the wallet, and keeps nothing.
-    fn preview<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<Unsigned, WalletError>
+    fn preview<D>(
+        &self,
+        wallet: WalletId,
+        now: i64,
+        draft: D,
+    ) -> Result<UnsignedPayment, WalletError>
     where
-        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::Draft, WalletError> + Send + 'static,
+        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::PaymentDraft, WalletError> + Send + 'static,
     {
         self.door.read(move |tx| {
             let row = WalletRow::read(tx, wallet)?;
@@ -260,9 +273,9 @@ impl Room {
     }
 
     /// Drafts and builds under the wallet's lock, in one transaction.
-    fn build<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<Unsigned, WalletError>
+    fn build<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<UnsignedPayment, WalletError>
     where
-        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::Draft, WalletError> + Send + 'static,
+        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::PaymentDraft, WalletError> + Send + 'static,
     {
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
@@ -283,15 +296,15 @@ impl Room {
     pub fn finalize(
         &self,
         wallet: WalletId,
-        signed: Signed,
-        how: Finishing,
+        signed: SignedPayment,
+        how: FinishOptions,
         now: i64,
-    ) -> Result<(Txid, Recorded), WalletError> {
+    ) -> Result<(Txid, RecordedChanges), WalletError> {
         let done = self.complete(wallet, signed, how.allow_high_fee)?;
         self.record_completed(wallet, done, how, now)
     }
 
-    /// Records what [`Room::complete`] has checked.
+    /// Records what [`WalletStore::complete`] has checked.
     ///
     /// # Errors
     ///
@@ -299,15 +312,15 @@ impl Room {
     pub fn record_completed(
         &self,
         wallet: WalletId,
-        done: Completed,
-        how: Finishing,
+        done: CompletedTx,
+        how: FinishOptions,
         now: i64,
-    ) -> Result<(Txid, Recorded), WalletError> {
-        let Completed { tx, fee } = done;
+    ) -> Result<(Txid, RecordedChanges), WalletError> {
+        let CompletedTx { tx, fee } = done;
         let txid = tx.compute_txid();
         let source = TxSource::Created { lock: how.lock, force: how.force };
-        let observed = Observed { fee, ..Observed::new(tx, source) };
-        let batch = Batch { txs: vec![observed], ..Batch::default() };
+        let observed = ObservedTx { fee, ..ObservedTx::new(tx, source) };
+        let batch = TxBatch { txs: vec![observed], ..TxBatch::default() };
         Ok((txid, self.record_for(wallet, &batch, now)?))
     }
 }

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bitcoin::Txid;
-use unspent_model::wallet::select::{Ancestor, Rate, Unpaid, unpaid};
+use unspent_model::wallet::select::{FeePerWeight, PackageAncestor, UnpaidAncestors, unpaid};
 use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 
-use super::{Lift, explain::raw_tx};
+use super::{CpfpRequest, explain::raw_tx};
 use crate::{
     error::WalletError,
-    room::{WalletRow, bitcoin_txid, model_txid},
+    ids::{bitcoin_txid, model_txid},
     rows::{self, status},
+    wallet_row::WalletRow,
 };
 
 const STORED: BulkStatement = BulkStatement {
@@ -44,7 +45,7 @@ pub struct ChildPackage {
     /// Unconfirmed transactions below the child.
     pub ancestors: usize,
     /// Those of them that no miner would take at the rate: the child pays for them.
-    pub unpaid: Unpaid,
+    pub unpaid: UnpaidAncestors,
     /// Transactions of others of which nobody here knows whether what they spend is confirmed. It
     /// was counted as confirmed; if it isn't, the child may pay too little.
     pub unsure: Vec<Txid>,
@@ -89,8 +90,8 @@ pub(super) fn package(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     roots: BTreeSet<Txid>,
-    lift: &Lift,
-    rate: Rate,
+    lift: &CpfpRequest,
+    rate: FeePerWeight,
 ) -> Result<ChildPackage, WalletError> {
     let told: HashMap<Txid, &PooledTx> = lift.pool.iter().map(|told| (told.txid, told)).collect();
     let mut found: BTreeMap<Txid, PackageTx> = BTreeMap::new();
@@ -131,13 +132,16 @@ pub(super) fn package(
 }
 
 /// As a list whose places parents are named by.
-fn listed(found: &BTreeMap<Txid, PackageTx>, parent: Txid) -> Result<Vec<Ancestor>, WalletError> {
+fn listed(
+    found: &BTreeMap<Txid, PackageTx>,
+    parent: Txid,
+) -> Result<Vec<PackageAncestor>, WalletError> {
     let places: HashMap<&Txid, usize> =
         found.keys().enumerate().map(|(place, txid)| (txid, place)).collect();
     let listed = found.iter().map(|(txid, one)| {
         let fee = one.fee.ok_or_else(|| unknown_fee(*txid, parent))?;
         let parents = one.parents.iter().filter_map(|txid| places.get(txid).copied()).collect();
-        Ok(Ancestor { fee, virtual_size: one.virtual_size, parents })
+        Ok(PackageAncestor { fee, virtual_size: one.virtual_size, parents })
     });
     listed.collect()
 }

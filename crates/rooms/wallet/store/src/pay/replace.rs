@@ -1,23 +1,20 @@
 //! Fee bumps and lifts: making an unconfirmed transaction worth a miner's while.
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
-use unspent_model::wallet::select::{FeeRule, Unpaid};
+use unspent_model::wallet::select::{FeeRule, UnpaidAncestors};
 use unspent_sql::{Arg, Row, Tx};
 
 use super::{
-    FeeBump, Lift,
-    build::Draft,
+    CpfpRequest, FeeBump,
+    build::PaymentDraft,
     change::{ChangeScript, PayingAccount, paying_account},
     explain::{own_scripts, raw_tx},
     package::package,
     weight_of,
 };
 use crate::{
-    descriptor::script_hash,
-    error::WalletError,
-    room::{WalletRow, model_txid},
-    rows::status,
-    wallets::Purpose,
+    descriptor::script_hash, error::WalletError, ids::model_txid, rows::status,
+    wallet_info::KeychainPurpose, wallet_row::WalletRow,
 };
 
 const UNCONFIRMED: &str = "SELECT id, raw_tx, status, block_height, is_own, fee FROM transactions
@@ -55,7 +52,7 @@ pub(super) fn bumped(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     bump: &FeeBump,
-) -> Result<Draft, WalletError> {
+) -> Result<PaymentDraft, WalletError> {
     let row = unconfirmed(tx, wallet, bump.tx)?;
     let is_own = row.flag("is_own")?;
     let Some(fee) = row.opt_natural("fee")?.filter(|_| is_own) else {
@@ -91,7 +88,7 @@ pub(super) fn bumped(
         Some((_, change)) => change,
         None => ChangeScript::next(tx, wallet, &account, policy.seed)?,
     };
-    Ok(Draft {
+    Ok(PaymentDraft {
         outputs,
         rest_to,
         account,
@@ -131,7 +128,7 @@ fn change_of(
     let ours = own_scripts(tx, wallet.id, old.output.iter().map(|out| &out.script_pubkey))?;
     let args = [Arg::Int(wallet.id), Arg::Int(account.id)];
     let has_chain = tx.one(HAS_CHANGE_CHAIN, &args)?.int("chains")? > 0;
-    let purpose = if has_chain { Purpose::Change } else { Purpose::Receive };
+    let purpose = if has_chain { KeychainPurpose::Change } else { KeychainPurpose::Receive };
     let mut best: Option<(u32, usize, ChangeScript)> = None;
     for (place, output) in old.output.iter().enumerate() {
         let Some(row) = ours.get(&script_hash(&output.script_pubkey)) else { continue };
@@ -151,8 +148,8 @@ fn change_of(
 pub(super) fn lifting(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    lift: &Lift,
-) -> Result<Draft, WalletError> {
+    lift: &CpfpRequest,
+) -> Result<PaymentDraft, WalletError> {
     let row = unconfirmed(tx, wallet, lift.tx)?;
     let args = [Arg::Int(wallet.id), Arg::Int(row.int("id")?)];
     let mut coins = Vec::new();
@@ -172,8 +169,8 @@ pub(super) fn lifting(
     policy.pending_chaining = false;
     let roots = policy.require.iter().map(|coin| coin.txid).collect();
     let package = package(tx, wallet, roots, lift, lift.rate)?;
-    let Unpaid { fee, virtual_size, .. } = package.unpaid;
-    Ok(Draft {
+    let UnpaidAncestors { fee, virtual_size, .. } = package.unpaid;
+    Ok(PaymentDraft {
         outputs: Vec::new(),
         rest_to: None,
         change: ChangeScript::next(tx, wallet, &account, policy.seed)?,

@@ -13,8 +13,8 @@ use bitcoin::ScriptBuf;
 use unspent_model::{
     Outpoint, TxId,
     wallet::{
-        Coin, Status, StoredTx,
-        plan::{Edge, Line, TxChange},
+        Coin, StoredTx, TxStatus,
+        plan::{JournalEntry, ReplacementEdge, TxChange},
     },
 };
 use unspent_sql::{Backend, BulkStatement, Column, Tx};
@@ -22,8 +22,9 @@ use unspent_sql::{Backend, BulkStatement, Column, Tx};
 use crate::{
     descriptor::script_hash,
     error::WalletError,
-    keychains::Chain,
-    room::{WalletRow, sql_int},
+    ids::sql_int,
+    keychains::KeychainState,
+    wallet_row::WalletRow,
     writes::rows::{BulkRow, TableShape, bulk_row},
 };
 
@@ -68,7 +69,7 @@ bulk_row! {
         Put tx_hash: TxId,
         Put block_height: Option<i64>,
         Put block_position: Option<i64>,
-        Put status: Status,
+        Put status: TxStatus,
         Put is_coinbase: bool,
         Put ever_published: bool,
         Put withdrawn: bool,
@@ -95,8 +96,8 @@ bulk_row! {
     ChangedTx: Update "transactions" {
         Key wallet_id: i64,
         Key id: i64,
-        Guard was as "status": Status,
-        Put status: Status,
+        Guard was as "status": TxStatus,
+        Put status: TxStatus,
         Put block_height: Option<i64>,
         Put block_position: Option<i64>,
         Put ever_published: bool,
@@ -151,8 +152,8 @@ bulk_row! {
         Put tx_hash: TxId,
         Put output_tx_hash: Option<TxId>,
         Put output_index: Option<u32>,
-        Put from_status: Option<Status>,
-        Put to_status: Option<Status>,
+        Put from_status: Option<TxStatus>,
+        Put to_status: Option<TxStatus>,
         Put other_tx_hash: Option<TxId>,
         Put block_height: Option<i64>,
         Put lock_id: Option<Vec<u8>>,
@@ -179,18 +180,18 @@ macro_rules! tables {
     ($($table:ident: $row:ident,)+) => {
         /// Rows for all tables.
         #[derive(Default)]
-        pub(crate) struct Writes {
+        pub(crate) struct PendingWrites {
             $($table: <$row as BulkRow>::Columns,)+
         }
 
         /// Each table's columns as they are sent, in the order of [`SHAPES`].
-        fn into_parts(writes: Writes) -> Vec<Vec<Column>> {
+        fn into_parts(writes: PendingWrites) -> Vec<Vec<Column>> {
             vec![$($row::into_columns(writes.$table),)+]
         }
 
         const SHAPES: &[TableShape] = &[$($row::SHAPE,)+];
 
-        impl Writes {
+        impl PendingWrites {
             fn is_empty(&self) -> bool {
                 $($row::len(&self.$table) == 0)&&+
             }
@@ -239,7 +240,7 @@ static TOGETHER: LazyLock<&'static str> = LazyLock::new(|| {
     format!("WITH {} SELECT {} AS changed", parts.join(", "), counts.join(" + ")).leak()
 });
 
-impl Writes {
+impl PendingWrites {
     /// Sends everything. Nothing is left to send afterwards.
     pub(crate) fn send(&mut self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
         let writes = std::mem::take(self);
@@ -291,7 +292,7 @@ impl Writes {
     }
 
     /// A chain reaches further.
-    pub(crate) fn chain(&mut self, wallet: i64, chain: &Chain) {
+    pub(crate) fn chain(&mut self, wallet: i64, chain: &KeychainState) {
         let row = MovedChain {
             wallet_id: wallet,
             id: chain.id,
@@ -401,7 +402,14 @@ impl Writes {
     }
 
     /// One transaction stands in another's way.
-    pub(crate) fn edge(&mut self, wallet: i64, now: i64, edge: &Edge, loser: i64, winner: i64) {
+    pub(crate) fn edge(
+        &mut self,
+        wallet: i64,
+        now: i64,
+        edge: &ReplacementEdge,
+        loser: i64,
+        winner: i64,
+    ) {
         let row = Replacement {
             wallet_id: wallet,
             created_at: now,
@@ -416,7 +424,7 @@ impl Writes {
     pub(crate) fn line(
         &mut self,
         wallet: &mut WalletRow,
-        line: &Line,
+        line: &JournalEntry,
         now: i64,
     ) -> Result<(), WalletError> {
         let row = JournalLine {
@@ -453,6 +461,15 @@ impl Writes {
         };
         row.gather(&mut self.wallets);
         Ok(())
+    }
+}
+
+impl WalletRow {
+    /// Writes back what changed.
+    pub(crate) fn save(&self, tx: &mut Tx<'_>) -> Result<(), WalletError> {
+        let mut writes = PendingWrites::default();
+        writes.wallet(self)?;
+        writes.send(tx)
     }
 }
 

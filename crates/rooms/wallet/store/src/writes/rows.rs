@@ -1,11 +1,11 @@
 //! What a row of a table is, declared once: the order of its columns, their types and the
 //! statements of both databases follow from one list.
 
-use unspent_model::{TxId, wallet::Status};
+use unspent_model::{TxId, wallet::TxStatus};
 use unspent_sql::{BulkStatement, Column};
 
 /// A Rust type that a column holds, row by row.
-pub(super) trait Field {
+pub(super) trait ColumnType {
     /// What is gathered of it.
     type Cell;
     /// The array that PostgreSQL takes for it.
@@ -20,7 +20,7 @@ macro_rules! fields {
     ($($variant:ident $array:literal $cell:ty {
         $($field:ty: $value:ident => $made:expr;)+
     })+) => {
-        $($(impl Field for $field {
+        $($(impl ColumnType for $field {
             type Cell = $cell;
             const ARRAY: &'static str = $array;
 
@@ -45,8 +45,8 @@ fields! {
     }
     Texts "text[]" Option<String> {
         &'static str: text => Some(text.to_owned());
-        Status: status => Some(status.name().to_owned());
-        Option<Status>: status => status.map(|status| status.name().to_owned());
+        TxStatus: status => Some(status.name().to_owned());
+        Option<TxStatus>: status => status.map(|status| status.name().to_owned());
     }
     Blobs "bytea[]" Option<Vec<u8>> {
         Vec<u8>: bytes => Some(bytes);
@@ -65,7 +65,7 @@ fields! {
 
 /// What a column is to its statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ColumnRole {
     /// It is written.
     Put,
     /// It is written unless it is null: then what stands there stays.
@@ -78,14 +78,14 @@ pub(super) enum Role {
 
 /// A column of a statement: its name in the table, and that of the field it comes from.
 pub(super) struct ColumnShape {
-    pub(super) role: Role,
+    pub(super) role: ColumnRole,
     pub(super) field: &'static str,
     pub(super) name: &'static str,
     pub(super) array: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum WriteVerb {
     Insert,
     /// What is there already stays.
     InsertNew,
@@ -94,7 +94,7 @@ pub(super) enum Verb {
 
 /// A table as it is written: what follows from the declaration of its rows.
 pub(super) struct TableShape {
-    pub(super) verb: Verb,
+    pub(super) verb: WriteVerb,
     pub(super) table: &'static str,
     pub(super) columns: &'static [ColumnShape],
 }
@@ -124,30 +124,30 @@ macro_rules! bulk_row {
         }
 
         const _: () = {
-            use $crate::writes::rows::{BulkRow, ColumnShape, Field, Role, TableShape, Verb};
+            use $crate::writes::rows::{BulkRow, ColumnShape, ColumnType, ColumnRole, TableShape, WriteVerb};
 
             #[derive(Default)]
             pub(in $crate::writes) struct Columns {
-                $first: Vec<<$first_type as Field>::Cell>,
-                $($field: Vec<<$type as Field>::Cell>,)*
+                $first: Vec<<$first_type as ColumnType>::Cell>,
+                $($field: Vec<<$type as ColumnType>::Cell>,)*
             }
 
             impl BulkRow for $row {
                 const SHAPE: TableShape = TableShape {
-                    verb: Verb::$verb,
+                    verb: WriteVerb::$verb,
                     table: $table,
                     columns: &[
                         ColumnShape {
-                            role: Role::$first_role,
+                            role: ColumnRole::$first_role,
                             field: stringify!($first),
                             name: stringify!($first),
-                            array: <$first_type as Field>::ARRAY,
+                            array: <$first_type as ColumnType>::ARRAY,
                         },
                         $(ColumnShape {
-                            role: Role::$role,
+                            role: ColumnRole::$role,
                             field: stringify!($field),
                             name: bulk_row!(@name $field $($name)?),
-                            array: <$type as Field>::ARRAY,
+                            array: <$type as ColumnType>::ARRAY,
                         },)*
                     ],
                 };
@@ -164,8 +164,8 @@ macro_rules! bulk_row {
 
                 fn into_columns(columns: Columns) -> Vec<unspent_sql::Column> {
                     vec![
-                        <$first_type as Field>::column(columns.$first),
-                        $(<$type as Field>::column(columns.$field),)*
+                        <$first_type as ColumnType>::column(columns.$first),
+                        $(<$type as ColumnType>::column(columns.$field),)*
                     ]
                 }
             }
@@ -179,7 +179,7 @@ pub(super) use bulk_row;
 impl TableShape {
     /// Whether fewer rows changed than were sent means that a plan was made on something else.
     pub(super) fn is_guarded(&self) -> bool {
-        self.columns.iter().any(|column| column.role == Role::Guard)
+        self.columns.iter().any(|column| column.role == ColumnRole::Guard)
     }
 
     /// Its statements, made once and kept for good.
@@ -197,9 +197,9 @@ impl TableShape {
         for (column, place) in self.columns.iter().zip(places) {
             let name = column.name;
             match column.role {
-                Role::Put => sets.push(format!("{name} = {place}")),
-                Role::PutKnown => sets.push(format!("{name} = COALESCE({place}, {name})")),
-                Role::Key | Role::Guard => keys.push(format!("{name} = {place}")),
+                ColumnRole::Put => sets.push(format!("{name} = {place}")),
+                ColumnRole::PutKnown => sets.push(format!("{name} = COALESCE({place}, {name})")),
+                ColumnRole::Key | ColumnRole::Guard => keys.push(format!("{name} = {place}")),
             }
         }
         format!("UPDATE {} SET {} WHERE {}", self.table, sets.join(", "), keys.join(" AND "))
@@ -217,14 +217,14 @@ impl TableShape {
         let (mut sets, mut keys) = (Vec::new(), Vec::new());
         for ColumnShape { role, field, name, .. } in self.columns {
             match role {
-                Role::Put => sets.push(format!("{name} = k.{field}")),
+                ColumnRole::Put => sets.push(format!("{name} = k.{field}")),
                 // The same bytes again are left where they are: long ones lie outside the row, and
                 // a change of the others needn't copy them.
-                Role::PutKnown => sets.push(format!(
+                ColumnRole::PutKnown => sets.push(format!(
                     "{name} = CASE WHEN k.{field} IS NULL OR k.{field} = t.{name} THEN t.{name}
                         ELSE k.{field} END"
                 )),
-                Role::Key | Role::Guard => keys.push(format!("t.{name} = k.{field}")),
+                ColumnRole::Key | ColumnRole::Guard => keys.push(format!("t.{name} = k.{field}")),
             }
         }
         let fields: Vec<_> = self.columns.iter().map(|column| column.field).collect();
@@ -234,7 +234,7 @@ impl TableShape {
     }
 
     fn insert(&self) -> Option<String> {
-        if self.verb == Verb::Update {
+        if self.verb == WriteVerb::Update {
             return None;
         }
         let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
@@ -242,7 +242,7 @@ impl TableShape {
     }
 
     fn on_conflict(&self) -> &'static str {
-        if self.verb == Verb::InsertNew { " ON CONFLICT DO NOTHING" } else { "" }
+        if self.verb == WriteVerb::InsertNew { " ON CONFLICT DO NOTHING" } else { "" }
     }
 }
 

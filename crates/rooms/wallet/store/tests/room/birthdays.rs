@@ -1,10 +1,10 @@
 //! Wallets of which only a date is known, and how far a wallet has come.
 
 use unspent_wallet::{
-    additions::Additions,
+    additions::WatchAdditions,
     birthday::ScanProgress,
-    block::PlacedBlock,
     import::{AccountImport, WalletImport},
+    placed_block::PlacedBlock,
 };
 
 use crate::ledger::*;
@@ -86,17 +86,17 @@ fn a_wallet_tells_how_far_it_has_come() {
         assert!((later.fraction() - 0.4).abs() < 1e-9, "{}", later.fraction());
         l.room.apply_blocks(blocks(&l, from + 2, last), l.tick()).unwrap();
         assert_eq!(progress(), None);
-        let additions = Additions { scripts: vec![theirs(9)], ..Additions::default() };
+        let additions = WatchAdditions { scripts: vec![theirs(9)], ..WatchAdditions::default() };
         l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
         l.room.backfill(l.wallet, blocks(&l, FIRST, FIRST + 3), l.tick()).unwrap();
         let past = ScanProgress { is_backfill: true, from: FIRST, next: FIRST + 4, to: last };
         assert_eq!(progress(), Some(past));
         assert!((past.fraction() - 0.4).abs() < 1e-9);
         // Another script with a shorter past changes nothing, one with a longer begins anew.
-        let additions = Additions { scripts: vec![theirs(10)], ..Additions::default() };
+        let additions = WatchAdditions { scripts: vec![theirs(10)], ..WatchAdditions::default() };
         l.room.extend_wallet(l.wallet, &additions, Some(FIRST + 6)).unwrap();
         assert_eq!(progress(), Some(past));
-        let additions = Additions { scripts: vec![theirs(11)], ..Additions::default() };
+        let additions = WatchAdditions { scripts: vec![theirs(11)], ..WatchAdditions::default() };
         l.room.extend_wallet(l.wallet, &additions, Some(FIRST + 2)).unwrap();
         let (from, next) = (FIRST + 2, FIRST + 2);
         assert_eq!(progress(), Some(ScanProgress { from, next, ..past }));

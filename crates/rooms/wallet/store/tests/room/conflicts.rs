@@ -1,13 +1,13 @@
 //! Replacement, double spends, recursive invalidation and revival.
 
-use unspent_model::wallet::{Cause, CoinState, PlanRefusal, Status};
-use unspent_wallet::{Batch, TxSource, WalletError, labels::Label};
+use unspent_model::wallet::{CoinState, JournalCause, PlanRefusal, TxStatus};
+use unspent_wallet::{TxBatch, TxSource, WalletError, labels::Label};
 
 use crate::ledger::*;
 
-const PUBLISHED: (Status, Option<u64>) = (Status::Published, None);
-const REPLACED: (Status, Option<u64>) = (Status::Replaced, None);
-const FAILED: (Status, Option<u64>) = (Status::Failed, None);
+const PUBLISHED: (TxStatus, Option<u64>) = (TxStatus::Published, None);
+const REPLACED: (TxStatus, Option<u64>) = (TxStatus::Replaced, None);
+const FAILED: (TxStatus, Option<u64>) = (TxStatus::Failed, None);
 
 #[test]
 fn a_second_unmined_spend_in_the_mempool_replaces_the_first_at_once() {
@@ -62,7 +62,7 @@ fn a_new_transaction_of_ours_replaces_only_by_paying_more() {
         assert!(!l.is_known(&cheap));
         l.create(&bump);
         assert_eq!(l.status(&first), FAILED, "it was never sent, so it was not replaced");
-        assert_eq!(l.status(&bump), (Status::Pending, None));
+        assert_eq!(l.status(&bump), (TxStatus::Pending, None));
         l.mine(&[&bump]);
         let late = l.try_create(&cheap).unwrap_err();
         assert!(matches!(late, WalletError::Refused(PlanRefusal::InputSpent { .. })));
@@ -82,7 +82,7 @@ fn a_confirmed_double_spend_fails_the_loser_and_all_that_hangs_on_it() {
         l.mempool(&grandchild);
         let height = l.mine(&[&parent, &winner]);
         assert_eq!((l.status(&child), l.status(&grandchild)), (FAILED, FAILED));
-        assert_eq!(l.status(&winner), (Status::Published, Some(height)));
+        assert_eq!(l.status(&winner), (TxStatus::Published, Some(height)));
         assert_eq!(l.replaced_by(&child), [winner.compute_txid()]);
         assert!(l.replaced_by(&grandchild).is_empty());
         assert_eq!(l.unspent(), [(out(&side, 0), 900)], "the input shared with nothing is free");
@@ -114,7 +114,7 @@ fn a_stored_rival_that_confirms_wins_by_its_own_row() {
         l.relay(&winner);
         assert_eq!((l.status(&loser), l.status(&winner)), (PUBLISHED, FAILED));
         let height = l.mine(&[&winner]);
-        assert_eq!(l.status(&winner), (Status::Published, Some(height)));
+        assert_eq!(l.status(&winner), (TxStatus::Published, Some(height)));
         assert_eq!(l.status(&loser), FAILED);
         assert_eq!(l.replaced_by(&loser), [winner.compute_txid()]);
         assert_eq!(l.count_txs(), 3);
@@ -222,7 +222,7 @@ fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
         assert_eq!(l.status(&a), FAILED, "what was taken back does not come back by itself");
         l.mempool(&a);
         assert_eq!(l.status(&a), PUBLISHED, "unless the network has it");
-        assert_eq!(l.status(&b), (Status::Pending, None), "and then its children are back too");
+        assert_eq!(l.status(&b), (TxStatus::Pending, None), "and then its children are back too");
     });
 }
 
@@ -258,8 +258,8 @@ fn a_replacement_that_no_longer_conflicts_with_the_first_revives_the_first() {
         assert_eq!((l.status(&b), l.status(&c)), (REPLACED, PUBLISHED));
         assert_eq!(l.spender(&x, 0), Some(a.compute_txid()));
         let lines = l.room.journal(l.wallet, Some(a.compute_txid()), 0, 10).unwrap();
-        let causes: Vec<Cause> = lines.iter().map(|line| line.cause).collect();
-        assert_eq!(causes, [Cause::Mempool, Cause::Replaced, Cause::Revived]);
+        let causes: Vec<JournalCause> = lines.iter().map(|line| line.cause).collect();
+        assert_eq!(causes, [JournalCause::Mempool, JournalCause::Replaced, JournalCause::Revived]);
     });
 }
 
@@ -276,7 +276,7 @@ fn the_loser_that_a_reorganisation_confirms_comes_back_and_beats_the_winner() {
         assert_eq!(l.status(&loser), FAILED);
         l.undo(1);
         let height = l.mine(&[&loser]);
-        assert_eq!(l.status(&loser), (Status::Published, Some(height)));
+        assert_eq!(l.status(&loser), (TxStatus::Published, Some(height)));
         assert_eq!((l.status(&winner), l.status(&child)), (FAILED, FAILED));
         assert_eq!(l.replaced_by(&loser), [winner.compute_txid()], "the edge stays as history");
         assert_eq!(l.replaced_by(&winner), [loser.compute_txid()]);
@@ -332,7 +332,7 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
         l.mempool(&rival);
         assert_eq!(l.status(&parent), REPLACED);
         let height = l.mine(&[&child]);
-        assert_eq!(l.status(&child), (Status::Published, Some(height)));
+        assert_eq!(l.status(&child), (TxStatus::Published, Some(height)));
         assert_eq!((l.status(&parent), l.status(&rival)), (PUBLISHED, FAILED));
         l.mempool(&rival);
         assert_eq!((l.status(&parent), l.status(&rival)), (PUBLISHED, FAILED), "the chain judges");
@@ -382,7 +382,7 @@ fn a_deep_chain_falls_and_rises_in_one_pass() {
             chain.push(tx(&[out(last, 0)], &[(&script, 999_999_999 - u64::from(n))]));
         }
         let txs = chain.iter().map(|made| observed(made, TxSource::Mempool)).collect();
-        l.room.record(&Batch { txs, ..Batch::default() }, l.tick()).unwrap();
+        l.room.record(&TxBatch { txs, ..TxBatch::default() }, l.tick()).unwrap();
         l.check();
         let rival = tx(&[out(&coin, 0)], &[(&theirs(1), 1)]);
         let done = l.mempool(&rival);

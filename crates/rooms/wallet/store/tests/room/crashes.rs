@@ -12,7 +12,8 @@ use bitcoin::{
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use unspent_wallet::{
-    Batch, TxSource, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
+    TxBatch, TxSource, WalletError, history::TxListing, placed_block::PlacedBlock,
+    prune::PruneRequest,
 };
 
 use crate::{ledger::*, random::tangle};
@@ -57,7 +58,7 @@ impl Step {
     fn perform(&self, l: &Ledger, at: usize) -> Result<(), WalletError> {
         let now = at as i64 * 400 * SECOND;
         match self {
-            Self::See(tx, how) => l.room.record(&Batch::one(tx.clone(), *how), now).map(drop),
+            Self::See(tx, how) => l.room.record(&TxBatch::one(tx.clone(), *how), now).map(drop),
             Self::Apply(block) => l.room.apply_blocks(vec![block.clone()], now).map(drop),
             Self::Undo(keep) => l.room.disconnect_above(Some(*keep), now).map(drop),
             Self::Lease(coins, byte) => {
@@ -144,7 +145,7 @@ impl History {
 
 fn snapshot(l: &Ledger) -> Vec<String> {
     let mut lines = Vec::new();
-    for found in l.room.txs(l.wallet, Listing::Latest(None), 1_000).unwrap() {
+    for found in l.room.txs(l.wallet, TxListing::Latest(None), 1_000).unwrap() {
         lines.push(format!("{} {} {:?}", found.txid, found.status, found.height));
     }
     for coin in l.room.all_coins(l.wallet, 0, 1_000, 0).unwrap() {

@@ -1,8 +1,9 @@
 //! Lists, details, labels, past balances, pruning and the audit.
 
-use unspent_model::wallet::{Cause, Status, prune::PruneRefusal};
+use unspent_model::wallet::{JournalCause, TxStatus, prune::PruneRefusal};
 use unspent_wallet::{
-    TxSource, WalletError, coins::CoinCursor, history::Listing, labels::Label, prune::PruneRequest,
+    TxSource, WalletError, coins::CoinCursor, history::TxListing, labels::Label,
+    prune::PruneRequest,
 };
 
 use crate::ledger::*;
@@ -48,9 +49,9 @@ fn lists_by_block_leave_out_the_unmined_and_the_other_way_round() {
         let names = |listing| -> Vec<_> {
             l.room.txs(l.wallet, listing, 10).unwrap().iter().map(|tx| tx.txid).collect()
         };
-        assert_eq!(names(Listing::Blocks(0, u64::MAX >> 1)), [mined.compute_txid()]);
+        assert_eq!(names(TxListing::Blocks(0, u64::MAX >> 1)), [mined.compute_txid()]);
         let unmined = [loser.compute_txid(), winner.compute_txid()];
-        assert_eq!(names(Listing::Unconfirmed(0)), unmined, "the dead ones are listed too");
+        assert_eq!(names(TxListing::Unconfirmed(0)), unmined, "the dead ones are listed too");
     });
 }
 
@@ -62,7 +63,7 @@ fn pages_by_cursor_show_each_thing_once() {
         }
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
-            let page = l.room.txs(l.wallet, Listing::Latest(after), 7).unwrap();
+            let page = l.room.txs(l.wallet, TxListing::Latest(after), 7).unwrap();
             let Some(last) = page.last() else { break };
             after = Some((last.received, last.id));
             seen.extend(page.iter().map(|tx| tx.txid));
@@ -157,12 +158,11 @@ fn pruning_takes_what_is_finished_keeps_the_audit_and_makes_no_coin_unspent() {
         assert!(!l.is_known(&funding) && !l.is_known(&spend) && !l.is_known(&loser));
         assert!(l.is_known(&last), "a later spender may stay");
         let lines = l.room.journal(l.wallet, Some(loser.compute_txid()), 0, 20).unwrap();
-        assert!(lines.iter().any(
-            |line| line.cause == Cause::PrunedEdge && line.other == Some(spend.compute_txid())
-        ));
+        assert!(lines.iter().any(|line| line.cause == JournalCause::PrunedEdge
+            && line.other == Some(spend.compute_txid())));
         let kept = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 20).unwrap();
-        let pruned = kept.iter().find(|line| line.cause == Cause::Pruned).unwrap();
-        assert_eq!(pruned.from, Some(Status::Published));
+        let pruned = kept.iter().find(|line| line.cause == JournalCause::Pruned).unwrap();
+        assert_eq!(pruned.from, Some(TxStatus::Published));
         assert_eq!(l.balance().confirmed.sats, 300);
         let rest = l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, l.tick()).unwrap();
         assert_eq!(rest, [last.compute_txid()]);

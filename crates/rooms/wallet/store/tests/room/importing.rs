@@ -12,12 +12,12 @@ use unspent_model::wallet::CoinState;
 use unspent_testkit::data;
 use unspent_wallet::{
     WalletError, WalletId,
-    block::PlacedBlock,
     import::{
-        Imported,
-        btcwallet::{Prepared, Terms, prepare},
-        report::Report,
+        ImportResult,
+        btcwallet::{ImportTerms, PreparedImport, prepare},
+        report::ImportReport,
     },
+    placed_block::PlacedBlock,
 };
 
 use super::ledger::{Ledger, SECOND, coinbase, descriptor, foreign, on_both, out, tx};
@@ -40,7 +40,7 @@ fn file(name: &str) -> Option<Vec<u8>> {
 /// A file, read, with what the library says of it.
 struct Story<'a> {
     file: WalletFile<'a>,
-    prepared: Prepared,
+    prepared: PreparedImport,
     expected: Value,
 }
 
@@ -54,7 +54,7 @@ fn with_story(name: &str, test: impl Fn(&Story<'_>, &Ledger)) {
     let expected = file(&format!("{name}/expected.json")).unwrap();
     let file = WalletFile::read(&bytes).unwrap();
     let public = file.keys.open(&["public"]).unwrap();
-    let terms = Terms { name: NAME.into(), gap_limit: 20, now: NOW };
+    let terms = ImportTerms { name: NAME.into(), gap_limit: 20, now: NOW };
     let prepared = prepare(&file, &public, bitcoin::Network::Regtest, &terms).unwrap();
     let expected = serde_json::from_slice(&expected).unwrap();
     let story = Story { file, prepared, expected };
@@ -62,9 +62,13 @@ fn with_story(name: &str, test: impl Fn(&Story<'_>, &Ledger)) {
 }
 
 impl Story<'_> {
-    fn import(&self, ledger: &Ledger, dry_run: bool) -> Result<(Imported, Report), WalletError> {
+    fn import(
+        &self,
+        ledger: &Ledger,
+        dry_run: bool,
+    ) -> Result<(ImportResult, ImportReport), WalletError> {
         let done = ledger.room.import(self.prepared.import.clone(), dry_run, NOW)?;
-        let report = Report::new(&self.file, &self.prepared, &done, dry_run, NOW);
+        let report = ImportReport::new(&self.file, &self.prepared, &done, dry_run, NOW);
         Ok((done, report))
     }
 
@@ -182,7 +186,7 @@ fn check_balances(story: &Story<'_>, ledger: &Ledger, wallet: WalletId, lost: u6
     }
 }
 
-fn check(story: &Story<'_>, ledger: &Ledger, lost: &BTreeSet<OutPoint>) -> Report {
+fn check(story: &Story<'_>, ledger: &Ledger, lost: &BTreeSet<OutPoint>) -> ImportReport {
     let (done, report) = story.import(ledger, false).unwrap();
     let wallet = done.wallet;
     check_transactions(story, ledger, wallet);
@@ -292,8 +296,8 @@ fn a_wallet_that_was_taken_in_follows_the_chain() {
     });
 }
 
-fn purpose() -> unspent_wallet::wallets::Purpose {
-    unspent_wallet::wallets::Purpose::Receive
+fn purpose() -> unspent_wallet::wallet_info::KeychainPurpose {
+    unspent_wallet::wallet_info::KeychainPurpose::Receive
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use unspent_model::{Network, wallet::LockId};
 use unspent_sql::{Door, Options};
 use unspent_wallet::{
-    NewAccount, NewWallet, Room, WalletError, descriptor, schema::SCHEMA, wallets::Purpose,
+    NewAccount, NewWallet, WalletError, WalletStore, descriptor, schema::SCHEMA,
+    wallet_info::KeychainPurpose,
 };
 
 use crate::ledger::*;
@@ -70,9 +71,9 @@ fn names_from_hell_are_refused_and_strange_ones_are_kept() {
 #[test]
 fn a_database_serves_one_network() {
     on_both(|l| {
-        let other = Room::open(&l.url, Network::Bitcoin, Options::default()).err().unwrap();
+        let other = WalletStore::open(&l.url, Network::Bitcoin, Options::default()).err().unwrap();
         assert!(matches!(other, WalletError::WrongNetwork { .. }), "{other}");
-        let cardano = Room::open(&l.url, Network::CardanoMainnet, Options::default());
+        let cardano = WalletStore::open(&l.url, Network::CardanoMainnet, Options::default());
         assert!(matches!(cardano.err(), Some(WalletError::NotBitcoin(_))));
         let network = bitcoin::Network::Regtest;
         for text in ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "x", ""] {
@@ -91,7 +92,7 @@ fn a_database_that_says_it_is_of_cardano_is_not_taken_for_bitcoins() {
         tx.execute("UPDATE room SET network = 'cardano-mainnet'", &[])
     })
     .unwrap();
-    let refused = Room::open_existing(&l.url, Options::default()).err().unwrap();
+    let refused = WalletStore::open_existing(&l.url, Options::default()).err().unwrap();
     assert!(matches!(refused, WalletError::NotBitcoin(Network::CardanoMainnet)), "{refused}");
 }
 
@@ -105,7 +106,8 @@ fn lock_ids_are_32_bytes_and_not_zero() {
 #[test]
 fn an_account_that_is_not_there_is_told() {
     on_both(|l| {
-        let missing = l.room.next_address(l.wallet, Some("nobody"), Purpose::Receive).unwrap_err();
+        let missing =
+            l.room.next_address(l.wallet, Some("nobody"), KeychainPurpose::Receive).unwrap_err();
         assert!(matches!(missing, WalletError::Argument(_)));
         let nobody = unspent_wallet::WalletId(99);
         assert!(matches!(l.room.balance(nobody, 1, 0), Err(WalletError::NoWallet(_))));
@@ -132,7 +134,7 @@ fn damaged_rows_are_a_loud_error() {
     tamper("UPDATE transactions SET status = 'lost'");
     assert!(l.room.tx(l.wallet, pay.compute_txid()).is_err());
     tamper("UPDATE transactions SET status = 'published', tx_hash = x'01'");
-    let error = l.room.txs(l.wallet, unspent_wallet::history::Listing::Latest(None), 5);
+    let error = l.room.txs(l.wallet, unspent_wallet::history::TxListing::Latest(None), 5);
     let error = error.unwrap_err();
     assert_eq!(error.kind(), unspent_wallet::Kind::Corrupt, "{error}");
 }

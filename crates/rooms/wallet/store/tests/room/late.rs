@@ -2,18 +2,20 @@
 
 use bitcoin::ScriptBuf;
 use unspent_wallet::{
-    NewAccount, NewWallet, WalletError, WalletId, additions::Additions, backfill::Backfill,
-    block::PlacedBlock, wallets::Purpose,
+    NewAccount, NewWallet, WalletError, WalletId,
+    additions::WatchAdditions,
+    placed_block::PlacedBlock,
+    wallet_info::{BackfillRange, KeychainPurpose},
 };
 
 use crate::ledger::*;
 
-fn script(l: &Ledger, script: &ScriptBuf, from: Option<u64>) -> Option<Backfill> {
-    let additions = Additions { scripts: vec![script.clone()], ..Additions::default() };
+fn script(l: &Ledger, script: &ScriptBuf, from: Option<u64>) -> Option<BackfillRange> {
+    let additions = WatchAdditions { scripts: vec![script.clone()], ..WatchAdditions::default() };
     l.room.extend_wallet(l.wallet, &additions, from).unwrap()
 }
 
-fn left(l: &Ledger) -> Option<Backfill> {
+fn left(l: &Ledger) -> Option<BackfillRange> {
     l.room.wallet_info(l.wallet).unwrap().backfill
 }
 
@@ -63,7 +65,7 @@ fn a_script_that_comes_late_is_looked_for_in_the_past() {
         l.mine_empty(3);
         assert_eq!(l.balance().confirmed.sats, 200);
         let todo = script(&l, &late, Some(FIRST)).unwrap();
-        assert_eq!(todo, Backfill { first: FIRST, next: FIRST, end: l.height() });
+        assert_eq!(todo, BackfillRange { first: FIRST, next: FIRST, end: l.height() });
         assert_eq!(left(&l), Some(todo), "the wallet says that its history is not whole");
         // The tip goes on meanwhile.
         l.mine(&[&tx(&[foreign(2)], &[(&late, 7)])]);
@@ -85,12 +87,12 @@ fn an_account_that_comes_late_is_scanned_beyond_its_first_addresses() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
         let addresses: Vec<ScriptBuf> = (0..35)
-            .map(|_| l.room.next_address(other, None, Purpose::Receive).unwrap().script)
+            .map(|_| l.room.next_address(other, None, KeychainPurpose::Receive).unwrap().script)
             .collect();
         l.mine(&[&tx(&[foreign(1)], &[(&addresses[15], 1)])]);
         l.mine(&[&tx(&[foreign(2)], &[(&addresses[30], 10)])]);
         let account = NewAccount { name: "late".into(), receive: descriptor(2), change: None };
-        let additions = Additions { accounts: vec![account], ..Additions::default() };
+        let additions = WatchAdditions { accounts: vec![account], ..WatchAdditions::default() };
         let from = l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
         assert_eq!(from.unwrap().next, FIRST);
         // Paid after the account came, to an address that only the backfill will reveal.

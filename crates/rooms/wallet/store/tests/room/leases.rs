@@ -1,6 +1,6 @@
 //! Leases: taken, renewed, stolen, released, kept through everything that happens to a coin.
 
-use unspent_model::wallet::{Cause, CoinState, PlanRefusal, Status};
+use unspent_model::wallet::{CoinState, JournalCause, PlanRefusal, TxStatus};
 use unspent_wallet::{TxSource, WalletError, choose::CoinPolicy, lease::LeaseTerms};
 
 use crate::{ledger::*, paying::wanted};
@@ -107,7 +107,7 @@ fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
         assert!(l.room.leases(l.wallet, l.now.get()).unwrap().is_empty());
         assert_eq!(l.balance().leased.sats, 0);
         let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
-        let forced = lines.iter().find(|line| line.cause == Cause::ForcedSpend).unwrap();
+        let forced = lines.iter().find(|line| line.cause == JournalCause::ForcedSpend).unwrap();
         assert_eq!((forced.lock, forced.output), (Some(lock(1)), Some(out(&pay, 0))));
     });
 }
@@ -116,7 +116,8 @@ fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
 fn a_purge_of_one_wallet_leaves_the_others_and_the_active_ones() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let to = l.room.next_address(other, None, unspent_wallet::wallets::Purpose::Receive);
+        let to =
+            l.room.next_address(other, None, unspent_wallet::wallet_info::KeychainPurpose::Receive);
         let pay =
             tx(&[foreign(1)], &[(&l.ours(0), 500), (&l.ours(1), 600), (&to.unwrap().script, 700)]);
         l.mine(&[&pay]);
@@ -161,7 +162,10 @@ fn a_lease_reappears_when_the_spend_is_replaced_without_the_coin() {
         l.mempool(&spend);
         assert_eq!(l.coin(&x, 0), CoinState::Spent);
         let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
-        assert!(lines.iter().all(|line| line.cause != Cause::ForcedSpend), "the holder spent it");
+        assert!(
+            lines.iter().all(|line| line.cause != JournalCause::ForcedSpend),
+            "the holder spent it"
+        );
         let without = tx(&[out(&y, 0)], &[(&theirs(1), 5_000)]);
         l.mempool(&without);
         assert_eq!(l.coin(&x, 0), CoinState::Leased);
@@ -179,9 +183,9 @@ fn a_created_transaction_needs_the_lease_or_force() {
         assert!(matches!(refused, WalletError::Refused(PlanRefusal::Leased { .. })), "{refused}");
         assert!(!l.is_known(&spend));
         l.see(&spend, TxSource::Created { lock: Some(lock(2)), force: true }).unwrap();
-        assert_eq!(l.status(&spend), (Status::Pending, None));
+        assert_eq!(l.status(&spend), (TxStatus::Pending, None));
         let lines = l.room.journal(l.wallet, Some(spend.compute_txid()), 0, 10).unwrap();
-        assert!(lines.iter().any(|line| line.cause == Cause::ForcedSpend));
+        assert!(lines.iter().any(|line| line.cause == JournalCause::ForcedSpend));
     });
 }
 

@@ -18,17 +18,14 @@ use bitcoin::{
 };
 use unspent_model::{
     Network, TxId,
-    wallet::{Balance, CoinState, LockId, Status},
+    wallet::{Balance, CoinState, LockId, TxStatus},
 };
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 use unspent_wallet::{
-    Batch, BlockRef, NewAccount, NewWallet, Observed, Room, TxSource, WalletError, WalletId,
-    block::{Applied, PlacedBlock},
-    descriptor::Keychain,
-    lease::LeaseTerms,
-    record::Recorded,
-    schema::SCHEMA,
+    BlockRef, NewAccount, NewWallet, ObservedTx, TxBatch, TxSource, WalletError, WalletId,
+    WalletStore, batch::RecordedChanges, block::AppliedBlocks, descriptor::Keychain,
+    lease::LeaseTerms, placed_block::PlacedBlock, schema::SCHEMA,
 };
 
 pub const SECOND: i64 = 1_000_000;
@@ -95,7 +92,7 @@ pub fn out(tx: &Transaction, vout: u32) -> OutPoint {
 }
 
 pub struct Ledger {
-    pub room: Room,
+    pub room: WalletStore,
     pub wallet: WalletId,
     pub url: Url,
     pub now: Cell<i64>,
@@ -155,7 +152,7 @@ impl Ledger {
     }
 
     fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
-        let room = Room::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
+        let room = WalletStore::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
         let wallet = match room.wallet("ours") {
             Ok(there) => there,
             Err(_) => room.create_wallet(&new_wallet("ours", 1), 1).unwrap(),
@@ -176,8 +173,8 @@ impl Ledger {
     }
 
     /// The same database through a door of its own, as another process would open it.
-    pub fn another_room(&self) -> Room {
-        Room::open(&self.url, Network::BitcoinRegtest, Options::default()).unwrap()
+    pub fn another_room(&self) -> WalletStore {
+        WalletStore::open(&self.url, Network::BitcoinRegtest, Options::default()).unwrap()
     }
 
     /// A second wallet in the same database.
@@ -200,27 +197,27 @@ impl Ledger {
         self.now.get()
     }
 
-    pub fn see(&self, tx: &Transaction, how: TxSource) -> Result<Recorded, WalletError> {
-        self.room.record(&Batch::one(tx.clone(), how), self.tick())
+    pub fn see(&self, tx: &Transaction, how: TxSource) -> Result<RecordedChanges, WalletError> {
+        self.room.record(&TxBatch::one(tx.clone(), how), self.tick())
     }
 
-    pub fn mempool(&self, tx: &Transaction) -> Recorded {
+    pub fn mempool(&self, tx: &Transaction) -> RecordedChanges {
         let done = self.see(tx, TxSource::Mempool).unwrap();
         self.check();
         done
     }
 
-    pub fn relay(&self, tx: &Transaction) -> Recorded {
+    pub fn relay(&self, tx: &Transaction) -> RecordedChanges {
         let done = self.see(tx, TxSource::Relayed).unwrap();
         self.check();
         done
     }
 
-    pub fn try_create(&self, tx: &Transaction) -> Result<Recorded, WalletError> {
+    pub fn try_create(&self, tx: &Transaction) -> Result<RecordedChanges, WalletError> {
         self.see(tx, TxSource::Created { lock: None, force: false })
     }
 
-    pub fn create(&self, tx: &Transaction) -> Recorded {
+    pub fn create(&self, tx: &Transaction) -> RecordedChanges {
         let done = self.try_create(tx).unwrap();
         self.check();
         done
@@ -258,7 +255,7 @@ impl Ledger {
         PlacedBlock::of(height, Block { header, txdata })
     }
 
-    pub fn try_apply(&self, block: PlacedBlock) -> Result<Applied, WalletError> {
+    pub fn try_apply(&self, block: PlacedBlock) -> Result<AppliedBlocks, WalletError> {
         let applied = self.room.apply_blocks(vec![block.clone()], self.tick())?;
         self.chain.borrow_mut().push(block);
         Ok(applied)
@@ -313,7 +310,7 @@ impl Ledger {
         assert_eq!(left, None, "all blocks were given");
     }
 
-    pub fn status(&self, tx: &Transaction) -> (Status, Option<u64>) {
+    pub fn status(&self, tx: &Transaction) -> (TxStatus, Option<u64>) {
         let found = self.room.tx(self.wallet, tx.compute_txid()).unwrap().summary;
         (found.status, found.height)
     }
@@ -340,8 +337,8 @@ impl Ledger {
     }
 
     pub fn count_txs(&self) -> usize {
-        use unspent_wallet::history::Listing;
-        self.room.txs(self.wallet, Listing::Latest(None), 1_000).unwrap().len()
+        use unspent_wallet::history::TxListing;
+        self.room.txs(self.wallet, TxListing::Latest(None), 1_000).unwrap().len()
     }
 
     pub fn replaced_by(&self, tx: &Transaction) -> Vec<Txid> {
@@ -401,6 +398,6 @@ pub fn block_ref(height: u64, byte: u8) -> BlockRef {
     BlockRef { height, hash: unspent_model::BlockHash([byte; 32]), time: 5 }
 }
 
-pub fn observed(tx: &Transaction, how: TxSource) -> Observed {
-    Observed::new(tx.clone(), how)
+pub fn observed(tx: &Transaction, how: TxSource) -> ObservedTx {
+    ObservedTx::new(tx.clone(), how)
 }

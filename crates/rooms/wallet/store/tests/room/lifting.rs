@@ -1,10 +1,10 @@
 //! A child that pays for the unconfirmed transactions it rests on.
 
 use bitcoin::{Transaction, Txid};
-use unspent_model::wallet::select::Rate;
+use unspent_model::wallet::select::FeePerWeight;
 use unspent_wallet::{
     choose::CoinPolicy,
-    pay::{Lift, PooledTx},
+    pay::{CpfpRequest, PooledTx},
 };
 
 use crate::{
@@ -17,11 +17,11 @@ fn a_child_pays_for_a_payment_received() {
     on_both(|l| {
         let incoming = tx(&[foreign(1)], &[(&l.ours(0), 80_000), (&theirs(3), 5_000)]);
         l.mempool(&incoming);
-        let rate = Rate { sat_per_kwu: 5_000 };
+        let rate = FeePerWeight { sat_per_kwu: 5_000 };
         let lift = lift(&l, &incoming, rate);
         let unknown = l.room.lift(l.wallet, &lift, l.now.get()).unwrap_err();
         assert!(unknown.to_string().contains("fee is not known"), "{unknown}");
-        let lift = Lift { parent_fee: Some(300), ..lift };
+        let lift = CpfpRequest { parent_fee: Some(300), ..lift };
         let child = l.room.lift(l.wallet, &lift, l.now.get()).unwrap();
         assert_eq!(child.psbt.unsigned_tx.input[0].previous_output, out(&incoming, 0));
         assert_eq!(child.psbt.unsigned_tx.output.len(), 1);
@@ -35,8 +35,8 @@ fn a_child_pays_for_a_payment_received() {
     });
 }
 
-fn lift(l: &Ledger, parent: &Transaction, rate: Rate) -> Lift {
-    Lift {
+fn lift(l: &Ledger, parent: &Transaction, rate: FeePerWeight) -> CpfpRequest {
+    CpfpRequest {
         tx: parent.compute_txid(),
         parent_fee: None,
         pool: Vec::new(),
@@ -118,7 +118,7 @@ fn ancestors_of_others_are_known_by_the_node_or_named_as_unknown() {
             pooled(incoming.compute_txid(), 50, incoming.vsize() as u64, &[stranger]),
             pooled(stranger, 200, 1_000, &[]),
         ];
-        let asked = Lift { pool, ..alone };
+        let asked = CpfpRequest { pool, ..alone };
         let child = l.room.lift(l.wallet, &asked, l.now.get()).unwrap();
         let package = child.package.unwrap();
         assert_eq!((package.ancestors, package.unpaid.fee), (3, 350));

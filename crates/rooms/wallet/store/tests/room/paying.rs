@@ -2,23 +2,26 @@
 
 use bitcoin::{Psbt, ScriptBuf, Txid, secp256k1::Secp256k1};
 use unspent_model::wallet::{
-    CoinState, Status,
-    select::{ChangePolicy, Method, OVERHEAD_WEIGHT, Rate, SelectError, Strategy},
+    CoinState, TxStatus,
+    select::{
+        ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
+        SelectionStrategy,
+    },
 };
 use unspent_wallet::{
     NewAccount, NewWallet, TxSource, WalletError,
-    choose::{CoinPolicy, Wanted},
-    pay::{FeeBump, Finishing, Payment, Signed},
-    wallets::Purpose,
+    choose::{CoinPolicy, SelectionTarget},
+    pay::{FeeBump, FinishOptions, Payment, SignedPayment},
+    wallet_info::KeychainPurpose,
 };
 
 use crate::ledger::*;
 
-pub const RATE: Rate = Rate { sat_per_kwu: 500 };
+pub const RATE: FeePerWeight = FeePerWeight { sat_per_kwu: 500 };
 
-pub fn wanted(target: u64) -> Wanted {
+pub fn wanted(target: u64) -> SelectionTarget {
     let change = ChangePolicy { weight: 124, spend_weight: 272, min: 294 };
-    Wanted::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
+    SelectionTarget::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
 }
 
 pub fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
@@ -27,8 +30,8 @@ pub fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
 
 /// Takes a PSBT back under the lock of [`payment`].
 fn finish(l: &Ledger, psbt: Psbt) -> Result<Txid, WalletError> {
-    let how = Finishing { lock: Some(lock(1)), ..Finishing::default() };
-    let done = l.room.finalize(l.wallet, Signed::Psbt(Box::new(psbt)), how, l.tick());
+    let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
+    let done = l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, l.tick());
     done.map(|(txid, _)| txid)
 }
 
@@ -120,10 +123,19 @@ fn every_method_can_be_asked_for_alone() {
             let policy = CoinPolicy { strategy, ..CoinPolicy::default() };
             l.room.preview_selection(l.wallet, wanted(9_000), &policy, l.now.get()).unwrap()
         };
-        assert_eq!(with(Strategy::Only(Method::LargestFirst)).coins[0].amount, 50_000);
-        assert_eq!(with(Strategy::Only(Method::OldestFirst)).coins[0].amount, 10_000);
-        assert_eq!(with(Strategy::Only(Method::RandomDraw)).selection.method, Method::RandomDraw);
-        assert_eq!(with(Strategy::Best).selection.tried.len(), 4);
+        assert_eq!(
+            with(SelectionStrategy::Only(SelectionMethod::LargestFirst)).coins[0].amount,
+            50_000
+        );
+        assert_eq!(
+            with(SelectionStrategy::Only(SelectionMethod::OldestFirst)).coins[0].amount,
+            10_000
+        );
+        assert_eq!(
+            with(SelectionStrategy::Only(SelectionMethod::RandomDraw)).selection.method,
+            SelectionMethod::RandomDraw
+        );
+        assert_eq!(with(SelectionStrategy::Best).selection.tried.len(), 4);
         let grouped = CoinPolicy { by_address: true, ..CoinPolicy::default() };
         assert!(l.room.preview_selection(l.wallet, wanted(9_000), &grouped, 0).is_ok());
         let light = CoinPolicy { max_weight: 100, ..CoinPolicy::default() };
@@ -164,7 +176,7 @@ fn a_payment_goes_out_as_a_psbt_and_comes_back_signed() {
         let txid = finish(&l, psbt).unwrap();
         l.check();
         let found = l.room.tx(l.wallet, txid).unwrap();
-        assert_eq!(found.summary.status, Status::Pending);
+        assert_eq!(found.summary.status, TxStatus::Pending);
         assert_eq!(found.summary.fee, Some(unsigned.chosen.selection.fee));
         let real = RATE.fee(found.tx.weight().to_wu());
         assert!(unsigned.chosen.selection.fee >= real && unsigned.chosen.selection.fee < real + 20);
@@ -187,7 +199,7 @@ fn a_fee_bump_replaces_and_pays_more() {
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let first = finish(&l, psbt).unwrap();
         l.room.mark_broadcast(l.wallet, first, l.tick()).unwrap();
-        let dearer = |tx: Txid| FeeBump::new(tx, Rate { sat_per_kwu: 600 }, l.terms(1));
+        let dearer = |tx: Txid| FeeBump::new(tx, FeePerWeight { sat_per_kwu: 600 }, l.terms(1));
         let leased = || l.room.leases(l.wallet, l.now.get()).unwrap();
         let before = leased();
         let look = l.room.preview_bump(l.wallet, &dearer(first), l.tick()).unwrap();
@@ -202,13 +214,13 @@ fn a_fee_bump_replaces_and_pays_more() {
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let second = finish(&l, psbt).unwrap();
         l.check();
-        assert_eq!(l.room.tx(l.wallet, first).unwrap().summary.status, Status::Replaced);
+        assert_eq!(l.room.tx(l.wallet, first).unwrap().summary.status, TxStatus::Replaced);
         assert_eq!(l.room.tx(l.wallet, first).unwrap().replaced_by[0].txid, second);
         assert_eq!(l.room.tx(l.wallet, second).unwrap().replaces[0].txid, first);
         l.room.invalidate(l.wallet, second, l.tick()).unwrap();
         l.check();
         let back = l.room.tx(l.wallet, first).unwrap().summary.status;
-        assert_eq!(back, Status::Published, "the bump was never sent, so the first lives again");
+        assert_eq!(back, TxStatus::Published, "the bump was never sent, so the first lives again");
         let dead = l.room.bump(l.wallet, &dearer(second), l.tick());
         assert!(matches!(dead, Err(WalletError::Payment(_))));
         let incoming = tx(&[foreign(9)], &[(&l.ours(5), 10)]);
@@ -239,7 +251,7 @@ fn payments_that_can_not_be_are_refused_and_lease_nothing() {
         let too_much = l.room.pay(l.wallet, &payment(&l, &[(theirs(1), 100_000)]), 0).unwrap_err();
         assert!(matches!(too_much, WalletError::Select(SelectError::Insufficient { .. })));
         let mut absurd = payment(&l, &[(theirs(1), 10_000)]);
-        absurd.rate = Rate { sat_per_kwu: 1_000_000 };
+        absurd.rate = FeePerWeight { sat_per_kwu: 1_000_000 };
         assert!(l.room.pay(l.wallet, &absurd, 0).is_err());
         let note = ScriptBuf::new_op_return([1, 2, 3]);
         assert!(l.room.pay(l.wallet, &payment(&l, &[(note, 0), (theirs(1), 500)]), 0).is_ok());
@@ -272,7 +284,7 @@ fn every_kind_of_descriptor_receives_and_pays() {
                 gap_limit: 5,
             };
             let wallet = l.room.create_wallet(&new, 1).unwrap();
-            let address = l.room.next_address(wallet, None, Purpose::Receive).unwrap();
+            let address = l.room.next_address(wallet, None, KeychainPurpose::Receive).unwrap();
             let pay = tx(&[foreign(n as u32)], &[(&address.script, 100_000)]);
             let seen = l.see(&pay, TxSource::Mempool).unwrap();
             assert!(seen.wallets.contains(&wallet), "{kind}");
@@ -305,8 +317,9 @@ fn a_bare_multisig_output_is_credited() {
         let chains = l.room.keychains(l.wallet).unwrap();
         let chain = chains.iter().find(|chain| chain.account == "bare").unwrap();
         assert_eq!(chain.derived_to, 1);
-        let address = l.room.next_address(l.wallet, Some("bare"), Purpose::Receive).unwrap();
-        let again = l.room.next_address(l.wallet, Some("bare"), Purpose::Receive).unwrap();
+        let address =
+            l.room.next_address(l.wallet, Some("bare"), KeychainPurpose::Receive).unwrap();
+        let again = l.room.next_address(l.wallet, Some("bare"), KeychainPurpose::Receive).unwrap();
         assert_eq!(address.script, again.script, "a chain of one script has one address");
         let pay = tx(&[foreign(1)], &[(&address.script, 700)]);
         l.mempool(&pay);

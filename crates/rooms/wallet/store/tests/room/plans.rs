@@ -11,16 +11,16 @@ use std::{
 
 use unspent_sql::{Backend, Options};
 use unspent_wallet::{
-    NewAccount, Room, TxSource, WalletId,
-    additions::Additions,
+    NewAccount, TxSource, WalletId, WalletStore,
+    additions::WatchAdditions,
     choose::CoinPolicy,
     coins::CoinFilter,
-    history::{ChainCursor, Listing},
+    history::{ChainCursor, TxListing},
     import::{AccountImport, CoinClaim, LeaseImport, TxImport, WalletImport},
     labels::Label,
-    pay::{FeeBump, Lift},
+    pay::{CpfpRequest, FeeBump},
     prune::PruneRequest,
-    wallets::Purpose,
+    wallet_info::KeychainPurpose,
 };
 
 use crate::{
@@ -74,7 +74,7 @@ fn keep(sql: &'static str, plan: &str) {
 
 fn explained(mut l: Ledger) -> Ledger {
     let options = Options { on_plan: Some(keep), ..Options::default() };
-    l.room = Room::open(&l.url, l.room.network(), options).unwrap();
+    l.room = WalletStore::open(&l.url, l.room.network(), options).unwrap();
     l
 }
 
@@ -138,7 +138,7 @@ fn pay_and_lease(l: &Ledger) {
     l.room.pay(l.wallet, &payment(l, &[(theirs(3), 30_000)]), l.tick()).unwrap();
     let bump = FeeBump {
         tx: own_payment(l).compute_txid(),
-        rate: unspent_model::wallet::select::Rate { sat_per_kwu: 25_000 },
+        rate: unspent_model::wallet::select::FeePerWeight { sat_per_kwu: 25_000 },
         subtract_fee: false,
         allow_high_fee: true,
         policy,
@@ -172,10 +172,10 @@ fn ask(l: &Ledger) {
     room.coins_at(out(&funding, 0), now).unwrap();
     let place = ChainCursor { height: FIRST, position: 1, id: 1 };
     let listings = [
-        Listing::Latest(None),
-        Listing::Blocks(0, FIRST),
-        Listing::BlocksAfter(place, FIRST),
-        Listing::Unconfirmed(0),
+        TxListing::Latest(None),
+        TxListing::Blocks(0, FIRST),
+        TxListing::BlocksAfter(place, FIRST),
+        TxListing::Unconfirmed(0),
     ];
     for listing in listings {
         room.txs(wallet, listing, 100).unwrap();
@@ -212,7 +212,7 @@ fn manage(l: &Ledger) {
     room.wallet("other").unwrap();
     room.wallet_info(wallet).unwrap();
     room.keychains(wallet).unwrap();
-    room.next_address(wallet, None, Purpose::Receive).unwrap();
+    room.next_address(wallet, None, KeychainPurpose::Receive).unwrap();
     room.addresses(wallet, 0, 100).unwrap();
     room.start_unscanned_at(1_000_001).unwrap();
 }
@@ -231,7 +231,7 @@ fn take_in(l: &Ledger) {
         accounts: vec![AccountImport {
             account: NewAccount { name: "main".into(), receive: descriptor(1), change: None },
             next: [2, 0],
-            used: vec![(Purpose::Receive, 1)],
+            used: vec![(KeychainPurpose::Receive, 1)],
         }],
         scripts: vec![theirs(8)],
         txs: vec![taken(&paid, Some((block, 1))), taken(&waiting, None)],
@@ -250,11 +250,11 @@ fn take_in(l: &Ledger) {
     }
     l.room.height_before(1_600_007_205).unwrap();
     let parent = own_payment(l).compute_txid();
-    let lift = Lift {
+    let lift = CpfpRequest {
         tx: parent,
         parent_fee: None,
         pool: Vec::new(),
-        rate: unspent_model::wallet::select::Rate { sat_per_kwu: 500 },
+        rate: unspent_model::wallet::select::FeePerWeight { sat_per_kwu: 500 },
         allow_high_fee: false,
         policy: CoinPolicy::default(),
         terms: l.terms(6),
@@ -264,7 +264,7 @@ fn take_in(l: &Ledger) {
     let dated = l.room.create_wallet_born(&new, &[], Some(1_600_000_000), l.tick()).unwrap();
     l.room.open_birthdays().unwrap();
     l.room.settle_birthday(dated, FIRST).unwrap();
-    let additions = Additions { scripts: vec![theirs(12)], ..Additions::default() };
+    let additions = WatchAdditions { scripts: vec![theirs(12)], ..WatchAdditions::default() };
     l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
     let first = l.chain.borrow()[0].clone();
     l.room.backfill(l.wallet, vec![first], l.tick()).unwrap();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use unspent_model::{Kind, wallet::CoinState};
 use unspent_sql::{Door, Options, SqlError};
 use unspent_wallet::{
-    NewAccount, Room, WalletError,
+    NewAccount, WalletError, WalletStore,
     balance::AccountBalance,
     coins::{CoinFilter, CoinInfo},
-    history::Listing,
+    history::TxListing,
     labels::Label,
     lease::LeaseTerms,
     prune::PruneRequest,
@@ -93,7 +93,7 @@ fn a_balance_takes_two_statements_whatever_the_wallet_holds() {
             STATEMENTS.fetch_add(1, Ordering::Relaxed);
         };
         let options = Options { on_plan: Some(count), ..Options::default() };
-        let room = Room::open(&l.url, l.room.network(), options).unwrap();
+        let room = WalletStore::open(&l.url, l.room.network(), options).unwrap();
         STATEMENTS.store(0, Ordering::Relaxed);
         room.balance(l.wallet, 1, l.now.get()).unwrap();
         assert_eq!(STATEMENTS.load(Ordering::Relaxed), 2);
@@ -144,13 +144,13 @@ fn transactions_of_blocks_come_in_pages_with_their_times() {
             l.mine(&paid.iter().collect::<Vec<_>>());
         }
         let top = l.height();
-        let whole = l.room.txs(l.wallet, Listing::Blocks(FIRST, top), 100).unwrap();
+        let whole = l.room.txs(l.wallet, TxListing::Blocks(FIRST, top), 100).unwrap();
         assert_eq!(whole.len(), 12);
-        let (mut pages, mut listing) = (Vec::new(), Listing::Blocks(FIRST, top));
+        let (mut pages, mut listing) = (Vec::new(), TxListing::Blocks(FIRST, top));
         loop {
             let page = l.room.txs(l.wallet, listing, 5).unwrap();
             let Some(last) = page.last() else { break };
-            listing = Listing::BlocksAfter(last.cursor().unwrap(), top);
+            listing = TxListing::BlocksAfter(last.cursor().unwrap(), top);
             pages.extend(page);
         }
         assert_eq!(pages, whole);

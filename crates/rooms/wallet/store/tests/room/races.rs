@@ -10,13 +10,13 @@ use unspent_model::{
     Network,
     wallet::{
         LockId,
-        select::{ChangePolicy, Rate},
+        select::{ChangePolicy, FeePerWeight},
     },
 };
 use unspent_sql::Options;
 use unspent_wallet::{
-    Room, WalletError, WalletId,
-    choose::{CoinPolicy, Wanted},
+    WalletError, WalletId, WalletStore,
+    choose::{CoinPolicy, SelectionTarget},
     lease::LeaseTerms,
 };
 
@@ -40,7 +40,8 @@ fn clock() -> i64 {
 fn worker_of_a_race_does_nothing_unless_asked() {
     let Ok(url) = std::env::var("UNSPENT_RACE_URL") else { return };
     let me: u32 = std::env::var("UNSPENT_RACE_ID").unwrap().parse().unwrap();
-    let room = Room::open(&url.parse().unwrap(), Network::BitcoinRegtest, Options::default());
+    let room =
+        WalletStore::open(&url.parse().unwrap(), Network::BitcoinRegtest, Options::default());
     let room = room.unwrap();
     for round in 0..rounds() {
         let mut id = [1; 32];
@@ -52,10 +53,10 @@ fn worker_of_a_race_does_nothing_unless_asked() {
         let terms =
             LeaseTerms { lock: LockId::new(&id).unwrap(), duration, hold_confirmations: None };
         let policy = CoinPolicy { seed: mix, ..CoinPolicy::default() };
-        let wanted = Wanted::new(
+        let wanted = SelectionTarget::new(
             5_000 + mix % 25_000,
             200,
-            Rate { sat_per_kwu: 250 },
+            FeePerWeight { sat_per_kwu: 250 },
             ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
         );
         match room.select_and_lease(WalletId(1), wanted, &policy, terms, now) {

@@ -12,7 +12,8 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng};
 use unspent_model::{Outpoint, TxId};
 use unspent_testkit::wallet::model::{Model, ModelRefused, SeenHow, WorldTx};
 use unspent_wallet::{
-    Batch, TxSource, WalletError, block::PlacedBlock, history::Listing, prune::PruneRequest,
+    TxBatch, TxSource, WalletError, history::TxListing, placed_block::PlacedBlock,
+    prune::PruneRequest,
 };
 
 use crate::ledger::*;
@@ -96,7 +97,7 @@ const AUDIT_EVERY: usize = 5;
 impl Three {
     fn snapshot(&self, l: &Ledger) -> Vec<String> {
         let mut lines = Vec::new();
-        for found in l.room.txs(l.wallet, Listing::Latest(None), 1_000).unwrap() {
+        for found in l.room.txs(l.wallet, TxListing::Latest(None), 1_000).unwrap() {
             let name = wire(found.txid);
             lines.push(format!(
                 "tx {name:?} {} {:?} own={} fee={:?}",
@@ -241,7 +242,7 @@ fn see(three: &mut Three, rng: &mut StdRng, tx: &Transaction, what: &str) {
         three.model = before;
     }
     three.all(&format!("{what} {how:?}"), expected, |l| {
-        l.room.record(&Batch::one(tx.clone(), how), now).map(drop)
+        l.room.record(&TxBatch::one(tx.clone(), how), now).map(drop)
     });
 }
 

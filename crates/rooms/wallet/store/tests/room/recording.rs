@@ -1,8 +1,8 @@
 //! Recording: any order, any source, as often as the teller likes.
 
 use bitcoin::Amount;
-use unspent_model::wallet::{CoinState, PlanRefusal, Status};
-use unspent_wallet::{Batch, Observed, TxSource, WalletError, history::Listing};
+use unspent_model::wallet::{CoinState, PlanRefusal, TxStatus};
+use unspent_wallet::{ObservedTx, TxBatch, TxSource, WalletError, history::TxListing};
 
 use crate::ledger::*;
 
@@ -11,7 +11,7 @@ fn an_unmined_payment_is_stored_with_its_coin_and_coins_are_listed_by_amount() {
     on_both(|l| {
         let pay = tx(&[foreign(1)], &[(&theirs(1), 9), (&l.ours(0), 7_000), (&l.ours(1), 3_000)]);
         l.mempool(&pay);
-        assert_eq!(l.status(&pay), (Status::Published, None));
+        assert_eq!(l.status(&pay), (TxStatus::Published, None));
         assert_eq!(l.unspent(), [(out(&pay, 2), 3_000), (out(&pay, 1), 7_000)]);
         assert_eq!(l.coin(&pay, 1), CoinState::Unconfirmed);
         assert_eq!(l.balance().unconfirmed_foreign.sats, 10_000);
@@ -22,7 +22,7 @@ fn an_unmined_payment_is_stored_with_its_coin_and_coins_are_listed_by_amount() {
 fn a_coinbase_is_known_from_a_block_and_from_nowhere_else() {
     on_both(|l| {
         let mined = l.mine_to(&l.ours(0), 50);
-        assert_eq!(l.status(&mined), (Status::Published, Some(FIRST)));
+        assert_eq!(l.status(&mined), (TxStatus::Published, Some(FIRST)));
         assert_eq!(l.coin(&mined, 0), CoinState::Immature);
         let loose = coinbase(&l.ours(1), 50, 99);
         for how in
@@ -44,7 +44,7 @@ fn a_transaction_that_concerns_nobody_is_not_stored_and_refused_for_a_named_wall
     on_both(|l| {
         let stranger = tx(&[foreign(1)], &[(&theirs(1), 500)]);
         assert!(l.mempool(&stranger).wallets.is_empty());
-        let batch = Batch::one(stranger.clone(), TxSource::Mempool);
+        let batch = TxBatch::one(stranger.clone(), TxSource::Mempool);
         let refused = l.room.record_for(l.wallet, &batch, l.tick()).unwrap_err();
         assert!(matches!(refused, WalletError::NotOurs(_)), "{refused}");
         assert_eq!(l.count_txs(), 0);
@@ -74,9 +74,9 @@ fn the_status_follows_from_the_sighting() {
         l.create(&made);
         l.relay(&heard);
         let height = l.mine(&[&mined]);
-        assert_eq!(l.status(&made), (Status::Pending, None));
-        assert_eq!(l.status(&heard), (Status::Published, None));
-        assert_eq!(l.status(&mined), (Status::Published, Some(height)));
+        assert_eq!(l.status(&made), (TxStatus::Pending, None));
+        assert_eq!(l.status(&heard), (TxStatus::Published, None));
+        assert_eq!(l.status(&mined), (TxStatus::Published, Some(height)));
     });
 }
 
@@ -109,15 +109,15 @@ fn the_same_again_changes_nothing() {
 fn another_label_in_a_batch_refuses_the_batch_and_the_tip_stays() {
     on_both(|l| {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
-        let labelled = |label: &str| Observed {
+        let labelled = |label: &str| ObservedTx {
             label: Some(label.into()),
-            ..Observed::new(pay.clone(), TxSource::Mempool)
+            ..ObservedTx::new(pay.clone(), TxSource::Mempool)
         };
-        let batch = Batch { txs: vec![labelled("rent")], ..Batch::default() };
+        let batch = TxBatch { txs: vec![labelled("rent")], ..TxBatch::default() };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         let block = block_ref(7, 7);
-        let other = Batch { txs: vec![labelled("food")], blocks: vec![block], tip: Some(block) };
+        let other = TxBatch { txs: vec![labelled("food")], blocks: vec![block], tip: Some(block) };
         let refused = l.room.record_for(l.wallet, &other, l.tick()).unwrap_err();
         assert!(matches!(refused, WalletError::LabelDiffers(_)));
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, None);
@@ -153,8 +153,8 @@ fn an_unmined_sighting_leaves_a_confirmed_transaction_confirmed() {
         l.mempool(&pay);
         l.relay(&pay);
         l.mempool(&spend);
-        assert_eq!(l.status(&pay), (Status::Published, Some(height)));
-        assert_eq!(l.status(&spend), (Status::Published, Some(height + 1)));
+        assert_eq!(l.status(&pay), (TxStatus::Published, Some(height)));
+        assert_eq!(l.status(&spend), (TxStatus::Published, Some(height + 1)));
         assert!(l.unspent().is_empty());
     });
 }
@@ -164,22 +164,22 @@ fn a_pending_transaction_is_published_by_mempool_broadcast_or_block_and_keeps_it
     on_both(|l| {
         let made: Vec<_> = (1..4).map(|n| tx(&[foreign(n)], &[(&l.ours(n), 500)])).collect();
         for made in &made {
-            let labelled = Observed {
+            let labelled = ObservedTx {
                 label: Some("mine".into()),
                 ..observed(made, TxSource::Created { lock: None, force: false })
             };
-            let batch = Batch { txs: vec![labelled], ..Batch::default() };
+            let batch = TxBatch { txs: vec![labelled], ..TxBatch::default() };
             l.room.record(&batch, l.tick()).unwrap();
-            assert_eq!(l.status(made), (Status::Pending, None));
+            assert_eq!(l.status(made), (TxStatus::Pending, None));
             assert_eq!(l.coin(made, 0), CoinState::Pending);
         }
         assert_eq!(l.balance().pending.sats, 1_500);
         l.mempool(&made[0]);
         l.room.mark_broadcast(l.wallet, made[1].compute_txid(), l.tick()).unwrap();
         let height = l.mine(&[&made[2]]);
-        assert_eq!(l.status(&made[0]), (Status::Published, None));
-        assert_eq!(l.status(&made[1]), (Status::Published, None));
-        assert_eq!(l.status(&made[2]), (Status::Published, Some(height)));
+        assert_eq!(l.status(&made[0]), (TxStatus::Published, None));
+        assert_eq!(l.status(&made[1]), (TxStatus::Published, None));
+        assert_eq!(l.status(&made[2]), (TxStatus::Published, Some(height)));
         for made in &made {
             let found = l.room.tx(l.wallet, made.compute_txid()).unwrap();
             assert_eq!(found.summary.label.as_deref(), Some("mine"));
@@ -204,7 +204,7 @@ fn a_child_before_its_parent_ends_as_a_child_after_it() {
             (parent, child)
         };
         let txs = vec![observed(&child2, TxSource::Mempool), observed(&parent2, TxSource::Mempool)];
-        l.room.record(&Batch { txs, ..Batch::default() }, l.tick()).unwrap();
+        l.room.record(&TxBatch { txs, ..TxBatch::default() }, l.tick()).unwrap();
         l.check();
         assert_eq!(l.spender(&parent2, 0), Some(child2.compute_txid()));
     });
@@ -220,10 +220,10 @@ fn a_batch_with_one_bad_transaction_is_refused_whole() {
         let block = block_ref(5, 5);
         for wrong in [&bad, &stranger] {
             let txs = vec![observed(&good, TxSource::Mempool), observed(wrong, TxSource::Mempool)];
-            let batch = Batch { txs, blocks: vec![block], tip: Some(block) };
+            let batch = TxBatch { txs, blocks: vec![block], tip: Some(block) };
             assert!(l.room.record_for(l.wallet, &batch, l.tick()).is_err());
         }
-        let for_other = Batch::one(good, TxSource::Mempool);
+        let for_other = TxBatch::one(good, TxSource::Mempool);
         assert!(l.room.record_for(other, &for_other, l.tick()).is_err());
         assert_eq!(l.count_txs(), 0);
         assert_eq!(l.room.tip().unwrap(), None);
@@ -237,11 +237,11 @@ fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
         let block = block_ref(5, 5);
         let first = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let txs = vec![observed(&first, TxSource::Block(block, 1))];
-        let batch = Batch { txs, blocks: vec![block], tip: None };
+        let batch = TxBatch { txs, blocks: vec![block], tip: None };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
-        assert_eq!(l.status(&first), (Status::Published, Some(5)));
+        assert_eq!(l.status(&first), (TxStatus::Published, Some(5)));
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, None);
-        let with_tip = Batch { tip: Some(block), ..batch };
+        let with_tip = TxBatch { tip: Some(block), ..batch };
         l.room.record_for(l.wallet, &with_tip, l.tick()).unwrap();
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, Some((5, block.hash)));
         let anywhere = l.room.record(&with_tip, l.tick()).unwrap_err();
@@ -266,7 +266,7 @@ fn a_block_that_is_unknown_or_differs_is_refused_and_the_transaction_stays_as_it
             let refused = l.see(&pay, TxSource::Block(wrong, 0)).unwrap_err();
             assert!(matches!(refused, WalletError::BlockMismatch { .. }));
         }
-        assert_eq!(l.status(&pay), (Status::Published, None));
+        assert_eq!(l.status(&pay), (TxStatus::Published, None));
     });
 }
 
@@ -279,7 +279,7 @@ fn a_chain_mined_in_one_block_is_confirmed_whole_and_counted_right() {
         l.mempool(&b);
         let height = l.mine(&[&a, &b, &c]);
         for tx in [&a, &b, &c] {
-            assert_eq!(l.status(tx), (Status::Published, Some(height)));
+            assert_eq!(l.status(tx), (TxStatus::Published, Some(height)));
         }
         assert_eq!(l.balance().confirmed.sats, 3_900);
         assert_eq!(l.room.balance(l.wallet, 2, 0).unwrap().confirmed.sats, 0);
@@ -318,7 +318,8 @@ fn a_self_transfer_costs_its_fee_and_nothing_else() {
 fn payer_and_payee_in_one_database_have_rows_of_their_own() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let to = l.room.next_address(other, None, unspent_wallet::wallets::Purpose::Receive);
+        let to =
+            l.room.next_address(other, None, unspent_wallet::wallet_info::KeychainPurpose::Receive);
         let funding = l.fund(1, 10_000);
         let pay = tx(&[out(&funding, 0)], &[(&to.unwrap().script, 6_000), (&l.change(0), 3_000)]);
         assert_eq!(l.mempool(&pay).wallets.len(), 2);
@@ -405,7 +406,7 @@ fn transactions_of_a_block_are_listed_in_its_order_and_not_in_ours() {
         l.mempool(&a);
         l.mempool(&b);
         let height = l.mine(&[&b, &a]);
-        let listed = l.room.txs(l.wallet, Listing::Blocks(height, height), 10).unwrap();
+        let listed = l.room.txs(l.wallet, TxListing::Blocks(height, height), 10).unwrap();
         let names: Vec<_> = listed.iter().map(|tx| tx.txid).collect();
         assert_eq!(names, [b.compute_txid(), a.compute_txid()]);
     });
@@ -437,16 +438,19 @@ fn a_wallet_that_knows_a_transaction_keeps_its_view_while_others_are_told() {
         let bump = tx(&[out(&coin, 0)], &[(&to, 7_000)]);
         let created = TxSource::Created { lock: None, force: false };
         for (tx, how) in [(&first, TxSource::Mempool), (&bump, created)] {
-            l.room.record_for(l.wallet, &Batch::one(tx.clone(), how), l.tick()).unwrap();
+            l.room.record_for(l.wallet, &TxBatch::one(tx.clone(), how), l.tick()).unwrap();
         }
-        assert_eq!(l.status(&first).0, Status::Replaced);
-        let known = Observed { known_to: vec![l.wallet], ..observed(&first, TxSource::Mempool) };
-        let batch = Batch { txs: vec![known], ..Batch::default() };
+        assert_eq!(l.status(&first).0, TxStatus::Replaced);
+        let known = ObservedTx { known_to: vec![l.wallet], ..observed(&first, TxSource::Mempool) };
+        let batch = TxBatch { txs: vec![known], ..TxBatch::default() };
         let done = l.room.record(&batch, l.tick()).unwrap();
         assert_eq!(done.wallets, [other].into());
-        assert_eq!((l.status(&first).0, l.status(&bump).0), (Status::Replaced, Status::Pending));
+        assert_eq!(
+            (l.status(&first).0, l.status(&bump).0),
+            (TxStatus::Replaced, TxStatus::Pending)
+        );
         let there = l.room.tx(other, first.compute_txid()).unwrap().summary.status;
-        assert_eq!(there, Status::Published);
+        assert_eq!(there, TxStatus::Published);
         l.check();
     });
 }

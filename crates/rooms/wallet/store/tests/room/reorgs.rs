@@ -1,13 +1,15 @@
 //! Blocks that come, go and come again.
 
-use unspent_model::wallet::{CoinState, Status};
-use unspent_wallet::{Batch, TxSource, WalletError, block::PlacedBlock, reorg::Comparison};
+use unspent_model::wallet::{CoinState, TxStatus};
+use unspent_wallet::{
+    TxBatch, TxSource, WalletError, placed_block::PlacedBlock, reorg::ChainComparison,
+};
 
 use crate::ledger::*;
 
-const PUBLISHED: (Status, Option<u64>) = (Status::Published, None);
-const FAILED: (Status, Option<u64>) = (Status::Failed, None);
-const ORPHANED: (Status, Option<u64>) = (Status::Orphaned, None);
+const PUBLISHED: (TxStatus, Option<u64>) = (TxStatus::Published, None);
+const FAILED: (TxStatus, Option<u64>) = (TxStatus::Failed, None);
+const ORPHANED: (TxStatus, Option<u64>) = (TxStatus::Orphaned, None);
 
 #[test]
 fn a_disconnected_transaction_is_unconfirmed_and_confirms_again_elsewhere() {
@@ -20,7 +22,7 @@ fn a_disconnected_transaction_is_unconfirmed_and_confirms_again_elsewhere() {
         assert_eq!(l.balance().confirmed.sats, 0);
         l.mine(&[]);
         assert_eq!(l.mine(&[&pay]), height + 1);
-        assert_eq!(l.status(&pay), (Status::Published, Some(height + 1)));
+        assert_eq!(l.status(&pay), (TxStatus::Published, Some(height + 1)));
     });
 }
 
@@ -55,14 +57,14 @@ fn an_orphaned_coinbase_that_returns_is_immature_from_its_new_height_and_brings_
         l.mine(&[]);
         l.try_apply(l.block_of(vec![mined.clone()])).unwrap();
         l.check();
-        assert_eq!(l.status(&mined), (Status::Published, Some(FIRST + 2)));
+        assert_eq!(l.status(&mined), (TxStatus::Published, Some(FIRST + 2)));
         assert_eq!(l.status(&child), PUBLISHED, "all its inputs are live again");
         assert_eq!(l.spender(&mined, 0), Some(child.compute_txid()));
         let rival = tx(&[out(&mined, 0)], &[(&theirs(1), 1)]);
         l.mempool(&rival);
         assert_eq!(l.coin(&mined, 0), CoinState::Spent);
         l.undo(1);
-        assert_eq!([l.status(&rival), l.status(&child)], [FAILED, (Status::Replaced, None)]);
+        assert_eq!([l.status(&rival), l.status(&child)], [FAILED, (TxStatus::Replaced, None)]);
     });
 }
 
@@ -73,7 +75,7 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
             let block = block_ref(height, height as u8);
             let pay = tx(&[foreign(height as u32)], &[(&l.ours(0), 500)]);
             let txs = vec![observed(&pay, TxSource::Block(block, 0))];
-            let batch = Batch { txs, blocks: vec![block], tip: Some(block) };
+            let batch = TxBatch { txs, blocks: vec![block], tip: Some(block) };
             l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         }
         let tip = || l.room.wallets(None).unwrap()[0].scanned.map(|(height, _)| height);
@@ -94,7 +96,8 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
 fn rewinding_one_wallet_leaves_the_others_alone_and_a_scan_brings_it_back() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let to = l.room.next_address(other, None, unspent_wallet::wallets::Purpose::Receive);
+        let to =
+            l.room.next_address(other, None, unspent_wallet::wallet_info::KeychainPurpose::Receive);
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500), (&to.unwrap().script, 700)]);
         l.mine(&[]);
         l.mine(&[&pay]);
@@ -121,7 +124,7 @@ fn a_block_above_a_wallets_tip_counts_as_unconfirmed() {
         let ahead = block_ref(FIRST + 5, 5);
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let txs = vec![observed(&pay, TxSource::Block(ahead, 0))];
-        let batch = Batch { txs, blocks: vec![ahead], tip: None };
+        let batch = TxBatch { txs, blocks: vec![ahead], tip: None };
         l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
         assert_eq!(l.coin(&pay, 0), CoinState::Unconfirmed);
         let balance = l.balance();
@@ -137,7 +140,7 @@ fn a_repeated_coinbase_counts_once_at_its_later_height() {
         l.mine(&[]);
         l.try_apply(l.block_of(vec![mined.clone()])).unwrap();
         l.check();
-        assert_eq!(l.status(&mined), (Status::Published, Some(FIRST + 2)));
+        assert_eq!(l.status(&mined), (TxStatus::Published, Some(FIRST + 2)));
         assert_eq!(l.balance().immature.sats, 5_000);
         l.undo(1);
         assert_eq!(l.status(&mined), ORPHANED, "the earlier one is not brought back silently");
@@ -174,17 +177,17 @@ fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected()
 #[test]
 fn a_missed_disconnect_is_found_by_comparing_with_the_source() {
     on_both(|l| {
-        assert_eq!(l.room.compare(|_| Ok(None)).unwrap(), Comparison::Agrees);
+        assert_eq!(l.room.compare(|_| Ok(None)).unwrap(), ChainComparison::Agrees);
         l.mine_empty(5);
         let ours = l.chain.borrow().clone();
         let at = |height: u64| {
             ours.iter().find(|block| block.height == height).map(|block| block.reference().hash)
         };
-        assert_eq!(l.room.compare(|height| Ok(at(height))).unwrap(), Comparison::Agrees);
+        assert_eq!(l.room.compare(|height| Ok(at(height))).unwrap(), ChainComparison::Agrees);
         let forked = |height: u64| Ok(at(height).filter(|_| height <= FIRST + 2));
-        let differs = Comparison::Differs { last_common: Some(FIRST + 2) };
+        let differs = ChainComparison::Differs { last_common: Some(FIRST + 2) };
         assert_eq!(l.room.compare(forked).unwrap(), differs);
-        let none = Comparison::Differs { last_common: None };
+        let none = ChainComparison::Differs { last_common: None };
         assert_eq!(l.room.compare(|_| Ok(None)).unwrap(), none);
     });
 }
@@ -202,7 +205,7 @@ fn maturity_turns_at_the_hundredth_block_above_and_back_with_a_reorganisation() 
         let spend = tx(&[out(&mined, 0)], &[(&theirs(1), 4_000)]);
         l.create(&spend);
         l.undo(1);
-        assert_eq!(l.status(&spend), (Status::Pending, None));
+        assert_eq!(l.status(&spend), (TxStatus::Pending, None));
         l.room.invalidate(l.wallet, spend.compute_txid(), l.tick()).unwrap();
         assert_eq!(l.coin(&mined, 0), CoinState::Immature);
     });

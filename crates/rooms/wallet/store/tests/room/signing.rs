@@ -7,19 +7,19 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use serde_json::json;
-use unspent_model::wallet::select::Rate;
+use unspent_model::wallet::select::FeePerWeight;
 use unspent_testkit::peers::{Knots, Signer};
 use unspent_wallet::{
     NewAccount, NewWallet, WalletId,
-    block::PlacedBlock,
-    pay::{FeeBump, Finishing, Payment, Signed, Unsigned},
-    wallets::Purpose,
+    pay::{FeeBump, FinishOptions, Payment, SignedPayment, UnsignedPayment},
+    placed_block::PlacedBlock,
+    wallet_info::KeychainPurpose,
 };
 
 use crate::ledger::*;
 
 /// The node relays nothing below five satoshis per virtual byte, and no payment offers more.
-const FIVE: Rate = Rate { sat_per_kwu: 1_250 };
+const FIVE: FeePerWeight = FeePerWeight { sat_per_kwu: 1_250 };
 
 /// A key with its origin, as signers want it.
 fn key(seed: u8) -> String {
@@ -75,7 +75,8 @@ impl Signing {
             };
             let wallet = world.l.room.create_wallet(&new, 1).unwrap();
             for _ in 0..2 {
-                let next = world.l.room.next_address(wallet, None, Purpose::Receive).unwrap();
+                let next =
+                    world.l.room.next_address(wallet, None, KeychainPurpose::Receive).unwrap();
                 let address = Address::from_script(&next.script, Network::Regtest).unwrap();
                 world.node.mine_to(1, &address.to_string());
             }
@@ -101,13 +102,20 @@ impl Signing {
     }
 
     /// Has it signed elsewhere, takes it back, and shows it to the node.
-    fn send(&self, wallet: WalletId, kind: &str, seeds: &[u8], made: &Unsigned) -> bitcoin::Txid {
+    fn send(
+        &self,
+        wallet: WalletId,
+        kind: &str,
+        seeds: &[u8],
+        made: &UnsignedPayment,
+    ) -> bitcoin::Txid {
         let keys: Vec<String> = seeds.iter().map(|seed| xpriv(*seed).to_string()).collect();
         let (count, signed) = self.signer.sign(&made.psbt.to_string(), &keys);
         assert!(count >= made.psbt.inputs.len(), "{kind}: {count} signatures");
         let signed: Psbt = signed.parse().unwrap();
-        let how = Finishing { lock: Some(lock(1)), ..Finishing::default() };
-        let done = self.l.room.finalize(wallet, Signed::Psbt(Box::new(signed)), how, self.l.tick());
+        let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
+        let done =
+            self.l.room.finalize(wallet, SignedPayment::Psbt(Box::new(signed)), how, self.l.tick());
         let (txid, _) = done.unwrap_or_else(|error| panic!("{kind}: {error}"));
         let tx = self.l.room.tx(wallet, txid).unwrap().tx;
         let answer = self.node.call("testmempoolaccept", json!([[serialize_hex(&tx)]]));
@@ -137,7 +145,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
         assert_eq!(made.psbt.inputs.len(), 2, "{kind}");
         let txid = world.send(wallet, kind, seeds, &made);
         // The node applies the rules of replacement too.
-        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 1_300 }, l.terms(1));
+        let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 1_300 }, l.terms(1));
         let bumped = l.room.bump(wallet, &bump, l.tick());
         let bumped = bumped.unwrap_or_else(|error| panic!("{kind}: {error}"));
         world.send(wallet, kind, seeds, &bumped);

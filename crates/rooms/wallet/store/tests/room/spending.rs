@@ -2,40 +2,43 @@
 
 use bitcoin::{OutPoint, Psbt, ScriptBuf, Sequence, Txid, secp256k1::Secp256k1};
 use unspent_model::wallet::{
-    Status,
-    select::{ChangePolicy, Method, OVERHEAD_WEIGHT, Rate, SelectError, Strategy, virtual_size},
+    TxStatus,
+    select::{
+        ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
+        SelectionStrategy, virtual_size,
+    },
 };
 use unspent_sql::{Arg, Door, Options, SqlError};
 use unspent_wallet::{
     NewAccount, NewWallet, WalletError, WalletId,
-    choose::{CoinPolicy, Wanted},
+    choose::{CoinPolicy, SelectionTarget},
     descriptor::Keychain,
-    pay::{FeeBump, Finishing, Payment, Signed, Unsigned, combine},
+    pay::{FeeBump, FinishOptions, Payment, SignedPayment, UnsignedPayment, combine},
     schema::SCHEMA,
-    wallets::Purpose,
+    wallet_info::KeychainPurpose,
 };
 
 use crate::ledger::*;
 
-pub const RATE: Rate = Rate { sat_per_kwu: 500 };
+pub const RATE: FeePerWeight = FeePerWeight { sat_per_kwu: 500 };
 
 fn payment(l: &Ledger, sats: u64) -> Payment {
     Payment::new(vec![(theirs(1), sats)], RATE, l.terms(1))
 }
 
-fn wanted(target: u64) -> Wanted {
+fn wanted(target: u64) -> SelectionTarget {
     let change = ChangePolicy { weight: 124, spend_weight: 272, min: 294 };
-    Wanted::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
+    SelectionTarget::new(target, OVERHEAD_WEIGHT + 4 + 124, RATE, change)
 }
 
 pub fn finish_as(l: &Ledger, byte: u8, mut psbt: Psbt) -> Result<Txid, WalletError> {
     psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-    let how = Finishing { lock: Some(lock(byte)), ..Finishing::default() };
-    let done = l.room.finalize(l.wallet, Signed::Psbt(Box::new(psbt)), how, l.tick());
+    let how = FinishOptions { lock: Some(lock(byte)), ..FinishOptions::default() };
+    let done = l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, l.tick());
     done.map(|(txid, _)| txid)
 }
 
-fn sent(l: &Ledger, unsigned: &Unsigned) -> Txid {
+fn sent(l: &Ledger, unsigned: &UnsignedPayment) -> Txid {
     let txid = finish_as(l, 1, unsigned.psbt.clone()).unwrap();
     l.room.mark_broadcast(l.wallet, txid, l.tick()).unwrap();
     l.check();
@@ -63,7 +66,7 @@ fn wallet_of(l: &Ledger, name: &str, accounts: &[(&str, String)]) -> WalletId {
 }
 
 fn fund_wallet(l: &Ledger, wallet: WalletId, account: Option<&str>, n: u32, sats: u64) -> OutPoint {
-    let address = l.room.next_address(wallet, account, Purpose::Receive).unwrap();
+    let address = l.room.next_address(wallet, account, KeychainPurpose::Receive).unwrap();
     let made = tx(&[foreign(n)], &[(&address.script, sats)]);
     l.try_apply(l.block(&[&made])).unwrap();
     out(&made, 0)
@@ -75,7 +78,7 @@ fn the_fee_covers_the_rounded_up_virtual_size() {
         for (n, rate) in [(1, 1_250), (2, 1_253), (3, 3_333)] {
             l.fund(n, 100_000);
             let mut pay = payment(&l, 20_000 + u64::from(n));
-            pay.rate = Rate { sat_per_kwu: rate };
+            pay.rate = FeePerWeight { sat_per_kwu: rate };
             let unsigned = l.room.pay(l.wallet, &pay, l.now.get()).unwrap();
             let fee = unsigned.chosen.selection.fee;
             let txid = finish_as(&l, 1, unsigned.psbt).unwrap();
@@ -99,10 +102,12 @@ fn the_exact_coin_is_found_among_many_larger_and_smaller_ones() {
         // While spending costs no less later, nothing speaks for more coins than needed.
         let policy = CoinPolicy { long_term_rate: RATE, ..CoinPolicy::default() };
         let found = l.room.preview_selection(l.wallet, wanted(50_000), &policy, 0).unwrap();
-        assert_eq!(found.selection.method, Method::BranchAndBound);
+        assert_eq!(found.selection.method, SelectionMethod::BranchAndBound);
         assert_eq!((found.coins.len(), found.selection.change), (1, None));
-        let draw =
-            CoinPolicy { strategy: Strategy::Only(Method::RandomDraw), ..CoinPolicy::default() };
+        let draw = CoinPolicy {
+            strategy: SelectionStrategy::Only(SelectionMethod::RandomDraw),
+            ..CoinPolicy::default()
+        };
         let mut small = 0;
         for seed in 0..20 {
             let policy = CoinPolicy { seed, ..draw.clone() };
@@ -123,7 +128,7 @@ fn all_coins_of_an_address_are_spent_together_however_small() {
         l.mine(&[&tx(&[foreign(1)], &outputs)]);
         let policy = CoinPolicy {
             by_address: true,
-            strategy: Strategy::Only(Method::LargestFirst),
+            strategy: SelectionStrategy::Only(SelectionMethod::LargestFirst),
             ..CoinPolicy::default()
         };
         let found = l.room.preview_selection(l.wallet, wanted(90_000), &policy, 0).unwrap();
@@ -339,7 +344,7 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
         let fixed = Payment { fee: Some(4_321), ..payment(&l, 30_000) };
         let made = l.room.preview_pay(l.wallet, &fixed, l.now.get()).unwrap();
         assert_eq!(made.chosen.selection.fee, 4_321);
-        let free = Payment { rate: Rate { sat_per_kwu: 0 }, ..payment(&l, 30_000) };
+        let free = Payment { rate: FeePerWeight { sat_per_kwu: 0 }, ..payment(&l, 30_000) };
         let refused = l.room.pay(l.wallet, &free, l.now.get()).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::RateZero)), "{refused}");
     });
@@ -368,8 +373,8 @@ fn an_absurd_fee_must_be_allowed() {
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let take = |allow_high_fee| {
-            let how = Finishing { lock: Some(lock(1)), force: false, allow_high_fee };
-            l.room.finalize(l.wallet, Signed::Psbt(Box::new(psbt.clone())), how, l.tick())
+            let how = FinishOptions { lock: Some(lock(1)), force: false, allow_high_fee };
+            l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt.clone())), how, l.tick())
         };
         assert!(take(false).is_err());
         take(true).unwrap();
@@ -383,17 +388,18 @@ fn wrong_signatures_are_not_recorded() {
         let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-        let how = Finishing { lock: Some(lock(1)), ..Finishing::default() };
-        let done = l.room.complete(l.wallet, Signed::Psbt(Box::new(psbt)), false).unwrap();
+        let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
+        let done = l.room.complete(l.wallet, SignedPayment::Psbt(Box::new(psbt)), false).unwrap();
         assert_eq!(done.fee, Some(unsigned.chosen.selection.fee));
         let mut forged = done.tx.clone();
         forged.output[0].value -= bitcoin::Amount::from_sat(1);
-        let refused = l.room.finalize(l.wallet, Signed::Raw(forged), how, l.tick()).unwrap_err();
+        let refused =
+            l.room.finalize(l.wallet, SignedPayment::Raw(forged), how, l.tick()).unwrap_err();
         assert!(refused.to_string().contains("input 0"), "{refused}");
         let dummy = tx(&[out(&coin, 0)], &[(&theirs(1), 90_000)]);
-        let refused = l.room.finalize(l.wallet, Signed::Raw(dummy), how, l.tick());
+        let refused = l.room.finalize(l.wallet, SignedPayment::Raw(dummy), how, l.tick());
         assert!(matches!(refused, Err(WalletError::Payment(_))));
-        l.room.finalize(l.wallet, Signed::Raw(done.tx), how, l.tick()).unwrap();
+        l.room.finalize(l.wallet, SignedPayment::Raw(done.tx), how, l.tick()).unwrap();
     });
 }
 
@@ -406,7 +412,7 @@ fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
         let change = first.psbt.unsigned_tx.output[place].script_pubkey.clone();
         let txid = sent(&l, &first);
         // A rate that is hardly higher still pays for its own relay; another lock will do.
-        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 501 }, l.terms(2));
+        let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 501 }, l.terms(2));
         let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
         let new = &second.psbt.unsigned_tx;
         let place = second.change_output.unwrap();
@@ -416,7 +422,7 @@ fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
         let size = l.room.tx(l.wallet, new_txid).unwrap().tx.vsize() as u64;
         assert!(second.chosen.selection.fee >= old_fee + size);
         l.check();
-        assert_eq!(l.room.tx(l.wallet, txid).unwrap().summary.status, Status::Replaced);
+        assert_eq!(l.room.tx(l.wallet, txid).unwrap().summary.status, TxStatus::Replaced);
     });
 }
 
@@ -427,7 +433,7 @@ fn a_bump_adds_inputs_where_change_does_not_suffice() {
         let first = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
         let txid = sent(&l, &first);
         l.fund(2, 60_000);
-        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 10_000 }, l.terms(2));
+        let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 10_000 }, l.terms(2));
         let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
         assert_eq!(second.psbt.unsigned_tx.input.len(), 2);
         let new_txid = finish_as(&l, 2, second.psbt.clone()).unwrap();
@@ -444,7 +450,7 @@ fn a_bump_can_take_the_fee_from_the_payment() {
         all.rest_to = Some(theirs(1));
         let first = l.room.pay(l.wallet, &all, l.now.get()).unwrap();
         let txid = sent(&l, &first);
-        let plain = FeeBump::new(txid, Rate { sat_per_kwu: 2_500 }, l.terms(2));
+        let plain = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, l.terms(2));
         assert!(l.room.bump(l.wallet, &plain, l.tick()).is_err(), "there is nothing to add");
         let bump = FeeBump { subtract_fee: true, ..plain };
         let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
@@ -464,10 +470,10 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
         let old_fee = first.chosen.selection.fee;
         let mut psbt = first.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
-        let how = Finishing { lock: Some(lock(1)), ..Finishing::default() };
-        let signed = Signed::Psbt(Box::new(psbt));
+        let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
+        let signed = SignedPayment::Psbt(Box::new(psbt));
         let (txid, _) = l.room.finalize(wallet, signed, how, l.tick()).unwrap();
-        let bump = FeeBump::new(txid, Rate { sat_per_kwu: 900 }, l.terms(2));
+        let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 900 }, l.terms(2));
         let second = l.room.bump(wallet, &bump, l.tick()).unwrap();
         assert_eq!(second.psbt.unsigned_tx.output.len(), 2);
         assert!(second.chosen.selection.fee > old_fee);

@@ -1,7 +1,7 @@
 //! How many statements an operation takes on a server: each is a round trip. The figures are those
 //! of PostgreSQL; on SQLite they cost no trip.
 
-use unspent_wallet::wallets::Purpose;
+use unspent_wallet::wallet_info::KeychainPurpose;
 
 use crate::ledger::*;
 
@@ -40,7 +40,7 @@ fn a_block_takes_at_most_twenty_statements_whatever_it_holds() {
     let others: Vec<_> = (2..12)
         .map(|seed| {
             let wallet = l.other_wallet(&format!("other {seed}"), seed);
-            l.room.next_address(wallet, None, Purpose::Receive).unwrap().script
+            l.room.next_address(wallet, None, KeychainPurpose::Receive).unwrap().script
         })
         .collect();
     l.mine_empty(2);
@@ -73,8 +73,9 @@ fn a_block_takes_at_most_twenty_statements_whatever_it_holds() {
 #[test]
 fn an_address_takes_at_most_three_statements() {
     let Some(l) = Ledger::postgres() else { return };
-    l.room.next_address(l.wallet, None, Purpose::Receive).unwrap();
-    let (count, _) = sent(&l, |l| l.room.next_address(l.wallet, None, Purpose::Receive).unwrap());
+    l.room.next_address(l.wallet, None, KeychainPurpose::Receive).unwrap();
+    let (count, _) =
+        sent(&l, |l| l.room.next_address(l.wallet, None, KeychainPurpose::Receive).unwrap());
     at_most("the next address", count, 3);
 }
 

@@ -2,7 +2,9 @@
 
 use bitcoin::ScriptBuf;
 use unspent_sql::{Arg, SqlError};
-use unspent_wallet::{NewAccount, WalletId, block::PlacedBlock, wallets::Purpose};
+use unspent_wallet::{
+    NewAccount, WalletId, placed_block::PlacedBlock, wallet_info::KeychainPurpose,
+};
 
 use crate::ledger::*;
 
@@ -51,7 +53,7 @@ fn a_script_watched_by_itself_is_adopted_when_its_chain_reaches_it() {
         let last = all.iter().filter(|a| a.purpose == "receive").map(|a| a.index).max();
         assert_eq!(last, Some(45));
         assert!(all.iter().all(|address| address.purpose != "imported"));
-        let next = l.room.next_address(l.wallet, None, Purpose::Receive).unwrap();
+        let next = l.room.next_address(l.wallet, None, KeychainPurpose::Receive).unwrap();
         assert_eq!(next.index, 26);
         l.check();
     });
@@ -90,7 +92,9 @@ fn handing_out_addresses_steps_over_a_hole() {
         let account = NewAccount { name: "one".into(), receive: one, change: None };
         l.room.add_account(l.wallet, &account).unwrap();
         let handed: Vec<u32> = (0..28)
-            .map(|_| l.room.next_address(l.wallet, Some("main"), Purpose::Receive).unwrap().index)
+            .map(|_| {
+                l.room.next_address(l.wallet, Some("main"), KeychainPurpose::Receive).unwrap().index
+            })
             .collect();
         let expected: Vec<u32> = (0..29).filter(|index| *index != 25).collect();
         assert_eq!(handed, expected);
@@ -101,7 +105,7 @@ fn handing_out_addresses_steps_over_a_hole() {
 fn a_wallet_that_cannot_take_a_block_stays_behind_alone_and_can_be_resumed() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let theirs_now = l.room.next_address(other, None, Purpose::Receive).unwrap().script;
+        let theirs_now = l.room.next_address(other, None, KeychainPurpose::Receive).unwrap().script;
         l.fund(1, 1_000);
         tamper(&l, SET_DESCRIPTOR, l.wallet, "wpkh(nonsense)");
         let pay_both = |n: u32, ours: &ScriptBuf| tx(&[foreign(n)], &[(ours, 5), (&theirs_now, 9)]);
@@ -141,7 +145,7 @@ fn a_wallet_that_cannot_take_a_block_stays_behind_alone_and_can_be_resumed() {
 fn a_wallet_whose_mempool_news_fail_is_stopped_alone() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let theirs_now = l.room.next_address(other, None, Purpose::Receive).unwrap().script;
+        let theirs_now = l.room.next_address(other, None, KeychainPurpose::Receive).unwrap().script;
         tamper(&l, SET_DESCRIPTOR, l.wallet, "wpkh(nonsense)");
         let both = tx(&[foreign(1)], &[(&l.ours(3), 5), (&theirs_now, 9)]);
         let done = l.see(&both, unspent_wallet::TxSource::Mempool).unwrap();
@@ -156,7 +160,7 @@ fn a_reorganisation_goes_on_over_a_wallet_that_cannot_follow_it() {
     const BREAK: &str = "UPDATE wallets SET confirmed_amount = 0, name = $2 WHERE id = $1";
     on_both(|l| {
         let other = l.other_wallet("other", 2);
-        let theirs_now = l.room.next_address(other, None, Purpose::Receive).unwrap().script;
+        let theirs_now = l.room.next_address(other, None, KeychainPurpose::Receive).unwrap().script;
         l.mine_empty(1);
         l.mine(&[&tx(&[foreign(1)], &[(&l.ours(0), 1_000), (&theirs_now, 900)])]);
         tamper(&l, BREAK, l.wallet, "ours");

@@ -2,8 +2,8 @@
 //! that concerns it may be missed by that.
 
 use bitcoin::{OutPoint, Transaction};
-use unspent_model::wallet::{CoinState, Status};
-use unspent_wallet::{WalletError, WalletId, block::PlacedBlock};
+use unspent_model::wallet::{CoinState, TxStatus};
+use unspent_wallet::{WalletError, WalletId, placed_block::PlacedBlock};
 
 use crate::ledger::*;
 
@@ -87,7 +87,7 @@ fn a_conflict_on_an_output_of_nobody_here_is_seen() {
         let rival = tx(&[foreign(1)], &[(&theirs(4), 500)]);
         let batch = vec![crowded(&l, &[]), crowded(&l, &[&rival])];
         l.room.apply_blocks(batch, l.tick()).unwrap();
-        assert_eq!(l.status(&ours).0, Status::Failed);
+        assert_eq!(l.status(&ours).0, TxStatus::Failed);
         l.check();
     });
 }

@@ -13,7 +13,7 @@ use crate::error::WalletError;
 
 /// What a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Use {
+enum KeyUse {
     Plain,
     Nested,
     Segwit,
@@ -25,27 +25,27 @@ enum Use {
 const MAIN: [u8; 4] = [0x04, 0x88, 0xB2, 0x1E];
 const TEST: [u8; 4] = [0x04, 0x35, 0x87, 0xCF];
 /// Version bytes, the plain version of the same network, what it is for, what people call it.
-const VERSIONS: [([u8; 4], [u8; 4], Use, &str); 20] = [
-    (MAIN, MAIN, Use::Plain, "xpub"),
-    (TEST, TEST, Use::Plain, "tpub"),
-    ([0x04, 0x9D, 0x7C, 0xB2], MAIN, Use::Nested, "ypub"),
-    ([0x04, 0xB2, 0x47, 0x46], MAIN, Use::Segwit, "zpub"),
-    ([0x02, 0x95, 0xB4, 0x3F], MAIN, Use::NestedMulti, "Ypub"),
-    ([0x02, 0xAA, 0x7E, 0xD3], MAIN, Use::SegwitMulti, "Zpub"),
-    ([0x04, 0x4A, 0x52, 0x62], TEST, Use::Nested, "upub"),
-    ([0x04, 0x5F, 0x1C, 0xF6], TEST, Use::Segwit, "vpub"),
-    ([0x02, 0x42, 0x89, 0xEF], TEST, Use::NestedMulti, "Upub"),
-    ([0x02, 0x57, 0x54, 0x83], TEST, Use::SegwitMulti, "Vpub"),
-    ([0x04, 0x88, 0xAD, 0xE4], MAIN, Use::Private, "xprv"),
-    ([0x04, 0x35, 0x83, 0x94], TEST, Use::Private, "tprv"),
-    ([0x04, 0x9D, 0x78, 0x78], MAIN, Use::Private, "yprv"),
-    ([0x04, 0xB2, 0x43, 0x0C], MAIN, Use::Private, "zprv"),
-    ([0x02, 0x95, 0xB0, 0x05], MAIN, Use::Private, "Yprv"),
-    ([0x02, 0xAA, 0x7A, 0x99], MAIN, Use::Private, "Zprv"),
-    ([0x04, 0x4A, 0x4E, 0x28], TEST, Use::Private, "uprv"),
-    ([0x04, 0x5F, 0x18, 0xBC], TEST, Use::Private, "vprv"),
-    ([0x02, 0x42, 0x85, 0xB5], TEST, Use::Private, "Uprv"),
-    ([0x02, 0x57, 0x50, 0x48], TEST, Use::Private, "Vprv"),
+const VERSIONS: [([u8; 4], [u8; 4], KeyUse, &str); 20] = [
+    (MAIN, MAIN, KeyUse::Plain, "xpub"),
+    (TEST, TEST, KeyUse::Plain, "tpub"),
+    ([0x04, 0x9D, 0x7C, 0xB2], MAIN, KeyUse::Nested, "ypub"),
+    ([0x04, 0xB2, 0x47, 0x46], MAIN, KeyUse::Segwit, "zpub"),
+    ([0x02, 0x95, 0xB4, 0x3F], MAIN, KeyUse::NestedMulti, "Ypub"),
+    ([0x02, 0xAA, 0x7E, 0xD3], MAIN, KeyUse::SegwitMulti, "Zpub"),
+    ([0x04, 0x4A, 0x52, 0x62], TEST, KeyUse::Nested, "upub"),
+    ([0x04, 0x5F, 0x1C, 0xF6], TEST, KeyUse::Segwit, "vpub"),
+    ([0x02, 0x42, 0x89, 0xEF], TEST, KeyUse::NestedMulti, "Upub"),
+    ([0x02, 0x57, 0x54, 0x83], TEST, KeyUse::SegwitMulti, "Vpub"),
+    ([0x04, 0x88, 0xAD, 0xE4], MAIN, KeyUse::Private, "xprv"),
+    ([0x04, 0x35, 0x83, 0x94], TEST, KeyUse::Private, "tprv"),
+    ([0x04, 0x9D, 0x78, 0x78], MAIN, KeyUse::Private, "yprv"),
+    ([0x04, 0xB2, 0x43, 0x0C], MAIN, KeyUse::Private, "zprv"),
+    ([0x02, 0x95, 0xB0, 0x05], MAIN, KeyUse::Private, "Yprv"),
+    ([0x02, 0xAA, 0x7A, 0x99], MAIN, KeyUse::Private, "Zprv"),
+    ([0x04, 0x4A, 0x4E, 0x28], TEST, KeyUse::Private, "uprv"),
+    ([0x04, 0x5F, 0x18, 0xBC], TEST, KeyUse::Private, "vprv"),
+    ([0x02, 0x42, 0x85, 0xB5], TEST, KeyUse::Private, "Uprv"),
+    ([0x02, 0x57, 0x50, 0x48], TEST, KeyUse::Private, "Vprv"),
 ];
 /// Bytes of an extended key.
 const KEY_BYTES: usize = 78;
@@ -53,14 +53,14 @@ const KEY_BYTES: usize = 78;
 const KEY_LETTERS: usize = 100;
 
 /// An extended key as it was written.
-struct Key {
-    used_as: Use,
+struct Slip132Key {
+    used_as: KeyUse,
     name: &'static str,
     plain: String,
 }
 
 /// Reads an extended key, whatever its version.
-fn read(text: &str) -> Option<Key> {
+fn read(text: &str) -> Option<Slip132Key> {
     if text.len() < KEY_LETTERS {
         return None;
     }
@@ -68,7 +68,7 @@ fn read(text: &str) -> Option<Key> {
     let (version, rest) = bytes.split_at_checked(4)?;
     let (_, plain, used_as, name) = VERSIONS.iter().find(|(known, ..)| known == version)?;
     let plain = base58::encode_check(&[plain, rest].concat());
-    Some(Key { used_as: *used_as, name, plain })
+    Some(Slip132Key { used_as: *used_as, name, plain })
 }
 
 /// The descriptor that a text stands for: a bare key's, or the text itself with plain keys.
@@ -93,20 +93,20 @@ fn private<T>(name: &str) -> Result<T, WalletError> {
     refuse(format!("it holds a private key ({name}); wallets here only watch"))
 }
 
-fn bare(key: &Key) -> Result<String, WalletError> {
-    let Key { used_as, name, plain } = key;
+fn bare(key: &Slip132Key) -> Result<String, WalletError> {
+    let Slip132Key { used_as, name, plain } = key;
     match used_as {
-        Use::Segwit => Ok(format!("wpkh({plain}/<0;1>/*)")),
-        Use::Nested => Ok(format!("sh(wpkh({plain}/<0;1>/*))")),
-        Use::Plain => refuse(format!(
+        KeyUse::Segwit => Ok(format!("wpkh({plain}/<0;1>/*)")),
+        KeyUse::Nested => Ok(format!("sh(wpkh({plain}/<0;1>/*))")),
+        KeyUse::Plain => refuse(format!(
             "{name} does not say how its addresses are made: write pkh({name}…/<0;1>/*), \
              wpkh({name}…/<0;1>/*) or tr({name}…/<0;1>/*)"
         )),
-        Use::NestedMulti | Use::SegwitMulti => refuse(format!(
+        KeyUse::NestedMulti | KeyUse::SegwitMulti => refuse(format!(
             "{name} is one key of several and does not say how many must sign: \
              write wsh(sortedmulti(2,KEY/<0;1>/*,KEY/<0;1>/*))"
         )),
-        Use::Private => private(name),
+        KeyUse::Private => private(name),
     }
 }
 
@@ -119,7 +119,7 @@ fn inside(text: &str) -> Result<String, WalletError> {
         match read(word) {
             Some(key) => {
                 check_place(&key, &out)?;
-                changed |= key.used_as != Use::Plain;
+                changed |= key.used_as != KeyUse::Plain;
                 out.push_str(&key.plain);
             }
             None => out.push_str(word),
@@ -138,15 +138,15 @@ fn inside(text: &str) -> Result<String, WalletError> {
 }
 
 /// A key that names its use must stand in a descriptor of that use.
-fn check_place(key: &Key, before: &str) -> Result<(), WalletError> {
+fn check_place(key: &Slip132Key, before: &str) -> Result<(), WalletError> {
     let compact: String = before.chars().filter(|c| !c.is_whitespace()).collect();
     let fits = match key.used_as {
-        Use::Plain => true,
-        Use::Segwit => compact.starts_with("wpkh("),
-        Use::Nested => compact.starts_with("sh(wpkh("),
-        Use::SegwitMulti => compact.starts_with("wsh("),
-        Use::NestedMulti => compact.starts_with("sh(wsh("),
-        Use::Private => return private(key.name),
+        KeyUse::Plain => true,
+        KeyUse::Segwit => compact.starts_with("wpkh("),
+        KeyUse::Nested => compact.starts_with("sh(wpkh("),
+        KeyUse::SegwitMulti => compact.starts_with("wsh("),
+        KeyUse::NestedMulti => compact.starts_with("sh(wsh("),
+        KeyUse::Private => return private(key.name),
     };
     if fits {
         return Ok(());

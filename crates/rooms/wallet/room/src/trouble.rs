@@ -1,0 +1,23 @@
+//! What the room's thread does about an error.
+
+use unspent_engine::road::Trouble;
+use unspent_model::Kind;
+use unspent_wallet::WalletError;
+
+/// What the room's error asks for.
+pub(super) fn trouble(error: WalletError) -> Trouble {
+    if matches!(
+        error,
+        WalletError::BlockMismatch { .. }
+            | WalletError::WrongParent { .. }
+            | WalletError::Gap { .. }
+    ) {
+        return Trouble::Lost(error.into());
+    }
+    let remedy = match error.kind() {
+        Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
+        Kind::Corrupt => "run the audit and restore a backup, then resume the room",
+        Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
+    };
+    Trouble::stop(error, remedy)
+}
