@@ -5,15 +5,15 @@ use serde_json::json;
 use unspent_ecash_room::{
     mint::{
         MintOptions,
-        check::{Blocklist, Problems, check_named},
+        check::{MintBlocklist, ProblemList, check_named},
     },
     work::EcashWorkError,
 };
 
 use super::{
-    args::Desk,
+    args::CommandContext,
     json::{AccountJson, EcashBalanceJson},
-    requests::{AddAccount, Counter},
+    requests::{AddAccount, RequestTarget},
 };
 use crate::{
     error::Outcome,
@@ -39,25 +39,29 @@ impl AccountArgs {
 }
 
 pub(super) fn print_account(
-    desk: &Desk,
+    context: &CommandContext,
     args: &AccountArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     match args {
-        AccountArgs::Add(args) => add(desk, args, output),
-        AccountArgs::List => list(desk, output),
+        AccountArgs::Add(args) => add(context, args, output),
+        AccountArgs::List => list(context, output),
     }
 }
 
-fn add(desk: &Desk, request: &AddAccount, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let at = Counter { executor: &desk.executor, blocklist: &desk.blocklist };
+fn add(
+    context: &CommandContext,
+    request: &AddAccount,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let at = RequestTarget { executor: &context.executor, blocklist: &context.blocklist };
     let shown = AccountJson::new(&request.run(at)?);
     output.answer(&shown, || format!("account {} ({})", shown.name, shown.id))?;
     Ok(Outcome::Done)
 }
 
-fn list(desk: &Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let accounts = desk.executor.store.accounts()?;
+fn list(context: &CommandContext, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let accounts = context.executor.store.accounts()?;
     let shown: Vec<_> = accounts.iter().map(AccountJson::new).collect();
     output.answer(&json!({ "accounts": shown }), || {
         let rows = shown.iter().map(|account| {
@@ -83,7 +87,7 @@ pub(crate) enum MintArgs {
 
 pub(super) fn print_mint(
     args: &MintArgs,
-    blocklist: &Blocklist,
+    blocklist: &MintBlocklist,
     options: MintOptions,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
@@ -111,7 +115,7 @@ pub(super) fn print_mint(
             Ok(Outcome::Differences)
         }
         Err(problems) => {
-            output.say(&Problems(&problems).to_string())?;
+            output.say(&ProblemList(&problems).to_string())?;
             Ok(Outcome::Differences)
         }
     }
@@ -126,16 +130,16 @@ pub(crate) struct BalanceArgs {
 }
 
 pub(super) fn print_balance(
-    desk: &Desk,
+    context: &CommandContext,
     args: &BalanceArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let accounts = match &args.account {
-        Some(name) => vec![desk.executor.find_account(Some(name))?],
-        None => desk.executor.store.accounts()?,
+        Some(name) => vec![context.executor.find_account(Some(name))?],
+        None => context.executor.store.accounts()?,
     };
     let shown = accounts.iter().map(|account| {
-        let balance = desk.executor.store.balance(&account.id).map_err(EcashWorkError::from)?;
+        let balance = context.executor.store.balance(&account.id).map_err(EcashWorkError::from)?;
         Ok(EcashBalanceJson::new(account, &balance))
     });
     let shown = shown.collect::<Result<Vec<_>, EcashWorkError>>()?;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use unspent_ecash_room::{
-    mint::check::Blocklist,
-    work::{executor::Executor, worker::WorkerOptions},
+    mint::check::MintBlocklist,
+    work::{executor::PaymentExecutor, worker::WorkerOptions},
 };
 
 use super::{
@@ -89,9 +89,9 @@ enum MoneyCommand {
 }
 
 /// What the commands work with.
-pub(super) struct Desk {
-    pub(super) executor: Arc<Executor>,
-    pub(super) blocklist: Blocklist,
+pub(super) struct CommandContext {
+    pub(super) executor: Arc<PaymentExecutor>,
+    pub(super) blocklist: MintBlocklist,
     pub(super) worker: WorkerOptions,
 }
 
@@ -154,27 +154,28 @@ pub(crate) fn run(
     } else {
         section.room(config, MayMake::Nothing)?.existing_executor()?
     };
-    let desk = Desk { executor: Arc::new(executor), blocklist, worker: section.worker() };
-    command.run(desk, output)
+    let context =
+        CommandContext { executor: Arc::new(executor), blocklist, worker: section.worker() };
+    command.run(context, output)
 }
 
 impl MoneyCommand {
-    fn run(&self, desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    fn run(&self, context: CommandContext, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
         match self {
-            Self::Account(args) => accounts::print_account(&desk, args, output),
-            Self::Balance(args) => accounts::print_balance(&desk, args, output),
-            Self::Receive(args) => payments::print_receive(&desk, args, output),
-            Self::Pay(args) => payments::print_pay(&desk, args, output),
-            Self::Send(args) => payments::print_send(&desk, args, output),
-            Self::Claim(args) => payments::print_claim(&desk, args, output),
-            Self::Reverse(args) => payments::print_reverse(&desk, args, output),
-            Self::Quotes(page) => shown::print_quotes(&desk, page, output),
-            Self::Swaps(page) => shown::print_swaps(&desk, page, output),
-            Self::Proofs(args) => shown::print_proofs(&desk, args, output),
-            Self::Txs(page) => shown::print_txs(&desk, page, output),
-            Self::Show(args) => shown::print_show(&desk, args, output),
-            Self::Recover => work::print_recover(desk, output),
-            Self::Run => work::run(desk, output),
+            Self::Account(args) => accounts::print_account(&context, args, output),
+            Self::Balance(args) => accounts::print_balance(&context, args, output),
+            Self::Receive(args) => payments::print_receive(&context, args, output),
+            Self::Pay(args) => payments::print_pay(&context, args, output),
+            Self::Send(args) => payments::print_send(&context, args, output),
+            Self::Claim(args) => payments::print_claim(&context, args, output),
+            Self::Reverse(args) => payments::print_reverse(&context, args, output),
+            Self::Quotes(page) => shown::print_quotes(&context, page, output),
+            Self::Swaps(page) => shown::print_swaps(&context, page, output),
+            Self::Proofs(args) => shown::print_proofs(&context, args, output),
+            Self::Txs(page) => shown::print_txs(&context, page, output),
+            Self::Show(args) => shown::print_show(&context, args, output),
+            Self::Recover => work::print_recover(context, output),
+            Self::Run => work::run(context, output),
         }
     }
 }

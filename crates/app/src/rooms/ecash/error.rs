@@ -14,15 +14,14 @@ use crate::{
 
 impl From<EcashError> for ApiError {
     fn from(error: EcashError) -> Self {
-        use EcashError as E;
         let text = error.to_string();
-        if matches!(error, E::NotFound { .. }) {
+        if matches!(error, EcashError::NotFound { .. }) {
             return Self::not_found(text);
         }
-        if matches!(error, E::Refused(_) | E::InUse { .. }) {
+        if matches!(error, EcashError::Refused(_) | EcashError::InUse { .. }) {
             return Self::refused(text);
         }
-        if matches!(error, E::ProofsTaken { .. }) {
+        if matches!(error, EcashError::ProofsTaken { .. }) {
             return Self::busy(text);
         }
         Self::of_failure(error.kind(), &error)
@@ -31,15 +30,17 @@ impl From<EcashError> for ApiError {
 
 impl From<EcashWorkError> for ApiError {
     fn from(error: EcashWorkError) -> Self {
-        use EcashWorkError as E;
         // A no is a no; only a missing answer may come later.
-        let is_no = matches!(error, E::Mint { reason: NoResult::Code { .. }, .. });
-        let is_silence = matches!(error, E::Mint { .. } | E::Spark(SparkFault::Unknown(_)));
-        if matches!(error, E::KeyReused) {
+        let is_no = matches!(error, EcashWorkError::Mint { reason: NoResult::Code { .. }, .. });
+        let is_silence = matches!(
+            error,
+            EcashWorkError::Mint { .. } | EcashWorkError::Spark(SparkFault::Unknown(_))
+        );
+        if matches!(error, EcashWorkError::KeyReused) {
             return key_reused();
         }
         let text = error.to_string();
-        if let E::Store(error) = error {
+        if let EcashWorkError::Store(error) = error {
             return error.into();
         }
         if is_silence && !is_no {

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use unspent_ecash::{
-    Account, AccountKind, Details, EcashBalance, Entity, JournalLine, ProofLine, TransactionLine,
+    AccountKind, EcashAccount, EcashBalance, EcashEntity, EcashJournalLine, EntityDetails,
+    ProofLine, TransactionLine,
 };
 use unspent_ecash_room::EcashFigures;
 use utoipa::ToSchema;
@@ -20,7 +21,7 @@ pub(crate) struct AccountJson {
 }
 
 impl AccountJson {
-    pub(super) fn new(account: &Account) -> Self {
+    pub(super) fn new(account: &EcashAccount) -> Self {
         Self {
             id: account.id.clone(),
             name: account.name.clone(),
@@ -47,7 +48,7 @@ pub(crate) struct EcashBalanceJson {
 }
 
 impl EcashBalanceJson {
-    pub(super) fn new(account: &Account, balance: &EcashBalance) -> Self {
+    pub(super) fn new(account: &EcashAccount, balance: &EcashBalance) -> Self {
         Self {
             account: account.id.clone(),
             name: account.name.clone(),
@@ -124,7 +125,7 @@ pub(crate) struct PaymentJson {
 }
 
 impl PaymentJson {
-    pub(super) fn new(entity: &Entity) -> Self {
+    pub(super) fn new(entity: &EcashEntity) -> Self {
         let (amount, invoice, preimage) = told(&entity.details);
         Self {
             id: entity.id.clone(),
@@ -137,9 +138,9 @@ impl PaymentJson {
             preimage,
             alarm: entity.alarm,
             version: entity.version,
-            created_at: Time(entity.created_at),
-            updated_at: Time(entity.updated_at),
-            expires_at: entity.expires_at.map(Time),
+            created_at: Time(entity.created_at.get()),
+            updated_at: Time(entity.updated_at.get()),
+            expires_at: entity.expires_at.map(|end| Time(end.get())),
         }
     }
 }
@@ -147,14 +148,14 @@ impl PaymentJson {
 type Told = (u64, Option<String>, Option<String>);
 
 /// Amount, invoice and preimage.
-fn told(details: &Details) -> Told {
+fn told(details: &EntityDetails) -> Told {
     match details {
-        Details::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
-        Details::SendSwap(d) => (d.amount, None, None),
-        Details::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
-        Details::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
-        Details::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
-        Details::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SendSwap(d) => (d.amount, None, None),
+        EntityDetails::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
+        EntityDetails::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
+        EntityDetails::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
     }
 }
 
@@ -172,10 +173,10 @@ pub(crate) struct PaymentChangeJson {
 }
 
 impl PaymentChangeJson {
-    pub(super) fn new(line: &JournalLine) -> Self {
+    pub(super) fn new(line: &EcashJournalLine) -> Self {
         Self {
             number: line.number,
-            at: Time(line.at),
+            at: Time(line.at.get()),
             event: line.event.clone(),
             from: line.from.clone(),
             to: line.to.clone(),
@@ -231,7 +232,7 @@ impl EcashTxJson {
             direction: line.direction.to_string(),
             state: line.state.to_string(),
             amount: line.amount.to_string(),
-            created_at: Time(line.created_at),
+            created_at: Time(line.created_at.get()),
         }
     }
 }

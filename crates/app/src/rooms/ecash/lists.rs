@@ -3,8 +3,11 @@
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use unspent_ecash::{EcashError, EcashStore, Entity};
-use unspent_model::ecash::{EntityKind, ProofState};
+use unspent_ecash::{EcashEntity, EcashError, EcashStore, PageRequest, TimePlace};
+use unspent_model::{
+    Micros,
+    ecash::{EntityKind, ProofState},
+};
 use utoipa::ToSchema;
 
 use super::json::{EcashTxJson, PaymentChangeJson, PaymentJson, ProofJson};
@@ -97,18 +100,19 @@ pub(crate) struct ShowArgs {
 }
 
 /// What comes after a page that is ordered by time: when, and which.
-type Before = Option<(i64, String)>;
+type Before = Option<TimePlace>;
 
 /// Reads the `next` of a page before.
 pub(super) fn before(after: Option<&str>) -> Result<Before, BadRequest> {
     let read = |cursor: &str| {
         let (at, id) = cursor.split_once('-').ok_or_else(bad_cursor)?;
-        Ok((at.parse().map_err(|_| bad_cursor())?, id.to_owned()))
+        let at = Micros(at.parse().map_err(|_| bad_cursor())?);
+        Ok(TimePlace { at, id: id.to_owned() })
     };
     after.map(read).transpose()
 }
 
-fn next(at: i64, id: &str) -> String {
+fn next(at: Micros, id: &str) -> String {
     format!("{at}-{id}")
 }
 
@@ -121,10 +125,12 @@ pub(super) fn payments(
 ) -> Result<PaymentsJson, EcashError> {
     let groups = [PaymentGroup::Quotes, PaymentGroup::Swaps].into_iter();
     let kinds = groups.filter(|one| group.is_none_or(|wanted| wanted == *one));
-    let mut found: Vec<Entity> = Vec::new();
+    let mut found: Vec<EcashEntity> = Vec::new();
     for kind in kinds.flat_map(PaymentGroup::kinds) {
         // One more than is shown, so that we know whether there are more.
-        found.extend(store.entities(*kind, before.clone(), limit + 1)?);
+        found.extend(
+            store.entities(*kind, PageRequest { after: before.clone(), limit: limit + 1 })?,
+        );
     }
     found.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
     let next = cut(&mut found, limit).map(|last| next(last.created_at, &last.id));
@@ -139,7 +145,7 @@ pub(super) fn proofs(
     after: Option<&str>,
     limit: u32,
 ) -> Result<ProofsJson, EcashError> {
-    let mut found = store.proofs(account, state.into(), after, limit + 1)?;
+    let mut found = store.proofs(account, state.into(), PageRequest { after, limit: limit + 1 })?;
     let next = cut(&mut found, limit).map(|last| last.y.clone());
     Ok(ProofsJson { proofs: found.iter().map(ProofJson::new).collect(), next })
 }
@@ -150,7 +156,7 @@ pub(super) fn transactions(
     before: Before,
     limit: u32,
 ) -> Result<EcashTxsJson, EcashError> {
-    let mut found = store.transactions(before, limit + 1)?;
+    let mut found = store.transactions(PageRequest { after: before, limit: limit + 1 })?;
     let next = cut(&mut found, limit).map(|last| next(last.created_at, &last.id));
     Ok(EcashTxsJson { transactions: found.iter().map(EcashTxJson::new).collect(), next })
 }

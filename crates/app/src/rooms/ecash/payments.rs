@@ -8,13 +8,13 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use unspent_ecash::Entity;
-use unspent_ecash_room::work::{EcashWorkError, executor::Standing, payments::Asked};
+use unspent_ecash::EcashEntity;
+use unspent_ecash_room::work::{EcashWorkError, executor::PaymentStanding, payments::RequestKey};
 
 use super::{
-    args::{Desk, Patience},
+    args::{CommandContext, Patience},
     json::PaymentJson,
-    requests::{ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
+    requests::{ClaimToken, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend, SendAmount},
 };
 use crate::{
     api::keyed::{BAD_KEY, KEY_HINT, is_key},
@@ -63,55 +63,60 @@ pub(crate) struct BeginAndShow<R: Args> {
     qr: bool,
 }
 
-type Run<R> = fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>;
+type Run<R> = fn(&R, RequestTarget<'_>, &RequestKey) -> Result<EcashEntity, EcashWorkError>;
 
 impl<R: Args> Begin<R> {
-    fn begun(&self, request: &R, desk: &Desk, run: Run<R>) -> anyhow::Result<Entity> {
+    fn begun(
+        &self,
+        request: &R,
+        context: &CommandContext,
+        run: Run<R>,
+    ) -> anyhow::Result<EcashEntity> {
         // Keys of tokens are kept in the same place, with what no key may hold.
         if self.idempotency_key.as_deref().is_some_and(|key| !is_key(key)) {
             return Err(CliError::usage(BAD_KEY).hint(KEY_HINT).into());
         }
-        let asked = Asked { idempotency_key: self.idempotency_key.clone() };
-        let at = Counter { executor: &desk.executor, blocklist: &desk.blocklist };
-        Ok(run(request, at, &asked)?)
+        let request_key = RequestKey { idempotency_key: self.idempotency_key.clone() };
+        let at = RequestTarget { executor: &context.executor, blocklist: &context.blocklist };
+        Ok(run(request, at, &request_key)?)
     }
 }
 
 pub(super) fn print_receive(
-    desk: &Desk,
+    context: &CommandContext,
     args: &BeginAndShow<ReceiveAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begin.begun(&args.begin.request, desk, ReceiveAmount::run)?;
+    let entity = args.begin.begun(&args.begin.request, context, ReceiveAmount::run)?;
     if let Some(invoice) = &PaymentJson::new(&entity).invoice {
         output.say(invoice)?;
         if args.qr {
             output.say(&qr::drawn(&invoice.to_uppercase())?)?;
         }
     }
-    let (entity, waiting) = follow(desk, &entity, args.begin.patience.or(0), false)?;
+    let (entity, waiting) = follow(context, &entity, args.begin.patience.or(0), false)?;
     print(&entity, waiting, None, output)
 }
 
 pub(super) fn print_pay(
-    desk: &Desk,
+    context: &CommandContext,
     args: &Begin<PayInvoice>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let PayInvoice { invoice, account } = &args.request;
     let request = PayInvoice { invoice: text_of(invoice)?, account: account.clone() };
-    print_end(desk, args, &request, PayInvoice::run, output)
+    print_end(context, args, &request, PayInvoice::run, output)
 }
 
 pub(super) fn print_send(
-    desk: &Desk,
+    context: &CommandContext,
     args: &BeginAndShow<SendAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begin.begun(&args.begin.request, desk, SendAmount::run)?;
+    let entity = args.begin.begun(&args.begin.request, context, SendAmount::run)?;
     let patience = args.begin.patience.or(STANDARD_WAIT);
-    let (entity, waiting) = follow(desk, &entity, patience, true)?;
-    let token = desk.executor.token(&entity.id).ok().map(|token| token.to_string());
+    let (entity, waiting) = follow(context, &entity, patience, true)?;
+    let token = context.executor.token(&entity.id).ok().map(|token| token.to_string());
     if let Some(token) = &token {
         output.say(token)?;
         if args.qr {
@@ -122,54 +127,54 @@ pub(super) fn print_send(
 }
 
 pub(super) fn print_claim(
-    desk: &Desk,
+    context: &CommandContext,
     args: &Begin<ClaimToken>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let ClaimToken { token, to } = &args.request;
     let request = ClaimToken { token: text_of(token)?, to: to.clone() };
-    print_end(desk, args, &request, ClaimToken::run, output)
+    print_end(context, args, &request, ClaimToken::run, output)
 }
 
 pub(super) fn print_reverse(
-    desk: &Desk,
+    context: &CommandContext,
     args: &Begin<ReverseSend>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_end(desk, args, &args.request, ReverseSend::run, output)
+    print_end(context, args, &args.request, ReverseSend::run, output)
 }
 
 /// Begins a payment and waits for its end.
 fn print_end<R: Args>(
-    desk: &Desk,
+    context: &CommandContext,
     args: &Begin<R>,
     request: &R,
     run: Run<R>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begun(request, desk, run)?;
-    let (entity, waiting) = follow(desk, &entity, args.patience.or(STANDARD_WAIT), false)?;
+    let entity = args.begun(request, context, run)?;
+    let (entity, waiting) = follow(context, &entity, args.patience.or(STANDARD_WAIT), false)?;
     print(&entity, waiting, None, output)
 }
 
 /// Helps a payment along until its end, until time is over, or, where that will do, until others
 /// have to do something. Says why it waits.
 fn follow(
-    desk: &Desk,
-    entity: &Entity,
+    context: &CommandContext,
+    entity: &EcashEntity,
     patience: Duration,
     until_others: bool,
-) -> anyhow::Result<(Entity, Option<String>)> {
+) -> anyhow::Result<(EcashEntity, Option<String>)> {
     let interrupt = Interrupt::listen();
     let end = Instant::now() + patience;
     loop {
-        let standing = desk.executor.advance(&entity.id)?;
-        let now = desk.executor.store.entity(&entity.id)?;
+        let standing = context.executor.advance(&entity.id)?;
+        let now = context.executor.store.entity(&entity.id)?;
         let waiting = match standing {
-            Standing::Over => return Ok((now, None)),
-            Standing::Watching if until_others => return Ok((now, None)),
-            Standing::Watching => "somebody else has to act".to_owned(),
-            Standing::Unclear(why) => why,
+            PaymentStanding::Over => return Ok((now, None)),
+            PaymentStanding::Watching if until_others => return Ok((now, None)),
+            PaymentStanding::Watching => "somebody else has to act".to_owned(),
+            PaymentStanding::Unclear(why) => why,
         };
         if Instant::now() >= end || interrupt.asked() {
             return Ok((now, Some(waiting)));
@@ -179,7 +184,7 @@ fn follow(
 }
 
 fn print(
-    entity: &Entity,
+    entity: &EcashEntity,
     waiting: Option<String>,
     token: Option<String>,
     output: &mut Output<'_>,

@@ -7,22 +7,22 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::{Deserialize, Deserializer, de::Error as _};
-use unspent_ecash::{Account, AccountKind, Entity};
+use unspent_ecash::{AccountKind, EcashAccount, EcashEntity};
 use unspent_ecash_room::{
-    mint::check::{Blocklist, host_of},
+    mint::check::{MintBlocklist, host_of},
     work::{
         EcashWorkError,
-        executor::Executor,
-        payments::{Asked, read_token, refuse_blocked},
+        executor::PaymentExecutor,
+        payments::{RequestKey, read_token, refuse_blocked},
     },
 };
 use utoipa::ToSchema;
 
 /// Whom a request is made to.
 #[derive(Clone, Copy)]
-pub(super) struct Counter<'a> {
-    pub(super) executor: &'a Executor,
-    pub(super) blocklist: &'a Blocklist,
+pub(super) struct RequestTarget<'a> {
+    pub(super) executor: &'a PaymentExecutor,
+    pub(super) blocklist: &'a MintBlocklist,
 }
 
 /// A whole number of the account's unit, at least 1. In JSON a text; a number is read too.
@@ -86,7 +86,7 @@ fn sat() -> String {
 }
 
 impl AddAccount {
-    pub(super) fn run(&self, at: Counter<'_>) -> Result<Account, EcashWorkError> {
+    pub(super) fn run(&self, at: RequestTarget<'_>) -> Result<EcashAccount, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.into());
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > 100) {
             return Err(wrong("a name has 1 to 100 letters"));
@@ -116,12 +116,16 @@ pub(crate) struct ReceiveAmount {
 }
 
 impl ReceiveAmount {
-    pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
         let account = at.executor.find_account(self.account.as_deref())?;
         let EcashAmount(amount) = self.amount;
         match account.kind {
-            AccountKind::Cashu => at.executor.receive(&account.id, amount, asked),
-            AccountKind::Spark => at.executor.receive_by_spark(&account.id, amount, asked),
+            AccountKind::Cashu => at.executor.receive(&account.id, amount, key),
+            AccountKind::Spark => at.executor.receive_by_spark(&account.id, amount, key),
         }
     }
 }
@@ -141,12 +145,16 @@ pub(crate) struct PayInvoice {
 }
 
 impl PayInvoice {
-    pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
         let account = at.executor.find_account(self.account.as_deref())?;
         let invoice = self.invoice.trim();
         match account.kind {
-            AccountKind::Cashu => at.executor.pay(&account.id, invoice, asked),
-            AccountKind::Spark => at.executor.pay_by_spark(&account.id, invoice, asked),
+            AccountKind::Cashu => at.executor.pay(&account.id, invoice, key),
+            AccountKind::Spark => at.executor.pay_by_spark(&account.id, invoice, key),
         }
     }
 }
@@ -165,9 +173,13 @@ pub(crate) struct SendAmount {
 }
 
 impl SendAmount {
-    pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
         let account = at.executor.find_account(self.account.as_deref())?;
-        at.executor.send(&account.id, self.amount.0, asked)
+        at.executor.send(&account.id, self.amount.0, key)
     }
 }
 
@@ -186,14 +198,18 @@ pub(crate) struct ClaimToken {
 }
 
 impl ClaimToken {
-    pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
         let token = read_token(&self.token)?;
         refuse_blocked(&token, at.blocklist)?;
         let account = match &self.to {
             Some(name) => at.executor.find_account(Some(name))?,
-            None => at.executor.account_for(&token, at.blocklist, asked)?,
+            None => at.executor.account_for(&token, at.blocklist, key)?,
         };
-        at.executor.claim(&token, &account.id, asked)
+        at.executor.claim(&token, &account.id, key)
     }
 }
 
@@ -207,8 +223,12 @@ pub(crate) struct ReverseSend {
 }
 
 impl ReverseSend {
-    pub(super) fn run(&self, at: Counter<'_>, asked: &Asked) -> Result<Entity, EcashWorkError> {
-        at.executor.reverse(&self.id, asked)
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        at.executor.reverse(&self.id, key)
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
-use unspent_ecash::Entity;
+use unspent_ecash::EcashEntity;
 use unspent_ecash_room::{
     executor, figures,
-    mint::check::{Blocklist, check_named},
-    work::{EcashWorkError, executor::Executor, payments::Asked},
+    mint::check::{MintBlocklist, check_named},
+    work::{EcashWorkError, executor::PaymentExecutor, payments::RequestKey},
 };
 use unspent_engine::Engine;
 use utoipa::{IntoParams, ToSchema};
@@ -24,7 +24,7 @@ use super::{
         ShownPaymentJson,
     },
     requests::{
-        AddAccount, ClaimToken, Counter, PayInvoice, ReceiveAmount, ReverseSend, SendAmount,
+        AddAccount, ClaimToken, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend, SendAmount,
     },
     section::EcashSection,
 };
@@ -41,18 +41,18 @@ use crate::{
 
 /// The room as a request finds it.
 struct EcashAtHand {
-    executor: Arc<Executor>,
-    blocklist: Blocklist,
+    executor: Arc<PaymentExecutor>,
+    blocklist: MintBlocklist,
 }
 
 impl EcashAtHand {
-    fn of(engine: &Engine, blocklist: Blocklist) -> Result<Self, ApiError> {
+    fn of(engine: &Engine, blocklist: MintBlocklist) -> Result<Self, ApiError> {
         let executor = executor(engine).ok_or_else(|| ApiError::room_off(NAME))?;
         Ok(Self { executor, blocklist })
     }
 
-    fn counter(&self) -> Counter<'_> {
-        Counter { executor: &self.executor, blocklist: &self.blocklist }
+    fn target(&self) -> RequestTarget<'_> {
+        RequestTarget { executor: &self.executor, blocklist: &self.blocklist }
     }
 }
 
@@ -68,15 +68,15 @@ impl App {
         self.config.room::<EcashSection>().map_err(|error| ApiError::bug(&error))
     }
 
-    fn blocklist(&self) -> Result<Blocklist, ApiError> {
+    fn blocklist(&self) -> Result<MintBlocklist, ApiError> {
         let entries = &self.ecash_section()?.mint_blocklist;
-        Blocklist::parse(entries).map_err(|error| ApiError::bug(&error))
+        MintBlocklist::parse(entries).map_err(|error| ApiError::bug(&error))
     }
 
     /// Reads, on a thread that may block.
     async fn ecash<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Executor) -> Result<T, ApiError> + Send + 'static,
+        ask: impl FnOnce(&PaymentExecutor) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let engine = self.engine.clone();
         let work = move || match executor(&engine) {
@@ -277,7 +277,7 @@ pub(super) async fn add_account(
     State(app): State<App>,
     ApiJson(request): ApiJson<AddAccount>,
 ) -> Result<(StatusCode, Json<AccountJson>), ApiError> {
-    let account = app.ecash_outward(move |room| Ok(request.run(room.counter())?)).await?;
+    let account = app.ecash_outward(move |room| Ok(request.run(room.target())?)).await?;
     Ok((StatusCode::CREATED, Json(AccountJson::new(&account))))
 }
 
@@ -327,13 +327,13 @@ impl<R: Send + 'static> Keyed<R> {
     async fn begin(
         self,
         app: &App,
-        run: fn(&R, Counter<'_>, &Asked) -> Result<Entity, EcashWorkError>,
+        run: fn(&R, RequestTarget<'_>, &RequestKey) -> Result<EcashEntity, EcashWorkError>,
     ) -> Result<Response, ApiError> {
         let blocklist = app.blocklist()?;
         let open = move |engine: &Engine| EcashAtHand::of(engine, blocklist);
         let work = move |room: &EcashAtHand, request: R, key: &str| {
-            let asked = Asked { idempotency_key: Some(key.to_owned()) };
-            Ok(PaymentJson::new(&run(&request, room.counter(), &asked)?))
+            let request_key = RequestKey { idempotency_key: Some(key.to_owned()) };
+            Ok(PaymentJson::new(&run(&request, room.target(), &request_key)?))
         };
         self.run_in(&app.outward, app, StatusCode::CREATED, open, work).await
     }

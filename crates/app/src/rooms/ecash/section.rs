@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use unspent_ecash::schema::SCHEMA;
 use unspent_ecash_room::{
     DATABASE, EcashRoom,
-    mint::{MintOptions, check::Blocklist},
+    mint::{MintOptions, check::MintBlocklist},
     watch::ListenerOptions,
     work::worker::WorkerOptions,
 };
@@ -74,8 +74,8 @@ impl EcashSection {
         WorkerOptions { listener, late_payment_grace }
     }
 
-    pub(super) fn blocklist(&self) -> anyhow::Result<Blocklist> {
-        let parsed = Blocklist::parse(&self.mint_blocklist);
+    pub(super) fn blocklist(&self) -> anyhow::Result<MintBlocklist> {
+        let parsed = MintBlocklist::parse(&self.mint_blocklist);
         parsed.map_err(|problem| wrong(format!("ecash.mint_blocklist: {problem}")))
     }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    args::Desk,
+    args::CommandContext,
     lists::{self, PaymentGroup, ProofStateName, ShowArgs},
 };
 use crate::{
@@ -14,30 +14,30 @@ use crate::{
 };
 
 pub(super) fn print_quotes(
-    desk: &Desk,
+    context: &CommandContext,
     page: &PageQuery,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_payments(desk, PaymentGroup::Quotes, "quotes", page, output)
+    print_payments(context, PaymentGroup::Quotes, "quotes", page, output)
 }
 
 pub(super) fn print_swaps(
-    desk: &Desk,
+    context: &CommandContext,
     page: &PageQuery,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_payments(desk, PaymentGroup::Swaps, "swaps", page, output)
+    print_payments(context, PaymentGroup::Swaps, "swaps", page, output)
 }
 
 fn print_payments(
-    desk: &Desk,
+    context: &CommandContext,
     group: PaymentGroup,
     name: &str,
     page: &PageQuery,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let before = lists::before(page.after()?)?;
-    let found = lists::payments(&desk.executor.store, Some(group), &before, page.limit()?)?;
+    let found = lists::payments(&context.executor.store, Some(group), &before, page.limit()?)?;
     output.answer(&json!({ name: found.payments, "next": found.next }), || {
         let rows = found.payments.iter().map(|payment| {
             let alarm = if payment.alarm { " !" } else { "" };
@@ -73,13 +73,13 @@ pub(crate) struct ProofsArgs {
 }
 
 pub(super) fn print_proofs(
-    desk: &Desk,
+    context: &CommandContext,
     args: &ProofsArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let account = desk.executor.find_account(args.account.as_deref())?;
+    let account = context.executor.find_account(args.account.as_deref())?;
     let (after, limit) = (args.page.after()?, args.page.limit()?);
-    let found = lists::proofs(&desk.executor.store, &account.id, args.state, after, limit)?;
+    let found = lists::proofs(&context.executor.store, &account.id, args.state, after, limit)?;
     output.answer(&found, || {
         let rows = found.proofs.iter().map(|proof| {
             let held = proof.held_by.clone().unwrap_or_default();
@@ -92,12 +92,12 @@ pub(super) fn print_proofs(
 }
 
 pub(super) fn print_txs(
-    desk: &Desk,
+    context: &CommandContext,
     page: &PageQuery,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let before = lists::before(page.after()?)?;
-    let found = lists::transactions(&desk.executor.store, before, page.limit()?)?;
+    let found = lists::transactions(&context.executor.store, before, page.limit()?)?;
     output.answer(&found, || {
         let rows = found.transactions.iter().map(|tx| {
             [
@@ -116,11 +116,11 @@ pub(super) fn print_txs(
 }
 
 pub(super) fn print_show(
-    desk: &Desk,
+    context: &CommandContext,
     args: &ShowArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let shown = lists::shown(&desk.executor.store, &args.id)?;
+    let shown = lists::shown(&context.executor.store, &args.id)?;
     output.answer(&shown, || {
         let payment = &shown.payment;
         let head = facts(&[

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use unspent_ecash_room::work::worker::{PassReport, PaymentWorker};
 
-use super::args::Desk;
+use super::args::CommandContext;
 use crate::{
     error::Outcome,
     interrupt::Interrupt,
@@ -15,8 +15,11 @@ use crate::{
 /// Between two looks at what is due, when no mint gives notice.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) fn print_recover(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let mut worker = PaymentWorker::new(desk.executor, desk.worker)?;
+pub(super) fn print_recover(
+    context: CommandContext,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let mut worker = PaymentWorker::new(context.executor, context.worker)?;
     let report = worker.pass()?;
     let shown = json!({
         "led_by_another": report.is_led_by_another, "open": report.open, "moved": report.moved,
@@ -40,9 +43,9 @@ fn told(report: &PassReport) -> String {
     facts(&rows)
 }
 
-pub(super) fn run(desk: Desk, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(super) fn run(context: CommandContext, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::listen();
-    let mut worker = PaymentWorker::new(desk.executor, desk.worker)?;
+    let mut worker = PaymentWorker::new(context.executor, context.worker)?;
     output.say("looking after payments; Ctrl-C stops it")?;
     while !interrupt.asked() {
         let report = worker.step()?;

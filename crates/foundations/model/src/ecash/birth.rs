@@ -2,8 +2,8 @@
 //! reserved then.
 
 use super::{
-    entity::{EntityKind, EntityState, Variant},
-    transaction::{Direction, TransactionKind, TransactionState},
+    entity::{EntityKind, EntityState, EntityVariant},
+    transaction::{PaymentDirection, TransactionKind, TransactionState},
 };
 
 /// When a range of a keyset's counter is taken.
@@ -21,11 +21,11 @@ pub enum CounterUse {
 
 /// How a kind and variant of entity begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Birth {
+pub struct EntityBirth {
     /// Of what kind.
     pub kind: EntityKind,
     /// Of what variant.
-    pub variant: Variant,
+    pub variant: EntityVariant,
     /// Its first state.
     pub state: EntityState,
     /// The first state of its transaction.
@@ -33,31 +33,34 @@ pub struct Birth {
     /// What the transaction is about.
     pub transaction_kind: TransactionKind,
     /// Which way the money goes.
-    pub direction: Direction,
+    pub direction: PaymentDirection,
     /// When outputs are reserved.
     pub counter: CounterUse,
 }
 
 macro_rules! birth {
     ($kind:ident $how:ident: $state:ident, $tx:ident, $tx_kind:ident $way:ident, $use:ident) => {
-        Birth {
+        EntityBirth {
             kind: EntityKind::$kind,
-            variant: Variant::$how,
+            variant: EntityVariant::$how,
             state: EntityState::$state,
             transaction: TransactionState::$tx,
             transaction_kind: TransactionKind::$tx_kind,
-            direction: Direction::$way,
+            direction: PaymentDirection::$way,
             counter: CounterUse::$use,
         }
     };
 }
 
 /// Every way to begin.
-pub const BIRTHS: [Birth; 9] = [
+pub const BIRTHS: [EntityBirth; 9] = [
     birth!(CashuSendQuote Plain: Unpaid, Pending, CashuLightning Send, AtCreationForChange),
     birth!(CashuSendSwap Exact: Pending, Pending, CashuToken Send, Never),
     birth!(CashuSendSwap NeedsSwap: Draft, Pending, CashuToken Send, AtCreation),
+    // Outputs only once it is paid: most invoices never are, and each counter that is burnt is one
+    // more that a restore from the seed must ask for.
     birth!(CashuReceiveQuote Lightning: Unpaid, Draft, CashuLightning Receive, WhenPaid),
+    // PENDING from the start, unlike an invoice: the payer is a token that we hold.
     birth!(CashuReceiveQuote CashuToken: Unpaid, Pending, CashuToken Receive, WhenPaid),
     birth!(CashuReceiveSwap Plain: Pending, Pending, CashuToken Receive, AtCreation),
     birth!(SparkSendQuote Plain: Unpaid, Draft, SparkLightning Send, Never),
@@ -65,9 +68,9 @@ pub const BIRTHS: [Birth; 9] = [
     birth!(SparkReceiveQuote CashuToken: Unpaid, Pending, CashuToken Receive, Never),
 ];
 
-impl Birth {
+impl EntityBirth {
     /// How such an entity begins; `None` for a variant that the kind doesn't have.
-    pub fn of(kind: EntityKind, variant: Variant) -> Option<&'static Self> {
+    pub fn of(kind: EntityKind, variant: EntityVariant) -> Option<&'static Self> {
         BIRTHS.iter().find(|birth| (birth.kind, birth.variant) == (kind, variant))
     }
 }

@@ -5,7 +5,7 @@
 
 /// A difference with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
+pub struct ReferenceDeparture {
     /// `D1` to `D16`.
     pub number: &'static str,
     /// What the reference does.
@@ -21,12 +21,12 @@ const fn departure(
     place: &'static str,
     there: &'static str,
     here: &'static str,
-) -> Departure {
-    Departure { number, there, here, place }
+) -> ReferenceDeparture {
+    ReferenceDeparture { number, there, here, place }
 }
 
 /// All differences.
-pub const DEPARTURES: [Departure; 16] = [
+pub const DEPARTURES: [ReferenceDeparture; 16] = [
     departure(
         "D1",
         "table",

@@ -79,7 +79,7 @@ pub enum EntityEvent {
 
 /// How two entities of one kind differ from birth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Variant {
+pub enum EntityVariant {
     /// The only way there is.
     Plain,
     /// A send swap whose proofs have the right sum already.
@@ -135,12 +135,12 @@ pub const ENTITY_EVENTS: [(EntityEvent, &str); 16] = [
 ];
 
 /// Every variant with its name in the database.
-pub const VARIANTS: [(Variant, &str); 5] = [
-    (Variant::Plain, "PLAIN"),
-    (Variant::Exact, "EXACT"),
-    (Variant::NeedsSwap, "NEEDS_SWAP"),
-    (Variant::Lightning, "LIGHTNING"),
-    (Variant::CashuToken, "CASHU_TOKEN"),
+pub const VARIANTS: [(EntityVariant, &str); 5] = [
+    (EntityVariant::Plain, "PLAIN"),
+    (EntityVariant::Exact, "EXACT"),
+    (EntityVariant::NeedsSwap, "NEEDS_SWAP"),
+    (EntityVariant::Lightning, "LIGHTNING"),
+    (EntityVariant::CashuToken, "CASHU_TOKEN"),
 ];
 
 /// The text names nothing of ours.
@@ -185,7 +185,7 @@ pub(crate) use named;
 named!(EntityKind, ENTITY_KINDS, "kind of entity");
 named!(EntityState, ENTITY_STATES, "state of an entity");
 named!(EntityEvent, ENTITY_EVENTS, "event");
-named!(Variant, VARIANTS, "variant");
+named!(EntityVariant, VARIANTS, "variant");
 
 impl EntityKind {
     /// Whether it keeps money in proofs of a mint.

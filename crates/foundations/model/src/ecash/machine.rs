@@ -1,7 +1,7 @@
 //! Rules as data, and the one function that reads them.
 
 use super::{
-    entity::{EntityEvent, EntityKind, EntityState, Variant},
+    entity::{EntityEvent, EntityKind, EntityState, EntityVariant},
     payments, receipts,
     transaction::TransactionEvent,
 };
@@ -9,28 +9,28 @@ use super::{
 /// One line of a machine: in this state, on this event, under this condition, that happens. Of
 /// several lines for the same state and event the first whose condition holds counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct TransitionRule {
     /// Where the entity stands.
     pub from: EntityState,
     /// What happens to it.
     pub on: EntityEvent,
     /// Under which condition the line counts.
-    pub when: When,
+    pub when: RuleCondition,
     /// What comes of it.
-    pub then: Then,
+    pub then: RuleOutcome,
 }
 
 /// What a line asks about the entity and the event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
+pub enum RuleCondition {
     /// Nothing.
     Always,
     /// The clock has reached its expiry.
     PastExpiry,
     /// It is of this variant.
-    Is(Variant),
+    Is(EntityVariant),
     /// It is of this variant, and no melt was marked yet.
-    IsWithoutMelt(Variant),
+    IsWithoutMelt(EntityVariant),
     /// No melt was marked yet.
     WithoutMelt,
     /// A melt was marked before.
@@ -51,13 +51,13 @@ pub enum When {
 
 /// What comes of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
+pub enum RuleOutcome {
     /// A real change.
     Go(EntityState, &'static [EntityEffect]),
     /// A repetition: nothing changes, no version is raised.
     Same,
     /// Not allowed, for a reason of its own.
-    Refuse(Why),
+    Refuse(RefusalReason),
 }
 
 /// What a store has to do together with the change of state.
@@ -91,7 +91,7 @@ pub enum EntityEffect {
 
 /// Why an event is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Why {
+pub enum RefusalReason {
     /// No line for this state.
     #[error("its state does not allow it")]
     WrongState,
@@ -123,14 +123,14 @@ pub struct EntityRefusal {
     /// What was tried.
     pub on: EntityEvent,
     /// What stands against it.
-    pub why: Why,
+    pub why: RefusalReason,
 }
 
 /// What is known when an event is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct EntityFacts {
     /// How the entity was born.
-    pub variant: Variant,
+    pub variant: EntityVariant,
     /// The clock has reached its expiry. An entity without one never expires.
     pub is_past_expiry: bool,
     /// A melt was marked.
@@ -149,9 +149,9 @@ pub struct Facts {
     pub source_change_open: bool,
 }
 
-impl Facts {
+impl EntityFacts {
     /// Of an entity to which nothing has happened yet.
-    pub fn of(variant: Variant) -> Self {
+    pub fn of(variant: EntityVariant) -> Self {
         Self {
             variant,
             is_past_expiry: false,
@@ -165,23 +165,51 @@ impl Facts {
         }
     }
 
-    fn meet(&self, when: When) -> bool {
+    fn meet(&self, when: RuleCondition) -> bool {
         match when {
-            When::Always => true,
-            When::PastExpiry => self.is_past_expiry,
-            When::Is(variant) => self.variant == variant,
-            When::IsWithoutMelt(variant) => self.variant == variant && !self.melt_initiated,
-            When::WithoutMelt => !self.melt_initiated,
-            When::MeltMarked => self.melt_initiated,
-            When::Reverses => self.reverses,
-            When::BeingReversed => self.is_being_reversed,
-            When::WithSparkIds => self.has_spark_ids,
-            When::FenceTaken => self.fence_taken,
-            When::Alarmed => self.alarmed,
-            When::SourceChangeOpen => self.source_change_open,
+            RuleCondition::Always => true,
+            RuleCondition::PastExpiry => self.is_past_expiry,
+            RuleCondition::Is(variant) => self.variant == variant,
+            RuleCondition::IsWithoutMelt(variant) => {
+                self.variant == variant && !self.melt_initiated
+            }
+            RuleCondition::WithoutMelt => !self.melt_initiated,
+            RuleCondition::MeltMarked => self.melt_initiated,
+            RuleCondition::Reverses => self.reverses,
+            RuleCondition::BeingReversed => self.is_being_reversed,
+            RuleCondition::WithSparkIds => self.has_spark_ids,
+            RuleCondition::FenceTaken => self.fence_taken,
+            RuleCondition::Alarmed => self.alarmed,
+            RuleCondition::SourceChangeOpen => self.source_change_open,
         }
     }
 }
+
+/// A line of a machine as one reads it: `rule!(Unpaid, Expire, PastExpiry => go Expired, LOST)`.
+macro_rules! rule {
+    ($from:ident, $on:ident, $when:ident $(($variant:ident))? => $($then:tt)+) => {
+        $crate::ecash::machine::TransitionRule {
+            from: $crate::ecash::EntityState::$from,
+            on: $crate::ecash::EntityEvent::$on,
+            when: $crate::ecash::RuleCondition::$when $(($crate::ecash::EntityVariant::$variant))?,
+            then: $crate::ecash::machine::outcome!($($then)+),
+        }
+    };
+}
+pub(super) use rule;
+
+macro_rules! outcome {
+    (same) => {
+        $crate::ecash::RuleOutcome::Same
+    };
+    (refuse $why:ident) => {
+        $crate::ecash::RuleOutcome::Refuse($crate::ecash::RefusalReason::$why)
+    };
+    (go $next:ident, $effects:expr) => {
+        $crate::ecash::RuleOutcome::Go($crate::ecash::EntityState::$next, $effects)
+    };
+}
+pub(super) use outcome;
 
 /// What an event does to an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,7 +224,7 @@ pub struct EntityStep {
 
 /// A kind of entity with everything that may happen to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine {
+pub struct EntityMachine {
     /// Whose machine it is.
     pub kind: EntityKind,
     /// The states it knows, in the order of its life.
@@ -204,13 +232,13 @@ pub struct Machine {
     /// The events it knows.
     pub events: &'static [EntityEvent],
     /// Everything that may happen. What is absent is refused.
-    pub rules: &'static [Rule],
+    pub rules: &'static [TransitionRule],
     /// States in which nothing more is expected.
     pub terminal: &'static [EntityState],
 }
 
 /// All machines of entities.
-pub const MACHINES: [Machine; 6] = [
+pub const MACHINES: [EntityMachine; 6] = [
     payments::CASHU_SEND_QUOTE,
     payments::CASHU_SEND_SWAP,
     receipts::CASHU_RECEIVE_QUOTE,
@@ -221,7 +249,7 @@ pub const MACHINES: [Machine; 6] = [
 
 impl EntityKind {
     /// Its machine.
-    pub fn machine(self) -> &'static Machine {
+    pub fn machine(self) -> &'static EntityMachine {
         match self {
             Self::CashuSendQuote => &payments::CASHU_SEND_QUOTE,
             Self::CashuSendSwap => &payments::CASHU_SEND_SWAP,
@@ -259,18 +287,18 @@ pub fn step(
     kind: EntityKind,
     from: EntityState,
     on: EntityEvent,
-    facts: &Facts,
+    facts: &EntityFacts,
 ) -> Result<EntityStep, EntityRefusal> {
     let machine = kind.machine();
     let refuse = |why| Err(EntityRefusal { kind, from, on, why });
     if !machine.events.contains(&on) {
-        return refuse(Why::WrongKind);
+        return refuse(RefusalReason::WrongKind);
     }
     let mut lines = machine.rules.iter().filter(|rule| (rule.from, rule.on) == (from, on));
     match lines.find(|rule| facts.meet(rule.when)).map(|rule| rule.then) {
-        Some(Then::Go(next, effects)) => Ok(EntityStep { next, effects, is_repeat: false }),
-        Some(Then::Same) => Ok(EntityStep { next: from, effects: &[], is_repeat: true }),
-        Some(Then::Refuse(why)) => refuse(why),
-        None => refuse(Why::WrongState),
+        Some(RuleOutcome::Go(next, effects)) => Ok(EntityStep { next, effects, is_repeat: false }),
+        Some(RuleOutcome::Same) => Ok(EntityStep { next: from, effects: &[], is_repeat: true }),
+        Some(RuleOutcome::Refuse(why)) => refuse(why),
+        None => refuse(RefusalReason::WrongState),
     }
 }

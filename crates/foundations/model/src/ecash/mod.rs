@@ -39,21 +39,22 @@ pub mod receipts;
 pub mod select;
 pub mod transaction;
 
-pub use birth::{BIRTHS, Birth, CounterUse, transaction_at_end};
-pub use departures::{DEPARTURES, Departure};
+pub use birth::{BIRTHS, CounterUse, EntityBirth, transaction_at_end};
+pub use departures::{DEPARTURES, ReferenceDeparture};
 pub use entity::{
-    ENTITY_EVENTS, ENTITY_KINDS, ENTITY_STATES, EntityEvent, EntityKind, EntityState, UnknownName,
-    VARIANTS, Variant,
+    ENTITY_EVENTS, ENTITY_KINDS, ENTITY_STATES, EntityEvent, EntityKind, EntityState,
+    EntityVariant, UnknownName, VARIANTS,
 };
 pub use machine::{
-    EntityEffect, EntityRefusal, EntityStep, Facts, MACHINES, Machine, Rule, Then, When, Why, step,
+    EntityEffect, EntityFacts, EntityMachine, EntityRefusal, EntityStep, MACHINES, RefusalReason,
+    RuleCondition, RuleOutcome, TransitionRule, step,
 };
 pub use proof::{PROOF_EVENTS, PROOF_STATES, PROOF_TABLE, ProofEvent, ProofRefusal, ProofState};
 pub use select::{
     NotEnough, ProofOffer, blank_outputs, input_fee, select_proofs, split_amount, with_receive_fee,
 };
 pub use transaction::{
-    DIRECTIONS, Direction, TRANSACTION_KINDS, TRANSACTION_STATES, TRANSACTION_TABLE,
+    DIRECTIONS, PaymentDirection, TRANSACTION_KINDS, TRANSACTION_STATES, TRANSACTION_TABLE,
     TransactionEvent, TransactionKind, TransactionRefusal, TransactionState,
 };
 

@@ -6,7 +6,7 @@ use super::{
     birth::{BIRTHS, CounterUse, transaction_at_end},
     departures::DEPARTURES,
     entity::{ENTITY_STATES, EntityEvent, EntityState},
-    machine::{EntityEffect, MACHINES, Machine, Then, When, Why},
+    machine::{EntityEffect, EntityMachine, MACHINES, RefusalReason, RuleCondition, RuleOutcome},
     proof::PROOF_TABLE,
     transaction::TRANSACTION_TABLE,
 };
@@ -36,7 +36,7 @@ fn line(page: &mut String, text: &str) {
     let _ = writeln!(page, "{text}");
 }
 
-fn write_machine(page: &mut String, machine: &Machine) {
+fn write_machine(page: &mut String, machine: &EntityMachine) {
     line(page, &format!("\n## {:?}\n", machine.kind));
     let names: Vec<&str> = machine.states.iter().map(|state| state.name()).collect();
     line(page, &format!("| event | {} |", names.join(" | ")));
@@ -50,50 +50,50 @@ fn write_machine(page: &mut String, machine: &Machine) {
     line(page, &format!("\nEnds: {}.", ends.join(", ")));
 }
 
-fn cell(machine: &Machine, state: EntityState, event: EntityEvent) -> String {
+fn cell(machine: &EntityMachine, state: EntityState, event: EntityEvent) -> String {
     let lines = machine.rules.iter().filter(|rule| (rule.from, rule.on) == (state, event));
     let lines: Vec<String> =
         lines.map(|rule| format!("{}{}", condition(rule.when), outcome(rule.then))).collect();
     lines.join("<br>")
 }
 
-fn condition(when: When) -> String {
+fn condition(when: RuleCondition) -> String {
     match when {
-        When::Always => String::new(),
-        When::PastExpiry => "past its expiry: ".into(),
-        When::Is(variant) => format!("{variant}: "),
-        When::IsWithoutMelt(variant) => format!("{variant}, no melt marked: "),
-        When::WithoutMelt => "no melt marked: ".into(),
-        When::MeltMarked => "melt marked: ".into(),
-        When::Reverses => "takes a token back: ".into(),
-        When::BeingReversed => "being taken back: ".into(),
-        When::WithSparkIds => "with Spark's ids: ".into(),
-        When::FenceTaken => "fence range taken: ".into(),
-        When::Alarmed => "alarm raised: ".into(),
-        When::SourceChangeOpen => "change still to come: ".into(),
+        RuleCondition::Always => String::new(),
+        RuleCondition::PastExpiry => "past its expiry: ".into(),
+        RuleCondition::Is(variant) => format!("{variant}: "),
+        RuleCondition::IsWithoutMelt(variant) => format!("{variant}, no melt marked: "),
+        RuleCondition::WithoutMelt => "no melt marked: ".into(),
+        RuleCondition::MeltMarked => "melt marked: ".into(),
+        RuleCondition::Reverses => "takes a token back: ".into(),
+        RuleCondition::BeingReversed => "being taken back: ".into(),
+        RuleCondition::WithSparkIds => "with Spark's ids: ".into(),
+        RuleCondition::FenceTaken => "fence range taken: ".into(),
+        RuleCondition::Alarmed => "alarm raised: ".into(),
+        RuleCondition::SourceChangeOpen => "change still to come: ".into(),
     }
 }
 
-fn outcome(then: Then) -> String {
+fn outcome(then: RuleOutcome) -> String {
     match then {
-        Then::Same => "*same*".into(),
-        Then::Refuse(why) => format!("refused ({})", reason(why)),
-        Then::Go(next, []) => format!("**{next}**"),
-        Then::Go(next, effects) => {
+        RuleOutcome::Same => "*same*".into(),
+        RuleOutcome::Refuse(why) => format!("refused ({})", reason(why)),
+        RuleOutcome::Go(next, []) => format!("**{next}**"),
+        RuleOutcome::Go(next, effects) => {
             let effects: Vec<String> = effects.iter().map(|effect| doing(*effect)).collect();
             format!("**{next}**: {}", effects.join(", "))
         }
     }
 }
 
-fn reason(why: Why) -> &'static str {
+fn reason(why: RefusalReason) -> &'static str {
     match why {
-        Why::WrongState => "state",
-        Why::WrongKind => "kind",
-        Why::WrongVariant => "variant",
-        Why::NotExpired => "not expired",
-        Why::BeingReversed => "being taken back",
-        Why::NoSparkIds => "no Spark ids",
+        RefusalReason::WrongState => "state",
+        RefusalReason::WrongKind => "kind",
+        RefusalReason::WrongVariant => "variant",
+        RefusalReason::NotExpired => "not expired",
+        RefusalReason::BeingReversed => "being taken back",
+        RefusalReason::NoSparkIds => "no Spark ids",
     }
 }
 
@@ -165,7 +165,7 @@ fn write_departures(page: &mut String) {
     line(page, "\n## Departures from the reference\n");
     line(page, "| # | in | the reference | here |\n|---|---|---|---|");
     for departure in DEPARTURES {
-        let super::Departure { number, there, here, place } = departure;
+        let super::ReferenceDeparture { number, there, here, place } = departure;
         line(page, &format!("| {number} | {place} | {there} | {here} |"));
     }
 }

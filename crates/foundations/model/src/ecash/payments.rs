@@ -1,136 +1,175 @@
 //! Machines of what goes out: Lightning by a melt, a token, Lightning through Spark.
 
 use super::{
-    entity::{EntityEvent as On, EntityKind, EntityState as S, Variant},
-    machine::{EntityEffect as Do, Machine, Rule, Then, When, Why},
-    transaction::TransactionEvent as Tx,
+    entity::{EntityEvent, EntityKind, EntityState},
+    machine::{EntityEffect, EntityMachine, rule},
+    transaction::TransactionEvent,
 };
 
-const fn rule(from: S, on: On, when: When, then: Then) -> Rule {
-    Rule { from, on, when, then }
-}
-
-const SAME: Then = Then::Same;
-const PAID_WITH_CHANGE: &[Do] =
-    &[Do::SpendReserved, Do::StoreUnspent, Do::Transaction(Tx::Complete)];
-const GIVEN_UP: &[Do] = &[Do::ReleaseReserved, Do::Transaction(Tx::Fail)];
+/// Only the state changes.
+const NOTHING: &[EntityEffect] = &[];
+const MARKED: &[EntityEffect] = &[EntityEffect::MarkMelt];
+const NEW_RANGE: &[EntityEffect] = &[EntityEffect::TakeRange];
+const FENCE_RANGE: &[EntityEffect] = &[EntityEffect::TakeFenceRange];
+const ALARM: &[EntityEffect] = &[EntityEffect::RaiseAlarm];
+const PAID_WITH_CHANGE: &[EntityEffect] = &[
+    EntityEffect::SpendReserved,
+    EntityEffect::StoreUnspent,
+    EntityEffect::Transaction(TransactionEvent::Complete),
+];
+const GIVEN_UP: &[EntityEffect] =
+    &[EntityEffect::ReleaseReserved, EntityEffect::Transaction(TransactionEvent::Fail)];
 /// The reserved proofs are gone by our own swap; what it made is ours.
-const FENCED: &[Do] = &[Do::SpendReserved, Do::StoreUnspent, Do::Transaction(Tx::Fail)];
+const FENCED: &[EntityEffect] = &[
+    EntityEffect::SpendReserved,
+    EntityEffect::StoreUnspent,
+    EntityEffect::Transaction(TransactionEvent::Fail),
+];
 /// The mint took the proofs after all. What it gave back is ours.
-const PAID_AFTER_ALL: &[Do] = &[Do::SpendProven, Do::StoreUnspent, Do::RaiseAlarm];
+const PAID_AFTER_ALL: &[EntityEffect] =
+    &[EntityEffect::SpendProven, EntityEffect::StoreUnspent, EntityEffect::RaiseAlarm];
 
 /// UNPAID → PENDING → PAID, or FAILED, or EXPIRED. PENDING never expires.
-pub const CASHU_SEND_QUOTE: Machine = Machine {
+pub const CASHU_SEND_QUOTE: EntityMachine = EntityMachine {
     kind: EntityKind::CashuSendQuote,
-    states: &[S::Unpaid, S::Pending, S::Paid, S::Failed, S::Expired],
+    states: &[
+        EntityState::Unpaid,
+        EntityState::Pending,
+        EntityState::Paid,
+        EntityState::Failed,
+        EntityState::Expired,
+    ],
     events: &[
-        On::MarkMeltInitiated,
-        On::MarkPending,
-        On::Complete,
-        On::Fail,
-        On::Expire,
-        On::TakeNewRange,
-        On::TakeFenceRange,
-        On::Fence,
-        On::ProvePaid,
+        EntityEvent::MarkMeltInitiated,
+        EntityEvent::MarkPending,
+        EntityEvent::Complete,
+        EntityEvent::Fail,
+        EntityEvent::Expire,
+        EntityEvent::TakeNewRange,
+        EntityEvent::TakeFenceRange,
+        EntityEvent::Fence,
+        EntityEvent::ProvePaid,
     ],
     rules: &[
-        rule(S::Unpaid, On::MarkMeltInitiated, When::WithoutMelt, GO_MELT_UNPAID),
-        rule(S::Unpaid, On::MarkMeltInitiated, When::Always, SAME),
-        rule(S::Pending, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Paid, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Unpaid, On::MarkPending, When::Always, Then::Go(S::Pending, &[])),
-        rule(S::Pending, On::MarkPending, When::Always, SAME),
-        rule(S::Paid, On::MarkPending, When::Always, SAME),
-        rule(S::Unpaid, On::Complete, When::Always, Then::Go(S::Paid, PAID_WITH_CHANGE)),
-        rule(S::Pending, On::Complete, When::Always, Then::Go(S::Paid, PAID_WITH_CHANGE)),
-        rule(S::Paid, On::Complete, When::Always, SAME),
-        rule(S::Unpaid, On::Fail, When::Always, Then::Go(S::Failed, GIVEN_UP)),
-        rule(S::Pending, On::Fail, When::Always, Then::Go(S::Failed, GIVEN_UP)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Unpaid, On::Expire, When::PastExpiry, Then::Go(S::Expired, GIVEN_UP)),
-        rule(S::Unpaid, On::Expire, When::Always, Then::Refuse(Why::NotExpired)),
-        rule(S::Expired, On::Expire, When::Always, SAME),
-        rule(S::Unpaid, On::TakeNewRange, When::Always, Then::Go(S::Unpaid, &[Do::TakeRange])),
-        rule(S::Unpaid, On::TakeFenceRange, When::FenceTaken, SAME),
-        rule(S::Unpaid, On::TakeFenceRange, When::Always, GO_FENCE_UNPAID),
-        rule(S::Pending, On::TakeFenceRange, When::FenceTaken, SAME),
-        rule(S::Pending, On::TakeFenceRange, When::Always, GO_FENCE_PENDING),
-        rule(S::Unpaid, On::Fence, When::FenceTaken, Then::Go(S::Failed, FENCED)),
-        rule(S::Pending, On::Fence, When::FenceTaken, Then::Go(S::Failed, FENCED)),
-        rule(S::Failed, On::Fence, When::FenceTaken, SAME),
-        rule(S::Paid, On::ProvePaid, When::Always, SAME),
-        rule(S::Failed, On::ProvePaid, When::Alarmed, SAME),
-        rule(S::Failed, On::ProvePaid, When::Always, Then::Go(S::Failed, PAID_AFTER_ALL)),
-        rule(S::Expired, On::ProvePaid, When::Alarmed, SAME),
-        rule(S::Expired, On::ProvePaid, When::Always, Then::Go(S::Expired, PAID_AFTER_ALL)),
+        rule!(Unpaid, MarkMeltInitiated, WithoutMelt => go Unpaid, MARKED),
+        rule!(Unpaid, MarkMeltInitiated, Always => same),
+        rule!(Pending, MarkMeltInitiated, MeltMarked => same),
+        rule!(Paid, MarkMeltInitiated, MeltMarked => same),
+        rule!(Unpaid, MarkPending, Always => go Pending, NOTHING),
+        rule!(Pending, MarkPending, Always => same),
+        // An answer that was on its way while another one completed the payment (D1).
+        rule!(Paid, MarkPending, Always => same),
+        rule!(Unpaid, Complete, Always => go Paid, PAID_WITH_CHANGE),
+        rule!(Pending, Complete, Always => go Paid, PAID_WITH_CHANGE),
+        rule!(Paid, Complete, Always => same),
+        rule!(Unpaid, Fail, Always => go Failed, GIVEN_UP),
+        rule!(Pending, Fail, Always => go Failed, GIVEN_UP),
+        rule!(Failed, Fail, Always => same),
+        // None for PENDING: what may be under way doesn't end by a clock of ours.
+        rule!(Unpaid, Expire, PastExpiry => go Expired, GIVEN_UP),
+        rule!(Unpaid, Expire, Always => refuse NotExpired),
+        rule!(Expired, Expire, Always => same),
+        rule!(Unpaid, TakeNewRange, Always => go Unpaid, NEW_RANGE),
+        rule!(Unpaid, TakeFenceRange, FenceTaken => same),
+        rule!(Unpaid, TakeFenceRange, Always => go Unpaid, FENCE_RANGE),
+        rule!(Pending, TakeFenceRange, FenceTaken => same),
+        rule!(Pending, TakeFenceRange, Always => go Pending, FENCE_RANGE),
+        rule!(Unpaid, Fence, FenceTaken => go Failed, FENCED),
+        rule!(Pending, Fence, FenceTaken => go Failed, FENCED),
+        rule!(Failed, Fence, FenceTaken => same),
+        rule!(Paid, ProvePaid, Always => same),
+        rule!(Failed, ProvePaid, Alarmed => same),
+        // It stays FAILED: people were told so, and may have paid again. The alarm tells them the
+        // rest.
+        rule!(Failed, ProvePaid, Always => go Failed, PAID_AFTER_ALL),
+        rule!(Expired, ProvePaid, Alarmed => same),
+        rule!(Expired, ProvePaid, Always => go Expired, PAID_AFTER_ALL),
     ],
-    terminal: &[S::Paid, S::Failed, S::Expired],
+    terminal: &[EntityState::Paid, EntityState::Failed, EntityState::Expired],
 };
 
-const GO_MELT_UNPAID: Then = Then::Go(S::Unpaid, &[Do::MarkMelt]);
-const GO_FENCE_UNPAID: Then = Then::Go(S::Unpaid, &[Do::TakeFenceRange]);
-const GO_FENCE_PENDING: Then = Then::Go(S::Pending, &[Do::TakeFenceRange]);
-
-const TOKEN_MADE: &[Do] =
-    &[Do::SpendReserved, Do::StoreReserved, Do::StoreUnspent, Do::Transaction(Tx::Proceed)];
-const TOKEN_CLAIMED: &[Do] = &[Do::SpendReserved, Do::Transaction(Tx::Complete)];
-const TOKEN_BACK: &[Do] = &[Do::SpendReserved, Do::Transaction(Tx::Reverse)];
+const TOKEN_MADE: &[EntityEffect] = &[
+    EntityEffect::SpendReserved,
+    EntityEffect::StoreReserved,
+    EntityEffect::StoreUnspent,
+    EntityEffect::Transaction(TransactionEvent::Proceed),
+];
+const TOKEN_CLAIMED: &[EntityEffect] =
+    &[EntityEffect::SpendReserved, EntityEffect::Transaction(TransactionEvent::Complete)];
+const TOKEN_BACK: &[EntityEffect] =
+    &[EntityEffect::SpendReserved, EntityEffect::Transaction(TransactionEvent::Reverse)];
 
 /// DRAFT → PENDING → COMPLETED or REVERSED; FAILED only from DRAFT. Born PENDING when the sum fits.
-pub const CASHU_SEND_SWAP: Machine = Machine {
+pub const CASHU_SEND_SWAP: EntityMachine = EntityMachine {
     kind: EntityKind::CashuSendSwap,
-    states: &[S::Draft, S::Pending, S::Completed, S::Failed, S::Reversed],
+    states: &[
+        EntityState::Draft,
+        EntityState::Pending,
+        EntityState::Completed,
+        EntityState::Failed,
+        EntityState::Reversed,
+    ],
     events: &[
-        On::Commit,
-        On::Complete,
-        On::Fail,
-        On::ReversalWon,
-        On::ReversalLost,
-        On::TakeNewRange,
+        EntityEvent::Commit,
+        EntityEvent::Complete,
+        EntityEvent::Fail,
+        EntityEvent::ReversalWon,
+        EntityEvent::ReversalLost,
+        EntityEvent::TakeNewRange,
     ],
     rules: &[
-        rule(S::Draft, On::Commit, When::Always, Then::Go(S::Pending, TOKEN_MADE)),
-        rule(S::Pending, On::Commit, When::Is(Variant::NeedsSwap), SAME),
-        rule(S::Pending, On::Complete, When::BeingReversed, Then::Refuse(Why::BeingReversed)),
-        rule(S::Pending, On::Complete, When::Always, Then::Go(S::Completed, TOKEN_CLAIMED)),
-        rule(S::Completed, On::Complete, When::Always, SAME),
-        rule(S::Draft, On::Fail, When::Always, Then::Go(S::Failed, GIVEN_UP)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Pending, On::ReversalWon, When::Always, Then::Go(S::Reversed, TOKEN_BACK)),
-        rule(S::Reversed, On::ReversalWon, When::Always, SAME),
-        rule(S::Pending, On::ReversalLost, When::Always, Then::Go(S::Completed, TOKEN_CLAIMED)),
-        rule(S::Completed, On::ReversalLost, When::Always, SAME),
-        rule(S::Draft, On::TakeNewRange, When::Always, Then::Go(S::Draft, &[Do::TakeRange])),
+        rule!(Draft, Commit, Always => go Pending, TOKEN_MADE),
+        rule!(Pending, Commit, Is(NeedsSwap) => same),
+        // Taking it back spends the same proofs: that they are spent doesn't say who has them.
+        rule!(Pending, Complete, BeingReversed => refuse BeingReversed),
+        rule!(Pending, Complete, Always => go Completed, TOKEN_CLAIMED),
+        rule!(Completed, Complete, Always => same),
+        rule!(Draft, Fail, Always => go Failed, GIVEN_UP),
+        rule!(Failed, Fail, Always => same),
+        rule!(Pending, ReversalWon, Always => go Reversed, TOKEN_BACK),
+        rule!(Reversed, ReversalWon, Always => same),
+        rule!(Pending, ReversalLost, Always => go Completed, TOKEN_CLAIMED),
+        rule!(Completed, ReversalLost, Always => same),
+        rule!(Draft, TakeNewRange, Always => go Draft, NEW_RANGE),
     ],
-    terminal: &[S::Completed, S::Failed, S::Reversed],
+    terminal: &[EntityState::Completed, EntityState::Failed, EntityState::Reversed],
 };
 
-const SPARK_PAID: &[Do] = &[Do::Transaction(Tx::Complete)];
-const SPARK_LOST: &[Do] = &[Do::Transaction(Tx::Fail)];
+const SPARK_PAID: &[EntityEffect] = &[EntityEffect::Transaction(TransactionEvent::Complete)];
+const SPARK_SENDING: &[EntityEffect] = &[EntityEffect::Transaction(TransactionEvent::Proceed)];
+const SPARK_LOST: &[EntityEffect] = &[EntityEffect::Transaction(TransactionEvent::Fail)];
 
 /// UNPAID → PENDING → COMPLETED, or FAILED.
-pub const SPARK_SEND_QUOTE: Machine = Machine {
+pub const SPARK_SEND_QUOTE: EntityMachine = EntityMachine {
     kind: EntityKind::SparkSendQuote,
-    states: &[S::Unpaid, S::Pending, S::Completed, S::Failed],
-    events: &[On::MarkPending, On::Complete, On::Fail, On::ProvePaid],
-    rules: &[
-        rule(S::Unpaid, On::MarkPending, When::WithSparkIds, GO_SPARK_PENDING),
-        rule(S::Unpaid, On::MarkPending, When::Always, Then::Refuse(Why::NoSparkIds)),
-        rule(S::Pending, On::MarkPending, When::Always, SAME),
-        rule(S::Completed, On::MarkPending, When::Always, SAME),
-        rule(S::Unpaid, On::Complete, When::WithSparkIds, Then::Go(S::Completed, SPARK_PAID)),
-        rule(S::Unpaid, On::Complete, When::Always, Then::Refuse(Why::NoSparkIds)),
-        rule(S::Pending, On::Complete, When::Always, Then::Go(S::Completed, SPARK_PAID)),
-        rule(S::Completed, On::Complete, When::Always, SAME),
-        rule(S::Unpaid, On::Fail, When::Always, Then::Go(S::Failed, SPARK_LOST)),
-        rule(S::Pending, On::Fail, When::Always, Then::Go(S::Failed, SPARK_LOST)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Completed, On::ProvePaid, When::Always, SAME),
-        rule(S::Failed, On::ProvePaid, When::Alarmed, SAME),
-        rule(S::Failed, On::ProvePaid, When::Always, Then::Go(S::Failed, &[Do::RaiseAlarm])),
+    states: &[
+        EntityState::Unpaid,
+        EntityState::Pending,
+        EntityState::Completed,
+        EntityState::Failed,
     ],
-    terminal: &[S::Completed, S::Failed],
+    events: &[
+        EntityEvent::MarkPending,
+        EntityEvent::Complete,
+        EntityEvent::Fail,
+        EntityEvent::ProvePaid,
+    ],
+    rules: &[
+        // Without Spark's ids nobody could ask for the payment any more (D8).
+        rule!(Unpaid, MarkPending, WithSparkIds => go Pending, SPARK_SENDING),
+        rule!(Unpaid, MarkPending, Always => refuse NoSparkIds),
+        rule!(Pending, MarkPending, Always => same),
+        rule!(Completed, MarkPending, Always => same),
+        rule!(Unpaid, Complete, WithSparkIds => go Completed, SPARK_PAID),
+        rule!(Unpaid, Complete, Always => refuse NoSparkIds),
+        rule!(Pending, Complete, Always => go Completed, SPARK_PAID),
+        rule!(Completed, Complete, Always => same),
+        rule!(Unpaid, Fail, Always => go Failed, SPARK_LOST),
+        rule!(Pending, Fail, Always => go Failed, SPARK_LOST),
+        rule!(Failed, Fail, Always => same),
+        rule!(Completed, ProvePaid, Always => same),
+        rule!(Failed, ProvePaid, Alarmed => same),
+        rule!(Failed, ProvePaid, Always => go Failed, ALARM),
+    ],
+    terminal: &[EntityState::Completed, EntityState::Failed],
 };
-
-const GO_SPARK_PENDING: Then = Then::Go(S::Pending, &[Do::Transaction(Tx::Proceed)]);

@@ -1,140 +1,159 @@
 //! Machines of what comes in: an invoice or a token's melt, a token of the same mint, Spark.
 
 use super::{
-    entity::{EntityEvent as On, EntityKind, EntityState as S, Variant},
-    machine::{EntityEffect as Do, Machine, Rule, Then, When, Why},
-    transaction::TransactionEvent as Tx,
+    entity::{EntityEvent, EntityKind, EntityState},
+    machine::{EntityEffect, EntityMachine, rule},
+    transaction::TransactionEvent,
 };
 
-const fn rule(from: S, on: On, when: When, then: Then) -> Rule {
-    Rule { from, on, when, then }
-}
-
-const SAME: Then = Then::Same;
-const WRONG_VARIANT: Then = Then::Refuse(Why::WrongVariant);
-const TOKEN: Variant = Variant::CashuToken;
-const LOST: &[Do] = &[Do::Transaction(Tx::Fail)];
-const ISSUE: &[Do] = &[Do::TakeRange, Do::Transaction(Tx::Proceed)];
+const NEW_RANGE: &[EntityEffect] = &[EntityEffect::TakeRange];
+const LOST: &[EntityEffect] = &[EntityEffect::Transaction(TransactionEvent::Fail)];
+const ISSUE: &[EntityEffect] =
+    &[EntityEffect::TakeRange, EntityEffect::Transaction(TransactionEvent::Proceed)];
 /// The only way out of a terminal state: the mint has the money and it is ours.
-const ISSUE_LATE: &[Do] = &[Do::TakeRange, Do::Transaction(Tx::Reopen)];
-const STORED: &[Do] = &[Do::StoreUnspent, Do::Transaction(Tx::Complete)];
-const MELT: Then = Then::Go(S::Unpaid, &[Do::MarkMelt]);
-const CHANGE: &[Do] = &[Do::StoreSourceChange];
+const ISSUE_LATE: &[EntityEffect] =
+    &[EntityEffect::TakeRange, EntityEffect::Transaction(TransactionEvent::Reopen)];
+const STORED: &[EntityEffect] =
+    &[EntityEffect::StoreUnspent, EntityEffect::Transaction(TransactionEvent::Complete)];
+const MARKED: &[EntityEffect] = &[EntityEffect::MarkMelt];
+const CHANGE: &[EntityEffect] = &[EntityEffect::StoreSourceChange];
 
 /// UNPAID → PAID → COMPLETED, or FAILED, or EXPIRED. The counter is used at PAID, not before.
-pub const CASHU_RECEIVE_QUOTE: Machine = Machine {
+pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
     kind: EntityKind::CashuReceiveQuote,
-    states: &[S::Unpaid, S::Paid, S::Completed, S::Failed, S::Expired],
+    states: &[
+        EntityState::Unpaid,
+        EntityState::Paid,
+        EntityState::Completed,
+        EntityState::Failed,
+        EntityState::Expired,
+    ],
     events: &[
-        On::MarkMeltInitiated,
-        On::ProcessPayment,
-        On::LatePayment,
-        On::Complete,
-        On::Fail,
-        On::Expire,
-        On::TakeNewRange,
-        On::StoreSourceChange,
+        EntityEvent::MarkMeltInitiated,
+        EntityEvent::ProcessPayment,
+        EntityEvent::LatePayment,
+        EntityEvent::Complete,
+        EntityEvent::Fail,
+        EntityEvent::Expire,
+        EntityEvent::TakeNewRange,
+        EntityEvent::StoreSourceChange,
     ],
     rules: &[
-        rule(S::Unpaid, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Paid, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Completed, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Failed, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Expired, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Unpaid, On::MarkMeltInitiated, When::IsWithoutMelt(TOKEN), MELT),
-        rule(S::Unpaid, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Paid, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Completed, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Failed, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Expired, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Unpaid, On::ProcessPayment, When::Always, Then::Go(S::Paid, ISSUE)),
-        rule(S::Paid, On::ProcessPayment, When::Always, SAME),
-        rule(S::Completed, On::ProcessPayment, When::Always, SAME),
-        rule(S::Expired, On::LatePayment, When::Always, Then::Go(S::Paid, ISSUE_LATE)),
-        rule(S::Failed, On::LatePayment, When::Always, Then::Go(S::Paid, ISSUE_LATE)),
-        rule(S::Paid, On::LatePayment, When::Always, SAME),
-        rule(S::Completed, On::LatePayment, When::Always, SAME),
-        rule(S::Paid, On::Complete, When::Always, Then::Go(S::Completed, STORED)),
-        rule(S::Completed, On::Complete, When::Always, SAME),
-        rule(S::Unpaid, On::Fail, When::Always, Then::Go(S::Failed, LOST)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Unpaid, On::Expire, When::PastExpiry, Then::Go(S::Expired, LOST)),
-        rule(S::Unpaid, On::Expire, When::Always, Then::Refuse(Why::NotExpired)),
-        rule(S::Expired, On::Expire, When::Always, SAME),
-        rule(S::Paid, On::TakeNewRange, When::Always, Then::Go(S::Paid, &[Do::TakeRange])),
-        rule(S::Unpaid, On::StoreSourceChange, OPEN, Then::Go(S::Unpaid, CHANGE)),
-        rule(S::Paid, On::StoreSourceChange, OPEN, Then::Go(S::Paid, CHANGE)),
-        rule(S::Completed, On::StoreSourceChange, OPEN, Then::Go(S::Completed, CHANGE)),
-        rule(S::Unpaid, On::StoreSourceChange, When::Is(TOKEN), SAME),
-        rule(S::Paid, On::StoreSourceChange, When::Is(TOKEN), SAME),
-        rule(S::Completed, On::StoreSourceChange, When::Is(TOKEN), SAME),
+        rule!(Unpaid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Paid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Completed, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Failed, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Expired, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Unpaid, MarkMeltInitiated, IsWithoutMelt(CashuToken) => go Unpaid, MARKED),
+        rule!(Unpaid, MarkMeltInitiated, MeltMarked => same),
+        rule!(Paid, MarkMeltInitiated, MeltMarked => same),
+        rule!(Completed, MarkMeltInitiated, MeltMarked => same),
+        rule!(Failed, MarkMeltInitiated, MeltMarked => same),
+        rule!(Expired, MarkMeltInitiated, MeltMarked => same),
+        rule!(Unpaid, ProcessPayment, Always => go Paid, ISSUE),
+        rule!(Paid, ProcessPayment, Always => same),
+        rule!(Completed, ProcessPayment, Always => same),
+        rule!(Expired, LatePayment, Always => go Paid, ISSUE_LATE),
+        rule!(Failed, LatePayment, Always => go Paid, ISSUE_LATE),
+        rule!(Paid, LatePayment, Always => same),
+        rule!(Completed, LatePayment, Always => same),
+        rule!(Paid, Complete, Always => go Completed, STORED),
+        rule!(Completed, Complete, Always => same),
+        rule!(Unpaid, Fail, Always => go Failed, LOST),
+        rule!(Failed, Fail, Always => same),
+        rule!(Unpaid, Expire, PastExpiry => go Expired, LOST),
+        rule!(Unpaid, Expire, Always => refuse NotExpired),
+        rule!(Expired, Expire, Always => same),
+        rule!(Paid, TakeNewRange, Always => go Paid, NEW_RANGE),
+        // The paying mint may be quicker than the one that issues: change can come before the
+        // payment is seen, and long after.
+        rule!(Unpaid, StoreSourceChange, SourceChangeOpen => go Unpaid, CHANGE),
+        rule!(Paid, StoreSourceChange, SourceChangeOpen => go Paid, CHANGE),
+        rule!(Completed, StoreSourceChange, SourceChangeOpen => go Completed, CHANGE),
+        rule!(Unpaid, StoreSourceChange, Is(CashuToken) => same),
+        rule!(Paid, StoreSourceChange, Is(CashuToken) => same),
+        rule!(Completed, StoreSourceChange, Is(CashuToken) => same),
     ],
-    terminal: &[S::Completed, S::Failed, S::Expired],
+    terminal: &[EntityState::Completed, EntityState::Failed, EntityState::Expired],
 };
 
-const OPEN: When = When::SourceChangeOpen;
-
-const WON: &[Do] = &[Do::StoreUnspent, Do::Transaction(Tx::Complete), Do::Partner(On::ReversalWon)];
-const CLAIMED: &[Do] = &[Do::Transaction(Tx::Fail), Do::Partner(On::ReversalLost)];
+const WON: &[EntityEffect] = &[
+    EntityEffect::StoreUnspent,
+    EntityEffect::Transaction(TransactionEvent::Complete),
+    EntityEffect::Partner(EntityEvent::ReversalWon),
+];
+// For the send it is a success that its token can't be taken back: the receiver has it.
+const CLAIMED: &[EntityEffect] = &[
+    EntityEffect::Transaction(TransactionEvent::Fail),
+    EntityEffect::Partner(EntityEvent::ReversalLost),
+];
 
 /// PENDING → COMPLETED or FAILED. One that takes a token back moves the token's own swap too.
-pub const CASHU_RECEIVE_SWAP: Machine = Machine {
+pub const CASHU_RECEIVE_SWAP: EntityMachine = EntityMachine {
     kind: EntityKind::CashuReceiveSwap,
-    states: &[S::Pending, S::Completed, S::Failed],
-    events: &[On::Complete, On::Fail, On::FailClaimed, On::TakeNewRange],
-    rules: &[
-        rule(S::Pending, On::Complete, When::Reverses, Then::Go(S::Completed, WON)),
-        rule(S::Pending, On::Complete, When::Always, Then::Go(S::Completed, STORED)),
-        rule(S::Completed, On::Complete, When::Always, SAME),
-        rule(S::Pending, On::FailClaimed, When::Reverses, Then::Go(S::Failed, CLAIMED)),
-        rule(S::Pending, On::FailClaimed, When::Always, Then::Go(S::Failed, LOST)),
-        rule(S::Failed, On::FailClaimed, When::Always, SAME),
-        rule(S::Pending, On::Fail, When::Always, Then::Go(S::Failed, LOST)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Pending, On::TakeNewRange, When::Always, Then::Go(S::Pending, &[Do::TakeRange])),
+    states: &[EntityState::Pending, EntityState::Completed, EntityState::Failed],
+    events: &[
+        EntityEvent::Complete,
+        EntityEvent::Fail,
+        EntityEvent::FailClaimed,
+        EntityEvent::TakeNewRange,
     ],
-    terminal: &[S::Completed, S::Failed],
+    rules: &[
+        rule!(Pending, Complete, Reverses => go Completed, WON),
+        rule!(Pending, Complete, Always => go Completed, STORED),
+        rule!(Completed, Complete, Always => same),
+        rule!(Pending, FailClaimed, Reverses => go Failed, CLAIMED),
+        rule!(Pending, FailClaimed, Always => go Failed, LOST),
+        rule!(Failed, FailClaimed, Always => same),
+        rule!(Pending, Fail, Always => go Failed, LOST),
+        rule!(Failed, Fail, Always => same),
+        rule!(Pending, TakeNewRange, Always => go Pending, NEW_RANGE),
+    ],
+    terminal: &[EntityState::Completed, EntityState::Failed],
 };
 
-const SPARK_PAID: &[Do] = &[Do::Transaction(Tx::Complete)];
-const SPARK_PAID_LATE: &[Do] = &[Do::Transaction(Tx::Reopen), Do::Transaction(Tx::Complete)];
+const SPARK_PAID: &[EntityEffect] = &[EntityEffect::Transaction(TransactionEvent::Complete)];
+const SPARK_PAID_LATE: &[EntityEffect] = &[
+    EntityEffect::Transaction(TransactionEvent::Reopen),
+    EntityEffect::Transaction(TransactionEvent::Complete),
+];
 
 /// UNPAID → PAID, or FAILED, or EXPIRED. PAID is the end: there are no proofs to store.
-pub const SPARK_RECEIVE_QUOTE: Machine = Machine {
+pub const SPARK_RECEIVE_QUOTE: EntityMachine = EntityMachine {
     kind: EntityKind::SparkReceiveQuote,
-    states: &[S::Unpaid, S::Paid, S::Failed, S::Expired],
+    states: &[EntityState::Unpaid, EntityState::Paid, EntityState::Failed, EntityState::Expired],
     events: &[
-        On::MarkMeltInitiated,
-        On::Complete,
-        On::LatePayment,
-        On::Fail,
-        On::Expire,
-        On::StoreSourceChange,
+        EntityEvent::MarkMeltInitiated,
+        EntityEvent::Complete,
+        EntityEvent::LatePayment,
+        EntityEvent::Fail,
+        EntityEvent::Expire,
+        EntityEvent::StoreSourceChange,
     ],
     rules: &[
-        rule(S::Unpaid, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Paid, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Failed, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Expired, On::MarkMeltInitiated, When::Is(Variant::Lightning), WRONG_VARIANT),
-        rule(S::Unpaid, On::MarkMeltInitiated, When::IsWithoutMelt(TOKEN), MELT),
-        rule(S::Unpaid, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Paid, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Failed, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Expired, On::MarkMeltInitiated, When::MeltMarked, SAME),
-        rule(S::Unpaid, On::Complete, When::Always, Then::Go(S::Paid, SPARK_PAID)),
-        rule(S::Paid, On::Complete, When::Always, SAME),
-        rule(S::Expired, On::LatePayment, When::Always, Then::Go(S::Paid, SPARK_PAID_LATE)),
-        rule(S::Failed, On::LatePayment, When::Always, Then::Go(S::Paid, SPARK_PAID_LATE)),
-        rule(S::Paid, On::LatePayment, When::Always, SAME),
-        rule(S::Unpaid, On::Fail, When::Always, Then::Go(S::Failed, LOST)),
-        rule(S::Failed, On::Fail, When::Always, SAME),
-        rule(S::Unpaid, On::Expire, When::PastExpiry, Then::Go(S::Expired, LOST)),
-        rule(S::Unpaid, On::Expire, When::Always, Then::Refuse(Why::NotExpired)),
-        rule(S::Expired, On::Expire, When::Always, SAME),
-        rule(S::Unpaid, On::StoreSourceChange, OPEN, Then::Go(S::Unpaid, CHANGE)),
-        rule(S::Paid, On::StoreSourceChange, OPEN, Then::Go(S::Paid, CHANGE)),
-        rule(S::Unpaid, On::StoreSourceChange, When::Is(TOKEN), SAME),
-        rule(S::Paid, On::StoreSourceChange, When::Is(TOKEN), SAME),
+        rule!(Unpaid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Paid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Failed, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Expired, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
+        rule!(Unpaid, MarkMeltInitiated, IsWithoutMelt(CashuToken) => go Unpaid, MARKED),
+        rule!(Unpaid, MarkMeltInitiated, MeltMarked => same),
+        rule!(Paid, MarkMeltInitiated, MeltMarked => same),
+        rule!(Failed, MarkMeltInitiated, MeltMarked => same),
+        rule!(Expired, MarkMeltInitiated, MeltMarked => same),
+        rule!(Unpaid, Complete, Always => go Paid, SPARK_PAID),
+        rule!(Paid, Complete, Always => same),
+        rule!(Expired, LatePayment, Always => go Paid, SPARK_PAID_LATE),
+        rule!(Failed, LatePayment, Always => go Paid, SPARK_PAID_LATE),
+        rule!(Paid, LatePayment, Always => same),
+        rule!(Unpaid, Fail, Always => go Failed, LOST),
+        rule!(Failed, Fail, Always => same),
+        rule!(Unpaid, Expire, PastExpiry => go Expired, LOST),
+        rule!(Unpaid, Expire, Always => refuse NotExpired),
+        rule!(Expired, Expire, Always => same),
+        rule!(Unpaid, StoreSourceChange, SourceChangeOpen => go Unpaid, CHANGE),
+        rule!(Paid, StoreSourceChange, SourceChangeOpen => go Paid, CHANGE),
+        rule!(Unpaid, StoreSourceChange, Is(CashuToken) => same),
+        rule!(Paid, StoreSourceChange, Is(CashuToken) => same),
     ],
-    terminal: &[S::Paid, S::Failed, S::Expired],
+    terminal: &[EntityState::Paid, EntityState::Failed, EntityState::Expired],
 };

@@ -37,39 +37,39 @@ pub fn input_fee(shares_ppk: impl IntoIterator<Item = u64>) -> u64 {
 pub fn select_proofs(offers: &[ProofOffer], amount: u64) -> Result<Vec<usize>, NotEnough> {
     let mut order: Vec<(usize, ProofOffer)> = offers.iter().copied().enumerate().collect();
     order.sort_by_key(|(at, offer)| (std::cmp::Reverse(offer.amount), *at));
-    let mut purse = Purse { amount, sum: 0, shares_ppk: 0 };
+    let mut tally = ProofTally { amount, sum: 0, shares_ppk: 0 };
     let (mut chosen, mut left) = (Vec::new(), Vec::new());
     for (at, offer) in order {
-        let with = purse.with(offer);
+        let with = tally.with(offer);
         if with.sum <= with.due() {
-            purse = with;
+            tally = with;
             chosen.push((at, offer));
         } else {
             left.push((at, offer));
         }
     }
-    while !purse.pays() {
+    while !tally.pays() {
         // From the smallest up, else the largest.
-        let closing = left.iter().rposition(|(_, offer)| purse.with(*offer).pays());
+        let closing = left.iter().rposition(|(_, offer)| tally.with(*offer).pays());
         if left.is_empty() {
-            return Err(NotEnough { available: purse.sum, needed: purse.due() });
+            return Err(NotEnough { available: tally.sum, needed: tally.due() });
         }
         let (at, offer) = left.remove(closing.unwrap_or(0));
-        purse = purse.with(offer);
+        tally = tally.with(offer);
         chosen.push((at, offer));
     }
-    Ok(purse.without_needless(chosen))
+    Ok(tally.without_needless(chosen))
 }
 
 /// What the proofs chosen so far are worth and cost.
 #[derive(Clone, Copy)]
-struct Purse {
+struct ProofTally {
     amount: u64,
     sum: u128,
     shares_ppk: u128,
 }
 
-impl Purse {
+impl ProofTally {
     fn with(&self, offer: ProofOffer) -> Self {
         Self {
             amount: self.amount,

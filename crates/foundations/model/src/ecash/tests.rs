@@ -9,12 +9,12 @@ fn offers(amounts: &[u64], fee_ppk: u64) -> Vec<ProofOffer> {
 }
 
 /// Facts under which each condition holds.
-fn all_facts() -> Vec<Facts> {
+fn all_facts() -> Vec<EntityFacts> {
     let mut found = Vec::new();
     for (variant, _) in VARIANTS {
         for bits in 0..256_u32 {
             let bit = |at: u32| bits & (1 << at) != 0;
-            found.push(Facts {
+            found.push(EntityFacts {
                 variant,
                 is_past_expiry: bit(0),
                 melt_initiated: bit(1),
@@ -36,13 +36,13 @@ fn every_line_can_be_reached_and_speaks_of_states_and_events_of_its_machine() {
         for (at, rule) in machine.rules.iter().enumerate() {
             assert!(machine.states.contains(&rule.from), "{rule:?}");
             assert!(machine.events.contains(&rule.on), "{rule:?}");
-            if let Then::Go(next, _) = rule.then {
+            if let RuleOutcome::Go(next, _) = rule.then {
                 assert!(machine.states.contains(&next), "{rule:?}");
             }
             let before = machine.rules.iter().take(at);
             let hides = before
                 .filter(|earlier| (earlier.from, earlier.on) == (rule.from, rule.on))
-                .any(|earlier| earlier.when == When::Always || earlier.when == rule.when);
+                .any(|earlier| earlier.when == RuleCondition::Always || earlier.when == rule.when);
             assert!(!hides, "{:?}: an earlier line hides {rule:?}", machine.kind);
         }
     }
@@ -63,7 +63,11 @@ fn every_pair_of_state_and_event_is_a_step_or_a_refusal() {
                         }
                         Err(refusal) => {
                             let known = machine.events.contains(&event);
-                            assert_eq!(refusal.why == Why::WrongKind, !known, "{refusal:?}");
+                            assert_eq!(
+                                refusal.why == RefusalReason::WrongKind,
+                                !known,
+                                "{refusal:?}"
+                            );
                         }
                     }
                 }
@@ -97,7 +101,7 @@ fn a_doubled_event_does_nothing_twice() {
     }
 }
 
-fn after_effects(mut facts: Facts, effects: &[EntityEffect]) -> Facts {
+fn after_effects(mut facts: EntityFacts, effects: &[EntityEffect]) -> EntityFacts {
     for effect in effects {
         match effect {
             EntityEffect::MarkMelt => facts.melt_initiated = true,
@@ -180,7 +184,7 @@ fn only_a_sent_token_is_taken_back() {
     for (kind, _) in TRANSACTION_KINDS {
         for (direction, _) in DIRECTIONS {
             let taken = TransactionState::Pending.after(TransactionEvent::Reverse, kind, direction);
-            let may = (kind, direction) == (TransactionKind::CashuToken, Direction::Send);
+            let may = (kind, direction) == (TransactionKind::CashuToken, PaymentDirection::Send);
             assert_eq!(taken.is_ok(), may);
         }
     }
@@ -202,20 +206,20 @@ fn names_are_read_back() {
 
 #[test]
 fn exact_sums_are_hit() {
-    let purse = offers(&[1, 2, 4, 8, 16, 64, 64], 0);
-    assert_eq!(select_proofs(&purse, 64), Ok(vec![5]));
-    assert_eq!(select_proofs(&purse, 77), Ok(vec![0, 2, 3, 5]));
-    assert_eq!(select_proofs(&purse, 159), Ok((0..7).collect()));
-    assert_eq!(select_proofs(&purse, 160), Err(NotEnough { available: 159, needed: 160 }));
+    let tally = offers(&[1, 2, 4, 8, 16, 64, 64], 0);
+    assert_eq!(select_proofs(&tally, 64), Ok(vec![5]));
+    assert_eq!(select_proofs(&tally, 77), Ok(vec![0, 2, 3, 5]));
+    assert_eq!(select_proofs(&tally, 159), Ok((0..7).collect()));
+    assert_eq!(select_proofs(&tally, 160), Err(NotEnough { available: 159, needed: 160 }));
     assert!(select_proofs(&[], 0).is_err());
 }
 
 #[test]
 fn fees_of_the_chosen_proofs_are_paid_too() {
     // Two inputs at 100 ppk cost 1 together.
-    let purse = offers(&[8, 4, 1], 100);
-    assert_eq!(select_proofs(&purse, 12), Ok(vec![0, 1, 2]));
-    assert_eq!(select_proofs(&purse, 13).unwrap_err().needed, 14);
+    let tally = offers(&[8, 4, 1], 100);
+    assert_eq!(select_proofs(&tally, 12), Ok(vec![0, 1, 2]));
+    assert_eq!(select_proofs(&tally, 13).unwrap_err().needed, 14);
     assert_eq!(input_fee([100; 10]), 1);
     assert_eq!(input_fee([100; 11]), 2);
     assert_eq!(input_fee([]), 0);
@@ -247,12 +251,12 @@ proptest! {
         bits in prop::collection::vec(0_u32..12, 1..40), amount in 1_u64..20_000, ppk in 0_u64..300
     ) {
         let amounts: Vec<u64> = bits.iter().map(|bit| 1 << bit).collect();
-        let purse = offers(&amounts, ppk);
+        let tally = offers(&amounts, ppk);
         let pays = |chosen: &[usize]| {
             let sum: u64 = chosen.iter().map(|at| amounts[*at]).sum();
             sum >= amount + input_fee(chosen.iter().map(|_| ppk))
         };
-        match select_proofs(&purse, amount) {
+        match select_proofs(&tally, amount) {
             Ok(chosen) => {
                 prop_assert!(pays(&chosen));
                 for at in &chosen {

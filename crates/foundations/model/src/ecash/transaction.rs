@@ -47,7 +47,7 @@ pub enum TransactionKind {
 
 /// Which way the money goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Direction {
+pub enum PaymentDirection {
     /// Out.
     Send,
     /// In.
@@ -80,19 +80,20 @@ pub const TRANSACTION_KINDS: [(TransactionKind, &str); 3] = [
 ];
 
 /// Both directions with their names in the database.
-pub const DIRECTIONS: [(Direction, &str); 2] =
-    [(Direction::Send, "SEND"), (Direction::Receive, "RECEIVE")];
+pub const DIRECTIONS: [(PaymentDirection, &str); 2] =
+    [(PaymentDirection::Send, "SEND"), (PaymentDirection::Receive, "RECEIVE")];
 
 named!(TransactionState, TRANSACTION_STATES, "state of a transaction");
 named!(TransactionEvent, TRANSACTION_EVENTS, "event of a transaction");
 named!(TransactionKind, TRANSACTION_KINDS, "kind of transaction");
-named!(Direction, DIRECTIONS, "direction");
+named!(PaymentDirection, DIRECTIONS, "direction");
 
 /// Every legal move. `Reverse` is for sent tokens alone.
 pub const TRANSACTION_TABLE: &[(TransactionState, TransactionEvent, TransactionState)] = &[
     (TransactionState::Draft, TransactionEvent::Proceed, TransactionState::Pending),
     (TransactionState::Draft, TransactionEvent::Complete, TransactionState::Completed),
     (TransactionState::Draft, TransactionEvent::Fail, TransactionState::Failed),
+    // A token is bound to be tried from its birth, so that making it changes nothing for people.
     (TransactionState::Pending, TransactionEvent::Proceed, TransactionState::Pending),
     (TransactionState::Pending, TransactionEvent::Complete, TransactionState::Completed),
     (TransactionState::Pending, TransactionEvent::Fail, TransactionState::Failed),
@@ -121,10 +122,11 @@ impl TransactionState {
         self,
         on: TransactionEvent,
         kind: TransactionKind,
-        direction: Direction,
+        direction: PaymentDirection,
     ) -> Result<Self, TransactionRefusal> {
         let refusal = TransactionRefusal { from: self, on };
-        let is_sent_token = (kind, direction) == (TransactionKind::CashuToken, Direction::Send);
+        let is_sent_token =
+            (kind, direction) == (TransactionKind::CashuToken, PaymentDirection::Send);
         if on == TransactionEvent::Reverse && !is_sent_token {
             return Err(refusal);
         }

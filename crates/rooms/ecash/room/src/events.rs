@@ -1,7 +1,7 @@
 //! What happened to payments as events: each line of the journal once.
 
 use serde::Serialize;
-use unspent_ecash::{EcashError, EcashStore, JournalLine};
+use unspent_ecash::{EcashError, EcashJournalLine, EcashStore, PageRequest};
 use unspent_engine::{
     event_kinds,
     events::{EventLog, LogError, NewEvent},
@@ -45,23 +45,25 @@ const JOURNAL: &str = "journal";
 /// Writes what happened since the last time; says whether there may be more.
 pub(super) fn write(log: &EventLog, store: &EcashStore) -> Result<bool, LogError> {
     let after = u64::try_from(log.mark(NAME, JOURNAL)?).unwrap_or(0);
-    let lines = store.journal(after, LINES_TOGETHER).map_err(unreadable)?;
-    let Some(last) = lines.last().map(|line| line.number) else {
+    let lines =
+        |after, limit| store.journal(PageRequest { after: Some(after), limit }).map_err(unreadable);
+    let found = lines(after, LINES_TOGETHER)?;
+    let Some(last) = found.last().map(|line| line.number) else {
         let is_known = after == 0
             // Lines are numbered from 1.
-            || !store.journal(after.saturating_sub(1), 1).map_err(unreadable)?.is_empty();
+            || !lines(after.saturating_sub(1), 1)?.is_empty();
         if !is_known {
             // Another store than the one that was told of: it is told from its start.
             log.write_marked(Vec::new(), NAME, JOURNAL, 0)?;
         }
         return Ok(!is_known);
     };
-    let events = lines.iter().map(event).collect();
+    let events = found.iter().map(event).collect();
     log.write_marked(events, NAME, JOURNAL, i64::try_from(last).unwrap_or(i64::MAX))?;
-    Ok(lines.len() >= LINES_TOGETHER as usize)
+    Ok(found.len() >= LINES_TOGETHER as usize)
 }
 
-fn event(line: &JournalLine) -> NewEvent {
+fn event(line: &EcashJournalLine) -> NewEvent {
     let body = EcashStepBody {
         kind: line.kind.name(),
         event: line.event.clone(),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use metrics::gauge;
-use unspent_ecash::{Account, EcashBalance, EcashError, EcashStore, KeySource};
+use unspent_ecash::{EcashAccount, EcashBalance, EcashError, EcashStore, KeySource};
 use unspent_engine::{
     Engine, RoomState,
     context::Context,
@@ -24,9 +24,9 @@ use super::{
     mint::MintOptions,
     spark::{SparkBackend, SparkRemote},
     work::{
-        ask::Counterparts,
+        ask::PaymentBackends,
         book::MintBook,
-        executor::Executor,
+        executor::PaymentExecutor,
         worker::{PassReport, PaymentWorker, WorkerOptions},
     },
 };
@@ -83,7 +83,7 @@ impl EcashRoom {
     /// # Errors
     ///
     /// [`EcashError`]; nothing is changed.
-    pub fn executor(&self) -> Result<Executor, EcashError> {
+    pub fn executor(&self) -> Result<PaymentExecutor, EcashError> {
         Ok(self.executor_of(EcashStore::open(&self.url, &self.key, None, self.options)?))
     }
 
@@ -92,17 +92,17 @@ impl EcashRoom {
     /// # Errors
     ///
     /// [`EcashError`]; nothing is changed.
-    pub fn existing_executor(&self) -> Result<Executor, EcashError> {
+    pub fn existing_executor(&self) -> Result<PaymentExecutor, EcashError> {
         Ok(self.executor_of(EcashStore::open_existing(&self.url, &self.key, self.options)?))
     }
 
-    fn executor_of(&self, store: EcashStore) -> Executor {
+    fn executor_of(&self, store: EcashStore) -> PaymentExecutor {
         let spark = self
             .spark_url
             .as_deref()
             .map(|url| -> Arc<dyn SparkBackend> { Arc::new(SparkRemote::new(url)) });
-        let counterparts = Counterparts { mints: MintBook::new(self.mints), spark };
-        Executor { store: Arc::new(store), counterparts, fence: self.fence }
+        let backends = PaymentBackends { mints: MintBook::new(self.mints), spark };
+        PaymentExecutor { store: Arc::new(store), backends, fence: self.fence }
     }
 }
 
@@ -147,7 +147,7 @@ fn work(mut worker: PaymentWorker, room: &OpenEcash, context: &Context) {
 
 /// The open room.
 pub struct OpenEcash {
-    handle: StoreHandle<Executor>,
+    handle: StoreHandle<PaymentExecutor>,
     /// What the last pass found.
     last: Mutex<PassReport>,
 }
@@ -174,7 +174,7 @@ impl OpenRoom for OpenEcash {
 }
 
 /// What moves payments. `None` when the room is off or ended.
-pub fn executor(engine: &Engine) -> Option<Arc<Executor>> {
+pub fn executor(engine: &Engine) -> Option<Arc<PaymentExecutor>> {
     engine.room::<OpenEcash>()?.handle.get()
 }
 
@@ -182,7 +182,7 @@ pub fn executor(engine: &Engine) -> Option<Arc<Executor>> {
 #[derive(Clone, Debug)]
 pub struct EcashFigures {
     /// Every account with its money.
-    pub accounts: Vec<(Account, EcashBalance)>,
+    pub accounts: Vec<(EcashAccount, EcashBalance)>,
     /// How many payments of each kind are in each state.
     pub payments: Vec<(EntityKind, EntityState, u64)>,
     /// Bytes of the database that are in use.

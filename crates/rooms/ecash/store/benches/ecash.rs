@@ -17,10 +17,10 @@
 use std::time::{Duration, Instant};
 
 use unspent_ecash::{
-    Account, AccountKind, EcashStore, Event, FreshProof, Inputs, KeySource, KeysetInfo, NewEntity,
-    NewTerms, OutputKeyset, RangeAsk, schema::SCHEMA,
+    AccountKind, EcashAccount, EcashStore, FreshProof, InputChoice, KeySource, KeysetInfo,
+    NewEntity, NewTerms, OutputKeyset, PageRequest, PaymentEvent, RangeAsk, schema::SCHEMA,
 };
-use unspent_model::ecash::EntityEvent;
+use unspent_model::{Micros, ecash::EntityEvent};
 use unspent_sql::{Arg, Backend, Door, Options, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 
@@ -61,7 +61,7 @@ impl Place {
     fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
         let key = KeySource::KeyFile(vec![7; 32].into());
         let store = EcashStore::open(&url, &key, Some([7; 64].into()), Options::default()).unwrap();
-        let account = Account {
+        let account = EcashAccount {
             id: "a".into(),
             kind: AccountKind::Cashu,
             name: "a".into(),
@@ -69,7 +69,7 @@ impl Place {
             unit: "sat".into(),
             version: 0,
         };
-        store.add_account(account, 1).unwrap();
+        store.add_account(account, Micros(1)).unwrap();
         let keyset = KeysetInfo { keyset_id: KEYSET.into(), is_active: true, fee_ppk: 100 };
         store.put_keysets("a", vec![keyset]).unwrap();
         Self { store, url, _folder: folder }
@@ -113,7 +113,7 @@ fn terms(at: usize) -> NewTerms {
         transaction_id: format!("t{at}"),
         idempotency_key: None,
         account_id: "a".into(),
-        now: 1,
+        now: Micros(1),
         expires_at: None,
     }
 }
@@ -131,10 +131,10 @@ fn per_second(count: usize, took: Duration) -> f64 {
 fn transitions(place: &Place) -> f64 {
     place.invoices(STEPS);
     let range = RangeAsk { keyset_id: KEYSET.into(), amounts: vec![4, 2, 1], send_count: 0 };
-    let paid = Event::new(EntityEvent::ProcessPayment).with_range(range);
+    let paid = PaymentEvent::new(EntityEvent::ProcessPayment).with_range(range);
     let start = Instant::now();
     for at in 0..STEPS {
-        place.store.apply(&format!("e{at}"), paid.clone(), 2).unwrap();
+        place.store.apply(&format!("e{at}"), paid.clone(), Micros(2)).unwrap();
     }
     per_second(STEPS, start.elapsed())
 }
@@ -146,7 +146,7 @@ fn reservations(place: &Place, proofs: i64, analyzed: bool) -> f64 {
     }
     let start = Instant::now();
     for at in 0..RESERVATIONS {
-        let (inputs, keyset) = (Inputs::Select, keyset());
+        let (inputs, keyset) = (InputChoice::Select, keyset());
         let new = NewEntity::SendSwap { amount: 5_000, inputs, keyset };
         place.store.create(new, terms(at)).unwrap();
     }
@@ -168,7 +168,7 @@ fn balance(place: &Place, history: i64) -> Duration {
 fn recovery(place: &Place) -> Duration {
     place.invoices(OPEN);
     let start = Instant::now();
-    let open = place.store.open_entities("", 10_000).unwrap();
+    let open = place.store.open_entities(PageRequest::first(10_000)).unwrap();
     assert_eq!(open.len(), OPEN);
     for entity in &open {
         place.store.open_entity(&entity.id).unwrap();
@@ -224,9 +224,11 @@ fn fill_purse(store: &EcashStore) {
         let transaction_id = format!("t{id}");
         store.create(new, NewTerms { id: id.clone(), transaction_id, ..terms(0) }).unwrap();
         let range = RangeAsk { keyset_id: KEYSET.into(), amounts, send_count: 0 };
-        let paid = Event::new(EntityEvent::ProcessPayment).with_range(range);
-        store.apply(&id, paid, 1).unwrap();
-        store.apply(&id, Event::new(EntityEvent::Complete).with_proofs(proofs), 1).unwrap();
+        let paid = PaymentEvent::new(EntityEvent::ProcessPayment).with_range(range);
+        store.apply(&id, paid, Micros(1)).unwrap();
+        store
+            .apply(&id, PaymentEvent::new(EntityEvent::Complete).with_proofs(proofs), Micros(1))
+            .unwrap();
     }
 }
 
@@ -254,13 +256,15 @@ fn beside() {
             invoice: "lnbc1".into(),
             amount: AMOUNT,
             fee_reserve: FEE_RESERVE,
-            inputs: Inputs::Select,
+            inputs: InputChoice::Select,
             keyset: keyset(),
         };
         let id = store.create(new, terms(at)).unwrap().entity.id;
         assert!(!store.open_entity(&id).unwrap().held.is_empty());
-        store.apply(&id, Event::new(EntityEvent::MarkMeltInitiated), 2).unwrap();
-        store.apply(&id, Event::new(EntityEvent::Complete).with_proofs(change), 3).unwrap();
+        store.apply(&id, PaymentEvent::new(EntityEvent::MarkMeltInitiated), Micros(2)).unwrap();
+        store
+            .apply(&id, PaymentEvent::new(EntityEvent::Complete).with_proofs(change), Micros(3))
+            .unwrap();
     }
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu() - before);
     println!("beside {PAYMENTS} {wall} {cpu}");

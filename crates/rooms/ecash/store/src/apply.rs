@@ -3,36 +3,44 @@
 //! The row is locked, its machine is asked, and every effect is carried out in the same
 //! transaction: entity, proofs, transaction, counters, journal. A repetition changes nothing.
 
-use unspent_model::ecash::{EntityEffect, EntityEvent, step};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEffect, EntityEvent, step},
+};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    details::Details,
-    entities::{ENTITY_LOCKED, Entity, RAISE_ACCOUNT, load},
+    details::EntityDetails,
+    entities::{ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load},
     error::EcashError,
-    event::{Event, SealedEvent, SealedProof},
-    proofs::{self, Shelf},
-    seal::Sealer,
+    event::{PaymentEvent, SealedEvent, SealedProof},
+    proofs::{self, InsertTarget},
+    seal::SecretSealer,
     store::EcashStore,
 };
 
 /// What came of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedChange {
     /// The entity afterwards.
-    pub entity: Entity,
+    pub entity: EcashEntity,
     /// It had happened before: nothing changed.
     pub is_repeat: bool,
 }
 
 impl EcashStore {
-    /// Lets an event happen to an entity, at a time in microseconds.
+    /// Lets an event happen to an entity.
     ///
     /// # Errors
     ///
     /// [`EcashError::Refused`] when its machine has no line for it, [`EcashError::NotFound`], or
     /// whatever the database says. Nothing is changed then.
-    pub fn apply(&self, id: &str, event: Event, now: i64) -> Result<Applied, EcashError> {
+    pub fn apply(
+        &self,
+        id: &str,
+        event: PaymentEvent,
+        now: Micros,
+    ) -> Result<AppliedChange, EcashError> {
         let event = SealedEvent::new(event, &self.sealer)?;
         let (id, key) = (id.to_owned(), writer_key(id));
         let sealer = std::sync::Arc::clone(&self.sealer);
@@ -49,23 +57,27 @@ fn advance(
     tx: &mut Tx<'_>,
     id: &str,
     event: &SealedEvent,
-    sealer: &Sealer,
-    now: i64,
-) -> Result<Applied, EcashError> {
+    sealer: &SecretSealer,
+    now: Micros,
+) -> Result<AppliedChange, EcashError> {
     let mut entity = load(tx, id, ENTITY_LOCKED, sealer)?;
     let facts = entity.facts(tx, &event.plain, now)?;
     let step = step(entity.kind, entity.state, event.plain.what, &facts)?;
     if step.is_repeat {
-        return Ok(Applied { entity, is_repeat: true });
+        // No error: after a crash a flow reports again what was stored before.
+        return Ok(AppliedChange { entity, is_repeat: true });
     }
     let from = entity.state;
+    // Signatures were verified one by one. That they are worth what is due is checked here, before
+    // anything is stored.
     check_worth(&entity.details, event)?;
-    let mut work = Work { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
-    work.remember()?;
+    let mut runner = EffectRunner { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
+    runner.remember()?;
     for effect in step.effects {
-        work.carry_out(tx, *effect)?;
+        runner.carry_out(tx, *effect)?;
     }
-    let accounts = work.accounts;
+    let accounts = runner.accounts;
+    // Last: all payments of an account share its row, and wait for whoever holds it.
     for account in &accounts {
         tx.execute(RAISE_ACCOUNT, &[Arg::Text(account)])?;
     }
@@ -73,25 +85,25 @@ fn advance(
     entity.update(tx, sealer, now)?;
     let note = event.plain.reason.as_deref();
     entity.write_line(tx, event.plain.what.name(), Some(from), note)?;
-    Ok(Applied { entity, is_repeat: false })
+    Ok(AppliedChange { entity, is_repeat: false })
 }
 
 /// An entity under its lock, and what happens to it.
-struct Work<'w> {
-    entity: &'w mut Entity,
+struct EffectRunner<'w> {
+    entity: &'w mut EcashEntity,
     event: &'w SealedEvent,
-    sealer: &'w Sealer,
-    now: i64,
+    sealer: &'w SecretSealer,
+    now: Micros,
     /// Accounts whose proofs or counters change.
     accounts: Vec<String>,
 }
 
-impl Work<'_> {
+impl EffectRunner<'_> {
     /// What the event tells beyond its effects.
     fn remember(&mut self) -> Result<(), EcashError> {
         let event = &self.event.plain;
         match &mut self.entity.details {
-            Details::SendQuote(quote) if event.what == EntityEvent::Complete => {
+            EntityDetails::SendQuote(quote) if event.what == EntityEvent::Complete => {
                 quote.preimage.clone_from(&event.preimage);
                 let change: u128 = worth(&self.event.proofs);
                 let left = u64::try_from(change).ok();
@@ -99,10 +111,10 @@ impl Work<'_> {
                 let more = || EcashError::Corrupt("more change than was paid with".into());
                 quote.spent = Some(spent.ok_or_else(more)?);
             }
-            Details::SendSwap(swap) if event.what == EntityEvent::Commit => {
+            EntityDetails::SendSwap(swap) if event.what == EntityEvent::Commit => {
                 swap.token_hash = Some(token_hash(self.event.to_send.iter().map(|p| p.y)));
             }
-            Details::SparkSend(send) => {
+            EntityDetails::SparkSend(send) => {
                 if let Some(ids) = &event.spark {
                     send.request_id = Some(ids.request_id.clone());
                     send.transfer_id = Some(ids.transfer_id.clone());
@@ -112,15 +124,15 @@ impl Work<'_> {
                     send.preimage.clone_from(&event.preimage);
                 }
             }
-            Details::SparkReceive(receive) if event.preimage.is_some() => {
+            EntityDetails::SparkReceive(receive) if event.preimage.is_some() => {
                 receive.preimage.clone_from(&event.preimage);
                 receive.transfer_id = event.spark.as_ref().map(|ids| ids.transfer_id.clone());
             }
-            Details::SendQuote(_)
-            | Details::SendSwap(_)
-            | Details::ReceiveQuote(_)
-            | Details::ReceiveSwap(_)
-            | Details::SparkReceive(_) => {}
+            EntityDetails::SendQuote(_)
+            | EntityDetails::SendSwap(_)
+            | EntityDetails::ReceiveQuote(_)
+            | EntityDetails::ReceiveSwap(_)
+            | EntityDetails::SparkReceive(_) => {}
         }
         Ok(())
     }
@@ -175,6 +187,7 @@ impl Work<'_> {
     fn release(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
         self.touch_own();
         let (spent, account) = (&self.event.plain.spent, &self.entity.account_id);
+        // First what the mint calls spent: released, it would be chosen for the next payment.
         let proven = proofs::prove_spent(tx, account, spent, self.now)?;
         let released = proofs::release_held(tx, &self.entity.id)?;
         self.expect_some(tx, proven + released)
@@ -195,7 +208,7 @@ impl Work<'_> {
     ) -> Result<(), EcashError> {
         self.touch_own();
         let (account, entity) = (&self.entity.account_id, &self.entity.id);
-        proofs::insert(tx, &Shelf { account, entity, is_reserved, now: self.now }, fresh)
+        proofs::insert(tx, &InsertTarget { account, entity, is_reserved, now: self.now }, fresh)
     }
 
     fn take_range(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
@@ -204,7 +217,8 @@ impl Work<'_> {
         check_sum(&self.entity.details, &ask.amounts, ask.send_count)?;
         self.touch_own();
         let range = proofs::take_range(tx, &self.entity.account_id, ask)?;
-        if let Details::SendSwap(swap) = &mut self.entity.details {
+        if let EntityDetails::SendSwap(swap) = &mut self.entity.details {
+            // On another keyset the same sum may fall into another number of parts.
             swap.send_count = ask.send_count;
         }
         self.entity.details.set_range(range);
@@ -216,7 +230,7 @@ impl Work<'_> {
         let ask = self.event.plain.range.as_ref().ok_or_else(missing)?;
         self.touch_own();
         let range = proofs::take_range(tx, &self.entity.account_id, ask)?;
-        if let Details::SendQuote(quote) = &mut self.entity.details {
+        if let EntityDetails::SendQuote(quote) = &mut self.entity.details {
             quote.fence = Some(range);
         }
         Ok(())
@@ -224,16 +238,23 @@ impl Work<'_> {
 
     fn store_source_change(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
         let Some(source) = self.entity.details.source_mut() else { return Ok(()) };
+        // Also where none came: what is left is asked for once.
         source.change_stored = true;
         let Some(account) = source.account_id.clone() else { return Ok(()) };
         self.touch(&account);
-        let shelf =
-            Shelf { account: &account, entity: &self.entity.id, is_reserved: false, now: self.now };
-        proofs::insert(tx, &shelf, &self.event.proofs)
+        let target = InsertTarget {
+            account: &account,
+            entity: &self.entity.id,
+            is_reserved: false,
+            now: self.now,
+        };
+        proofs::insert(tx, &target, &self.event.proofs)
     }
 
     fn move_partner(&mut self, tx: &mut Tx<'_>, on: EntityEvent) -> Result<(), EcashError> {
         let Some(partner) = self.entity.reverses.clone() else { return Ok(()) };
+        // In the same transaction: a token that is back while its send still waits would be there
+        // twice.
         advance(tx, &partner, &SealedEvent::bare(on), self.sealer, self.now)?;
         Ok(())
     }
@@ -241,16 +262,16 @@ impl Work<'_> {
 
 /// Proofs that an event brings must be worth what the entity is to get, no more and no less; of a
 /// melt's change only the most is known.
-fn check_worth(details: &Details, event: &SealedEvent) -> Result<(), EcashError> {
+fn check_worth(details: &EntityDetails, event: &SealedEvent) -> Result<(), EcashError> {
     let (got, sent) = (worth(&event.proofs), worth(&event.to_send));
     let is = |expected: Option<u64>| expected.is_some_and(|expected| got == u128::from(expected));
     let fits = match (details, event.plain.what) {
-        (Details::ReceiveQuote(quote), EntityEvent::Complete) => is(Some(quote.amount)),
-        (Details::ReceiveSwap(swap), EntityEvent::Complete) => is(swap.worth()),
-        (Details::SendSwap(swap), EntityEvent::Commit) => {
+        (EntityDetails::ReceiveQuote(quote), EntityEvent::Complete) => is(Some(quote.amount)),
+        (EntityDetails::ReceiveSwap(swap), EntityEvent::Complete) => is(swap.worth()),
+        (EntityDetails::SendSwap(swap), EntityEvent::Commit) => {
             sent == u128::from(swap.to_send) && is(swap.change())
         }
-        (Details::SendQuote(quote), EntityEvent::Complete) => {
+        (EntityDetails::SendQuote(quote), EntityEvent::Complete) => {
             quote.most_change().is_some_and(|most| got <= u128::from(most))
         }
         (_, _) => true,
@@ -267,20 +288,24 @@ fn worth(proofs: &[SealedProof]) -> u128 {
 }
 
 /// Outputs must be worth what the entity is to get.
-fn check_sum(details: &Details, amounts: &[u64], send_count: usize) -> Result<(), EcashError> {
+fn check_sum(
+    details: &EntityDetails,
+    amounts: &[u64],
+    send_count: usize,
+) -> Result<(), EcashError> {
     let sum = |amounts: &[u64]| amounts.iter().map(|amount| u128::from(*amount)).sum::<u128>();
     let fits = match details {
-        Details::ReceiveQuote(quote) => sum(amounts) == u128::from(quote.amount),
-        Details::ReceiveSwap(swap) => {
+        EntityDetails::ReceiveQuote(quote) => sum(amounts) == u128::from(quote.amount),
+        EntityDetails::ReceiveSwap(swap) => {
             swap.worth().is_some_and(|worth| sum(amounts) == u128::from(worth))
         }
-        Details::SendSwap(swap) => {
+        EntityDetails::SendSwap(swap) => {
             let to_send = amounts.get(..send_count).map(sum);
             let fits = swap.worth().is_some_and(|worth| sum(amounts) == u128::from(worth));
             to_send == Some(u128::from(swap.to_send)) && fits
         }
-        Details::SendQuote(_) => sum(amounts) == 0,
-        Details::SparkSend(_) | Details::SparkReceive(_) => false,
+        EntityDetails::SendQuote(_) => sum(amounts) == 0,
+        EntityDetails::SparkSend(_) | EntityDetails::SparkReceive(_) => false,
     };
     if fits {
         Ok(())

@@ -102,6 +102,8 @@ fn entity(row: &Row, ranges: &mut Ranges, found: &mut Vec<String>) -> Result<(),
         }
         _ => {}
     }
+    // Row and journal are written in one transaction. If they differ, somebody wrote past the
+    // store.
     let told = row.opt_text("told_state")?.zip(row.opt_int("told_version")?);
     if told != Some((state.to_string(), sql_int(row.natural("version")?)?)) {
         differs("the journal's last word on it is another".into());
@@ -125,6 +127,7 @@ fn outputs(tx: &mut Tx<'_>, mut ranges: Ranges, found: &mut Vec<String>) -> Resu
         let (keyset, counter) = (row.text("keyset_id")?, row.natural("counter")?);
         let mut used = ranges.remove(&keyset).unwrap_or_default();
         used.sort();
+        // In the order of their beginnings: if any two overlap, two neighbours do.
         for pair in used.windows(2) {
             if let [(_, end, one), (start, _, other)] = pair
                 && start < end

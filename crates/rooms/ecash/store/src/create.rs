@@ -4,19 +4,25 @@
 //! one before has left.
 
 use cashu::Proofs;
-use unspent_model::ecash::{Birth, EntityEvent, EntityKind, EntityState, Variant, input_fee};
+use unspent_model::{
+    Micros,
+    ecash::{EntityBirth, EntityEvent, EntityKind, EntityState, EntityVariant, input_fee},
+};
 use unspent_sql::{Arg, Tx};
 use zeroize::Zeroizing;
 
 use crate::{
-    apply::{Applied, token_hash, writer_key},
-    details::{Details, ReceiveQuote, ReceiveSwap, SendQuote, Source, SparkReceive, SparkSend},
-    entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, Entity, RAISE_ACCOUNT, load, read_entity},
+    apply::{AppliedChange, token_hash, writer_key},
+    details::{
+        EntityDetails, ReceiveQuoteDetails, ReceiveSwapDetails, SendQuoteDetails,
+        SparkReceiveDetails, SparkSendDetails, TokenSource,
+    },
+    entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load, read_entity},
     error::EcashError,
     event::{ProofName, RangeAsk, proof_name},
-    inputs::{Inputs, Purse, choose_for_melt, choose_for_token, sum, token_value, value},
+    inputs::{InputChoice, ProofPool, choose_for_melt, choose_for_token, sum, token_value, value},
     proofs,
-    seal::Sealer,
+    seal::SecretSealer,
     store::{ACCOUNT_LOCKED, EcashStore, one_account, sql_int},
 };
 
@@ -47,7 +53,7 @@ pub enum NewEntity {
         /// What the payment may cost on top.
         fee_reserve: u64,
         /// Which proofs pay.
-        inputs: Inputs,
+        inputs: InputChoice,
         /// For change.
         keyset: OutputKeyset,
     },
@@ -56,7 +62,7 @@ pub enum NewEntity {
         /// What the receiver gets after paying for its own swap.
         amount: u64,
         /// Which proofs pay.
-        inputs: Inputs,
+        inputs: InputChoice,
         /// For the token and for change.
         keyset: OutputKeyset,
     },
@@ -88,9 +94,9 @@ pub enum NewEntity {
         keyset: OutputKeyset,
     },
     /// Pay an invoice through Spark.
-    SparkSend(SparkSend),
+    SparkSend(SparkSendDetails),
     /// Be paid through Spark, by an invoice or by the melt of a token.
-    SparkReceive(SparkReceive, Option<NewSource>),
+    SparkReceive(SparkReceiveDetails, Option<NewSource>),
 }
 
 /// A token of another account that is to pay.
@@ -123,16 +129,15 @@ pub struct NewTerms {
     pub idempotency_key: Option<String>,
     /// Whose money. For a reversal it must be the account of the token.
     pub account_id: String,
-    /// Microseconds.
-    pub now: i64,
-    /// Microseconds; `None` for never.
-    pub expires_at: Option<i64>,
+    /// When it begins.
+    pub now: Micros,
+    /// `None` for never.
+    pub expires_at: Option<Micros>,
 }
 
-/// An entity about to be written.
-struct Draft {
-    details: Details,
-    variant: Variant,
+struct EntityDraft {
+    details: EntityDetails,
+    variant: EntityVariant,
     claim: String,
     amount: u64,
     reverses: Option<String>,
@@ -157,10 +162,12 @@ impl EcashStore {
     ///
     /// [`EcashError::NotEnough`], [`EcashError::ProofsTaken`] for chosen proofs that are not free,
     /// [`EcashError::InUse`], [`EcashError::Argument`]. Nothing is changed then.
-    pub fn create(&self, new: NewEntity, terms: NewTerms) -> Result<Applied, EcashError> {
+    pub fn create(&self, new: NewEntity, terms: NewTerms) -> Result<AppliedChange, EcashError> {
+        // Only where we pay: an invoice of ours may be paid after its end, and is looked after.
         if terms.expires_at.is_some_and(|expiry| expiry <= terms.now) && new.is_payment() {
             return Err(EcashError::argument("its time has passed already"));
         }
+        // Outside the transaction, which holds a lock and may be run twice.
         let sealed = self.seal_token(&new, &terms)?;
         let key = writer_key(&terms.account_id);
         let sealer = std::sync::Arc::clone(&self.sealer);
@@ -177,13 +184,17 @@ impl EcashStore {
 }
 
 /// Proofs of a token in flight, sealed for its entity.
-fn seal_token(sealer: &Sealer, id: &str, proofs: &Proofs) -> Result<Vec<u8>, EcashError> {
+fn seal_token(sealer: &SecretSealer, id: &str, proofs: &Proofs) -> Result<Vec<u8>, EcashError> {
     let bug = |_| EcashError::Bug("a token can't be written".into());
     let plain = Zeroizing::new(serde_json::to_vec(proofs).map_err(bug)?);
     sealer.seal(&format!("token:{id}"), &plain)
 }
 
-pub(crate) fn open_token(sealer: &Sealer, id: &str, sealed: &[u8]) -> Result<Proofs, EcashError> {
+pub(crate) fn open_token(
+    sealer: &SecretSealer,
+    id: &str,
+    sealed: &[u8],
+) -> Result<Proofs, EcashError> {
     let plain = sealer.open(&format!("token:{id}"), sealed)?;
     serde_json::from_slice(&plain).map_err(|_| EcashError::Corrupt("a token can't be read".into()))
 }
@@ -212,8 +223,8 @@ fn begin(
     new: &NewEntity,
     terms: &NewTerms,
     sealed: Option<&[u8]>,
-    sealer: &Sealer,
-) -> Result<Applied, EcashError> {
+    sealer: &SecretSealer,
+) -> Result<AppliedChange, EcashError> {
     // Before the account: whoever moves a send swap takes its row first.
     let swap = if let NewEntity::Reversal { send_swap, .. } = new {
         Some(load(tx, send_swap, ENTITY_LOCKED, sealer)?)
@@ -221,10 +232,11 @@ fn begin(
         None
     };
     one_account(tx, &terms.account_id, ACCOUNT_LOCKED)?;
+    // Under the account's lock, so that of two requests with one key the second sees the first.
     if let Some(key) = &terms.idempotency_key
         && let Some(row) = tx.maybe(BY_KEY, &[Arg::Text(key)])?
     {
-        return Ok(Applied { entity: read_entity(&row, sealer)?, is_repeat: true });
+        return Ok(AppliedChange { entity: read_entity(&row, sealer)?, is_repeat: true });
     }
     let (draft, resealed) = match (&swap, new) {
         (Some(swap), NewEntity::Reversal { keyset, .. }) => {
@@ -237,15 +249,15 @@ fn begin(
     refuse_second(tx, &draft, &terms.account_id, sealer)?;
     proofs::reserve(tx, &terms.account_id, &terms.id, &draft.reserve, terms.now)?;
     let entity = insert(tx, &draft, terms, resealed.as_deref().or(sealed), sealer)?;
-    Ok(Applied { entity, is_repeat: false })
+    Ok(AppliedChange { entity, is_repeat: false })
 }
 
-fn plan(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, EcashError> {
+fn plan(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<EntityDraft, EcashError> {
     match new {
         NewEntity::SendQuote { .. } => melt(tx, new, terms),
         NewEntity::SendSwap { amount, inputs, keyset } => token(tx, *amount, inputs, keyset, terms),
         NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source } => {
-            let details = Details::ReceiveQuote(ReceiveQuote {
+            let details = EntityDetails::ReceiveQuote(ReceiveQuoteDetails {
                 quote_id: quote_id.clone(),
                 invoice: invoice.clone(),
                 amount: *amount,
@@ -253,34 +265,34 @@ fn plan(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, Eca
                 range: None,
                 source: take_source(tx, source.as_ref())?,
             });
-            Ok(Draft::new(details, by_source(source.as_ref()), quote_id, *amount))
+            Ok(EntityDraft::new(details, by_source(source.as_ref()), quote_id, *amount))
         }
         NewEntity::ReceiveSwap { proofs, keyset } => claim(tx, proofs, keyset, terms),
         NewEntity::Reversal { .. } => Err(EcashError::Bug("a reversal has its own plan".into())),
         NewEntity::SparkSend(send) => {
-            let details = Details::SparkSend(send.clone());
-            Ok(Draft::new(details, Variant::Plain, &send.payment_hash, send.amount))
+            let details = EntityDetails::SparkSend(send.clone());
+            Ok(EntityDraft::new(details, EntityVariant::Plain, &send.payment_hash, send.amount))
         }
         NewEntity::SparkReceive(receive, source) => {
             let (id, amount) = (receive.request_id.clone(), receive.amount);
             let source_details = take_source(tx, source.as_ref())?;
-            let receive = SparkReceive { source: source_details, ..receive.clone() };
+            let receive = SparkReceiveDetails { source: source_details, ..receive.clone() };
             let variant = by_source(source.as_ref());
-            Ok(Draft::new(Details::SparkReceive(receive), variant, &id, amount))
+            Ok(EntityDraft::new(EntityDetails::SparkReceive(receive), variant, &id, amount))
         }
     }
 }
 
-fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, EcashError> {
+fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<EntityDraft, EcashError> {
     let NewEntity::SendQuote { quote_id, invoice, amount, fee_reserve, inputs, keyset } = new
     else {
         return Err(EcashError::Bug("only a send quote is planned as one".into()));
     };
     let needed = sum([*amount, *fee_reserve])?;
-    let purse = Purse::of(tx, &terms.account_id, inputs, needed)?;
-    let choice = choose_for_melt(&purse, *amount, *fee_reserve)?;
+    let pool = ProofPool::of(tx, &terms.account_id, inputs, needed)?;
+    let choice = choose_for_melt(&pool, *amount, *fee_reserve)?;
     let range = take_blanks(tx, &terms.account_id, keyset, choice.blanks)?;
-    let details = Details::SendQuote(SendQuote {
+    let details = EntityDetails::SendQuote(SendQuoteDetails {
         quote_id: quote_id.clone(),
         invoice: invoice.clone(),
         amount: *amount,
@@ -292,35 +304,35 @@ fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<Draft, Eca
         preimage: None,
         spent: None,
     });
-    Ok(Draft::new(details, Variant::Plain, quote_id, *amount).holding(choice.names))
+    Ok(EntityDraft::new(details, EntityVariant::Plain, quote_id, *amount).holding(choice.names))
 }
 
 fn token(
     tx: &mut Tx<'_>,
     amount: u64,
-    inputs: &Inputs,
+    inputs: &InputChoice,
     keyset: &OutputKeyset,
     terms: &NewTerms,
-) -> Result<Draft, EcashError> {
+) -> Result<EntityDraft, EcashError> {
     let (id, account) = (&terms.id, &terms.account_id);
     let value = token_value(amount, keyset)?;
-    let purse = Purse::of(tx, account, inputs, value)?;
-    let (mut swap, ask, names) = choose_for_token(&purse, amount, keyset)?;
-    let variant = if ask.is_some() { Variant::NeedsSwap } else { Variant::Exact };
+    let pool = ProofPool::of(tx, account, inputs, value)?;
+    let (mut swap, ask, names) = choose_for_token(&pool, amount, keyset)?;
+    let variant = if ask.is_some() { EntityVariant::NeedsSwap } else { EntityVariant::Exact };
     if let Some(ask) = ask {
         swap.range = Some(proofs::take_range(tx, account, &ask)?);
     } else {
         swap.token_hash = Some(token_hash(names.iter().copied()));
     }
-    Ok(Draft::new(Details::SendSwap(swap), variant, id, amount).holding(names))
+    Ok(EntityDraft::new(EntityDetails::SendSwap(swap), variant, id, amount).holding(names))
 }
 
-fn by_source(source: Option<&NewSource>) -> Variant {
-    if source.is_some() { Variant::CashuToken } else { Variant::Lightning }
+fn by_source(source: Option<&NewSource>) -> EntityVariant {
+    if source.is_some() { EntityVariant::CashuToken } else { EntityVariant::Lightning }
 }
 
-impl Draft {
-    fn new(details: Details, variant: Variant, claim: &str, amount: u64) -> Self {
+impl EntityDraft {
+    fn new(details: EntityDetails, variant: EntityVariant, claim: &str, amount: u64) -> Self {
         let claim = claim.to_owned();
         Self { details, variant, claim, amount, reverses: None, reserve: Vec::new() }
     }
@@ -339,13 +351,17 @@ fn take_blanks(
     if count == 0 {
         return Ok(None);
     }
+    // NUT-08: the mint fills the amounts in, once it knows what the payment has cost.
     let amounts = vec![0; usize::try_from(count).unwrap_or_default()];
     let ask = RangeAsk { keyset_id: keyset.keyset_id.clone(), amounts, send_count: 0 };
     proofs::take_range(tx, account, &ask).map(Some)
 }
 
 /// Change of a token's melt goes to our account at its mint, where there is one.
-fn take_source(tx: &mut Tx<'_>, source: Option<&NewSource>) -> Result<Option<Source>, EcashError> {
+fn take_source(
+    tx: &mut Tx<'_>,
+    source: Option<&NewSource>,
+) -> Result<Option<TokenSource>, EcashError> {
     let Some(source) = source else { return Ok(None) };
     let token_amount = value(&source.proofs)?;
     if token_amount < sum([source.amount, source.fee_reserve, source.input_fee])? {
@@ -355,12 +371,14 @@ fn take_source(tx: &mut Tx<'_>, source: Option<&NewSource>) -> Result<Option<Sou
     let blanks = unspent_model::ecash::blank_outputs(left);
     let range = match &source.account {
         Some((account, keyset)) => {
+            // Its counter moves though the money goes to another account: whoever watches it must
+            // see that.
             tx.execute(RAISE_ACCOUNT, &[Arg::Text(account)])?;
             take_blanks(tx, account, keyset, blanks)?
         }
         None => None,
     };
-    Ok(Some(Source {
+    Ok(Some(TokenSource {
         mint_url: source.mint_url.clone(),
         melt_quote_id: source.melt_quote_id.clone(),
         token_amount,
@@ -377,11 +395,12 @@ fn claim(
     token: &Proofs,
     keyset: &OutputKeyset,
     terms: &NewTerms,
-) -> Result<Draft, EcashError> {
+) -> Result<EntityDraft, EcashError> {
     let names: Vec<ProofName> = token.iter().map(proof_name).collect::<Result<_, _>>()?;
     let hash = token_hash(names);
     let input_amount = value(token)?;
     let ids: Vec<String> = token.iter().map(|proof| proof.keyset_id.to_string()).collect();
+    // By the mint's list and not by the token: a stranger wrote that.
     let fee = input_fee(crate::inputs::fees_of(tx, &terms.account_id, &ids)?);
     let amount = input_amount.checked_sub(fee).filter(|amount| *amount > 0);
     let amount = amount.ok_or_else(|| EcashError::argument("the token doesn't pay its own fee"))?;
@@ -389,19 +408,19 @@ fn claim(
     let amounts = amounts.ok_or_else(|| EcashError::argument("the keyset can't make the sum"))?;
     let ask = RangeAsk { keyset_id: keyset.keyset_id.clone(), amounts, send_count: 0 };
     let range = proofs::take_range(tx, &terms.account_id, &ask)?;
-    let swap = ReceiveSwap { token_hash: hash.clone(), input_amount, fee, range };
-    Ok(Draft::new(Details::ReceiveSwap(swap), Variant::Plain, &hash, amount))
+    let swap = ReceiveSwapDetails { token_hash: hash.clone(), input_amount, fee, range };
+    Ok(EntityDraft::new(EntityDetails::ReceiveSwap(swap), EntityVariant::Plain, &hash, amount))
 }
 
 /// The token of a send swap, under the swap's lock.
 fn token_to_take_back(
     tx: &mut Tx<'_>,
-    swap: &Entity,
-    sealer: &Sealer,
+    swap: &EcashEntity,
+    sealer: &SecretSealer,
 ) -> Result<Proofs, EcashError> {
     if swap.kind != EntityKind::CashuSendSwap || swap.state != EntityState::Pending {
         let (kind, from) = (swap.kind, swap.state);
-        let why = unspent_model::ecash::Why::WrongState;
+        let why = unspent_model::ecash::RefusalReason::WrongState;
         let on = EntityEvent::ReversalWon;
         return Err(unspent_model::ecash::EntityRefusal { kind, from, on, why }.into());
     }
@@ -410,15 +429,15 @@ fn token_to_take_back(
 
 fn reversal(
     tx: &mut Tx<'_>,
-    swap: &Entity,
+    swap: &EcashEntity,
     token: &Proofs,
     keyset: &OutputKeyset,
     terms: &NewTerms,
-) -> Result<Draft, EcashError> {
+) -> Result<EntityDraft, EcashError> {
     if swap.account_id != terms.account_id {
         return Err(EcashError::argument("a token goes back to the account it came from"));
     }
-    Ok(Draft { reverses: Some(swap.id.clone()), ..claim(tx, token, keyset, terms)? })
+    Ok(EntityDraft { reverses: Some(swap.id.clone()), ..claim(tx, token, keyset, terms)? })
 }
 
 /// What an entity of a kind uses and no other may, in an error.
@@ -435,12 +454,13 @@ fn used_once(kind: EntityKind) -> &'static str {
 /// A quote, token or payment is used once, but for attempts that failed.
 fn refuse_second(
     tx: &mut Tx<'_>,
-    draft: &Draft,
+    draft: &EntityDraft,
     account: &str,
-    sealer: &Sealer,
+    sealer: &SecretSealer,
 ) -> Result<(), EcashError> {
     let (kind, claim) = (draft.details.kind(), sealer.name(CLAIM, &draft.claim)?);
     let args = [Arg::Text(kind.name()), Arg::Text(account), Arg::Text(&claim)];
+    // No unique index does this: whether another may follow hangs on how the one before has ended.
     for row in tx.query(BY_CLAIM, &args)? {
         let other = read_entity(&row, sealer)?;
         if kind.blocks_another(other.state) {
@@ -453,13 +473,13 @@ fn refuse_second(
 
 fn insert(
     tx: &mut Tx<'_>,
-    draft: &Draft,
+    draft: &EntityDraft,
     terms: &NewTerms,
     sealed: Option<&[u8]>,
-    sealer: &Sealer,
-) -> Result<Entity, EcashError> {
+    sealer: &SecretSealer,
+) -> Result<EcashEntity, EcashError> {
     let kind = draft.details.kind();
-    let birth = Birth::of(kind, draft.variant)
+    let birth = EntityBirth::of(kind, draft.variant)
         .ok_or_else(|| EcashError::Bug(format!("no {kind} begins as {}", draft.variant)))?;
     let (outputs, details) = (draft.details.outputs()?, draft.details.seal(&terms.id, sealer)?);
     let claim = sealer.name(CLAIM, &draft.claim)?;
@@ -475,8 +495,8 @@ fn insert(
         Arg::Flag(!kind.is_terminal(birth.state)),
         Arg::Flag(false),
         Arg::OptText(draft.reverses.as_deref()),
-        Arg::Int(terms.now),
-        Arg::OptInt(terms.expires_at),
+        Arg::Int(terms.now.get()),
+        Arg::OptInt(terms.expires_at.map(Micros::get)),
         Arg::Text(&outputs),
         Arg::Blob(&details),
         Arg::OptBlob(sealed),
@@ -486,6 +506,7 @@ fn insert(
     if !draft.reserve.is_empty() || draft.details.range().is_some() {
         tx.execute(RAISE_ACCOUNT, &[Arg::Text(&terms.account_id)])?;
     }
+    // Read back, so that what is answered is what a crash would leave.
     let entity = load(tx, &terms.id, ENTITY_LOCKED, sealer)?;
     entity.write_line(tx, "create", None, None)?;
     Ok(entity)
@@ -493,7 +514,7 @@ fn insert(
 
 fn insert_transaction(
     tx: &mut Tx<'_>,
-    birth: &Birth,
+    birth: &EntityBirth,
     amount: u64,
     terms: &NewTerms,
 ) -> Result<(), EcashError> {
@@ -506,8 +527,8 @@ fn insert_transaction(
         Arg::Text(birth.direction.name()),
         Arg::Text(birth.transaction.name()),
         Arg::Int(sql_int(amount)?),
-        Arg::Int(terms.now),
-        Arg::OptInt(is_pending.then_some(terms.now)),
+        Arg::Int(terms.now.get()),
+        Arg::OptInt(is_pending.then_some(terms.now.get())),
     ];
     tx.execute(INSERT_TX, &args)?;
     Ok(())

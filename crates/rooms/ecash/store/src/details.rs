@@ -5,7 +5,7 @@ use unspent_model::ecash::EntityKind;
 
 use zeroize::Zeroizing;
 
-use crate::{error::EcashError, seal::Sealer};
+use crate::{error::EcashError, seal::SecretSealer};
 
 /// Outputs reserved on a keyset: they derive from the seed, the keyset and the counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct OutputRange {
 
 /// Pays an invoice by a melt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendQuote {
+pub struct SendQuoteDetails {
     /// The mint's id of the melt quote.
     pub quote_id: String,
     /// The invoice.
@@ -45,7 +45,7 @@ pub struct SendQuote {
 
 /// Makes a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendSwap {
+pub struct SendSwapDetails {
     /// What the receiver gets after paying for its own swap.
     pub amount: u64,
     /// What that swap costs.
@@ -66,7 +66,7 @@ pub struct SendSwap {
 
 /// A token of another account that pays a receive quote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct TokenSource {
     /// Mint of the token.
     pub mint_url: String,
     /// The melt quote there.
@@ -87,7 +87,7 @@ pub struct Source {
 
 /// Is paid by an invoice of a mint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiveQuote {
+pub struct ReceiveQuoteDetails {
     /// The mint's id of the mint quote.
     pub quote_id: String,
     /// The invoice.
@@ -99,12 +99,12 @@ pub struct ReceiveQuote {
     /// Outputs, once it is paid.
     pub range: Option<OutputRange>,
     /// The token that pays, if one does.
-    pub source: Option<Source>,
+    pub source: Option<TokenSource>,
 }
 
 /// Claims a token at its own mint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiveSwap {
+pub struct ReceiveSwapDetails {
     /// SHA-256 of the token's proofs, in hexadecimal.
     pub token_hash: String,
     /// Value of the token.
@@ -117,7 +117,7 @@ pub struct ReceiveSwap {
 
 /// Pays an invoice through Spark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SparkSend {
+pub struct SparkSendDetails {
     /// The invoice.
     pub invoice: String,
     /// Its hash, in hexadecimal.
@@ -140,7 +140,7 @@ pub struct SparkSend {
 
 /// Is paid through Spark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SparkReceive {
+pub struct SparkReceiveDetails {
     /// Spark's id of the request.
     pub request_id: String,
     /// The invoice.
@@ -154,7 +154,7 @@ pub struct SparkReceive {
     /// Preimage of the invoice, once paid.
     pub preimage: Option<String>,
     /// The token that pays, if one does.
-    pub source: Option<Source>,
+    pub source: Option<TokenSource>,
 }
 
 fn purpose(entity: &str) -> String {
@@ -163,24 +163,25 @@ fn purpose(entity: &str) -> String {
 
 /// What an entity knows, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Details {
-    /// See [`SendQuote`].
-    SendQuote(SendQuote),
-    /// See [`SendSwap`].
-    SendSwap(SendSwap),
-    /// See [`ReceiveQuote`].
-    ReceiveQuote(ReceiveQuote),
-    /// See [`ReceiveSwap`].
-    ReceiveSwap(ReceiveSwap),
-    /// See [`SparkSend`].
-    SparkSend(SparkSend),
-    /// See [`SparkReceive`].
-    SparkReceive(SparkReceive),
+pub enum EntityDetails {
+    /// See [`SendQuoteDetails`].
+    SendQuote(SendQuoteDetails),
+    /// See [`SendSwapDetails`].
+    SendSwap(SendSwapDetails),
+    /// See [`ReceiveQuoteDetails`].
+    ReceiveQuote(ReceiveQuoteDetails),
+    /// See [`ReceiveSwapDetails`].
+    ReceiveSwap(ReceiveSwapDetails),
+    /// See [`SparkSendDetails`].
+    SparkSend(SparkSendDetails),
+    /// See [`SparkReceiveDetails`].
+    SparkReceive(SparkReceiveDetails),
 }
 
-impl SendQuote {
+impl SendQuoteDetails {
     /// The most that can come back as change; `None` where the inputs don't cover the payment.
     pub fn most_change(&self) -> Option<u64> {
+        // The reserve isn't taken off: where the route is free, the mint gives all of it back.
         self.reserved.checked_sub(self.amount)?.checked_sub(self.input_fee)
     }
 
@@ -190,7 +191,7 @@ impl SendQuote {
     }
 }
 
-impl SendSwap {
+impl SendSwapDetails {
     /// What comes back to the account; `None` where the inputs don't cover the token.
     pub fn change(&self) -> Option<u64> {
         self.worth()?.checked_sub(self.to_send)
@@ -202,14 +203,14 @@ impl SendSwap {
     }
 }
 
-impl ReceiveSwap {
+impl ReceiveSwapDetails {
     /// What the account gets; `None` where the token doesn't cover the fee.
     pub fn worth(&self) -> Option<u64> {
         self.input_amount.checked_sub(self.fee)
     }
 }
 
-impl Details {
+impl EntityDetails {
     /// Of which kind the entity is.
     pub fn kind(&self) -> EntityKind {
         match self {
@@ -223,7 +224,7 @@ impl Details {
     }
 
     /// As it is stored for an entity.
-    pub(crate) fn seal(&self, entity: &str, sealer: &Sealer) -> Result<Vec<u8>, EcashError> {
+    pub(crate) fn seal(&self, entity: &str, sealer: &SecretSealer) -> Result<Vec<u8>, EcashError> {
         let plain = match self {
             Self::SendQuote(details) => serde_json::to_vec(details),
             Self::SendSwap(details) => serde_json::to_vec(details),
@@ -242,7 +243,7 @@ impl Details {
         kind: EntityKind,
         entity: &str,
         sealed: &[u8],
-        sealer: &Sealer,
+        sealer: &SecretSealer,
     ) -> Result<Self, EcashError> {
         let plain = sealer.open(&purpose(entity), sealed)?;
         let details = match kind {
@@ -291,7 +292,7 @@ impl Details {
     }
 
     /// The token that pays it, if one does.
-    pub fn source(&self) -> Option<&Source> {
+    pub fn source(&self) -> Option<&TokenSource> {
         match self {
             Self::ReceiveQuote(details) => details.source.as_ref(),
             Self::SparkReceive(details) => details.source.as_ref(),
@@ -301,7 +302,7 @@ impl Details {
         }
     }
 
-    pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
+    pub(crate) fn source_mut(&mut self) -> Option<&mut TokenSource> {
         match self {
             Self::ReceiveQuote(details) => details.source.as_mut(),
             Self::SparkReceive(details) => details.source.as_mut(),

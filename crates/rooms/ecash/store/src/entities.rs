@@ -1,22 +1,28 @@
 //! Rows of entities, their transactions and the journal.
 
-use unspent_model::ecash::{
-    Direction, EntityEvent, EntityKind, EntityState, Facts, TransactionEvent, TransactionKind,
-    TransactionState, Variant,
+use unspent_model::{
+    Micros,
+    ecash::{
+        EntityEvent, EntityFacts, EntityKind, EntityState, EntityVariant, PaymentDirection,
+        TransactionEvent, TransactionKind, TransactionState,
+    },
 };
 use unspent_sql::{Arg, Row, Tx};
 
-use crate::{details::Details, error::EcashError, event::Event, seal::Sealer, store::sql_int};
+use crate::{
+    details::EntityDetails, error::EcashError, event::PaymentEvent, seal::SecretSealer,
+    store::sql_int,
+};
 
 /// An entity as it is stored, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entity {
+pub struct EcashEntity {
     /// Its id.
     pub id: String,
     /// Of what kind.
     pub kind: EntityKind,
     /// How it was born.
-    pub variant: Variant,
+    pub variant: EntityVariant,
     /// Where it stands.
     pub state: EntityState,
     /// Raised with every real change; a reader ignores what is older than what it has.
@@ -33,16 +39,16 @@ pub struct Entity {
     pub alarm: bool,
     /// The send swap whose token it takes back.
     pub reverses: Option<String>,
-    /// Microseconds.
-    pub created_at: i64,
-    /// Microseconds.
-    pub updated_at: i64,
-    /// Microseconds; `None` for never.
-    pub expires_at: Option<i64>,
+    /// When it began.
+    pub created_at: Micros,
+    /// When it last changed.
+    pub updated_at: Micros,
+    /// `None` for never.
+    pub expires_at: Option<Micros>,
     /// What it knows.
-    pub details: Details,
+    pub details: EntityDetails,
     pub(crate) transaction_kind: TransactionKind,
-    pub(crate) direction: Direction,
+    pub(crate) direction: PaymentDirection,
 }
 
 macro_rules! entity {
@@ -87,11 +93,11 @@ const WRITE_LINE: &str = "INSERT INTO journal (number, entity_id, kind, event, f
     to_state, version, account_id, transaction_state, at, note)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
-pub(crate) fn read_entity(row: &Row, sealer: &Sealer) -> Result<Entity, EcashError> {
+pub(crate) fn read_entity(row: &Row, sealer: &SecretSealer) -> Result<EcashEntity, EcashError> {
     let kind: EntityKind = row.text("kind")?.parse()?;
     let id = row.text("id")?;
-    let details = Details::open(kind, &id, &row.blob("sealed_details")?, sealer)?;
-    Ok(Entity {
+    let details = EntityDetails::open(kind, &id, &row.blob("sealed_details")?, sealer)?;
+    Ok(EcashEntity {
         id,
         kind,
         variant: row.text("variant")?.parse()?,
@@ -103,9 +109,9 @@ pub(crate) fn read_entity(row: &Row, sealer: &Sealer) -> Result<Entity, EcashErr
         melt_initiated: row.flag("melt_initiated")?,
         alarm: row.flag("alarm")?,
         reverses: row.opt_text("reverses")?,
-        created_at: row.int("created_at")?,
-        updated_at: row.int("updated_at")?,
-        expires_at: row.opt_int("expires_at")?,
+        created_at: Micros(row.int("created_at")?),
+        updated_at: Micros(row.int("updated_at")?),
+        expires_at: row.opt_int("expires_at")?.map(Micros),
         details,
         transaction_kind: row.text("tx_kind")?.parse()?,
         direction: row.text("tx_direction")?.parse()?,
@@ -116,13 +122,13 @@ pub(crate) fn load(
     tx: &mut Tx<'_>,
     id: &str,
     how: &'static str,
-    sealer: &Sealer,
-) -> Result<Entity, EcashError> {
+    sealer: &SecretSealer,
+) -> Result<EcashEntity, EcashError> {
     let missing = || EcashError::NotFound { what: "entity", name: id.to_owned() };
     read_entity(&tx.maybe(how, &[Arg::Text(id)])?.ok_or_else(missing)?, sealer)
 }
 
-impl Entity {
+impl EcashEntity {
     /// Whether something is still expected of it: its end, or change of the token that paid it.
     pub fn is_open(&self) -> bool {
         let has_succeeded = matches!(self.state, EntityState::Completed | EntityState::Paid);
@@ -139,17 +145,20 @@ impl Entity {
     pub(crate) fn facts(
         &self,
         tx: &mut Tx<'_>,
-        event: &Event,
-        now: i64,
-    ) -> Result<Facts, EcashError> {
+        event: &PaymentEvent,
+        now: Micros,
+    ) -> Result<EntityFacts, EcashError> {
+        // The one event that needs a further query: while we take a token back, spent proofs don't
+        // tell whether its receiver claimed it or we did.
         let asks_for_reversal =
             (self.kind, event.what) == (EntityKind::CashuSendSwap, EntityEvent::Complete);
         let is_being_reversed =
             asks_for_reversal && tx.maybe(OPEN_REVERSAL, &[Arg::Text(&self.id)])?.is_some();
         let known_to_spark =
-            matches!(&self.details, Details::SparkSend(send) if send.request_id.is_some());
-        let fenced = matches!(&self.details, Details::SendQuote(quote) if quote.fence.is_some());
-        Ok(Facts {
+            matches!(&self.details, EntityDetails::SparkSend(send) if send.request_id.is_some());
+        let fenced =
+            matches!(&self.details, EntityDetails::SendQuote(quote) if quote.fence.is_some());
+        Ok(EntityFacts {
             variant: self.variant,
             is_past_expiry: self.expires_at.is_some_and(|expiry| now >= expiry),
             melt_initiated: self.melt_initiated,
@@ -162,15 +171,14 @@ impl Entity {
         })
     }
 
-    /// Moves the transaction.
     pub(crate) fn move_transaction(
         &mut self,
         tx: &mut Tx<'_>,
         on: TransactionEvent,
-        now: i64,
+        now: Micros,
     ) -> Result<(), EcashError> {
         let next = self.transaction_state.after(on, self.transaction_kind, self.direction)?;
-        let at = |wanted: bool| Arg::OptInt(wanted.then_some(now));
+        let at = |wanted: bool| Arg::OptInt(wanted.then_some(now.get()));
         let args = [
             Arg::Text(&self.transaction_id),
             Arg::Text(next.name()),
@@ -188,8 +196,8 @@ impl Entity {
     pub(crate) fn update(
         &mut self,
         tx: &mut Tx<'_>,
-        sealer: &Sealer,
-        now: i64,
+        sealer: &SecretSealer,
+        now: Micros,
     ) -> Result<(), EcashError> {
         let (outputs, details) = (self.details.outputs()?, self.details.seal(&self.id, sealer)?);
         let args = [
@@ -199,10 +207,11 @@ impl Entity {
             Arg::Flag(self.is_open()),
             Arg::Flag(self.melt_initiated),
             Arg::Flag(self.alarm),
-            Arg::Int(now),
+            Arg::Int(now.get()),
             Arg::Text(&outputs),
             Arg::Blob(&details),
         ];
+        // The row is locked. Another version means that somebody wrote without the lock.
         if tx.execute(UPDATE, &args)? != 1 {
             return Err(EcashError::Bug(format!("entity {} changed under its lock", self.id)));
         }
@@ -218,6 +227,8 @@ impl Entity {
         from: Option<EntityState>,
         note: Option<&str>,
     ) -> Result<(), EcashError> {
+        // One counter for all, and no sequence: a rolled back transaction would leave a gap, and
+        // readers that go by number could pass a line that is committed after theirs.
         let number = tx.one(NEXT_LINE, &[])?.int("journal_number")?;
         let args = [
             Arg::Int(number),
@@ -229,7 +240,7 @@ impl Entity {
             Arg::Int(sql_int(self.version)?),
             Arg::Text(&self.account_id),
             Arg::Text(self.transaction_state.name()),
-            Arg::Int(self.updated_at),
+            Arg::Int(self.updated_at.get()),
             Arg::OptText(note),
         ];
         tx.execute(WRITE_LINE, &args)?;

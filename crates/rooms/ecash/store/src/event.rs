@@ -5,7 +5,7 @@ use std::fmt;
 use cashu::Proof;
 use unspent_model::ecash::EntityEvent;
 
-use crate::{error::EcashError, flow::SparkIds, seal::Sealer};
+use crate::{error::EcashError, flow::SparkIds, seal::SecretSealer};
 
 /// The public name of a proof: hash-to-curve of its secret, compressed.
 pub type ProofName = [u8; 33];
@@ -38,7 +38,7 @@ pub struct RangeAsk {
 
 /// What happened. Which parts count hangs on `what`; the others stay empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct PaymentEvent {
     /// The event of the machine.
     pub what: EntityEvent,
     /// New proofs, change among them.
@@ -57,7 +57,7 @@ pub struct Event {
     pub spark: Option<SparkIds>,
 }
 
-impl Event {
+impl PaymentEvent {
     /// An event that brings nothing.
     pub fn new(what: EntityEvent) -> Self {
         Self {
@@ -110,13 +110,13 @@ impl fmt::Debug for SealedProof {
 /// An event whose secrets are sealed: what a write closure may capture and repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct SealedEvent {
-    pub(crate) plain: Event,
+    pub(crate) plain: PaymentEvent,
     pub(crate) proofs: Vec<SealedProof>,
     pub(crate) to_send: Vec<SealedProof>,
 }
 
 impl SealedEvent {
-    pub(crate) fn new(mut event: Event, sealer: &Sealer) -> Result<Self, EcashError> {
+    pub(crate) fn new(mut event: PaymentEvent, sealer: &SecretSealer) -> Result<Self, EcashError> {
         let proofs = seal_all(&std::mem::take(&mut event.proofs), sealer)?;
         let to_send = seal_all(&std::mem::take(&mut event.to_send), sealer)?;
         Ok(Self { plain: event, proofs, to_send })
@@ -124,11 +124,11 @@ impl SealedEvent {
 
     /// An event that brings nothing.
     pub(crate) fn bare(what: EntityEvent) -> Self {
-        Self { plain: Event::new(what), proofs: Vec::new(), to_send: Vec::new() }
+        Self { plain: PaymentEvent::new(what), proofs: Vec::new(), to_send: Vec::new() }
     }
 }
 
-fn seal_all(fresh: &[FreshProof], sealer: &Sealer) -> Result<Vec<SealedProof>, EcashError> {
+fn seal_all(fresh: &[FreshProof], sealer: &SecretSealer) -> Result<Vec<SealedProof>, EcashError> {
     fresh.iter().map(|fresh| seal_proof(&fresh.proof, fresh.is_spent, sealer)).collect()
 }
 
@@ -142,7 +142,11 @@ pub fn proof_name(proof: &Proof) -> Result<ProofName, EcashError> {
     Ok(y.to_bytes())
 }
 
-fn seal_proof(proof: &Proof, is_spent: bool, sealer: &Sealer) -> Result<SealedProof, EcashError> {
+fn seal_proof(
+    proof: &Proof,
+    is_spent: bool,
+    sealer: &SecretSealer,
+) -> Result<SealedProof, EcashError> {
     let y = proof_name(proof)?;
     let bug = |_| EcashError::Bug("a proof can't be written".into());
     let plain = zeroize::Zeroizing::new(serde_json::to_vec(proof).map_err(bug)?);
@@ -155,16 +159,16 @@ fn seal_proof(proof: &Proof, is_spent: bool, sealer: &Sealer) -> Result<SealedPr
     })
 }
 
-/// The proof in a row.
 pub(crate) fn open_proof(
     y: &ProofName,
     sealed: &[u8],
-    sealer: &Sealer,
+    sealer: &SecretSealer,
 ) -> Result<Proof, EcashError> {
     let plain = sealer.open(&purpose(y), sealed)?;
     serde_json::from_slice(&plain).map_err(|_| EcashError::Corrupt("a proof can't be read".into()))
 }
 
 fn purpose(y: &ProofName) -> String {
+    // The name is sealed along with it: a secret that is moved to another row doesn't open there.
     format!("proof:{}", hex::encode(y))
 }

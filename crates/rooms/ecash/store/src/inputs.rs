@@ -10,16 +10,16 @@ use unspent_sql::{Arg, Tx};
 
 use crate::{
     create::OutputKeyset,
-    details::SendSwap,
+    details::SendSwapDetails,
     error::EcashError,
     event::{ProofName, RangeAsk},
-    proofs::{self, Candidate},
+    proofs::{self, ProofCandidate},
     store::read_keyset,
 };
 
 /// Where the proofs of a payment come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Inputs {
+pub enum InputChoice {
     /// The store chooses among all free ones.
     Select,
     /// Exactly these; all must be free.
@@ -27,9 +27,9 @@ pub enum Inputs {
 }
 
 /// Free proofs to choose from: a few of each amount first, the largest if these don't do.
-pub(crate) struct Purse {
-    few: Vec<Candidate>,
-    many: Vec<Candidate>,
+pub(crate) struct ProofPool {
+    few: Vec<ProofCandidate>,
+    many: Vec<ProofCandidate>,
     is_given: bool,
 }
 
@@ -53,27 +53,29 @@ pub(crate) fn fees_of(
     keysets.iter().map(fee).collect()
 }
 
-impl Purse {
+impl ProofPool {
     /// For a payment of `amount`, fees apart.
     pub(crate) fn of(
         tx: &mut Tx<'_>,
         account: &str,
-        inputs: &Inputs,
+        inputs: &InputChoice,
         amount: u64,
     ) -> Result<Self, EcashError> {
         match inputs {
-            Inputs::Select => {
+            InputChoice::Select => {
                 let few = proofs::of_each_amount(tx, account)?;
-                let many = match Chosen::some(&few, amount) {
+                // Two queries only where one doesn't do: sixteen of each amount pay for nearly
+                // everything.
+                let many = match ChosenProofs::some(&few, amount) {
                     Ok(_) => Vec::new(),
                     Err(_) => proofs::largest(tx, account)?,
                 };
                 Ok(Self { few, many, is_given: false })
             }
-            Inputs::These(names) if names.is_empty() => {
+            InputChoice::These(names) if names.is_empty() => {
                 Err(EcashError::argument("no proofs are given"))
             }
-            Inputs::These(names) => {
+            InputChoice::These(names) => {
                 let few = proofs::named(tx, account, names)?;
                 // The database may hold no more than was asked for.
                 let taken = names.len().saturating_sub(few.len());
@@ -86,38 +88,38 @@ impl Purse {
     }
 
     /// Proofs that pay `amount` and their own fee.
-    fn choose(&self, amount: u64) -> Result<Chosen, NotEnough> {
+    fn choose(&self, amount: u64) -> Result<ChosenProofs, NotEnough> {
         if self.is_given {
-            return Chosen::all(&self.few, amount);
+            return ChosenProofs::all(&self.few, amount);
         }
-        match Chosen::some(&self.few, amount) {
-            Err(_) if !self.many.is_empty() => Chosen::some(&self.many, amount),
+        match ChosenProofs::some(&self.few, amount) {
+            Err(_) if !self.many.is_empty() => ChosenProofs::some(&self.many, amount),
             chosen => chosen,
         }
     }
 }
 
-struct Chosen {
+struct ChosenProofs {
     names: Vec<ProofName>,
     sum: u64,
     fee: u64,
 }
 
-impl Chosen {
-    fn some(from: &[Candidate], amount: u64) -> Result<Self, NotEnough> {
+impl ChosenProofs {
+    fn some(from: &[ProofCandidate], amount: u64) -> Result<Self, NotEnough> {
         let offers: Vec<ProofOffer> = from.iter().map(|candidate| candidate.offer).collect();
         let places = select_proofs(&offers, amount)?;
         Ok(Self::of(places.iter().filter_map(|at| from.get(*at))))
     }
 
-    fn all(from: &[Candidate], amount: u64) -> Result<Self, NotEnough> {
+    fn all(from: &[ProofCandidate], amount: u64) -> Result<Self, NotEnough> {
         let chosen = Self::of(from.iter());
         let (available, needed) = (chosen.sum.into(), u128::from(amount) + u128::from(chosen.fee));
         if available < needed { Err(NotEnough { available, needed }) } else { Ok(chosen) }
     }
 
-    fn of<'c>(candidates: impl Iterator<Item = &'c Candidate>) -> Self {
-        let chosen: Vec<&Candidate> = candidates.collect();
+    fn of<'c>(candidates: impl Iterator<Item = &'c ProofCandidate>) -> Self {
+        let chosen: Vec<&ProofCandidate> = candidates.collect();
         Self {
             names: chosen.iter().map(|candidate| candidate.y).collect(),
             sum: chosen.iter().map(|candidate| candidate.offer.amount).sum(),
@@ -126,7 +128,6 @@ impl Chosen {
     }
 }
 
-/// Proofs of a melt.
 pub(crate) struct MeltChoice {
     pub(crate) names: Vec<ProofName>,
     pub(crate) sum: u64,
@@ -136,14 +137,15 @@ pub(crate) struct MeltChoice {
 }
 
 pub(crate) fn choose_for_melt(
-    purse: &Purse,
+    pool: &ProofPool,
     amount: u64,
     fee_reserve: u64,
 ) -> Result<MeltChoice, EcashError> {
     if amount == 0 {
         return Err(EcashError::argument("there is nothing to pay"));
     }
-    let chosen = purse.choose(sum([amount, fee_reserve])?)?;
+    let chosen = pool.choose(sum([amount, fee_reserve])?)?;
+    // A choice pays the reserve too, so that this is never below zero.
     let left = chosen.sum - amount - chosen.fee;
     let blanks = blank_outputs(left);
     Ok(MeltChoice { names: chosen.names, sum: chosen.sum, input_fee: chosen.fee, blanks })
@@ -154,7 +156,6 @@ pub(crate) fn value(proofs: &Proofs) -> Result<u64, EcashError> {
     sum(proofs.iter().map(|proof| proof.amount.to_u64()))
 }
 
-/// Amounts together.
 pub(crate) fn sum(amounts: impl IntoIterator<Item = u64>) -> Result<u64, EcashError> {
     let all = amounts.into_iter().try_fold(0, u64::checked_add);
     all.ok_or_else(|| EcashError::argument("the amount is beyond 2^64"))
@@ -168,27 +169,27 @@ pub(crate) fn token_value(amount: u64, keyset: &OutputKeyset) -> Result<u64, Eca
 
 /// Proofs of a token: handed over as they are if the sum fits, else swapped first.
 pub(crate) fn choose_for_token(
-    purse: &Purse,
+    pool: &ProofPool,
     amount: u64,
     keyset: &OutputKeyset,
-) -> Result<(SendSwap, Option<RangeAsk>, Vec<ProofName>), EcashError> {
+) -> Result<(SendSwapDetails, Option<RangeAsk>, Vec<ProofName>), EcashError> {
     if amount == 0 {
         return Err(EcashError::argument("there is nothing to send"));
     }
     // The receiver pays for swapping exactly these, so that a sum with their fee fits.
-    let as_they_are = purse.choose(amount)?;
+    let as_they_are = pool.choose(amount)?;
     if as_they_are.sum == amount + as_they_are.fee {
-        let Chosen { names, sum, fee } = as_they_are;
+        let ChosenProofs { names, sum, fee } = as_they_are;
         return Ok((plain(amount, fee, sum), None, names));
     }
     let bad = || EcashError::argument("the keyset can't make the sum");
     let to_send = token_value(amount, keyset)?;
-    let chosen = purse.choose(to_send)?;
+    let chosen = pool.choose(to_send)?;
     let change = chosen.sum - to_send - chosen.fee;
     let mut amounts = split_amount(to_send, &keyset.amounts).ok_or_else(bad)?;
     let send_count = amounts.len();
     amounts.extend(split_amount(change, &keyset.amounts).ok_or_else(bad)?);
-    let swap = SendSwap {
+    let swap = SendSwapDetails {
         receive_fee: to_send - amount,
         to_send,
         send_fee: chosen.fee,
@@ -200,8 +201,8 @@ pub(crate) fn choose_for_token(
     Ok((swap, Some(ask), chosen.names))
 }
 
-fn plain(amount: u64, receive_fee: u64, sum: u64) -> SendSwap {
-    SendSwap {
+fn plain(amount: u64, receive_fee: u64, sum: u64) -> SendSwapDetails {
+    SendSwapDetails {
         amount,
         receive_fee,
         to_send: sum,

@@ -33,10 +33,11 @@
 //! ```
 //! use std::sync::Arc;
 //! use unspent_ecash::{
-//!     Account, AccountKind, EcashStore, KeySource, KeysetInfo, NewEntity, NewTerms, OutputKeyset,
-//!     flow::{Answer, Flow, MintKeys, Next, Surroundings},
+//!     AccountKind, EcashAccount, EcashStore, KeySource, KeysetInfo, NewEntity, NewTerms,
+//!     OutputKeyset,
+//!     flow::{Flow, FlowAnswer, FlowEnvironment, FlowStep, MintKeys},
 //! };
-//! use unspent_model::ecash::EntityState;
+//! use unspent_model::{Micros, ecash::EntityState};
 //! # let folder = std::env::temp_dir().join(format!("unspent-ecash-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let url = format!("sqlite:{}", folder.join("ecash.db").display());
@@ -44,7 +45,7 @@
 //! let store = EcashStore::open(&url.parse()?, &key, None, Default::default())?;
 //! let mint: cashu::MintUrl = "https://mint.example.com".parse()?;
 //! store.add_account(
-//!     Account {
+//!     EcashAccount {
 //!         id: "a1".into(),
 //!         kind: AccountKind::Cashu,
 //!         name: "Pocket money".into(),
@@ -52,7 +53,7 @@
 //!         unit: "sat".into(),
 //!         version: 0,
 //!     },
-//!     1,
+//!     Micros(1),
 //! )?;
 //! let keyset_id = "009a1f293253e41e".to_owned();
 //! let info = KeysetInfo { keyset_id: keyset_id.clone(), is_active: true, fee_ppk: 0 };
@@ -71,26 +72,27 @@
 //!     transaction_id: "t1".into(),
 //!     idempotency_key: None,
 //!     account_id: "a1".into(),
-//!     now: 1,
+//!     now: Micros(1),
 //!     expires_at: None,
 //! };
 //! store.create(quote, terms)?;
 //!
 //! // A flow says what to ask; the answer says what has happened.
 //! let active = OutputKeyset { keyset_id, fee_ppk: 0, amounts: vec![1, 2, 4, 8, 16] };
-//! let around = Surroundings {
+//! let environment = FlowEnvironment {
 //!     seed: store.seed().clone(),
 //!     mint: Some(Arc::new(MintKeys { url: mint, keys: Default::default(), active })),
 //!     source: None,
-//!     now: 2,
+//!     now: Micros(2),
 //!     fence: false,
 //! };
-//! let (mut flow, next) = Flow::start(store.open_entity("e1")?, around)?;
-//! assert!(matches!(next, Next::Ask(_)));
-//! let Next::Apply(event) = flow.answer(Answer::MintQuote(cashu::MintQuoteState::Paid))? else {
+//! let (mut flow, next) = Flow::start(store.open_entity("e1")?, environment)?;
+//! assert!(matches!(next, FlowStep::Ask(_)));
+//! let paid = FlowAnswer::MintQuote(cashu::MintQuoteState::Paid);
+//! let FlowStep::Apply(event) = flow.answer(paid)? else {
 //!     panic!("it is paid");
 //! };
-//! let after = store.apply("e1", event, 2)?.entity;
+//! let after = store.apply("e1", event, Micros(2))?.entity;
 //! assert_eq!(after.state, EntityState::Paid);
 //! // Three outputs are reserved: 16, 4 and 1. They will be the same after a crash.
 //! assert_eq!(after.details.range().map(|range| range.amounts.clone()), Some(vec![16, 4, 1]));
@@ -117,13 +119,15 @@ pub mod schema;
 pub mod seal;
 pub mod store;
 
-pub use apply::Applied;
+pub use apply::AppliedChange;
 pub use create::{NewEntity, NewSource, NewTerms, OutputKeyset};
-pub use details::{Details, OutputRange};
-pub use entities::Entity;
+pub use details::{EntityDetails, OutputRange};
+pub use entities::EcashEntity;
 pub use error::{EcashError, Kind};
-pub use event::{Event, FreshProof, ProofName, RangeAsk, proof_name};
-pub use inputs::Inputs;
-pub use query::{EcashBalance, JournalLine, OpenEntity, ProofLine, TransactionLine};
-pub use seal::{KeySource, Sealer};
-pub use store::{Account, AccountKind, EcashStore, KeysetInfo, Seed};
+pub use event::{FreshProof, PaymentEvent, ProofName, RangeAsk, proof_name};
+pub use inputs::InputChoice;
+pub use query::{
+    EcashBalance, EcashJournalLine, OpenEntity, PageRequest, ProofLine, TimePlace, TransactionLine,
+};
+pub use seal::{KeySource, SecretSealer};
+pub use store::{AccountKind, EcashAccount, EcashStore, KeysetInfo, WalletSeed};

@@ -1,6 +1,9 @@
 //! Rows of proofs: candidates, reservation, spending, release, counters.
 
-use unspent_model::ecash::{ProofEvent, ProofOffer, ProofState};
+use unspent_model::{
+    Micros,
+    ecash::{ProofEvent, ProofOffer, ProofState},
+};
 use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
 
 use crate::{
@@ -59,6 +62,8 @@ const RESERVE: BulkStatement = BulkStatement {
 };
 const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = version + 1
     WHERE held_by = $1 AND state = $2";
+// `held_by` stays after the end: if the mint proves a payment that was given up, these are the
+// proofs that it spent.
 const RELEASE: &str = "UPDATE proofs SET state = $3, version = version + 1
     WHERE held_by = $1 AND state = $2";
 const WERE_HELD: &str = "SELECT y FROM proofs WHERE held_by = $1 LIMIT 1";
@@ -84,14 +89,14 @@ const TAKE: &str = "UPDATE keysets SET counter = counter + $3
     WHERE keyset_id = $1 AND account_id = $2 AND counter + $3 <= $4 RETURNING counter";
 
 /// A proof that may be chosen, by name.
-pub(crate) struct Candidate {
+pub(crate) struct ProofCandidate {
     pub(crate) y: ProofName,
     pub(crate) offer: ProofOffer,
 }
 
-fn candidate(row: &Row) -> Result<Candidate, EcashError> {
+fn candidate(row: &Row) -> Result<ProofCandidate, EcashError> {
     let (amount, fee_ppk) = (row.natural("amount")?, row.natural("fee_ppk")?);
-    Ok(Candidate { y: name_of(row)?, offer: ProofOffer { amount, fee_ppk } })
+    Ok(ProofCandidate { y: name_of(row)?, offer: ProofOffer { amount, fee_ppk } })
 }
 
 pub(crate) fn name_of(row: &Row) -> Result<ProofName, EcashError> {
@@ -99,23 +104,25 @@ pub(crate) fn name_of(row: &Row) -> Result<ProofName, EcashError> {
     bytes.try_into().map_err(|_| EcashError::Corrupt("a proof's name has a wrong length".into()))
 }
 
-fn candidates(rows: &[Row]) -> Result<Vec<Candidate>, EcashError> {
-    let mut found: Vec<Candidate> = rows.iter().map(candidate).collect::<Result<_, _>>()?;
+fn candidates(rows: &[Row]) -> Result<Vec<ProofCandidate>, EcashError> {
+    let mut found: Vec<ProofCandidate> = rows.iter().map(candidate).collect::<Result<_, _>>()?;
     // Rows of a set come in no promised order; a choice should.
     found.sort_by_key(|found| (found.offer.amount, found.y));
     Ok(found)
 }
 
 /// Some free proofs of each amount.
-pub(crate) fn of_each_amount(tx: &mut Tx<'_>, account: &str) -> Result<Vec<Candidate>, EcashError> {
+pub(crate) fn of_each_amount(
+    tx: &mut Tx<'_>,
+    account: &str,
+) -> Result<Vec<ProofCandidate>, EcashError> {
     let free = Arg::Text(ProofState::Unspent.name());
     let scalars = [Arg::Text(account), free, Arg::Int(PER_AMOUNT)];
     let amounts = Column::ints((0..AMOUNT_BITS).map(|bit| 1_i64 << bit));
     candidates(&tx.query_set(BY_AMOUNT, &scalars, &[amounts])?)
 }
 
-/// The largest free proofs.
-pub(crate) fn largest(tx: &mut Tx<'_>, account: &str) -> Result<Vec<Candidate>, EcashError> {
+pub(crate) fn largest(tx: &mut Tx<'_>, account: &str) -> Result<Vec<ProofCandidate>, EcashError> {
     let free = Arg::Text(ProofState::Unspent.name());
     candidates(&tx.query(LARGEST, &[Arg::Text(account), free, Arg::Int(MAX_INPUTS)])?)
 }
@@ -125,7 +132,7 @@ pub(crate) fn named(
     tx: &mut Tx<'_>,
     account: &str,
     names: &[ProofName],
-) -> Result<Vec<Candidate>, EcashError> {
+) -> Result<Vec<ProofCandidate>, EcashError> {
     let scalars = [Arg::Text(account), Arg::Text(ProofState::Unspent.name())];
     candidates(&tx.query_set(NAMED, &scalars, &[Column::blobs(names)])?)
 }
@@ -136,7 +143,7 @@ pub(crate) fn reserve(
     account: &str,
     entity: &str,
     names: &[ProofName],
-    now: i64,
+    now: Micros,
 ) -> Result<(), EcashError> {
     let to = ProofState::Unspent.after(ProofEvent::Reserve)?;
     let scalars = [
@@ -144,8 +151,10 @@ pub(crate) fn reserve(
         Arg::Text(ProofState::Unspent.name()),
         Arg::Text(to.name()),
         Arg::Text(entity),
-        Arg::Int(now),
+        Arg::Int(now.get()),
     ];
+    // Of several who want one proof all but one write fewer rows than they have names. The error
+    // takes back what this one did reserve.
     let done = tx.execute_set(RESERVE, &scalars, &[Column::blobs(names)])?;
     // No more rows than names are written.
     let taken = names.len().saturating_sub(usize::try_from(done).unwrap_or(0));
@@ -153,10 +162,11 @@ pub(crate) fn reserve(
 }
 
 /// What an entity holds is spent.
-pub(crate) fn spend_held(tx: &mut Tx<'_>, entity: &str, now: i64) -> Result<u64, EcashError> {
+pub(crate) fn spend_held(tx: &mut Tx<'_>, entity: &str, now: Micros) -> Result<u64, EcashError> {
     let (from, on) = (ProofState::Reserved, ProofEvent::Spend);
     let to = from.after(on)?;
-    let args = [Arg::Text(entity), Arg::Text(from.name()), Arg::Text(to.name()), Arg::Int(now)];
+    let args =
+        [Arg::Text(entity), Arg::Text(from.name()), Arg::Text(to.name()), Arg::Int(now.get())];
     Ok(tx.execute(SPEND, &args)?)
 }
 
@@ -178,36 +188,35 @@ pub(crate) fn prove_spent(
     tx: &mut Tx<'_>,
     account: &str,
     names: &[ProofName],
-    now: i64,
+    now: Micros,
 ) -> Result<u64, SqlError> {
-    let scalars = [Arg::Text(account), Arg::Text(ProofState::Spent.name()), Arg::Int(now)];
+    let scalars = [Arg::Text(account), Arg::Text(ProofState::Spent.name()), Arg::Int(now.get())];
     tx.execute_set(PROVE, &scalars, &[Column::blobs(names)])
 }
 
-/// Where new proofs go.
-pub(crate) struct Shelf<'s> {
+pub(crate) struct InsertTarget<'s> {
     pub(crate) account: &'s str,
     pub(crate) entity: &'s str,
     /// Held by the entity from the start.
     pub(crate) is_reserved: bool,
-    pub(crate) now: i64,
+    pub(crate) now: Micros,
 }
 
 /// Stores new proofs. The same proof twice is refused by the primary key.
 pub(crate) fn insert(
     tx: &mut Tx<'_>,
-    shelf: &Shelf<'_>,
+    target: &InsertTarget<'_>,
     proofs: &[SealedProof],
 ) -> Result<(), EcashError> {
-    let state = |proof: &SealedProof| match (proof.is_spent, shelf.is_reserved) {
+    let state = |proof: &SealedProof| match (proof.is_spent, target.is_reserved) {
         (true, _) => ProofState::Spent,
         (false, true) => ProofState::Reserved,
         (false, false) => ProofState::Unspent,
     };
-    let held = shelf.is_reserved.then_some(shelf.entity.to_owned());
+    let held = target.is_reserved.then_some(target.entity.to_owned());
     let amounts = proofs.iter().map(|proof| sql_int(proof.amount));
     let count = proofs.len();
-    let spent = proofs.iter().map(|proof| proof.is_spent.then_some(shelf.now));
+    let spent = proofs.iter().map(|proof| proof.is_spent.then_some(target.now.get()));
     let columns = [
         Column::blobs(proofs.iter().map(|proof| proof.y)),
         Column::texts(proofs.iter().map(|proof| proof.keyset_id.as_str())),
@@ -215,10 +224,10 @@ pub(crate) fn insert(
         Column::texts(proofs.iter().map(|proof| state(proof).name())),
         Column::blobs(proofs.iter().map(|proof| &proof.sealed)),
         Column::Texts(vec![held; count]),
-        Column::Ints(vec![shelf.is_reserved.then_some(shelf.now); count]),
+        Column::Ints(vec![target.is_reserved.then_some(target.now.get()); count]),
         Column::Ints(spent.collect()),
     ];
-    let scalars = [Arg::Text(shelf.account), Arg::Text(shelf.entity), Arg::Int(shelf.now)];
+    let scalars = [Arg::Text(target.account), Arg::Text(target.entity), Arg::Int(target.now.get())];
     tx.execute_set(INSERT, &scalars, &columns)?;
     Ok(())
 }
@@ -240,6 +249,7 @@ pub(crate) fn take_range(
         Arg::Int(i64::from(count)),
         Arg::Int(i64::from(COUNTER_LIMIT)),
     ];
+    // One whose counter has come to its limit counts as missing: it has nothing left to give.
     let missing = || EcashError::NotFound { what: "keyset", name: ask.keyset_id.clone() };
     let next = tx.maybe(TAKE, &args)?.ok_or_else(missing)?.index("counter")?;
     Ok(OutputRange {

@@ -3,18 +3,21 @@
 use std::fmt;
 
 use cashu::Proofs;
-use unspent_model::ecash::{
-    Direction, EntityKind, EntityState, ProofState, TransactionKind, TransactionState,
+use unspent_model::{
+    Micros,
+    ecash::{
+        EntityKind, EntityState, PaymentDirection, ProofState, TransactionKind, TransactionState,
+    },
 };
 use unspent_sql::{Arg, Backend, Row, SQLITE_BYTES, SqlError, Tx};
 
 use crate::{
     create::open_token,
-    entities::{BY_KEY, BY_KIND, ENTITY, Entity, OPEN, load, read_entity},
+    entities::{BY_KEY, BY_KIND, ENTITY, EcashEntity, OPEN, load, read_entity},
     error::EcashError,
     event::{ProofName, open_proof},
     proofs::name_of,
-    seal::Sealer,
+    seal::SecretSealer,
     store::{EcashStore, sql_int},
 };
 
@@ -38,6 +41,43 @@ const JOURNAL: &str = "SELECT number, entity_id, kind, event, from_state, to_sta
 const TRANSACTIONS: &str = "SELECT id, entity_id, account_id, kind, direction, state, version,
     amount, created_at FROM transactions WHERE (created_at, id) < ($1, $2)
     ORDER BY created_at DESC, id DESC LIMIT $3";
+
+/// A part of a list: what comes after a place in it, and how many at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRequest<P> {
+    /// The last one of the page before; `None` for the list's beginning.
+    pub after: Option<P>,
+    /// Rows at most.
+    pub limit: u32,
+}
+
+/// A place in a list that has the newest first. The id tells apart what began at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimePlace {
+    /// When it began.
+    pub at: Micros,
+    /// Its id.
+    pub id: String,
+}
+
+impl<P> PageRequest<P> {
+    /// The first page.
+    pub fn first(limit: u32) -> Self {
+        Self { after: None, limit }
+    }
+}
+
+impl PageRequest<TimePlace> {
+    /// Time, id and limit as the statements take them.
+    fn newest_first(&self) -> (Arg<'_>, Arg<'_>, Arg<'_>) {
+        // No row is of the end of time, so that all are older.
+        let (at, id) = match &self.after {
+            Some(place) => (place.at.get(), place.id.as_str()),
+            None => (i64::MAX, ""),
+        };
+        (Arg::Int(at), Arg::Text(id), Arg::Int(self.limit.into()))
+    }
+}
 
 /// Money of an account, by what it can be used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +109,7 @@ pub struct ProofLine {
 
 /// One real change of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalLine {
+pub struct EcashJournalLine {
     /// Of all lines, without gaps.
     pub number: u64,
     /// Whose.
@@ -88,8 +128,8 @@ pub struct JournalLine {
     pub account_id: String,
     /// Where the transaction stood then.
     pub transaction_state: TransactionState,
-    /// Microseconds.
-    pub at: i64,
+    /// When.
+    pub at: Micros,
     /// Why, for people.
     pub note: Option<String>,
 }
@@ -106,22 +146,22 @@ pub struct TransactionLine {
     /// What it is about.
     pub kind: TransactionKind,
     /// Which way.
-    pub direction: Direction,
+    pub direction: PaymentDirection,
     /// Where it stands.
     pub state: TransactionState,
     /// Raised with every change.
     pub version: u64,
     /// What the receiver gets.
     pub amount: u64,
-    /// Microseconds.
-    pub created_at: i64,
+    /// When it began.
+    pub created_at: Micros,
 }
 
 /// An entity with the secrets that its flow needs. `Debug` shows none.
 #[derive(Clone)]
 pub struct OpenEntity {
     /// The entity.
-    pub entity: Entity,
+    pub entity: EcashEntity,
     /// Proofs that it holds: inputs of a payment, or the token it made.
     pub held: Proofs,
     /// Proofs that it held and let go, and that nobody has used since.
@@ -140,7 +180,7 @@ impl fmt::Debug for OpenEntity {
 pub(crate) fn held_proofs(
     tx: &mut Tx<'_>,
     entity: &str,
-    sealer: &Sealer,
+    sealer: &SecretSealer,
 ) -> Result<Proofs, EcashError> {
     let args = [Arg::Text(entity), Arg::Text(ProofState::Reserved.name())];
     let mut found: Vec<([u8; 33], cashu::Proof)> = tx
@@ -156,8 +196,8 @@ pub(crate) fn held_proofs(
     Ok(found.into_iter().map(|(_, proof)| proof).collect())
 }
 
-fn read_line(row: &Row) -> Result<JournalLine, EcashError> {
-    Ok(JournalLine {
+fn read_line(row: &Row) -> Result<EcashJournalLine, EcashError> {
+    Ok(EcashJournalLine {
         number: row.natural("number")?,
         entity_id: row.text("entity_id")?,
         kind: row.text("kind")?.parse()?,
@@ -167,7 +207,7 @@ fn read_line(row: &Row) -> Result<JournalLine, EcashError> {
         version: row.natural("version")?,
         account_id: row.text("account_id")?,
         transaction_state: row.text("transaction_state")?.parse()?,
-        at: row.int("at")?,
+        at: Micros(row.int("at")?),
         note: row.opt_text("note")?,
     })
 }
@@ -182,7 +222,7 @@ fn read_transaction(row: &Row) -> Result<TransactionLine, EcashError> {
         state: row.text("state")?.parse()?,
         version: row.natural("version")?,
         amount: row.natural("amount")?,
-        created_at: row.int("created_at")?,
+        created_at: Micros(row.int("created_at")?),
     })
 }
 
@@ -225,12 +265,11 @@ impl EcashStore {
         &self,
         account: &str,
         state: ProofState,
-        after: Option<&str>,
-        limit: u32,
+        page: PageRequest<&str>,
     ) -> Result<Vec<ProofLine>, EcashError> {
         let bad = |_| EcashError::argument("a proof's name is hexadecimal");
-        let after = hex::decode(after.unwrap_or_default()).map_err(bad)?;
-        let account = account.to_owned();
+        let after = hex::decode(page.after.unwrap_or_default()).map_err(bad)?;
+        let (account, limit) = (account.to_owned(), page.limit);
         self.door.read(move |tx| {
             let (account, state) = (Arg::Text(&account), Arg::Text(state.name()));
             let args = [account, state, Arg::Blob(&after), Arg::Int(limit.into())];
@@ -243,7 +282,7 @@ impl EcashStore {
     /// # Errors
     ///
     /// [`EcashError::NotFound`].
-    pub fn entity(&self, id: &str) -> Result<Entity, EcashError> {
+    pub fn entity(&self, id: &str) -> Result<EcashEntity, EcashError> {
         let id = id.to_owned();
         let sealer = std::sync::Arc::clone(&self.sealer);
         self.door.read(move |tx| load(tx, &id, ENTITY, &sealer))
@@ -275,8 +314,9 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn open_entities(&self, after: &str, limit: u32) -> Result<Vec<Entity>, EcashError> {
-        let (after, sealer) = (after.to_owned(), std::sync::Arc::clone(&self.sealer));
+    pub fn open_entities(&self, page: PageRequest<&str>) -> Result<Vec<EcashEntity>, EcashError> {
+        let after = page.after.unwrap_or_default().to_owned();
+        let (limit, sealer) = (page.limit, std::sync::Arc::clone(&self.sealer));
         self.door.read(move |tx| {
             let args = [Arg::Text(&after), Arg::Int(limit.into())];
             let rows = tx.query(OPEN, &args)?;
@@ -292,14 +332,12 @@ impl EcashStore {
     pub fn entities(
         &self,
         kind: EntityKind,
-        before: Option<(i64, String)>,
-        limit: u32,
-    ) -> Result<Vec<Entity>, EcashError> {
-        let (at, id) = before.unwrap_or((i64::MAX, String::new()));
+        page: PageRequest<TimePlace>,
+    ) -> Result<Vec<EcashEntity>, EcashError> {
         let sealer = std::sync::Arc::clone(&self.sealer);
         self.door.read(move |tx| {
-            let (kind, limit) = (Arg::Text(kind.name()), Arg::Int(limit.into()));
-            let args = [kind, Arg::Int(at), Arg::Text(&id), limit];
+            let (at, id, limit) = page.newest_first();
+            let args = [Arg::Text(kind.name()), at, id, limit];
             let rows = tx.query(BY_KIND, &args)?;
             rows.iter().map(|row| read_entity(row, &sealer)).collect()
         })
@@ -310,7 +348,7 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn entity_by_key(&self, key: &str) -> Result<Option<Entity>, EcashError> {
+    pub fn entity_by_key(&self, key: &str) -> Result<Option<EcashEntity>, EcashError> {
         let (key, sealer) = (key.to_owned(), std::sync::Arc::clone(&self.sealer));
         self.door.read(move |tx| {
             let row = tx.maybe(BY_KEY, &[Arg::Text(&key)])?;
@@ -353,7 +391,7 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn journal_of(&self, id: &str) -> Result<Vec<JournalLine>, EcashError> {
+    pub fn journal_of(&self, id: &str) -> Result<Vec<EcashJournalLine>, EcashError> {
         let id = id.to_owned();
         self.door.read(move |tx| {
             tx.query(JOURNAL_OF, &[Arg::Text(&id)])?.iter().map(read_line).collect()
@@ -365,10 +403,11 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn journal(&self, after: u64, limit: u32) -> Result<Vec<JournalLine>, EcashError> {
-        let after = sql_int(after)?;
+    pub fn journal(&self, page: PageRequest<u64>) -> Result<Vec<EcashJournalLine>, EcashError> {
+        // Lines are numbered from 1.
+        let after = sql_int(page.after.unwrap_or(0))?;
         self.door.read(move |tx| {
-            let args = [Arg::Int(after), Arg::Int(limit.into())];
+            let args = [Arg::Int(after), Arg::Int(page.limit.into())];
             tx.query(JOURNAL, &args)?.iter().map(read_line).collect()
         })
     }
@@ -380,13 +419,11 @@ impl EcashStore {
     /// Whatever the database says.
     pub fn transactions(
         &self,
-        before: Option<(i64, String)>,
-        limit: u32,
+        page: PageRequest<TimePlace>,
     ) -> Result<Vec<TransactionLine>, EcashError> {
-        let (at, id) = before.unwrap_or((i64::MAX, String::new()));
         self.door.read(move |tx| {
-            let args = [Arg::Int(at), Arg::Text(&id), Arg::Int(limit.into())];
-            tx.query(TRANSACTIONS, &args)?.iter().map(read_transaction).collect()
+            let (at, id, limit) = page.newest_first();
+            tx.query(TRANSACTIONS, &[at, id, limit])?.iter().map(read_transaction).collect()
         })
     }
 }

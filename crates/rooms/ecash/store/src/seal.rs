@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | the seed, proofs, tokens in flight | sealed | spend |
 //! | details of an entity: quote ids, invoices, preimages | sealed, as a whole | issue a paid quote that carries no lock, show a preimage as proof of having paid, see who was paid |
-//! | what may be used once (`claim`): a quote id, a hash | keyed hash ([`Sealer::name`]) | guess and confirm it; equality is all that an index needs |
+//! | what may be used once (`claim`): a quote id, a hash | keyed hash ([`SecretSealer::name`]) | guess and confirm it; equality is all that an index needs |
 //! | ranges of counters | plain | count outputs; an audit compares them and has no key |
 //! | a proof's public name (Y), its amount, states, times, ids of our own | plain | learn sums and times: selection, balances and lists read them by index |
 //! | notes of the journal: a mint's words, cut at 200 characters | plain | learn why something failed |
@@ -53,19 +53,19 @@ impl fmt::Debug for KeySource {
 }
 
 /// Seals and opens. `Debug` shows nothing of the key.
-pub struct Sealer {
+pub struct SecretSealer {
     cipher: XSalsa20Poly1305,
     /// For names; another key than the cipher's.
     names: Zeroizing<[u8; 32]>,
 }
 
-impl fmt::Debug for Sealer {
+impl fmt::Debug for SecretSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealer(..)")
     }
 }
 
-impl Sealer {
+impl SecretSealer {
     /// The key for a database with this salt.
     ///
     /// # Errors
@@ -121,6 +121,8 @@ impl Sealer {
         random(&mut nonce)?;
         let length = u16::try_from(purpose.len())
             .map_err(|_| EcashError::Bug("the purpose of a sealed value is too long".into()))?;
+        // At its full length from the start: a vector that grows leaves copies of the secret
+        // behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(2 + purpose.len() + value.len()));
         plain.extend_from_slice(&length.to_be_bytes());
         plain.extend_from_slice(purpose.as_bytes());
@@ -167,9 +169,9 @@ pub(crate) fn random(bytes: &mut [u8]) -> Result<(), EcashError> {
 mod tests {
     use super::*;
 
-    fn sealer(words: &str) -> Sealer {
+    fn sealer(words: &str) -> SecretSealer {
         let source = KeySource::Passphrase(Zeroizing::new(words.to_owned()));
-        Sealer::new(&source, b"salt").unwrap()
+        SecretSealer::new(&source, b"salt").unwrap()
     }
 
     #[test]
@@ -203,8 +205,8 @@ mod tests {
     #[test]
     fn weak_keys_are_refused_and_none_is_shown() {
         let short = KeySource::KeyFile(Zeroizing::new(vec![7; 31]));
-        assert!(Sealer::new(&short, b"salt").is_err());
+        assert!(SecretSealer::new(&short, b"salt").is_err());
         let words = KeySource::Passphrase(Zeroizing::new("correct horse".into()));
-        assert!(!format!("{words:?} {:?}", Sealer::new(&words, b"s")).contains("horse"));
+        assert!(!format!("{words:?} {:?}", SecretSealer::new(&words, b"s")).contains("horse"));
     }
 }

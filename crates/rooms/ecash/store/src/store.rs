@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use cashu::MintUrl;
+use unspent_model::Micros;
 use unspent_sql::{
     Arg, Backend, BulkStatement, Column, Door, Options, Row, SqlError, Tx, Url, is_there,
 };
@@ -11,11 +12,11 @@ use zeroize::Zeroizing;
 use crate::{
     error::EcashError,
     schema::SCHEMA,
-    seal::{KeySource, Sealer, random},
+    seal::{KeySource, SecretSealer, random},
 };
 
 /// Seed of a wallet: 64 bytes, as BIP-39 gives them.
-pub type Seed = Zeroizing<[u8; 64]>;
+pub type WalletSeed = Zeroizing<[u8; 64]>;
 
 const SALT: usize = 16;
 const SEED: &str = "seed";
@@ -27,8 +28,8 @@ const WRITE_STORE: &str = "INSERT INTO store (one, salt, sealed_seed, journal_nu
 /// All ecash of one database. `Debug` shows neither key nor seed.
 pub struct EcashStore {
     pub(crate) door: Door,
-    pub(crate) sealer: Arc<Sealer>,
-    seed: Seed,
+    pub(crate) sealer: Arc<SecretSealer>,
+    seed: WalletSeed,
 }
 
 impl fmt::Debug for EcashStore {
@@ -47,7 +48,7 @@ impl EcashStore {
     pub fn open(
         url: &Url,
         key: &KeySource,
-        seed: Option<Seed>,
+        seed: Option<WalletSeed>,
         options: Options,
     ) -> Result<Self, EcashError> {
         let door = Door::open(url, &SCHEMA, options)?;
@@ -57,10 +58,11 @@ impl EcashStore {
         let mut salt = [0_u8; SALT];
         random(&mut salt)?;
         let mut fresh = seed.unwrap_or_else(|| Zeroizing::new([0; 64]));
+        // A seed of zeros is one that somebody forgot to fill: everybody could derive its money.
         if fresh.iter().all(|byte| *byte == 0) {
             random(fresh.as_mut_slice())?;
         }
-        let sealed = Sealer::new(key, &salt)?.seal(SEED, fresh.as_slice())?;
+        let sealed = SecretSealer::new(key, &salt)?.seal(SEED, fresh.as_slice())?;
         // Two may make it at once: the row that is there counts.
         let row = door.write(move |tx| -> Result<Row, SqlError> {
             tx.execute(WRITE_STORE, &[Arg::Blob(&salt), Arg::Blob(&sealed)])?;
@@ -87,7 +89,7 @@ impl EcashStore {
     }
 
     fn unlock(door: Door, key: &KeySource, row: &Row) -> Result<Self, EcashError> {
-        let sealer = Sealer::new(key, &row.blob("salt")?)?;
+        let sealer = SecretSealer::new(key, &row.blob("salt")?)?;
         let opened = sealer.open(SEED, &row.blob("sealed_seed")?);
         let opened = opened.map_err(|_| EcashError::WrongKey)?;
         let mut seed = Zeroizing::new([0; 64]);
@@ -99,7 +101,7 @@ impl EcashStore {
     }
 
     /// The seed that all outputs derive from.
-    pub fn seed(&self) -> &Seed {
+    pub fn seed(&self) -> &WalletSeed {
         &self.seed
     }
 
@@ -134,7 +136,7 @@ impl AccountKind {
 
 /// An account.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Account {
+pub struct EcashAccount {
     /// Its id.
     pub id: String,
     /// Of what kind.
@@ -189,14 +191,14 @@ const OWNERS: BulkStatement = BulkStatement {
 const KEYSETS: &str = "SELECT keyset_id, is_active, fee_ppk, counter FROM keysets
     WHERE account_id = $1 ORDER BY keyset_id";
 
-pub(crate) fn read_account(row: &Row) -> Result<Account, EcashError> {
+pub(crate) fn read_account(row: &Row) -> Result<EcashAccount, EcashError> {
     let url = row.opt_text("mint_url")?;
     let bad = |_| EcashError::Corrupt("an account's mint has no valid address".into());
     let kind = match row.text("kind")?.as_str() {
         "SPARK" => AccountKind::Spark,
         _ => AccountKind::Cashu,
     };
-    Ok(Account {
+    Ok(EcashAccount {
         id: row.text("id")?,
         kind,
         name: row.text("name")?,
@@ -213,7 +215,11 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn add_account(&self, account: Account, now: i64) -> Result<Account, EcashError> {
+    pub fn add_account(
+        &self,
+        account: EcashAccount,
+        now: Micros,
+    ) -> Result<EcashAccount, EcashError> {
         self.door.write(move |tx| {
             let url = account.mint_url.as_ref().map(ToString::to_string);
             let args = [
@@ -222,7 +228,7 @@ impl EcashStore {
                 Arg::Text(&account.name),
                 Arg::OptText(url.as_deref()),
                 Arg::Text(&account.unit),
-                Arg::Int(now),
+                Arg::Int(now.get()),
             ];
             tx.execute(ADD_ACCOUNT, &args)?;
             let found = match &url {
@@ -239,7 +245,7 @@ impl EcashStore {
     /// # Errors
     ///
     /// [`EcashError::NotFound`].
-    pub fn account(&self, id: &str) -> Result<Account, EcashError> {
+    pub fn account(&self, id: &str) -> Result<EcashAccount, EcashError> {
         let id = id.to_owned();
         self.door.read(move |tx| read_account(&one_account(tx, &id, ACCOUNT)?))
     }
@@ -249,7 +255,7 @@ impl EcashStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn accounts(&self) -> Result<Vec<Account>, EcashError> {
+    pub fn accounts(&self) -> Result<Vec<EcashAccount>, EcashError> {
         self.door.read(|tx| tx.query(ACCOUNTS, &[])?.iter().map(read_account).collect())
     }
 
@@ -270,6 +276,8 @@ impl EcashStore {
                 Column::ints(fees.collect::<Result<Vec<_>, _>>()?),
             ];
             tx.execute_set(PUT_KEYSETS, &[Arg::Text(&account)], &columns)?;
+            // An id follows from the keys (NUT-02), so that a keyset known elsewhere is the same
+            // mint under another address. Two counters for it would make the same outputs twice.
             for row in tx.query_set(OWNERS, &[], &[ids])? {
                 let (keyset_id, owner) = (row.text("keyset_id")?, row.text("account_id")?);
                 if owner != account {
@@ -314,22 +322,21 @@ pub(crate) fn sql_int(number: u64) -> Result<i64, EcashError> {
     i64::try_from(number).map_err(|_| EcashError::argument("a number is beyond 2^63"))
 }
 
-const TAKE_LEAD: &str = "INSERT INTO lease (one, holder, expires_at) VALUES (1, $1, $2)
+const TAKE_LEASE: &str = "INSERT INTO lease (one, holder, expires_at) VALUES (1, $1, $2)
     ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
     WHERE lease.holder = excluded.holder OR lease.expires_at <= $3";
 
 impl EcashStore {
-    /// Makes `holder` the one that works until `until`, if it is that already or nobody is. All
-    /// times in microseconds.
+    /// Makes `holder` the one that works until `until`, if it is that already or nobody is.
     ///
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn take_lead(&self, holder: &str, now: i64, until: i64) -> Result<bool, EcashError> {
+    pub fn take_lease(&self, holder: &str, now: Micros, until: Micros) -> Result<bool, EcashError> {
         let holder = holder.to_owned();
         self.door.write(move |tx| {
-            let args = [Arg::Text(&holder), Arg::Int(until), Arg::Int(now)];
-            Ok(tx.execute(TAKE_LEAD, &args)? == 1)
+            let args = [Arg::Text(&holder), Arg::Int(until.get()), Arg::Int(now.get())];
+            Ok(tx.execute(TAKE_LEASE, &args)? == 1)
         })
     }
 }

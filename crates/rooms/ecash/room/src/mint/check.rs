@@ -64,9 +64,9 @@ pub enum MintProblem {
 
 /// Mints that the operator doesn't want, wholly or in some units.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Blocklist(Vec<(MintUrl, Option<CurrencyUnit>)>);
+pub struct MintBlocklist(Vec<(MintUrl, Option<CurrencyUnit>)>);
 
-impl Blocklist {
+impl MintBlocklist {
     /// Reads entries such as `https://mint.example` and `https://mint.example usd`.
     ///
     /// # Errors
@@ -110,6 +110,7 @@ pub fn address(text: &str) -> Result<MintUrl, MintProblem> {
     let url: MintUrl = text.trim().parse().map_err(|_| wrong())?;
     let parsed = url.join("v1").map_err(|_| wrong())?;
     let is_http = matches!(parsed.scheme(), "http" | "https");
+    // A mint's address is shown in lists, logs and tokens: no place for a password.
     let is_bare = parsed.username().is_empty() && parsed.password().is_none();
     let is_plain = parsed.query().is_none() && parsed.fragment().is_none();
     let is_fit = is_http && parsed.has_host() && is_bare && is_plain;
@@ -137,7 +138,7 @@ pub struct CheckedMint {
 pub fn check_named(
     text: &str,
     unit: &str,
-    blocklist: &Blocklist,
+    blocklist: &MintBlocklist,
     options: MintOptions,
 ) -> Result<CheckedMint, Vec<MintProblem>> {
     check(text, &unit_of(unit), blocklist, options)
@@ -151,7 +152,7 @@ pub fn check_named(
 pub fn check(
     text: &str,
     unit: &CurrencyUnit,
-    blocklist: &Blocklist,
+    blocklist: &MintBlocklist,
     options: MintOptions,
 ) -> Result<CheckedMint, Vec<MintProblem>> {
     let url = address(text).map_err(|problem| vec![problem])?;
@@ -177,6 +178,8 @@ pub fn judge(info: &MintInfo, keysets: &KeysetResponse, unit: &CurrencyUnit) -> 
     let has_keyset = keysets.keysets.iter().any(|keyset| keyset.active && keyset.unit == *unit);
     let mints = !nuts.nut04.disabled && nuts.nut04.get_settings(unit, &bolt11).is_some();
     let melts = !nuts.nut05.disabled && nuts.nut05.get_settings(unit, &bolt11).is_some();
+    // Without states, restore and DLEQ proofs (7, 9, 12) what a crash has left can't be told from
+    // a loss; 20 keeps a paid quote from being issued to others.
     let parts = [
         (4, mints),
         (5, melts),
@@ -211,9 +214,9 @@ pub fn tells_of(info: &MintInfo, unit: &CurrencyUnit, command: &WsCommand) -> bo
 }
 
 /// Problems as one sentence.
-pub struct Problems<'a>(pub &'a [MintProblem]);
+pub struct ProblemList<'a>(pub &'a [MintProblem]);
 
-impl fmt::Display for Problems<'_> {
+impl fmt::Display for ProblemList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&all.join("; "))
@@ -287,12 +290,13 @@ mod tests {
 
     #[test]
     fn a_mint_is_blocked_wholly_or_in_one_unit() {
-        let list = Blocklist::parse(&["https://bad.example/", "https://half.example usd"]).unwrap();
+        let list =
+            MintBlocklist::parse(&["https://bad.example/", "https://half.example usd"]).unwrap();
         let blocks = |mint: &str, unit: &str| list.blocks(&address(mint).unwrap(), &unit_of(unit));
         assert!(blocks("https://BAD.example", "sat") && blocks("https://bad.example", "usd"));
         assert!(blocks("https://half.example", "usd") && !blocks("https://half.example", "sat"));
         assert!(!blocks("https://good.example", "sat"));
-        assert!(Blocklist::parse(&["nonsense"]).is_err());
+        assert!(MintBlocklist::parse(&["nonsense"]).is_err());
         let blocked =
             check("https://bad.example", &CurrencyUnit::Sat, &list, MintOptions::default());
         assert!(matches!(&blocked.unwrap_err()[..], [MintProblem::Blocked(_)]));

@@ -97,6 +97,7 @@ impl NoResult {
 /// Somebody else's words: on one line, not too many, and without what may be a secret.
 pub(super) fn harmless(words: &str) -> String {
     let clean = words.chars().map(|c| if c.is_control() { ' ' } else { c });
+    // Cut before it is taken apart: a mint says as much as it likes.
     let clean: String = clean.take(WORDS * 4).collect();
     let parts = clean.split_whitespace().map(|word| {
         let longest = word.split(|c: char| !c.is_alphanumeric()).map(str::len).max();

@@ -22,7 +22,7 @@ use super::{
     MintOptions, PERMISSION,
     fault::{NoResult, harmless},
 };
-use crate::watch::pace::Quiet;
+use crate::watch::pace::QuietPeriod;
 
 /// Idle connections are closed before mints close them, which would look like a lost answer.
 const IDLE: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ pub(super) struct Http {
     base: String,
     options: MintOptions,
     /// The mint may have asked us to slow down. Until then nothing is sent to it.
-    quiet: Mutex<Quiet>,
+    quiet: Mutex<QuietPeriod>,
 }
 
 /// An error as the protocol words it. Some mints leave the code out, or say it as text.

@@ -209,6 +209,8 @@ impl MintClient {
     ) -> Result<CheckStateResponse, NoResult> {
         let deadline = self.http.options().read_deadline;
         let answer: CheckStateResponse = self.http.post("/v1/checkstate", request, deadline)?;
+        // A flow asks whether all of its proofs are unspent. Of others that would be true too
+        // easily.
         let is_about_them = request.ys.iter().eq(answer.states.iter().map(|state| &state.y));
         is_about_them
             .then_some(answer)
@@ -223,6 +225,8 @@ impl MintClient {
     pub fn restore(&self, request: &RestoreRequest) -> Result<RestoreResponse, NoResult> {
         let deadline = self.http.options().read_deadline;
         let answer: RestoreResponse = self.http.post("/v1/restore", request, deadline)?;
+        // Signatures are paired by their places: the longer list would lose its end without a
+        // word.
         let is_paired = answer.outputs.len() == answer.signatures.len();
         is_paired
             .then_some(answer)

@@ -85,7 +85,7 @@ pub struct SparkPayment {
 
 /// A payment that a wallet knows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SparkSend {
+pub struct SparkPaymentStatus {
     /// The servers' name of it.
     pub request_id: String,
     /// The name of the transfer inside Spark.
@@ -98,7 +98,7 @@ pub struct SparkSend {
     pub preimage: Option<String>,
 }
 
-impl SparkSend {
+impl SparkPaymentStatus {
     /// What its status means for money.
     pub fn standing(&self) -> SendStanding {
         status::of_send(&self.status, self.preimage.as_deref())
@@ -130,7 +130,7 @@ pub struct SparkInvoice {
 
 /// Where an invoice stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SparkReceive {
+pub struct SparkInvoiceStatus {
     /// The servers' word for it.
     pub status: String,
     /// The name of the transfer inside Spark, once there is one.
@@ -139,7 +139,7 @@ pub struct SparkReceive {
     pub preimage: Option<String>,
 }
 
-impl SparkReceive {
+impl SparkInvoiceStatus {
     /// What its status means for money.
     pub fn standing(&self) -> ReceiveStanding {
         status::of_receive(&self.status, self.transfer_id.as_deref(), self.preimage.as_deref())
@@ -167,21 +167,21 @@ pub trait SparkBackend: Send + Sync {
     /// # Errors
     ///
     /// [`SparkFault`].
-    fn send(&self, payment: &SparkPayment) -> Result<SparkSend, SparkFault>;
+    fn send(&self, payment: &SparkPayment) -> Result<SparkPaymentStatus, SparkFault>;
 
     /// Where a payment stands; `None` when nobody knows it.
     ///
     /// # Errors
     ///
     /// [`SparkFault`].
-    fn send_status(&self, request_id: &str) -> Result<Option<SparkSend>, SparkFault>;
+    fn send_status(&self, request_id: &str) -> Result<Option<SparkPaymentStatus>, SparkFault>;
 
     /// Looks for a payment; `None` when there is none.
     ///
     /// # Errors
     ///
     /// [`SparkFault`].
-    fn find_send(&self, search: &SparkSearch) -> Result<Option<SparkSend>, SparkFault>;
+    fn find_send(&self, search: &SparkSearch) -> Result<Option<SparkPaymentStatus>, SparkFault>;
 
     /// Makes an invoice over satoshis that lives for so many seconds.
     ///
@@ -200,7 +200,7 @@ pub trait SparkBackend: Send + Sync {
     /// # Errors
     ///
     /// [`SparkFault`].
-    fn receive_status(&self, request_id: &str) -> Result<Option<SparkReceive>, SparkFault>;
+    fn receive_status(&self, request_id: &str) -> Result<Option<SparkInvoiceStatus>, SparkFault>;
 
     /// Names of requests that have news, where the wallet tells.
     fn events(&self) -> Option<Receiver<String>> {

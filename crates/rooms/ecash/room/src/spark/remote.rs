@@ -11,8 +11,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    SparkBackend, SparkEstimate, SparkFault, SparkInfo, SparkInvoice, SparkPayment, SparkReceive,
-    SparkSearch, SparkSend,
+    SparkBackend, SparkEstimate, SparkFault, SparkInfo, SparkInvoice, SparkInvoiceStatus,
+    SparkPayment, SparkPaymentStatus, SparkSearch,
 };
 
 /// How long the wallet may take over an answer.
@@ -43,7 +43,10 @@ impl SparkRemote {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(DEADLINE))
             .http_status_as_error(false)
+            // What is to be paid goes to the address that was configured, and nowhere else.
             .max_redirects(0)
+            // A kept connection that the other end has closed would look like an answer that was
+            // lost.
             .max_idle_connections(0)
             .proxy(None);
         Self { agent: config.build().new_agent(), base: url.trim_end_matches('/').to_owned() }
@@ -70,6 +73,7 @@ fn refused(status: u16, body: &[u8]) -> SparkFault {
         Some(("already_paid", _)) => SparkFault::AlreadyPaid,
         Some(("fee_too_high", _)) => SparkFault::FeeTooHigh,
         Some(("rejected", said)) => SparkFault::Rejected(short(&said.detail)),
+        // A bare status may come after the payment was made, or from something in between.
         Some(_) | None => SparkFault::Unknown(format!("HTTP {status}")),
     }
 }
@@ -87,15 +91,15 @@ impl SparkBackend for SparkRemote {
         self.ask("quote_send", &json!({ "invoice": invoice, "amount": amount }))
     }
 
-    fn send(&self, payment: &SparkPayment) -> Result<SparkSend, SparkFault> {
+    fn send(&self, payment: &SparkPayment) -> Result<SparkPaymentStatus, SparkFault> {
         self.ask("send", &json!(payment))
     }
 
-    fn send_status(&self, request_id: &str) -> Result<Option<SparkSend>, SparkFault> {
+    fn send_status(&self, request_id: &str) -> Result<Option<SparkPaymentStatus>, SparkFault> {
         self.ask("send_status", &json!({ "request_id": request_id }))
     }
 
-    fn find_send(&self, search: &SparkSearch) -> Result<Option<SparkSend>, SparkFault> {
+    fn find_send(&self, search: &SparkSearch) -> Result<Option<SparkPaymentStatus>, SparkFault> {
         self.ask("find_send", &json!(search))
     }
 
@@ -109,7 +113,7 @@ impl SparkBackend for SparkRemote {
         self.ask("create_invoice", &wanted)
     }
 
-    fn receive_status(&self, request_id: &str) -> Result<Option<SparkReceive>, SparkFault> {
+    fn receive_status(&self, request_id: &str) -> Result<Option<SparkInvoiceStatus>, SparkFault> {
         self.ask("receive_status", &json!({ "request_id": request_id }))
     }
 }

@@ -22,7 +22,7 @@ use unspent_engine::{error::StartError, room::plug::spawn};
 use unspent_source::wakeup::{Wakeup, lock};
 
 use super::{
-    MintWatch, Wake, WakeCause, WatchKind,
+    MintWatch, PaymentWake, WakeCause, WatchKind,
     pace::retry_after,
     socket::{Socket, SocketNews},
 };
@@ -57,7 +57,7 @@ impl Default for ListenerOptions {
 }
 
 #[derive(Default)]
-struct Wishes {
+struct ListenerState {
     watches: BTreeMap<String, MintWatch>,
     /// Subjects of which the mint tells now.
     told: BTreeMap<String, MintWatch>,
@@ -65,22 +65,22 @@ struct Wishes {
     trouble: Option<String>,
 }
 
-struct Ear {
+struct ListenerThread {
     mint: MintUrl,
     /// Of what this mint gives notice at all.
     kinds: Vec<WatchKind>,
     options: ListenerOptions,
-    wakes: Sender<Wake>,
-    wanted: Mutex<Wishes>,
+    wakes: Sender<PaymentWake>,
+    wanted: Mutex<ListenerState>,
     wakeup: Wakeup,
 }
 
 /// Listens to one mint; ends soon after it is dropped.
-pub struct Listener {
-    ear: Arc<Ear>,
+pub struct MintListener {
+    thread: Arc<ListenerThread>,
 }
 
-impl Listener {
+impl MintListener {
     /// Starts to listen, as soon as there is something to be told of. Who is to be looked at is
     /// sent to `wakes`.
     ///
@@ -91,43 +91,43 @@ impl Listener {
         mint: MintUrl,
         kinds: Vec<WatchKind>,
         options: ListenerOptions,
-        wakes: Sender<Wake>,
+        wakes: Sender<PaymentWake>,
     ) -> Result<Self, StartError> {
         let (wanted, wakeup) = (Mutex::default(), Wakeup::default());
-        let ear = Arc::new(Ear { mint, kinds, options, wakes, wanted, wakeup });
-        let listening = ear.clone();
+        let thread = Arc::new(ListenerThread { mint, kinds, options, wakes, wanted, wakeup });
+        let listening = thread.clone();
         spawn("mint", move || listening.run())?;
-        Ok(Self { ear })
+        Ok(Self { thread })
     }
 
     /// From now on tells of these and of nothing else. What the mint gives no notice of is left
     /// out, and so is what is beyond the number of subscriptions that a connection may have.
     pub fn watch(&self, watches: impl IntoIterator<Item = MintWatch>) {
-        let known = |watch: &MintWatch| self.ear.kinds.contains(&watch.kind);
+        let known = |watch: &MintWatch| self.thread.kinds.contains(&watch.kind);
         let watches = watches.into_iter().filter(known).take(MOST_SUBSCRIPTIONS);
         let watches = watches.map(|watch| (watch.subject.clone(), watch)).collect();
-        let mut wanted = lock(&self.ear.wanted);
+        let mut wanted = lock(&self.thread.wanted);
         if mem::replace(&mut wanted.watches, watches) != wanted.watches {
             drop(wanted);
-            self.ear.wakeup.wake();
+            self.thread.wakeup.wake();
         }
     }
 
     /// Whether the mint tells of this subject now, so that asking can be rare.
     pub fn tells_of(&self, subject: &str) -> bool {
-        lock(&self.ear.wanted).told.contains_key(subject)
+        lock(&self.thread.wanted).told.contains_key(subject)
     }
 
     /// Why nobody listens, if something is wrong.
     pub fn trouble(&self) -> Option<String> {
-        lock(&self.ear.wanted).trouble.clone()
+        lock(&self.thread.wanted).trouble.clone()
     }
 }
 
-impl Drop for Listener {
+impl Drop for MintListener {
     fn drop(&mut self) {
         // Not waited for: it may be connecting to a mint that doesn't pick up.
-        self.ear.wakeup.stop();
+        self.thread.wakeup.stop();
     }
 }
 
@@ -141,7 +141,7 @@ struct Subscriptions {
     next: u64,
 }
 
-impl Ear {
+impl ListenerThread {
     fn run(&self) {
         let mut tries = 0;
         while !self.wakeup.is_stopping() {
@@ -154,6 +154,7 @@ impl Ear {
             let ended = Socket::connect(&self.mint, self.options)
                 .and_then(|socket| self.listen(socket, &mut session, &mut tries));
             let mut wanted = lock(&self.wanted);
+            // Until they are granted again these payments are asked about more often.
             wanted.told.clear();
             wanted.trouble = ended.err();
             if let Some(reason) = &wanted.trouble {
@@ -224,6 +225,7 @@ impl Ear {
         let has = |watch: &&MintWatch| session.subscriptions.values().any(|known| known == *watch);
         let new: Vec<MintWatch> = wanted.values().filter(|watch| !has(watch)).cloned().collect();
         for watch in new {
+            // A new id even for the same watch: a late answer about the old one is not about this.
             session.next += 1;
             let id = format!("{}-{}", watch.kind.name(), session.next);
             let number = socket.subscribe(&id, &watch)?;
@@ -236,6 +238,6 @@ impl Ear {
     fn tell(&self, watch: Option<&MintWatch>, cause: WakeCause) {
         let Some(watch) = watch else { return };
         // Whoever wanted to know is gone; the thread ends soon.
-        let _ = self.wakes.send(Wake { subject: watch.subject.clone(), cause });
+        let _ = self.wakes.send(PaymentWake { subject: watch.subject.clone(), cause });
     }
 }

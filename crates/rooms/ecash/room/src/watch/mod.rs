@@ -17,8 +17,8 @@ mod socket;
 use std::fmt;
 
 pub use self::{
-    listen::{Listener, ListenerOptions},
-    pace::{Wake, WakeCause},
+    listen::{ListenerOptions, MintListener},
+    pace::{PaymentWake, WakeCause},
 };
 
 /// What a mint gives notice of.

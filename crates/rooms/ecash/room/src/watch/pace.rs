@@ -45,7 +45,7 @@ pub enum WakeCause {
 
 /// A payment to look at now.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wake {
+pub struct PaymentWake {
     /// Which.
     pub subject: String,
     /// Why.
@@ -72,11 +72,11 @@ pub fn unclear_after(tries: u32, quiet: Duration) -> Duration {
 
 /// Until when a mint wants to be left alone.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Quiet {
+pub struct QuietPeriod {
     until: Option<Instant>,
 }
 
-impl Quiet {
+impl QuietPeriod {
     /// The mint has too many requests, and says for how long, or doesn't. A longer wish from
     /// before stays.
     pub fn asked_for(&mut self, pause: Option<Duration>, now: Instant) {
@@ -111,7 +111,7 @@ mod tests {
     fn a_mint_with_too_many_requests_is_left_alone_for_as_long_as_it_says_or_a_minute() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut quiet = Quiet::default();
+        let mut quiet = QuietPeriod::default();
         assert_eq!(quiet.left(start), Duration::ZERO);
         assert_eq!(unclear_after(1, quiet.left(start)), FIRST_RETRY);
         quiet.asked_for(None, start);

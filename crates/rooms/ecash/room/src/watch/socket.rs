@@ -59,6 +59,7 @@ impl Socket {
             .max_frame_size(Some(MESSAGE_BYTES));
         let (inner, _) = client_tls_with_config(request, stream, Some(config), None)
             .map_err(|error| error.to_string())?;
+        // Only now: while TLS and HTTP are agreed on, a slow mint may take its whole deadline.
         timed.set_read_timeout(Some(READ_SLICE)).map_err(|error| error.to_string())?;
         let now = Instant::now();
         Ok(Self { inner, next_id: 1, heard_at: now, pinged_at: now, options })
@@ -131,6 +132,8 @@ fn reach(host: &str, port: u16, options: ListenerOptions) -> Result<TcpStream, S
     let addresses = (name, port).to_socket_addrs().map_err(|error| error.to_string())?;
     let mut reason = "the name leads nowhere".to_owned();
     for address in addresses {
+        // What is dialled is what was checked: a name may lead elsewhere when it is asked a second
+        // time.
         if !may_call(address.ip(), options.allow_private) {
             reason = private(PERMISSION);
             continue;

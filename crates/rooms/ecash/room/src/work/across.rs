@@ -1,24 +1,23 @@
 //! Claiming a token into an account elsewhere: its mint pays an invoice of the account's mint, or
 //! of the Spark wallet.
 
-use unspent_ecash::{Account, AccountKind, Entity, NewEntity, NewSource};
-use unspent_model::ecash::input_fee;
+use unspent_ecash::{AccountKind, EcashAccount, NewEntity, NewSource};
+use unspent_model::{Micros, ecash::input_fee};
 
-use super::{EcashWorkError, book::KnownMint, executor::Executor, payments::Asked, repeat::Wanted};
+use super::{EcashWorkError, book::KnownMint, executor::PaymentExecutor, repeat::PlannedPayment};
 use crate::mint::check::unit_of;
 
 /// Rounds of finding an amount whose fees a token can pay.
 const FEE_ROUNDS: usize = 5;
 
-impl Executor {
+impl PaymentExecutor {
     /// Finds the amount whose fees the token can pay, a few rounds long.
     pub(super) fn claim_across(
         &self,
         source: &KnownMint,
         proofs: cashu::Proofs,
-        account: &Account,
-        asked: (&Asked, Wanted<'_>),
-    ) -> Result<Entity, EcashWorkError> {
+        account: EcashAccount,
+    ) -> Result<PlannedPayment, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
         let unit = unit_of(&account.unit);
         let fee = fee_of(source, &proofs);
@@ -30,12 +29,16 @@ impl Executor {
         let url = &source.keys.url;
         let mut amount = target;
         for _ in 0..FEE_ROUNDS {
-            let (new, paid_until) = self.invoice_of(account, amount)?;
+            // An invoice per round, as its amount can't be changed. Those that don't fit expire
+            // unpaid.
+            let (new, paid_until) = self.invoice_of(&account, amount)?;
             let invoice = invoice_in(&new).ok_or_else(|| wrong("there is no invoice"))?;
-            let (melt, melted, reserve, melted_until) = self.melt_quote(url, invoice, &unit)?;
-            let needed = melted.checked_add(reserve);
+            let melt = self.melt_quote(url, invoice, &unit)?;
+            let needed = melt.amount.checked_add(melt.fee_reserve);
             let needed = needed.ok_or_else(|| wrong("the mint asks for more than 2^64"))?;
             if needed > target {
+                // What a mint reserves for fees hangs on the amount, so that this is a guess: the
+                // next quote tells.
                 let less = amount.checked_sub(needed - target).filter(|amount| *amount > 0);
                 amount = less.ok_or_else(|| wrong("the token doesn't pay the fees"))?;
                 continue;
@@ -45,15 +48,15 @@ impl Executor {
                 own.find(|own| own.mint_url.as_ref() == Some(url) && own.unit == account.unit);
             let paid_by = NewSource {
                 mint_url: url.to_string(),
-                melt_quote_id: melt,
+                melt_quote_id: melt.id,
                 proofs,
                 input_fee: fee,
-                amount: melted,
-                fee_reserve: reserve,
+                amount: melt.amount,
+                fee_reserve: melt.fee_reserve,
                 account: own.map(|own| (own.id, source.keys.active.clone())),
             };
-            let ends = [paid_until, melted_until].into_iter().flatten().min();
-            return self.create(by_token(new, paid_by), account, asked, ends);
+            let expires_at = [paid_until, melt.expires_at].into_iter().flatten().min();
+            return Ok(PlannedPayment { new: by_token(new, paid_by), account, expires_at });
         }
         Err(wrong("no amount was found whose fees the token can pay"))
     }
@@ -61,9 +64,9 @@ impl Executor {
     /// An invoice of an account, as an entity that isn't stored yet, and its end.
     fn invoice_of(
         &self,
-        account: &Account,
+        account: &EcashAccount,
         amount: u64,
-    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+    ) -> Result<(NewEntity, Option<Micros>), EcashWorkError> {
         match account.kind {
             AccountKind::Cashu => self.invoice(account, amount),
             AccountKind::Spark => self.spark_invoice(amount),

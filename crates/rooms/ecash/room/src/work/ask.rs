@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use cashu::{MeltQuoteBolt11Response, mint_url::MintUrl};
 use unspent_ecash::flow::{
-    Answer, MeltView, MintFault, Request, SparkAnswer, SparkIds, SparkRequest,
+    FlowAnswer, FlowRequest, MeltView, MintFault, SparkAnswer, SparkIds, SparkRequest,
 };
 
 use super::{
     super::{
         mint::NoResult,
         spark::{
-            ReceiveStanding, SendStanding, SparkBackend, SparkFault, SparkPayment, SparkSearch,
-            SparkSend,
+            ReceiveStanding, SendStanding, SparkBackend, SparkFault, SparkPayment,
+            SparkPaymentStatus, SparkSearch,
         },
     },
     book::MintBook,
@@ -22,19 +22,19 @@ use super::{
 const KEYSET_INACTIVE: u32 = 12_002;
 
 /// Whoever can be asked.
-pub struct Counterparts {
+pub struct PaymentBackends {
     /// Mints.
     pub mints: MintBook,
     /// The Spark wallet, where there is one.
     pub spark: Option<Arc<dyn SparkBackend>>,
 }
 
-impl Counterparts {
+impl PaymentBackends {
     /// Asks, and waits for the answer. Whatever goes wrong is an answer too.
-    pub fn ask(&self, request: &Request) -> Answer {
+    pub fn ask(&self, request: &FlowRequest) -> FlowAnswer {
         let started = std::time::Instant::now();
         let answer = self.answer(request);
-        let outcome = if matches!(answer, Answer::Fault(_)) { "fault" } else { "answer" };
+        let outcome = if matches!(answer, FlowAnswer::Fault(_)) { "fault" } else { "answer" };
         let name = request.name();
         metrics::histogram!("unspent_ecash_ask_seconds", "request" => name)
             .record(started.elapsed());
@@ -43,39 +43,43 @@ impl Counterparts {
         answer
     }
 
-    fn answer(&self, request: &Request) -> Answer {
+    fn answer(&self, request: &FlowRequest) -> FlowAnswer {
         let at = |mint: &MintUrl| self.mints.client(mint);
         let result = match request {
-            Request::MeltQuote { mint, quote } => at(mint).read_melt_quote(quote).map(melt),
-            Request::MintQuote { mint, quote } => {
-                at(mint).read_mint_quote(quote).map(|quote| Answer::MintQuote(quote.state))
+            FlowRequest::MeltQuote { mint, quote } => at(mint).read_melt_quote(quote).map(melt),
+            FlowRequest::MintQuote { mint, quote } => {
+                at(mint).read_mint_quote(quote).map(|quote| FlowAnswer::MintQuote(quote.state))
             }
-            Request::Melt { mint, request } => at(mint).melt(request).map(melt),
-            Request::Swap { mint, request } => {
-                at(mint).swap(request).map(|signed| Answer::Signatures(signed.signatures))
+            FlowRequest::Melt { mint, request } => at(mint).melt(request).map(melt),
+            FlowRequest::Swap { mint, request } => {
+                at(mint).swap(request).map(|signed| FlowAnswer::Signatures(signed.signatures))
             }
-            Request::Mint { mint, request, tagged } => {
+            FlowRequest::Mint { mint, request, tagged } => {
                 let client = at(mint);
                 let other = |first: NoResult| {
+                    // On this code alone: after any other fault the first request may have been
+                    // carried out.
                     let is_form = first.fault() == MintFault::LockFormat;
                     if is_form { client.mint(tagged) } else { Err(first) }
                 };
                 let signed = client.mint(request).or_else(other);
-                signed.map(|signed| Answer::Signatures(signed.signatures))
+                signed.map(|signed| FlowAnswer::Signatures(signed.signatures))
             }
-            Request::Restore { mint, request } => at(mint).restore(request).map(Answer::Restored),
-            Request::CheckState { mint, request } => {
-                at(mint).check_states(request).map(|answer| Answer::States(answer.states))
+            FlowRequest::Restore { mint, request } => {
+                at(mint).restore(request).map(FlowAnswer::Restored)
             }
-            Request::Spark(request) => return Answer::Spark(self.ask_spark(request)),
+            FlowRequest::CheckState { mint, request } => {
+                at(mint).check_states(request).map(|answer| FlowAnswer::States(answer.states))
+            }
+            FlowRequest::Spark(request) => return FlowAnswer::Spark(self.ask_spark(request)),
         };
-        result.unwrap_or_else(|no_result| Answer::Fault(self.fault_of(request, &no_result)))
+        result.unwrap_or_else(|no_result| FlowAnswer::Fault(self.fault_of(request, &no_result)))
     }
 
     /// What follows from a refusal. Some mints refuse outputs of a keyset that they have retired
     /// under a code that says nothing, for which one would try for ever: their list of keysets
     /// tells.
-    fn fault_of(&self, request: &Request, no_result: &NoResult) -> MintFault {
+    fn fault_of(&self, request: &FlowRequest, no_result: &NoResult) -> MintFault {
         let fault = no_result.fault();
         let is_vague = no_result.is_refusal() && matches!(fault, MintFault::Unknown(_));
         let is_retired = || self.is_retired(request).unwrap_or(false);
@@ -83,16 +87,16 @@ impl Counterparts {
     }
 
     /// Whether the mint lists the keyset of a request's outputs as one that it has retired.
-    fn is_retired(&self, request: &Request) -> Option<bool> {
+    fn is_retired(&self, request: &FlowRequest) -> Option<bool> {
         let outputs = match request {
-            Request::Swap { request, .. } => request.outputs(),
-            Request::Mint { request, .. } => &request.outputs,
-            Request::Melt { request, .. } => request.outputs().as_ref()?,
-            Request::MeltQuote { .. }
-            | Request::MintQuote { .. }
-            | Request::Restore { .. }
-            | Request::CheckState { .. }
-            | Request::Spark(_) => return None,
+            FlowRequest::Swap { request, .. } => request.outputs(),
+            FlowRequest::Mint { request, .. } => &request.outputs,
+            FlowRequest::Melt { request, .. } => request.outputs().as_ref()?,
+            FlowRequest::MeltQuote { .. }
+            | FlowRequest::MintQuote { .. }
+            | FlowRequest::Restore { .. }
+            | FlowRequest::CheckState { .. }
+            | FlowRequest::Spark(_) => return None,
         };
         let id = outputs.first()?.keyset_id;
         let keysets = self.mints.client(request.mint()?).keysets().ok()?.keysets;
@@ -130,14 +134,14 @@ impl Counterparts {
     }
 }
 
-fn melt(quote: MeltQuoteBolt11Response<String>) -> Answer {
+fn melt(quote: MeltQuoteBolt11Response<String>) -> FlowAnswer {
     let (state, change) = (quote.state, quote.change);
-    Answer::Melt(MeltView { state, preimage: quote.payment_preimage, change })
+    FlowAnswer::Melt(MeltView { state, preimage: quote.payment_preimage, change })
 }
 
-fn sending(send: SparkSend) -> SparkAnswer {
+fn sending(send: SparkPaymentStatus) -> SparkAnswer {
     let standing = send.standing();
-    let SparkSend { request_id, transfer_id, fee, .. } = send;
+    let SparkPaymentStatus { request_id, transfer_id, fee, .. } = send;
     let ids = SparkIds { request_id, transfer_id, fee };
     match standing {
         SendStanding::Open => SparkAnswer::Sending(ids),
@@ -147,6 +151,7 @@ fn sending(send: SparkSend) -> SparkAnswer {
 }
 
 fn unheard(request_id: &str) -> SparkAnswer {
+    // Not a failure: a wallet that was restored doesn't know its newest payments either.
     SparkAnswer::Unknown(format!("the Spark wallet doesn't know {request_id}"))
 }
 

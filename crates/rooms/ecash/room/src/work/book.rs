@@ -77,6 +77,8 @@ impl MintBook {
         if let Some(known) = lock(&self.known).get(&place) {
             return Ok((known.clone(), false));
         }
+        // With no lock held, or one silent mint would hold up all others. Two may read at once;
+        // both are right.
         let read = self.read(url, unit)?;
         lock(&self.known).insert(place, read.clone());
         Ok((read, true))
@@ -92,6 +94,8 @@ impl MintBook {
         let client = self.client(url);
         let mut keysets = client.keysets()?.keysets;
         keysets.retain(|keyset| keyset.unit == *unit);
+        // New outputs are made on the first one: one that signs, and of those the cheapest to
+        // spend.
         keysets.sort_by_key(|keyset| (!keyset.active, keyset.input_fee_ppk, keyset.id));
         let mut ring = BTreeMap::new();
         for keyset in keysets.iter().take(MOST_KEYSETS) {

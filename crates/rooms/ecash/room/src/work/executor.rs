@@ -11,11 +11,10 @@ use std::sync::Arc;
 
 use cashu::{CurrencyUnit, mint_url::MintUrl};
 use unspent_ecash::{
-    Account, Details, EcashError, EcashStore, Entity,
-    flow::{Flow, MintKeys, Next, Surroundings, Wait},
+    EcashAccount, EcashEntity, EcashError, EcashStore, EntityDetails,
+    flow::{Flow, FlowEnvironment, FlowStep, MintKeys, WaitReason},
     proof_name,
 };
-use unspent_engine::clock;
 use unspent_model::ecash::{EntityKind, EntityState};
 
 use super::{
@@ -24,8 +23,9 @@ use super::{
         watch::{MintWatch, WatchKind},
     },
     EcashWorkError,
-    ask::Counterparts,
+    ask::PaymentBackends,
     book::KnownMint,
+    now,
 };
 
 /// Turns of one payment before others get theirs: questions and changes together. The longest
@@ -34,7 +34,7 @@ const MOST_TURNS: usize = 40;
 
 /// Where a payment stands after its turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum PaymentStanding {
     /// Nothing is expected any more.
     Over,
     /// Somebody else has to do something.
@@ -44,22 +44,22 @@ pub enum Standing {
 }
 
 /// Moves payments.
-pub struct Executor {
+pub struct PaymentExecutor {
     /// Where they are kept.
     pub store: Arc<EcashStore>,
     /// Whoever can be asked.
-    pub counterparts: Counterparts,
+    pub backends: PaymentBackends,
     /// Reserved proofs are swapped to ourselves before a send is called failed.
     pub fence: bool,
 }
 
-impl Executor {
+impl PaymentExecutor {
     /// Moves a payment as far as it goes now.
     ///
     /// # Errors
     ///
     /// [`EcashWorkError`]; the payment stands where its last event left it.
-    pub fn advance(&self, id: &str) -> Result<Standing, EcashWorkError> {
+    pub fn advance(&self, id: &str) -> Result<PaymentStanding, EcashWorkError> {
         self.advance_while(id, &|| true)
     }
 
@@ -72,64 +72,68 @@ impl Executor {
         &self,
         id: &str,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<Standing, EcashWorkError> {
-        let stopped = || Ok(Standing::Unclear("the work on it was stopped".into()));
+    ) -> Result<PaymentStanding, EcashWorkError> {
+        let stopped = || Ok(PaymentStanding::Unclear("the work on it was stopped".into()));
         let mut turns = 0;
         loop {
             if !goes_on() {
                 return stopped();
             }
+            // Anew each time: a command beside the daemon may have moved the payment meanwhile.
             let open = self.store.open_entity(id)?;
-            let around = match self.surroundings(&open.entity) {
-                Ok(around) => around,
+            let environment = match self.environment(&open.entity) {
+                Ok(environment) => environment,
                 Err(EcashWorkError::Mint { mint, reason }) => {
-                    return Ok(Standing::Unclear(format!("{mint}: {reason}")));
+                    return Ok(PaymentStanding::Unclear(format!("{mint}: {reason}")));
                 }
                 Err(error) => return Err(error),
             };
-            let (mints, now) = ([around.mint.clone(), around.source.clone()], around.now);
-            let (mut flow, mut next) = Flow::start(open, around)?;
-            while let Next::Ask(request) = &next {
+            let (mints, now) =
+                ([environment.mint.clone(), environment.source.clone()], environment.now);
+            let (mut flow, mut next) = Flow::start(open, environment)?;
+            while let FlowStep::Ask(request) = &next {
                 if !goes_on() {
                     return stopped();
                 }
                 turns += 1;
                 tracing::debug!(entity = id, request = request.name(), "asking");
-                next = flow.answer(self.counterparts.ask(request))?;
+                next = flow.answer(self.backends.ask(request))?;
             }
             turns += 1;
             match next {
-                Next::Apply(_) if !goes_on() => return stopped(),
-                Next::Apply(event) => {
+                FlowStep::Apply(_) if !goes_on() => return stopped(),
+                FlowStep::Apply(event) => {
                     let what = event.what;
                     let applied = self.store.apply(id, event, now)?;
                     tracing::debug!(entity = id, event = %what, state = %applied.entity.state);
+                    // A repetition was stored by somebody else in the meantime: another round
+                    // would only meet them again.
                     if applied.is_repeat || turns > MOST_TURNS {
-                        return Ok(Standing::Unclear("its turn is over".into()));
+                        return Ok(PaymentStanding::Unclear("its turn is over".into()));
                     }
                 }
-                Next::Wait(wait) => return Ok(self.waiting(&wait, &mints)),
-                Next::Done => return Ok(Standing::Over),
+                FlowStep::Wait(wait) => return Ok(self.waiting(&wait, &mints)),
+                FlowStep::Done => return Ok(PaymentStanding::Over),
                 // The loop above ends with something else.
-                Next::Ask(_) => {}
+                FlowStep::Ask(_) => {}
             }
         }
     }
 
-    fn waiting(&self, wait: &Wait, mints: &[Option<Arc<MintKeys>>]) -> Standing {
+    fn waiting(&self, wait: &WaitReason, mints: &[Option<Arc<MintKeys>>]) -> PaymentStanding {
         match wait {
-            Wait::ForChange => Standing::Watching,
-            Wait::Retry(why) => Standing::Unclear(why.clone()),
-            Wait::ForKeysets => {
+            WaitReason::ForChange => PaymentStanding::Watching,
+            WaitReason::Retry(why) => PaymentStanding::Unclear(why.clone()),
+            WaitReason::ForKeysets => {
                 for mint in mints.iter().flatten() {
-                    self.counterparts.mints.forget(&mint.url);
+                    self.backends.mints.forget(&mint.url);
                 }
-                Standing::Unclear("the mint's keysets have changed".into())
+                PaymentStanding::Unclear("the mint's keysets have changed".into())
             }
         }
     }
 
-    fn surroundings(&self, entity: &Entity) -> Result<Surroundings, EcashWorkError> {
+    fn environment(&self, entity: &EcashEntity) -> Result<FlowEnvironment, EcashWorkError> {
         let account = self.store.account(&entity.account_id)?;
         let mint = match &account.mint_url {
             Some(url) => Some(self.known(url, &account)?.keys),
@@ -139,14 +143,16 @@ impl Executor {
             Some(source) => {
                 let bad = |_| EcashError::Corrupt("a token's mint has no valid address".into());
                 let url: MintUrl = source.mint_url.parse().map_err(bad)?;
+                // Without an account at the token's mint both are of one unit: a claim across
+                // units is refused.
                 let unit = source.account_id.as_ref().map(|id| self.store.account(id));
                 let unit = unit.transpose()?.map_or(account.unit.clone(), |found| found.unit);
                 Some(self.at(&url, &unit_of(&unit))?.0.keys)
             }
             None => None,
         };
-        let (seed, now) = (self.store.seed().clone(), clock::now());
-        Ok(Surroundings { seed, mint, source, now, fence: self.fence })
+        let (seed, now) = (self.store.seed().clone(), now());
+        Ok(FlowEnvironment { seed, mint, source, now, fence: self.fence })
     }
 
     /// What is known of a mint in a unit; the second says whether it was read just now.
@@ -156,14 +162,14 @@ impl Executor {
         unit: &CurrencyUnit,
     ) -> Result<(KnownMint, bool), EcashWorkError> {
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
-        self.counterparts.mints.mint(url, unit).map_err(failed)
+        self.backends.mints.mint(url, unit).map_err(failed)
     }
 
     /// The mint of an account. Keysets that were read just now are written down.
     pub(super) fn known(
         &self,
         url: &MintUrl,
-        account: &Account,
+        account: &EcashAccount,
     ) -> Result<KnownMint, EcashWorkError> {
         let (known, is_new) = self.at(url, &unit_of(&account.unit))?;
         if is_new {
@@ -177,18 +183,21 @@ impl Executor {
     /// # Errors
     ///
     /// [`EcashWorkError`].
-    pub fn watches(&self, entity: &Entity) -> Result<Vec<(MintUrl, MintWatch)>, EcashWorkError> {
+    pub fn watches(
+        &self,
+        entity: &EcashEntity,
+    ) -> Result<Vec<(MintUrl, MintWatch)>, EcashWorkError> {
         let account = self.store.account(&entity.account_id)?;
         let watch = |kind, filters| MintWatch { subject: entity.id.clone(), kind, filters };
         let mut found = Vec::new();
         match (&entity.details, account.mint_url) {
-            (Details::SendQuote(quote), Some(mint)) => {
+            (EntityDetails::SendQuote(quote), Some(mint)) => {
                 found.push((mint, watch(WatchKind::MeltQuote, vec![quote.quote_id.clone()])));
             }
-            (Details::ReceiveQuote(quote), Some(mint)) => {
+            (EntityDetails::ReceiveQuote(quote), Some(mint)) => {
                 found.push((mint, watch(WatchKind::MintQuote, vec![quote.quote_id.clone()])));
             }
-            (Details::SendSwap(_), Some(mint)) if entity.state == EntityState::Pending => {
+            (EntityDetails::SendSwap(_), Some(mint)) if entity.state == EntityState::Pending => {
                 let held = self.store.open_entity(&entity.id)?.held;
                 let names = held.iter().map(|proof| proof_name(proof).map(hex::encode));
                 let names = names.collect::<Result<_, _>>()?;
@@ -207,6 +216,6 @@ impl Executor {
 }
 
 /// Whether a payment is one of Spark's.
-pub(super) fn is_spark(entity: &Entity) -> bool {
+pub(super) fn is_spark(entity: &EcashEntity) -> bool {
     matches!(entity.kind, EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote)
 }

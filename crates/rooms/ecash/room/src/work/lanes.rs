@@ -27,7 +27,7 @@ use unspent_source::wakeup::lock;
 
 use super::{
     EcashWorkError,
-    executor::{Executor, Standing},
+    executor::{PaymentExecutor, PaymentStanding},
 };
 
 /// Turns at a time.
@@ -38,7 +38,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A payment that is to have its turn.
 #[derive(Clone, Debug)]
-pub(super) struct Errand {
+pub(super) struct PaymentTask {
     pub(super) id: String,
     pub(super) lane: String,
     /// The mints that the lane stands for.
@@ -48,22 +48,22 @@ pub(super) struct Errand {
 }
 
 /// A turn that is over.
-pub(super) struct TurnOver {
-    pub(super) errand: Errand,
-    pub(super) outcome: Result<Standing, EcashWorkError>,
+pub(super) struct TaskOutcome {
+    pub(super) task: PaymentTask,
+    pub(super) outcome: Result<PaymentStanding, EcashWorkError>,
     /// So long its mints want to be left alone.
     pub(super) quiet: Duration,
 }
 
 #[derive(Default)]
 struct LaneQueue {
-    open: VecDeque<Errand>,
-    late: VecDeque<Errand>,
+    open: VecDeque<PaymentTask>,
+    late: VecDeque<PaymentTask>,
     is_busy: bool,
 }
 
 #[derive(Default)]
-struct Lines {
+struct TaskQueues {
     lanes: BTreeMap<String, LaneQueue>,
     ready: VecDeque<String>,
     threads: usize,
@@ -71,56 +71,58 @@ struct Lines {
     is_over: bool,
 }
 
-struct Yard {
-    executor: Arc<Executor>,
+struct LanePool {
+    executor: Arc<PaymentExecutor>,
     may_work: Box<dyn Fn() -> bool + Send + Sync>,
-    lines: Mutex<Lines>,
+    queues: Mutex<TaskQueues>,
     changed: Condvar,
-    turns: Sender<TurnOver>,
+    turns: Sender<TaskOutcome>,
 }
 
 /// The lanes with their threads. Dropped, they end; a turn that takes longer ends by itself and
 /// changes nothing any more.
 pub(super) struct Lanes {
-    yard: Arc<Yard>,
+    pool: Arc<LanePool>,
 }
 
 impl Lanes {
     /// Lanes without threads: they come with the work. While `may_work` says no, turns end before
     /// their next step.
     pub(super) fn new(
-        executor: Arc<Executor>,
+        executor: Arc<PaymentExecutor>,
         may_work: impl Fn() -> bool + Send + Sync + 'static,
-        turns: Sender<TurnOver>,
+        turns: Sender<TaskOutcome>,
     ) -> Self {
-        let (may_work, lines, changed) = (Box::new(may_work), Mutex::default(), Condvar::new());
-        Self { yard: Arc::new(Yard { executor, may_work, lines, changed, turns }) }
+        let (may_work, queues, changed) = (Box::new(may_work), Mutex::default(), Condvar::new());
+        Self { pool: Arc::new(LanePool { executor, may_work, queues, changed, turns }) }
     }
 
     /// Puts a payment into its lane.
-    pub(super) fn put(&self, errand: Errand) {
-        let mut lines = lock(&self.yard.lines);
-        lines.put(errand);
-        let wants_thread = lines.busy + lines.ready.len() > lines.threads;
-        if wants_thread && lines.threads < MOST_THREADS {
-            let yard = self.yard.clone();
-            match spawn("ecash-lane", move || yard.serve()) {
-                Ok(_) => lines.threads += 1,
+    pub(super) fn put(&self, task: PaymentTask) {
+        let mut queues = lock(&self.pool.queues);
+        queues.put(task);
+        // By lanes that are ready and not by payments: a mint's payments wait for each other
+        // anyway.
+        let wants_thread = queues.busy + queues.ready.len() > queues.threads;
+        if wants_thread && queues.threads < MOST_THREADS {
+            let pool = self.pool.clone();
+            match spawn("ecash-lane", move || pool.serve()) {
+                Ok(_) => queues.threads += 1,
                 Err(error) => tracing::warn!(%error, "no further thread for payments"),
             }
         }
-        drop(lines);
-        self.yard.changed.notify_all();
+        drop(queues);
+        self.pool.changed.notify_all();
     }
 
     /// Forgets what has not begun.
     pub(super) fn clear(&self) {
-        let mut lines = lock(&self.yard.lines);
-        lines.ready.clear();
-        lines.lanes.retain(|_, line| line.is_busy);
-        for line in lines.lanes.values_mut() {
-            line.open.clear();
-            line.late.clear();
+        let mut queues = lock(&self.pool.queues);
+        queues.ready.clear();
+        queues.lanes.retain(|_, lane| lane.is_busy);
+        for lane in queues.lanes.values_mut() {
+            lane.open.clear();
+            lane.late.clear();
         }
     }
 }
@@ -128,50 +130,50 @@ impl Lanes {
 impl Drop for Lanes {
     fn drop(&mut self) {
         self.clear();
-        let mut lines = lock(&self.yard.lines);
-        lines.is_over = true;
-        self.yard.changed.notify_all();
+        let mut queues = lock(&self.pool.queues);
+        queues.is_over = true;
+        self.pool.changed.notify_all();
         let until = Instant::now() + LAST_PATIENCE;
-        while lines.busy > 0 {
+        while queues.busy > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 tracing::info!(
-                    turns = lines.busy,
+                    turns = queues.busy,
                     "payments wait for answers; the next start asks"
                 );
                 return;
             }
-            let waited = self.yard.changed.wait_timeout(lines, left);
-            lines = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.pool.changed.wait_timeout(queues, left);
+            queues = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl Lines {
-    fn put(&mut self, errand: Errand) {
-        let name = errand.lane.clone();
-        let line = self.lanes.entry(name.clone()).or_default();
-        let is_new = line.open.is_empty() && line.late.is_empty() && !line.is_busy;
-        let queue = if errand.is_late { &mut line.late } else { &mut line.open };
-        queue.push_back(errand);
+impl TaskQueues {
+    fn put(&mut self, task: PaymentTask) {
+        let name = task.lane.clone();
+        let lane = self.lanes.entry(name.clone()).or_default();
+        let is_new = lane.open.is_empty() && lane.late.is_empty() && !lane.is_busy;
+        let queue = if task.is_late { &mut lane.late } else { &mut lane.open };
+        queue.push_back(task);
         if is_new {
             self.ready.push_back(name);
         }
     }
 
-    fn take(&mut self) -> Option<Errand> {
-        let line = self.lanes.get_mut(&self.ready.pop_front()?)?;
-        let errand = line.open.pop_front().or_else(|| line.late.pop_front())?;
-        line.is_busy = true;
+    fn take(&mut self) -> Option<PaymentTask> {
+        let lane = self.lanes.get_mut(&self.ready.pop_front()?)?;
+        let task = lane.open.pop_front().or_else(|| lane.late.pop_front())?;
+        lane.is_busy = true;
         self.busy += 1;
-        Some(errand)
+        Some(task)
     }
 
     fn finish(&mut self, lane: &str) {
         self.busy -= 1;
-        let Some(line) = self.lanes.get_mut(lane) else { return };
-        line.is_busy = false;
-        if line.open.is_empty() && line.late.is_empty() {
+        let Some(queue) = self.lanes.get_mut(lane) else { return };
+        queue.is_busy = false;
+        if queue.open.is_empty() && queue.late.is_empty() {
             self.lanes.remove(lane);
         } else {
             self.ready.push_back(lane.to_owned());
@@ -179,42 +181,44 @@ impl Lines {
     }
 }
 
-impl Yard {
+impl LanePool {
     fn serve(&self) {
-        while let Some(errand) = self.next() {
-            let over = self.turn(errand);
-            let lane = over.errand.lane.clone();
+        while let Some(task) = self.next() {
+            let over = self.turn(task);
+            let lane = over.task.lane.clone();
             // Whoever wanted to know is gone; this ends soon.
             let _ = self.turns.send(over);
-            lock(&self.lines).finish(&lane);
+            lock(&self.queues).finish(&lane);
             self.changed.notify_all();
         }
     }
 
     /// Waits for work; `None` at the end.
-    fn next(&self) -> Option<Errand> {
-        let mut lines = lock(&self.lines);
+    fn next(&self) -> Option<PaymentTask> {
+        let mut queues = lock(&self.queues);
         loop {
-            if lines.is_over {
+            if queues.is_over {
                 return None;
             }
-            if let Some(errand) = lines.take() {
-                return Some(errand);
+            if let Some(task) = queues.take() {
+                return Some(task);
             }
-            lines = self.changed.wait(lines).unwrap_or_else(PoisonError::into_inner);
+            queues = self.changed.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// One payment's turn. Its trouble is its own: the others go on.
-    fn turn(&self, errand: Errand) -> TurnOver {
-        let may_work = || (self.may_work)() && !lock(&self.lines).is_over;
-        let advance = || self.executor.advance_while(&errand.id, &may_work);
+    fn turn(&self, task: PaymentTask) -> TaskOutcome {
+        let may_work = || (self.may_work)() && !lock(&self.queues).is_over;
+        let advance = || self.executor.advance_while(&task.id, &may_work);
+        // Otherwise a fault over one payment would end the thread, and leave its lane busy for
+        // good.
         let outcome = catch_unwind(AssertUnwindSafe(advance)).unwrap_or_else(|_| {
             Err(EcashError::Bug("a payment's turn ended in a fault of the program".into()).into())
         });
-        let mints = &self.executor.counterparts.mints;
-        let quiet = errand.mints.iter().map(|mint| mints.client(mint).quiet_for()).max();
-        TurnOver { errand, outcome, quiet: quiet.unwrap_or_default() }
+        let mints = &self.executor.backends.mints;
+        let quiet = task.mints.iter().map(|mint| mints.client(mint).quiet_for()).max();
+        TaskOutcome { task, outcome, quiet: quiet.unwrap_or_default() }
     }
 }
 
@@ -222,32 +226,32 @@ impl Yard {
 mod tests {
     use super::*;
 
-    fn errand(id: &str, lane: &str, is_late: bool) -> Errand {
-        Errand { id: id.into(), lane: lane.into(), mints: Vec::new(), is_late }
+    fn task(id: &str, lane: &str, is_late: bool) -> PaymentTask {
+        PaymentTask { id: id.into(), lane: lane.into(), mints: Vec::new(), is_late }
     }
 
     #[test]
     fn a_lane_has_one_turn_at_a_time_and_goes_to_the_end_of_the_line() {
-        let mut lines = Lines::default();
+        let mut queues = TaskQueues::default();
         for (id, lane, is_late) in
             [("old", "a", true), ("a1", "a", false), ("a2", "a", false), ("b1", "b", false)]
         {
-            lines.put(errand(id, lane, is_late));
+            queues.put(task(id, lane, is_late));
         }
-        let take = |lines: &mut Lines| lines.take().map(|errand| errand.id);
-        assert_eq!(take(&mut lines).as_deref(), Some("a1"));
-        assert_eq!(take(&mut lines).as_deref(), Some("b1"));
-        assert_eq!(take(&mut lines), None, "both are busy");
-        lines.put(errand("b2", "b", false));
-        lines.finish("a");
-        lines.finish("b");
+        let take = |queues: &mut TaskQueues| queues.take().map(|task| task.id);
+        assert_eq!(take(&mut queues).as_deref(), Some("a1"));
+        assert_eq!(take(&mut queues).as_deref(), Some("b1"));
+        assert_eq!(take(&mut queues), None, "both are busy");
+        queues.put(task("b2", "b", false));
+        queues.finish("a");
+        queues.finish("b");
         let rest: Vec<_> = std::iter::from_fn(|| {
-            let taken = lines.take()?;
-            lines.finish(&taken.lane);
+            let taken = queues.take()?;
+            queues.finish(&taken.lane);
             Some(taken.id)
         })
         .collect();
         assert_eq!(rest, ["a2", "b2", "old"]);
-        assert!(lines.lanes.is_empty() && lines.busy == 0);
+        assert!(queues.lanes.is_empty() && queues.busy == 0);
     }
 }

@@ -7,7 +7,7 @@
 //! | [`book`] | clients and keys of mints |
 //! | [`executor`] | one payment, moved as far as it goes now |
 //! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
-//! | `lead` | which worker works: a lease in the database |
+//! | `lease` | which worker works: a lease in the database |
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
 //! | `repeat` | whether a request is the one that its key was used for |
 //! | `spark_payments` | the same through Spark |
@@ -21,19 +21,25 @@ pub mod ask;
 pub mod book;
 pub mod executor;
 mod lanes;
-mod lead;
+mod lease;
 pub mod payments;
 mod repeat;
 mod spark_payments;
 pub mod worker;
 
 use unspent_ecash::EcashError;
-use unspent_engine::error::StartError;
+use unspent_engine::{clock, error::StartError};
+use unspent_model::Micros;
 
 use super::{
     mint::{NoResult, check::MintProblem},
     spark::SparkFault,
 };
+
+/// The one place of the room that asks what time it is.
+fn now() -> Micros {
+    Micros(clock::now())
+}
 
 /// Why something that was asked for can't be done. What was stored before is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +57,7 @@ pub enum EcashWorkError {
         reason: NoResult,
     },
     /// The mint can't be used.
-    #[error("{}", super::mint::check::Problems(.0))]
+    #[error("{}", super::mint::check::ProblemList(.0))]
     Unfit(Vec<MintProblem>),
     /// A thread could not be started.
     #[error(transparent)]

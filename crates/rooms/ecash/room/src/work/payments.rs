@@ -5,20 +5,36 @@ use cashu::{
     CurrencyUnit, MeltQuoteBolt11Request, MintQuoteBolt11Request, Token, mint_url::MintUrl,
     nut20::derive_quote_locking_key,
 };
-use unspent_ecash::{Account, AccountKind, Entity, Inputs, NewEntity, NewTerms};
-use unspent_engine::clock;
-use unspent_model::ecash::{EntityKind, EntityState};
+use unspent_ecash::{AccountKind, EcashAccount, EcashEntity, InputChoice, NewEntity};
+use unspent_model::{
+    Micros,
+    ecash::{EntityKind, EntityState},
+};
 
-use super::{EcashWorkError, book::KnownMint, executor::Executor, repeat::Wanted};
-use crate::mint::check::{Blocklist, MintProblem, address, check, host_of, unit_of};
+use super::{
+    EcashWorkError,
+    book::KnownMint,
+    executor::PaymentExecutor,
+    now,
+    repeat::{PlannedPayment, RequestedPayment},
+};
+use crate::mint::check::{MintBlocklist, MintProblem, address, check, host_of, unit_of};
 
-const MICROS: i64 = 1_000_000;
-
-/// Who asks, so that asking twice does it once.
+/// What tells a repeated request from a new one, so that asking twice does it once.
 #[derive(Clone, Default, Debug)]
-pub struct Asked {
+pub struct RequestKey {
     /// The caller's key.
     pub idempotency_key: Option<String>,
+}
+
+/// What a mint asks for paying an invoice.
+pub(super) struct MeltQuote {
+    pub(super) id: String,
+    /// What the receiver gets.
+    pub(super) amount: u64,
+    pub(super) fee_reserve: u64,
+    /// `None` for never.
+    pub(super) expires_at: Option<Micros>,
 }
 
 /// Reads a token as people pass it on.
@@ -40,7 +56,7 @@ pub fn read_token(text: &str) -> Result<Token, EcashWorkError> {
 /// # Errors
 ///
 /// [`EcashWorkError::Unfit`]; nobody was asked.
-pub fn refuse_blocked(token: &Token, blocklist: &Blocklist) -> Result<(), EcashWorkError> {
+pub fn refuse_blocked(token: &Token, blocklist: &MintBlocklist) -> Result<(), EcashWorkError> {
     let url = mint_of_token(token)?;
     let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
     if blocklist.blocks(&url, &unit) {
@@ -55,13 +71,13 @@ fn mint_of_token(token: &Token) -> Result<MintUrl, EcashWorkError> {
     address(&url).map_err(|problem| EcashWorkError::Unfit(vec![problem]))
 }
 
-impl Executor {
+impl PaymentExecutor {
     /// An account by its name or id; without one, the only one there is.
     ///
     /// # Errors
     ///
     /// [`EcashWorkError::Wrong`] when there is none, or more than one.
-    pub fn find_account(&self, name: Option<&str>) -> Result<Account, EcashWorkError> {
+    pub fn find_account(&self, name: Option<&str>) -> Result<EcashAccount, EcashWorkError> {
         let mut accounts = self.store.accounts()?;
         if let Some(name) = name {
             accounts.retain(|account| account.id == name || account.name == name);
@@ -88,9 +104,9 @@ impl Executor {
     pub fn account_for(
         &self,
         token: &Token,
-        blocklist: &Blocklist,
-        asked: &Asked,
-    ) -> Result<Account, EcashWorkError> {
+        blocklist: &MintBlocklist,
+        key: &RequestKey,
+    ) -> Result<EcashAccount, EcashWorkError> {
         let url = mint_of_token(token)?;
         let unit = token.unit().unwrap_or(CurrencyUnit::Sat).to_string();
         let known = self
@@ -101,7 +117,9 @@ impl Executor {
         match known {
             Some(account) => Ok(account),
             None => {
-                self.begun(asked, Wanted::Claim { account: None, token })?;
+                // Before a mint is called and an account kept: a key of another request is to do
+                // neither.
+                self.begun(key, RequestedPayment::Claim { account: None, token })?;
                 let url = url.to_string();
                 self.add_account(&url, &unit, host_of(&url), blocklist)
             }
@@ -118,13 +136,13 @@ impl Executor {
         mint: &str,
         unit: &str,
         name: &str,
-        blocklist: &Blocklist,
-    ) -> Result<Account, EcashWorkError> {
+        blocklist: &MintBlocklist,
+    ) -> Result<EcashAccount, EcashWorkError> {
         let currency = unit_of(unit);
-        let options = self.counterparts.mints.options();
+        let options = self.backends.mints.options();
         let fit = check(mint, &currency, blocklist, options).map_err(EcashWorkError::Unfit)?;
         let (known, _) = self.at(&fit.url, &currency)?;
-        let account = Account {
+        let account = EcashAccount {
             id: new_id()?,
             kind: AccountKind::Cashu,
             name: name.to_owned(),
@@ -132,36 +150,17 @@ impl Executor {
             unit: currency.to_string(),
             version: 0,
         };
-        let account = self.store.add_account(account, clock::now())?;
+        let account = self.store.add_account(account, now())?;
+        // A crash before this leaves an account without keysets; its first payment reads them.
         self.store.put_keysets(&account.id, known.infos())?;
         Ok(account)
     }
 
-    fn mint_of(&self, account: &Account) -> Result<(MintUrl, KnownMint), EcashWorkError> {
+    fn mint_of(&self, account: &EcashAccount) -> Result<(MintUrl, KnownMint), EcashWorkError> {
         let none = || EcashWorkError::Wrong(format!("the account {} has no mint", account.name));
         let url = account.mint_url.clone().ok_or_else(none)?;
         let known = self.known(&url, account)?;
         Ok((url, known))
-    }
-
-    pub(super) fn create(
-        &self,
-        new: NewEntity,
-        account: &Account,
-        (asked, wanted): (&Asked, Wanted<'_>),
-        expires_at: Option<i64>,
-    ) -> Result<Entity, EcashWorkError> {
-        let terms = NewTerms {
-            id: new_id()?,
-            transaction_id: new_id()?,
-            idempotency_key: asked.idempotency_key.clone(),
-            account_id: account.id.clone(),
-            now: clock::now(),
-            expires_at,
-        };
-        let made = self.store.create(new, terms)?;
-        // Somebody else may have come with the key meanwhile.
-        if made.is_repeat { self.same(wanted, made.entity) } else { Ok(made.entity) }
     }
 
     /// Makes a token worth `amount` to whoever claims it.
@@ -173,16 +172,14 @@ impl Executor {
         &self,
         account: &str,
         amount: u64,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Send { account, amount };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
-        let account = self.store.account(account)?;
-        let keyset = self.mint_of(&account)?.1.keys.active.clone();
-        let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
-        self.create(new, &account, (asked, wanted), None)
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Send { account, amount }, || {
+            let account = self.store.account(account)?;
+            let keyset = self.mint_of(&account)?.1.keys.active.clone();
+            let new = NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset };
+            Ok(PlannedPayment { new, account, expires_at: None })
+        })
     }
 
     /// The token of a send, once it is made and while nobody has claimed it.
@@ -208,16 +205,18 @@ impl Executor {
     /// # Errors
     ///
     /// [`EcashWorkError`].
-    pub fn reverse(&self, send_swap: &str, asked: &Asked) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Reverse { send: send_swap };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
-        let swap = self.store.entity(send_swap)?;
-        let account = self.store.account(&swap.account_id)?;
-        let keyset = self.mint_of(&account)?.1.keys.active.clone();
-        let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
-        self.create(new, &account, (asked, wanted), None)
+    pub fn reverse(
+        &self,
+        send_swap: &str,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Reverse { send: send_swap }, || {
+            let swap = self.store.entity(send_swap)?;
+            let account = self.store.account(&swap.account_id)?;
+            let keyset = self.mint_of(&account)?.1.keys.active.clone();
+            let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
+            Ok(PlannedPayment { new, account, expires_at: None })
+        })
     }
 
     /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
@@ -230,17 +229,19 @@ impl Executor {
         &self,
         token: &Token,
         account: &str,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Claim { account: Some(account), token };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        let wanted = RequestedPayment::Claim { account: Some(account), token };
+        self.once(key, wanted, || self.plan_claim(token, self.store.account(account)?))
+    }
+
+    fn plan_claim(
+        &self,
+        token: &Token,
+        account: EcashAccount,
+    ) -> Result<PlannedPayment, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
-        let account = self.store.account(account)?;
-        let url = token.mint_url().map_err(|_| wrong("the token is of several mints"))?;
-        let url =
-            address(&url.to_string()).map_err(|problem| EcashWorkError::Unfit(vec![problem]))?;
+        let url = mint_of_token(token)?;
         let unit = token.unit().unwrap_or(CurrencyUnit::Sat);
         if unit != unit_of(&account.unit) {
             return Err(wrong("the token is in another unit than the account"));
@@ -251,9 +252,9 @@ impl Executor {
         if account.mint_url.as_ref() == Some(&url) {
             let keyset = self.mint_of(&account)?.1.keys.active.clone();
             let new = NewEntity::ReceiveSwap { proofs, keyset };
-            return self.create(new, &account, (asked, wanted), None);
+            return Ok(PlannedPayment { new, account, expires_at: None });
         }
-        self.claim_across(&source, proofs, &account, (asked, wanted))
+        self.claim_across(&source, proofs, account)
     }
 
     /// An invoice whose payment the account's mint issues.
@@ -265,23 +266,21 @@ impl Executor {
         &self,
         account: &str,
         amount: u64,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Receive { account, amount };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
-        let account = self.store.account(account)?;
-        let (new, expires_at) = self.invoice(&account, amount)?;
-        self.create(new, &account, (asked, wanted), expires_at)
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Receive { account, amount }, || {
+            let account = self.store.account(account)?;
+            let (new, expires_at) = self.invoice(&account, amount)?;
+            Ok(PlannedPayment { new, account, expires_at })
+        })
     }
 
     /// A quote for minting, locked to a key of ours, as an entity that isn't stored yet.
     pub(super) fn invoice(
         &self,
-        account: &Account,
+        account: &EcashAccount,
         amount: u64,
-    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+    ) -> Result<(NewEntity, Option<Micros>), EcashWorkError> {
         let (url, _) = self.mint_of(account)?;
         let lock_index = random_index()?;
         let key = derive_quote_locking_key(self.store.seed(), lock_index)
@@ -293,11 +292,13 @@ impl Executor {
             pubkey: Some(key.public_key()),
         };
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
-        let quote = self.counterparts.mints.client(&url).mint_quote(&request).map_err(failed)?;
+        let quote = self.backends.mints.client(&url).mint_quote(&request).map_err(failed)?;
+        // Without the lock whoever learns the quote's id can have our money issued (NUT-20).
         if quote.pubkey != Some(key.public_key()) {
             return Err(EcashWorkError::Wrong("the mint didn't lock the quote to our key".into()));
         }
-        let expires_at = quote.expiry.filter(|expiry| *expiry > 0).map(micros);
+        // A mint that sets no end writes 0, or nothing.
+        let expires_at = quote.expiry.filter(|expiry| *expiry > 0).map(Micros::of_seconds);
         let (quote_id, invoice) = (quote.quote, quote.request);
         let new = NewEntity::ReceiveQuote { quote_id, invoice, amount, lock_index, source: None };
         Ok((new, expires_at))
@@ -312,47 +313,42 @@ impl Executor {
         &self,
         account: &str,
         invoice: &str,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Pay { account, invoice };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
-        let account = self.store.account(account)?;
-        let (url, known) = self.mint_of(&account)?;
-        let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;
-        let new = NewEntity::SendQuote {
-            quote_id: quote.0,
-            invoice: invoice.to_owned(),
-            amount: quote.1,
-            fee_reserve: quote.2,
-            inputs: Inputs::Select,
-            keyset: known.keys.active.clone(),
-        };
-        self.create(new, &account, (asked, wanted), quote.3)
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Pay { account, invoice }, || {
+            let account = self.store.account(account)?;
+            let (url, known) = self.mint_of(&account)?;
+            let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;
+            let new = NewEntity::SendQuote {
+                quote_id: quote.id,
+                invoice: invoice.to_owned(),
+                amount: quote.amount,
+                fee_reserve: quote.fee_reserve,
+                inputs: InputChoice::Select,
+                keyset: known.keys.active.clone(),
+            };
+            Ok(PlannedPayment { new, account, expires_at: quote.expires_at })
+        })
     }
 
-    /// A melt quote: its id, amount, reserve for fees, and end.
     pub(super) fn melt_quote(
         &self,
         mint: &MintUrl,
         invoice: &str,
         unit: &CurrencyUnit,
-    ) -> Result<(String, u64, u64, Option<i64>), EcashWorkError> {
+    ) -> Result<MeltQuote, EcashWorkError> {
         let request = invoice.trim().parse();
         let request = request.map_err(|_| EcashWorkError::Wrong("this is no invoice".into()))?;
         let request = MeltQuoteBolt11Request { request, unit: unit.clone(), options: None };
         let failed = |reason| EcashWorkError::Mint { mint: mint.to_string(), reason };
-        let quote = self.counterparts.mints.client(mint).melt_quote(&request).map_err(failed)?;
-        let (amount, reserve) = (u64::from(quote.amount), u64::from(quote.fee_reserve));
-        let expires_at = (quote.expiry > 0).then(|| micros(quote.expiry));
-        Ok((quote.quote, amount, reserve, expires_at))
+        let quote = self.backends.mints.client(mint).melt_quote(&request).map_err(failed)?;
+        Ok(MeltQuote {
+            id: quote.quote,
+            amount: u64::from(quote.amount),
+            fee_reserve: u64::from(quote.fee_reserve),
+            expires_at: (quote.expiry > 0).then(|| Micros::of_seconds(quote.expiry)),
+        })
     }
-}
-
-fn micros(seconds: u64) -> i64 {
-    // A time that saturates is the end of time.
-    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(MICROS)
 }
 
 /// A name that nobody can guess.

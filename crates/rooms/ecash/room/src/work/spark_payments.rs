@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use cashu::Bolt11Invoice;
 use unspent_ecash::{
-    Account, AccountKind, Entity, NewEntity,
-    details::{SparkReceive, SparkSend},
+    AccountKind, EcashAccount, EcashEntity, NewEntity,
+    details::{SparkReceiveDetails, SparkSendDetails},
 };
-use unspent_engine::clock;
+use unspent_model::Micros;
 
 use super::{
     EcashWorkError,
-    executor::Executor,
-    payments::{Asked, new_id},
-    repeat::Wanted,
+    executor::PaymentExecutor,
+    now,
+    payments::{RequestKey, new_id},
+    repeat::{PlannedPayment, RequestedPayment},
 };
 use crate::spark::SparkBackend;
 
-impl Executor {
+impl PaymentExecutor {
     fn spark(&self) -> Result<Arc<dyn SparkBackend>, EcashWorkError> {
         let none = || EcashWorkError::Wrong("there is no Spark wallet".into());
-        self.counterparts.spark.clone().ok_or_else(none)
+        self.backends.spark.clone().ok_or_else(none)
     }
 
     /// Adds an account for the Spark wallet.
@@ -29,11 +30,11 @@ impl Executor {
     /// # Errors
     ///
     /// [`EcashWorkError`]; no account is kept then.
-    pub fn add_spark_account(&self, name: &str) -> Result<Account, EcashWorkError> {
+    pub fn add_spark_account(&self, name: &str) -> Result<EcashAccount, EcashWorkError> {
         if !self.spark()?.info()?.online {
             return Err(EcashWorkError::Wrong("the Spark wallet is offline".into()));
         }
-        let account = Account {
+        let account = EcashAccount {
             id: new_id()?,
             kind: AccountKind::Spark,
             name: name.to_owned(),
@@ -41,7 +42,7 @@ impl Executor {
             unit: "sat".into(),
             version: 0,
         };
-        Ok(self.store.add_account(account, clock::now())?)
+        Ok(self.store.add_account(account, now())?)
     }
 
     /// Pays an invoice that names its amount.
@@ -53,14 +54,19 @@ impl Executor {
         &self,
         account: &str,
         invoice: &str,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Pay { account, invoice };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Pay { account, invoice }, || {
+            self.plan_spark_send(invoice, self.store.account(account)?)
+        })
+    }
+
+    fn plan_spark_send(
+        &self,
+        invoice: &str,
+        account: EcashAccount,
+    ) -> Result<PlannedPayment, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
-        let account = self.store.account(account)?;
         let parsed: Bolt11Invoice =
             invoice.trim().parse().map_err(|_| wrong("this is no invoice"))?;
         if parsed.amount_milli_satoshis().is_none() {
@@ -68,14 +74,14 @@ impl Executor {
         }
         let spark = self.spark()?;
         let estimate = spark.quote_send(invoice, None)?;
+        // To say so at once. What counts is what Spark says when it is asked to pay.
         let spark_balance = spark.info()?.balance;
         let needed = estimate.amount.checked_add(estimate.fee);
         if needed.is_none_or(|needed| spark_balance < needed) {
             return Err(wrong("the Spark balance doesn't suffice"));
         }
-        let ends = parsed.expires_at().map(|ends| ends.as_micros());
-        let ends = ends.map(|ends| i64::try_from(ends).unwrap_or(i64::MAX));
-        let send = SparkSend {
+        let expires_at = parsed.expires_at().map(|ends| Micros(0).later(ends));
+        let send = SparkSendDetails {
             invoice: invoice.trim().to_owned(),
             payment_hash: parsed.payment_hash().to_string(),
             amount: estimate.amount,
@@ -86,7 +92,7 @@ impl Executor {
             transfer_id: None,
             preimage: None,
         };
-        self.create(NewEntity::SparkSend(send), &account, (asked, wanted), ends)
+        Ok(PlannedPayment { new: NewEntity::SparkSend(send), account, expires_at })
     }
 
     /// An invoice of the Spark wallet.
@@ -98,26 +104,23 @@ impl Executor {
         &self,
         account: &str,
         amount: u64,
-        asked: &Asked,
-    ) -> Result<Entity, EcashWorkError> {
-        let wanted = Wanted::Receive { account, amount };
-        if let Some(begun) = self.begun(asked, wanted)? {
-            return Ok(begun);
-        }
-        let account = self.store.account(account)?;
-        let (new, ends) = self.spark_invoice(amount)?;
-        self.create(new, &account, (asked, wanted), ends)
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        self.once(key, RequestedPayment::Receive { account, amount }, || {
+            let account = self.store.account(account)?;
+            let (new, expires_at) = self.spark_invoice(amount)?;
+            Ok(PlannedPayment { new, account, expires_at })
+        })
     }
 
     /// An invoice of the Spark wallet, as an entity that isn't stored yet, and its end.
     pub(super) fn spark_invoice(
         &self,
         amount: u64,
-    ) -> Result<(NewEntity, Option<i64>), EcashWorkError> {
+    ) -> Result<(NewEntity, Option<Micros>), EcashWorkError> {
         let invoice = self.spark()?.create_invoice(amount, None, None)?;
-        // A time that saturates is the end of time.
-        let ends = i64::try_from(invoice.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-        let receive = SparkReceive {
+        let ends = Micros::of_seconds(invoice.expires_at);
+        let receive = SparkReceiveDetails {
             request_id: invoice.request_id,
             invoice: invoice.invoice,
             payment_hash: invoice.payment_hash,

@@ -19,16 +19,19 @@ use std::{
 
 use cashu::mint_url::MintUrl;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
-use unspent_ecash::Entity;
-use unspent_engine::clock;
-use unspent_model::ecash::{EntityKind, EntityState};
+use unspent_ecash::{EcashEntity, PageRequest};
+use unspent_model::{
+    Micros,
+    ecash::{EntityKind, EntityState},
+};
 
 use super::{
-    super::watch::{Listener, ListenerOptions, MintWatch, Wake, WatchKind, pace},
+    super::watch::{ListenerOptions, MintListener, MintWatch, PaymentWake, WatchKind, pace},
     EcashWorkError,
-    executor::{Executor, Standing, is_spark},
-    lanes::{Errand, Lanes, TurnOver},
-    lead::Lead,
+    executor::{PaymentExecutor, PaymentStanding, is_spark},
+    lanes::{Lanes, PaymentTask, TaskOutcome},
+    lease::LeaderLease,
+    now,
 };
 
 /// So long a worker is the only one without saying so again.
@@ -78,9 +81,8 @@ pub struct PassReport {
 }
 
 #[derive(Clone, Default)]
-struct Slot {
-    /// Microseconds.
-    due: i64,
+struct PaymentSlot {
+    due: Micros,
     /// Turns in a row that led nowhere.
     tries: u32,
     /// Why the last one did.
@@ -88,34 +90,34 @@ struct Slot {
 }
 
 /// A payment whose turn is under way, as it was when that began.
-struct UnderWay {
-    entity: Entity,
+struct RunningTurn {
+    entity: EcashEntity,
     /// There was news meanwhile: it is due again at once.
     is_woken: bool,
 }
 
 /// Moves all open payments.
 pub struct PaymentWorker {
-    executor: Arc<Executor>,
-    slots: BTreeMap<String, Slot>,
-    under_way: BTreeMap<String, UnderWay>,
-    listeners: BTreeMap<String, Listener>,
+    executor: Arc<PaymentExecutor>,
+    slots: BTreeMap<String, PaymentSlot>,
+    under_way: BTreeMap<String, RunningTurn>,
+    listeners: BTreeMap<String, MintListener>,
     options: WorkerOptions,
-    /// When payments that ended unpaid are looked at next, in microseconds.
-    late_due: i64,
+    /// When payments that ended unpaid are looked at next.
+    late_due: Micros,
     /// What the next report tells.
     told: PassReport,
-    sender: Sender<Wake>,
-    wakes: Receiver<Wake>,
-    turns: Receiver<TurnOver>,
+    sender: Sender<PaymentWake>,
+    wakes: Receiver<PaymentWake>,
+    turns: Receiver<TaskOutcome>,
     // Dropped in this order: first nothing is begun any more, then others may lead.
     lanes: Lanes,
-    lead: Lead,
+    lease: LeaderLease,
 }
 
 impl Drop for PaymentWorker {
     fn drop(&mut self) {
-        self.lead.give_up();
+        self.lease.give_up();
     }
 }
 
@@ -125,22 +127,25 @@ impl PaymentWorker {
     /// # Errors
     ///
     /// [`EcashWorkError`] when the system gives no randomness or no thread.
-    pub fn new(executor: Arc<Executor>, options: WorkerOptions) -> Result<Self, EcashWorkError> {
+    pub fn new(
+        executor: Arc<PaymentExecutor>,
+        options: WorkerOptions,
+    ) -> Result<Self, EcashWorkError> {
         let (sender, wakes) = unbounded();
         let (over, turns) = unbounded();
-        let lead = Lead::start(executor.store.clone(), LEASE)?;
+        let lease = LeaderLease::start(executor.store.clone(), LEASE)?;
         Ok(Self {
             slots: BTreeMap::new(),
             under_way: BTreeMap::new(),
             listeners: BTreeMap::new(),
             options,
-            late_due: 0,
+            late_due: Micros::default(),
             told: PassReport::default(),
             sender,
             wakes,
             turns,
-            lanes: Lanes::new(executor.clone(), lead.watch(), over),
-            lead,
+            lanes: Lanes::new(executor.clone(), lease.watch(), over),
+            lease,
             executor,
         })
     }
@@ -154,11 +159,12 @@ impl PaymentWorker {
         }
     }
 
-    fn wake(&mut self, wake: &Wake) {
+    fn wake(&mut self, wake: &PaymentWake) {
         if let Some(under_way) = self.under_way.get_mut(&wake.subject) {
+            // It may be newer than the answer that the turn is waiting for.
             under_way.is_woken = true;
         } else {
-            self.slots.entry(wake.subject.clone()).or_default().due = 0;
+            self.slots.entry(wake.subject.clone()).or_default().due = Micros::default();
         }
     }
 
@@ -172,7 +178,9 @@ impl PaymentWorker {
         while let Ok(turn) = self.turns.try_recv() {
             self.settle(turn);
         }
-        if !self.lead.take()? {
+        if !self.lease.take()? {
+            // Whoever leads now moves the payments. Our pauses and sockets would be stale when the
+            // lease comes back.
             self.lanes.clear();
             self.under_way.clear();
             self.slots.clear();
@@ -186,8 +194,8 @@ impl PaymentWorker {
         let ids: BTreeSet<&str> = open.iter().map(|entity| entity.id.as_str()).collect();
         self.slots.retain(|id, _| ids.contains(id.as_str()));
         self.told.open = open.len();
-        let now = clock::now();
-        let mut due: Vec<(Entity, bool)> = Vec::new();
+        let now = now();
+        let mut due: Vec<(EcashEntity, bool)> = Vec::new();
         for entity in &open {
             let slot = self.slots.entry(entity.id.clone()).or_default();
             if slot.due <= now {
@@ -211,11 +219,12 @@ impl PaymentWorker {
         if report.is_led_by_another {
             return Ok(report);
         }
-        let leads = self.lead.watch();
+        let leads = self.lease.watch();
         while !self.under_way.is_empty() {
             if let Ok(turn) = self.turns.recv_timeout(LOOK_EVERY) {
                 self.settle(turn);
             }
+            // The turns end by themselves. Waiting for them would be waiting for a mint.
             if !leads() {
                 report.is_led_by_another = true;
                 break;
@@ -238,16 +247,15 @@ impl PaymentWorker {
     }
 
     /// Payments that ended unpaid not long ago, when it is time to look at them.
-    fn late(&mut self, now: i64) -> Result<Vec<Entity>, EcashWorkError> {
+    fn late(&mut self, now: Micros) -> Result<Vec<EcashEntity>, EcashWorkError> {
         if now < self.late_due {
             return Ok(Vec::new());
         }
-        // Times: what saturates is the end or the beginning of time.
-        self.late_due = now.saturating_add(micros(LATE_EVERY));
-        let since = now.saturating_sub(micros(self.options.late_payment_grace));
+        self.late_due = now.later(LATE_EVERY);
+        let since = now.earlier(self.options.late_payment_grace);
         let mut late = Vec::new();
         for kind in LATE_KINDS {
-            let ended = self.executor.store.entities(kind, None, PAGE)?;
+            let ended = self.executor.store.entities(kind, PageRequest::first(PAGE))?;
             late.extend(ended.into_iter().filter(|entity| {
                 let is_late = matches!(entity.state, EntityState::Expired | EntityState::Failed);
                 is_late && entity.updated_at >= since
@@ -256,11 +264,12 @@ impl PaymentWorker {
         Ok(late)
     }
 
-    fn open(&self) -> Result<Vec<Entity>, EcashWorkError> {
-        let mut all: Vec<Entity> = Vec::new();
+    fn open(&self) -> Result<Vec<EcashEntity>, EcashWorkError> {
+        let mut all: Vec<EcashEntity> = Vec::new();
         loop {
-            let after = all.last().map(|entity| entity.id.clone()).unwrap_or_default();
-            let page = self.executor.store.open_entities(&after, PAGE)?;
+            let after = all.last().map(|entity| entity.id.as_str());
+            let page = PageRequest { after, limit: PAGE };
+            let page = self.executor.store.open_entities(page)?;
             let is_last = page.len() < PAGE as usize;
             all.extend(page);
             if is_last {
@@ -270,7 +279,7 @@ impl PaymentWorker {
     }
 
     /// Puts payments into their lanes, unless they are there.
-    fn begin(&mut self, mut due: Vec<(Entity, bool)>) -> Result<(), EcashWorkError> {
+    fn begin(&mut self, mut due: Vec<(EcashEntity, bool)>) -> Result<(), EcashWorkError> {
         due.retain(|(entity, _)| !self.under_way.contains_key(&entity.id));
         if due.is_empty() {
             return Ok(());
@@ -280,20 +289,23 @@ impl PaymentWorker {
             accounts.map(|account| (account.id, account.mint_url)).collect();
         for (entity, is_late) in due {
             let own = mints.get(&entity.account_id).cloned().flatten();
-            self.lanes.put(errand(&entity, own, is_late));
-            self.under_way.insert(entity.id.clone(), UnderWay { entity, is_woken: false });
+            self.lanes.put(task_of(&entity, own, is_late));
+            self.under_way.insert(entity.id.clone(), RunningTurn { entity, is_woken: false });
         }
         Ok(())
     }
 
     /// Keeps what came of a turn.
-    fn settle(&mut self, turn: TurnOver) {
-        let TurnOver { errand, outcome, quiet } = turn;
-        let Some(UnderWay { entity, is_woken }) = self.under_way.remove(&errand.id) else { return };
-        if errand.is_late {
+    fn settle(&mut self, turn: TaskOutcome) {
+        let TaskOutcome { task, outcome, quiet } = turn;
+        // A turn that began before the lease was lost: somebody else looks after the payment.
+        let Some(RunningTurn { entity, is_woken }) = self.under_way.remove(&task.id) else {
+            return;
+        };
+        if task.is_late {
             self.told.late += 1;
             if let Err(error) = outcome {
-                tracing::warn!(entity = errand.id, %error, "an end could not be looked at");
+                tracing::warn!(entity = task.id, %error, "an end could not be looked at");
             }
             return;
         }
@@ -301,13 +313,13 @@ impl PaymentWorker {
         let is_told = self.listeners.values().any(|listener| listener.tells_of(&entity.id));
         let slot = self.slots.entry(entity.id.clone()).or_default();
         let unclear = match outcome {
-            Ok(Standing::Over) => {
+            Ok(PaymentStanding::Over) => {
                 self.told.ended += 1;
                 self.slots.remove(&entity.id);
                 return;
             }
-            Ok(Standing::Watching) => None,
-            Ok(Standing::Unclear(why)) => Some(why),
+            Ok(PaymentStanding::Watching) => None,
+            Ok(PaymentStanding::Unclear(why)) => Some(why),
             Err(error) => {
                 tracing::warn!(entity = entity.id, %error, "a payment could not be moved");
                 Some(error.to_string())
@@ -320,12 +332,11 @@ impl PaymentWorker {
             None => still_open(&entity, is_told).min(until_end(&entity)).max(quiet),
         };
         slot.unclear = unclear;
-        // A time that saturates is the end of time.
-        slot.due = if is_woken { 0 } else { clock::now().saturating_add(micros(pause)) };
+        slot.due = if is_woken { Micros::default() } else { now().later(pause) };
     }
 
     /// Makes the listeners listen for what is open now.
-    fn listen(&mut self, open: &[Entity]) {
+    fn listen(&mut self, open: &[EcashEntity]) {
         let mut wanted: BTreeMap<String, (MintUrl, Vec<MintWatch>)> = BTreeMap::new();
         for entity in open {
             // What can't be read is told by its turn; the others are listened for.
@@ -339,7 +350,7 @@ impl PaymentWorker {
             if !self.listeners.contains_key(&name) {
                 let kinds = vec![WatchKind::MintQuote, WatchKind::MeltQuote, WatchKind::Proofs];
                 let sender = self.sender.clone();
-                match Listener::start(mint, kinds, self.options.listener, sender) {
+                match MintListener::start(mint, kinds, self.options.listener, sender) {
                     Ok(listener) => drop(self.listeners.insert(name.clone(), listener)),
                     // Without it the mint is asked more often.
                     Err(error) => tracing::warn!(mint = name, %error, "no thread to listen"),
@@ -353,37 +364,29 @@ impl PaymentWorker {
 }
 
 /// A payment with its lane: whoever it waits for.
-fn errand(entity: &Entity, own: Option<MintUrl>, is_late: bool) -> Errand {
+fn task_of(entity: &EcashEntity, own: Option<MintUrl>, is_late: bool) -> PaymentTask {
     let source = entity.details.source().and_then(|source| source.mint_url.parse().ok());
     let mints: Vec<MintUrl> = [source, own].into_iter().flatten().collect();
     let mut names: Vec<String> = mints.iter().map(ToString::to_string).collect();
     if is_spark(entity) {
         names.push("Spark".into());
     }
-    Errand { id: entity.id.clone(), lane: names.join(" to "), mints, is_late }
+    PaymentTask { id: entity.id.clone(), lane: names.join(" to "), mints, is_late }
 }
 
 /// The pause until a payment's own end, after which it is looked at once more.
-fn until_end(entity: &Entity) -> Duration {
-    // Times: an end in the past is negative, which is no pause.
-    let left = entity.expires_at.map(|end| end.saturating_sub(clock::now()));
-    let left = left.and_then(|left| u64::try_from(left).ok()).filter(|left| *left > 0);
-    left.map_or(Duration::MAX, Duration::from_micros)
+fn until_end(entity: &EcashEntity) -> Duration {
+    let left = entity.expires_at.map(|end| end.since(now()));
+    left.filter(|left| !left.is_zero()).unwrap_or(Duration::MAX)
 }
 
 /// The pause until a payment is looked at that somebody else has to move.
-fn still_open(entity: &Entity, is_told: bool) -> Duration {
+fn still_open(entity: &EcashEntity, is_told: bool) -> Duration {
     if !is_spark(entity) {
         return pace::ask_after(is_told);
     }
     if entity.kind == EntityKind::SparkSendQuote {
         return pace::SPARK_SEND;
     }
-    // Times: what began in the future is as old as nothing.
-    let age = clock::now().saturating_sub(entity.created_at);
-    pace::spark_receive_after(Duration::from_micros(u64::try_from(age).unwrap_or(0)))
-}
-
-fn micros(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+    pace::spark_receive_after(now().since(entity.created_at))
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use cashu::MeltQuoteState;
-use unspent_ecash::{Account, Details, Entity};
+use unspent_ecash::{EcashAccount, EcashEntity, EntityDetails};
 use unspent_ecash_room::mint::MintOptions;
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{Fault, FaultProxy, MintSettings, Nutshell};
@@ -142,14 +142,14 @@ struct Late {
     _other: Nutshell,
     proxy: FaultProxy,
     folder: tempfile::TempDir,
-    account: Account,
+    account: EcashAccount,
     fence: bool,
 }
 
 impl Late {
     const ARRIVES_AFTER: Duration = Duration::from_secs(25);
 
-    fn start(fence: bool) -> Option<(Self, Entity)> {
+    fn start(fence: bool) -> Option<(Self, EcashEntity)> {
         let (mint, other) = (Nutshell::start(plain())?, Nutshell::start(plain())?);
         let proxy = FaultProxy::start(&mint.url());
         let folder = tempfile::tempdir().unwrap();
@@ -173,9 +173,9 @@ impl Late {
         Wallet::with(self.folder.path(), Setup { mints, fence: self.fence, ..Setup::default() })
     }
 
-    fn quote(&self, wallet: &Wallet, begun: &Entity) -> MeltQuoteState {
-        let Details::SendQuote(quote) = &begun.details else { panic!("it is a send quote") };
-        let mints = &wallet.executor.counterparts.mints;
+    fn quote(&self, wallet: &Wallet, begun: &EcashEntity) -> MeltQuoteState {
+        let EntityDetails::SendQuote(quote) = &begun.details else { panic!("it is a send quote") };
+        let mints = &wallet.executor.backends.mints;
         let client = mints.client(self.account.mint_url.as_ref().unwrap());
         client.read_melt_quote(&quote.quote_id).unwrap().state
     }

@@ -3,14 +3,14 @@
 use cashu::CurrencyUnit;
 use unspent_ecash_room::mint::{
     MintOptions,
-    check::{Blocklist, CheckedMint, MintProblem, Problems, check},
+    check::{CheckedMint, MintBlocklist, MintProblem, ProblemList, check},
 };
 use unspent_testkit::ecash::{FaultProxy, MintSettings, Nutshell};
 
 use crate::purse::options;
 
 fn checked(url: &str, unit: &CurrencyUnit) -> Result<CheckedMint, Vec<MintProblem>> {
-    check(url, unit, &Blocklist::default(), options())
+    check(url, unit, &MintBlocklist::default(), options())
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_real_mint_passes_and_what_it_lacks_is_named() {
         MintProblem::NoCommand { command: "proof_state", unit: unit.clone() },
     ];
     assert_eq!(problems, lacks);
-    let default = check(&mint.url(), &unit, &Blocklist::default(), MintOptions::default());
-    let text = Problems(&default.unwrap_err()).to_string();
+    let default = check(&mint.url(), &unit, &MintBlocklist::default(), MintOptions::default());
+    let text = ProblemList(&default.unwrap_err()).to_string();
     assert!(text.contains("`ecash.allow_private` allows that"), "{text}");
     mint.kill();
     let problems = checked(&mint.url(), &unit).unwrap_err();

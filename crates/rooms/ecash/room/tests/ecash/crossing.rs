@@ -11,8 +11,8 @@ use std::sync::{
 
 use cashu::{State, Token};
 use serde_json::{Value, json};
-use unspent_ecash::{Account, Entity};
-use unspent_ecash_room::{mint::check::Blocklist, work::executor::Executor};
+use unspent_ecash::{EcashAccount, EcashEntity};
+use unspent_ecash_room::{mint::check::MintBlocklist, work::executor::PaymentExecutor};
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{FaultProxy, Lightning, MintSettings, Nutshell};
 
@@ -49,7 +49,12 @@ impl Crossing {
     }
 
     /// Begins to claim a token across.
-    pub fn claim(&self, executor: &Executor, token: &Token, to: &Account) -> Entity {
+    pub fn claim(
+        &self,
+        executor: &PaymentExecutor,
+        token: &Token,
+        to: &EcashAccount,
+    ) -> EcashEntity {
         let claim = executor.claim(token, &to.id, &asked()).unwrap();
         let source = claim.details.source().expect("another mint pays");
         *self.melt.lock().unwrap() = source.melt_quote_id.clone();
@@ -141,7 +146,7 @@ fn an_amount_whose_fees_the_token_pays_is_found_in_five_rounds_or_not_at_all() {
     let before = reserves(&[10, 20, 20]);
     let found = claim().unwrap();
     assert_eq!(quotes() - before, 3);
-    let unspent_ecash::Details::ReceiveQuote(quote) = &found.details else {
+    let unspent_ecash::EntityDetails::ReceiveQuote(quote) = &found.details else {
         panic!("it is a receive quote");
     };
     let source = quote.source.as_ref().unwrap();
@@ -159,21 +164,21 @@ fn a_token_of_a_mint_that_is_absent_unfit_or_blocked_leaves_nothing_behind() {
     let from = payer.account(&proxy.url());
     payer.earn(&from, 100);
     let (_, token) = payer.token(&from, 20);
-    let refused = |blocklist: &Blocklist| {
+    let refused = |blocklist: &MintBlocklist| {
         let error =
             wallet.executor.account_for(&token, blocklist, &asked()).unwrap_err().to_string();
         assert_eq!(wallet.executor.store.accounts().unwrap(), []);
         error
     };
-    let blocked = Blocklist::parse(&[proxy.url()]).unwrap();
+    let blocked = MintBlocklist::parse(&[proxy.url()]).unwrap();
     let error = refused(&blocked);
     assert!(error.contains("blocked"), "{error}");
     proxy.edit("/v1/info", |info| {
         info["nuts"].as_object_mut().unwrap().remove("9");
     });
-    let error = refused(&Blocklist::default());
+    let error = refused(&MintBlocklist::default());
     assert!(error.contains('9'), "{error}");
     mint.kill();
-    let error = refused(&Blocklist::default());
+    let error = refused(&MintBlocklist::default());
     assert!(error.contains("answer"), "{error}");
 }

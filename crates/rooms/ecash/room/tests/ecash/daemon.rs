@@ -7,9 +7,9 @@ use unspent_ecash_room::{
     EcashRoom, NAME,
     events::{CREATED, MOVED},
     executor, figures,
-    mint::check::Blocklist,
+    mint::check::MintBlocklist,
     watch::ListenerOptions,
-    work::{payments::Asked, worker::WorkerOptions},
+    work::{payments::RequestKey, worker::WorkerOptions},
 };
 use unspent_engine::{Config, Engine};
 use unspent_model::ecash::EntityState;
@@ -37,11 +37,12 @@ fn the_daemon_brings_payments_of_others_to_their_end_and_tells_of_it() {
     let Some(mint) = Nutshell::start(MintSettings::default()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::start(config(folder.path())).unwrap();
-    let desk = executor(&engine).unwrap();
-    let account = desk.add_account(&mint.url(), "sat", "purse", &Blocklist::default()).unwrap();
-    let begun = desk.receive(&account.id, 64, &Asked::default()).unwrap();
+    let executor = executor(&engine).unwrap();
+    let account =
+        executor.add_account(&mint.url(), "sat", "purse", &MintBlocklist::default()).unwrap();
+    let begun = executor.receive(&account.id, 64, &RequestKey::default()).unwrap();
     wait_for("the worker has claimed it", || {
-        desk.store.entity(&begun.id).unwrap().state == EntityState::Completed
+        executor.store.entity(&begun.id).unwrap().state == EntityState::Completed
     });
     let found = figures(&engine).unwrap();
     assert_eq!(found.accounts[0].1.unspent, 64);
@@ -49,13 +50,13 @@ fn the_daemon_brings_payments_of_others_to_their_end_and_tells_of_it() {
         let told = engine.events().after(0, 500).unwrap().events;
         let told = told.iter().filter(|event| event.subject.as_ref() == Some(&begun.id));
         let kinds: Vec<_> = told.map(|event| event.kind.clone()).collect();
-        let lines = desk.store.journal_of(&begun.id).unwrap().len();
+        let lines = executor.store.journal_of(&begun.id).unwrap().len();
         kinds.first().is_some_and(|kind| kind == CREATED.name)
             && kinds.len() == lines
             && kinds[1..].iter().all(|kind| kind == MOVED.name)
     });
     assert_eq!(NAME.name(), "ecash");
-    drop(desk);
+    drop(executor);
     engine.shutdown();
     // Opened again, nothing is told twice.
     let engine = Engine::start(config(folder.path())).unwrap();

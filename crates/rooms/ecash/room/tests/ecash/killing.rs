@@ -9,11 +9,11 @@
 use std::{fs, path::Path, process::Child, sync::Arc, thread::sleep, time::Duration};
 
 use cashu::{CurrencyUnit, Token};
-use unspent_ecash::{Account, Entity};
+use unspent_ecash::{EcashAccount, EcashEntity, PageRequest};
 use unspent_ecash_room::{
     mint::check::address,
     spark::{SparkBackend, SparkRemote},
-    work::executor::Executor,
+    work::executor::PaymentExecutor,
 };
 use unspent_model::ecash::EntityState;
 use unspent_testkit::{
@@ -93,7 +93,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn new(entity: Entity, end: EntityState, gain: i64, most_fee: i64) -> Self {
+    fn new(entity: EcashEntity, end: EntityState, gain: i64, most_fee: i64) -> Self {
         Self { id: entity.id, end, gain, most_fee }
     }
 }
@@ -102,7 +102,7 @@ struct Bench {
     mint: Nutshell,
     proxy: FaultProxy,
     folder: tempfile::TempDir,
-    account: Account,
+    account: EcashAccount,
 }
 
 impl Bench {
@@ -163,8 +163,7 @@ fn tokens_survive_a_kill_at_every_step() {
     let tokens = wallet.executor.store.proofs(
         &account,
         unspent_model::ecash::ProofState::Reserved,
-        None,
-        1_000,
+        PageRequest::first(1_000),
     );
     let reserved: u64 = tokens.unwrap().iter().map(|proof| proof.amount).sum();
     assert_eq!(reserved, wallet.balance(&bench.account).1);
@@ -306,7 +305,8 @@ fn a_token_becomes_money_in_spark_through_a_kill_at_every_step() {
             again.work_until(&claim.id, EntityState::Paid);
             again.work_until(&send, EntityState::Completed);
             again.work_while(&claim.id, |entity| !entity.is_open());
-            let unspent_ecash::Details::SparkReceive(receive) = again.entity(&claim.id).details
+            let unspent_ecash::EntityDetails::SparkReceive(receive) =
+                again.entity(&claim.id).details
             else {
                 panic!("it is a receipt of Spark");
             };
@@ -324,7 +324,7 @@ fn a_token_becomes_money_in_spark_through_a_kill_at_every_step() {
 /// Works until the token's mint has paid, and has the Spark wallet notice.
 fn melted(wallet: &mut Wallet, id: &str, scripted: &ScriptedSpark) {
     wallet.work_while(id, |entity| entity.melt_initiated);
-    let unspent_ecash::Details::SparkReceive(receive) = wallet.entity(id).details else {
+    let unspent_ecash::EntityDetails::SparkReceive(receive) = wallet.entity(id).details else {
         panic!("it is a receipt of Spark");
     };
     scripted.set_receive(&receive.request_id, "TRANSFER_COMPLETED");
@@ -338,7 +338,7 @@ fn a_payment_through_spark_survives_a_kill_at_every_step() {
     fs::write(folder.path().join(SPARK), line.url()).unwrap();
     let account = open(folder.path()).executor.add_spark_account("spark").unwrap();
     let direct = SparkRemote::new(&scripted.url());
-    let pay = |executor: &Executor| {
+    let pay = |executor: &PaymentExecutor| {
         let bill = direct.create_invoice(50, None, None).unwrap().invoice;
         executor.pay_by_spark(&account.id, &bill, &asked()).unwrap()
     };

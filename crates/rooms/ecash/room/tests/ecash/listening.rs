@@ -6,7 +6,7 @@ use cashu::SwapRequest;
 use crossbeam_channel::{Receiver, unbounded};
 use unspent_ecash_room::{
     mint::check::address,
-    watch::{Listener, ListenerOptions, MintWatch, Wake, WakeCause, WatchKind},
+    watch::{ListenerOptions, MintListener, MintWatch, PaymentWake, WakeCause, WatchKind},
 };
 use unspent_testkit::ecash::{Fault, FaultProxy, MintSettings, Nutshell};
 
@@ -19,7 +19,7 @@ fn watch(subject: &str, kind: WatchKind, filters: Vec<String>) -> MintWatch {
 }
 
 /// Waits for a wake-up with this cause; others before it don't matter.
-fn expect(wakes: &Receiver<Wake>, subject: &str, cause: WakeCause) {
+fn expect(wakes: &Receiver<PaymentWake>, subject: &str, cause: WakeCause) {
     loop {
         let wake = wakes.recv_timeout(PATIENCE);
         let wake = wake.unwrap_or_else(|_| panic!("no {cause:?} for {subject}"));
@@ -43,7 +43,7 @@ fn every_gap_is_followed_by_a_look_and_every_change_by_a_notice() {
         ..Default::default()
     };
     let mint_url = address(&proxy.url()).unwrap();
-    let listener = Listener::start(mint_url, KINDS.to_vec(), options, sender).unwrap();
+    let listener = MintListener::start(mint_url, KINDS.to_vec(), options, sender).unwrap();
     // The first try fails: nothing is lost by it.
     proxy.script("/v1/ws", [Fault::DropRequest]);
     let proofs = purse.mint(8);
@@ -81,7 +81,7 @@ fn what_a_mint_gives_no_notice_of_is_not_asked_for() {
     let nobody = address("http://127.0.0.1:9").unwrap();
     let kinds = vec![WatchKind::Proofs];
     let options = ListenerOptions { allow_private: true, ..Default::default() };
-    let listener = Listener::start(nobody, kinds, options, sender).unwrap();
+    let listener = MintListener::start(nobody, kinds, options, sender).unwrap();
     listener.watch([watch("receive", WatchKind::MintQuote, vec!["x".into()])]);
     assert!(!listener.tells_of("receive"));
     listener.watch([watch("send", WatchKind::Proofs, vec!["y".into()])]);

@@ -2,13 +2,14 @@
 
 use cashu::{CurrencyUnit, Id, Proof, Proofs, PublicKey, Token, mint_url::MintUrl, secret::Secret};
 use unspent_ecash::{
-    Account, AccountKind, Entity, KeysetInfo, NewEntity, NewSource, NewTerms, OutputKeyset,
-    details::SparkSend,
+    AccountKind, EcashAccount, EcashEntity, KeysetInfo, NewEntity, NewSource, NewTerms,
+    OutputKeyset, PageRequest, details::SparkSendDetails,
 };
 use unspent_ecash_room::{
-    mint::check::Blocklist,
-    work::{EcashWorkError, payments::Asked},
+    mint::check::MintBlocklist,
+    work::{EcashWorkError, payments::RequestKey},
 };
+use unspent_model::Micros;
 use unspent_testkit::ecash::Nutshell;
 
 use crate::wallet::{Wallet, plain};
@@ -17,16 +18,16 @@ use crate::wallet::{Wallet, plain};
 const NOWHERE: &str = "http://127.0.0.1:9";
 const KEYSET: &str = "00ad268c4d1f5826";
 
-fn with_key(key: &str) -> Asked {
-    Asked { idempotency_key: Some(key.into()) }
+fn with_key(key: &str) -> RequestKey {
+    RequestKey { idempotency_key: Some(key.into()) }
 }
 
-fn is_reused(answer: Result<Entity, EcashWorkError>) -> bool {
+fn is_reused(answer: Result<EcashEntity, EcashWorkError>) -> bool {
     matches!(answer, Err(EcashWorkError::KeyReused))
 }
 
-fn account(id: &str, mint: Option<&str>) -> Account {
-    Account {
+fn account(id: &str, mint: Option<&str>) -> EcashAccount {
+    EcashAccount {
         id: id.into(),
         kind: if mint.is_some() { AccountKind::Cashu } else { AccountKind::Spark },
         name: id.into(),
@@ -55,7 +56,7 @@ fn token(mint: &str, names: &[&str]) -> Token {
 fn begun(wallet: &Wallet) {
     let store = &wallet.executor.store;
     for known in [account("home", Some(NOWHERE)), account("spark", None)] {
-        store.add_account(known, 1).unwrap();
+        store.add_account(known, Micros(1)).unwrap();
     }
     let known = KeysetInfo { keyset_id: KEYSET.into(), is_active: true, fee_ppk: 0 };
     store.put_keysets("home", vec![known]).unwrap();
@@ -65,7 +66,7 @@ fn begun(wallet: &Wallet) {
             transaction_id: format!("t-{key}"),
             idempotency_key: Some(key.into()),
             account_id: account_id.into(),
-            now: 1,
+            now: Micros(1),
             expires_at: None,
         };
         store.create(new, terms).unwrap();
@@ -90,7 +91,7 @@ fn begun(wallet: &Wallet) {
     begin("across", "home", receive("q2", Some(source)));
     let claim = NewEntity::ReceiveSwap { proofs: proofs(&["a", "b"]), keyset: keyset() };
     begin("claim", "home", claim);
-    let pay = SparkSend {
+    let pay = SparkSendDetails {
         invoice: "lnbc2".into(),
         payment_hash: "ab".into(),
         amount: 5,
@@ -113,7 +114,7 @@ fn a_key_that_was_used_for_another_request_is_refused_and_nothing_is_asked_or_ma
     let (ours, other) = (token(NOWHERE, &["b", "a"]), token(NOWHERE, &["a", "e"]));
     let across = token("http://127.0.0.1:10", &["c", "d"]);
     // The same again, without asking anybody.
-    let id = |answer: Result<Entity, EcashWorkError>| answer.unwrap().id;
+    let id = |answer: Result<EcashEntity, EcashWorkError>| answer.unwrap().id;
     assert_eq!(id(executor.receive("home", 5, &with_key("in"))), "e-in");
     assert_eq!(id(executor.claim(&ours, "home", &with_key("claim"))), "e-claim");
     assert_eq!(id(executor.claim(&across, "home", &with_key("across"))), "e-across");
@@ -133,11 +134,11 @@ fn a_key_that_was_used_for_another_request_is_refused_and_nothing_is_asked_or_ma
         assert!(is_reused(executor.pay("home", "lnbc1", &asked)), "{key}");
         assert!(key == "in" || is_reused(executor.receive("home", 5, &asked)), "{key}");
         let stranger = token("http://127.0.0.1:11", &["z"]);
-        let refused = executor.account_for(&stranger, &Blocklist::default(), &asked);
+        let refused = executor.account_for(&stranger, &MintBlocklist::default(), &asked);
         assert!(matches!(refused, Err(EcashWorkError::KeyReused)), "{refused:?}");
     }
     assert_eq!(executor.store.accounts().unwrap().len(), 2);
-    assert_eq!(executor.store.transactions(None, 10).unwrap().len(), 4);
+    assert_eq!(executor.store.transactions(PageRequest::first(10)).unwrap().len(), 4);
 }
 
 #[test]

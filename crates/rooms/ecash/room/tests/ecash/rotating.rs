@@ -1,6 +1,6 @@
 //! Keysets that a real mint retires in the middle of a payment.
 
-use unspent_ecash::Account;
+use unspent_ecash::EcashAccount;
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{Fault, FaultProxy, MintSettings, Nutshell};
 
@@ -11,7 +11,7 @@ struct Bench {
     proxy: FaultProxy,
     _folder: tempfile::TempDir,
     wallet: Wallet,
-    account: Account,
+    account: EcashAccount,
 }
 
 fn start() -> Option<Bench> {

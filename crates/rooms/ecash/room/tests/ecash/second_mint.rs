@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cashu::Token;
 use serde_json::{Value, json};
-use unspent_ecash::Account;
+use unspent_ecash::EcashAccount;
 use unspent_ecash_room::mint::MintOptions;
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{CdkMint, CdkSettings, Fault, FaultProxy};
@@ -24,7 +24,7 @@ struct Place {
     proxy: FaultProxy,
     folder: tempfile::TempDir,
     wallet: Wallet,
-    account: Account,
+    account: EcashAccount,
 }
 
 fn start(settings: CdkSettings, mints: MintOptions) -> Option<Place> {

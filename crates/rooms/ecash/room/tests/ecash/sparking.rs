@@ -7,7 +7,7 @@ use unspent_ecash_room::{
         ReceiveStanding, SendStanding, SparkBackend, SparkFault, SparkPayment, SparkRemote,
         SparkSearch,
     },
-    work::payments::Asked,
+    work::payments::RequestKey,
 };
 use unspent_model::ecash::EntityState;
 use unspent_testkit::ecash::{Fault, FaultProxy, ScriptedSpark, spark};
@@ -100,7 +100,7 @@ fn a_payment_through_spark_survives_lost_answers_and_restarts_and_is_made_once()
     let account = wallet.executor.add_spark_account("spark").unwrap();
     let direct = SparkRemote::new(&scripted.url());
     let bill = direct.create_invoice(500, None, None).unwrap().invoice;
-    let sent = wallet.executor.pay_by_spark(&account.id, &bill, &Asked::default()).unwrap();
+    let sent = wallet.executor.pay_by_spark(&account.id, &bill, &RequestKey::default()).unwrap();
     proxy.script("/send", [Fault::DropRequest, Fault::DropAnswer]);
     wallet.work_until(&sent.id, EntityState::Pending);
     assert_eq!(scripted.payments(), 1);
@@ -116,14 +116,15 @@ fn a_payment_through_spark_survives_lost_answers_and_restarts_and_is_made_once()
     assert_eq!(scripted.payments(), 1);
 
     let other = direct.create_invoice(300, None, None).unwrap().invoice;
-    let back = wallet.executor.pay_by_spark(&account.id, &other, &Asked::default()).unwrap();
+    let back = wallet.executor.pay_by_spark(&account.id, &other, &RequestKey::default()).unwrap();
     wallet.work_until(&back.id, EntityState::Pending);
     scripted.set_send(&back.id, "USER_SWAP_RETURNED", None);
     wallet.work_until(&back.id, EntityState::Failed);
 
-    let due = wallet.executor.receive_by_spark(&account.id, 200, &Asked::default()).unwrap();
+    let due = wallet.executor.receive_by_spark(&account.id, 200, &RequestKey::default()).unwrap();
     wallet.work_until(&due.id, EntityState::Unpaid);
-    let unspent_ecash::Details::SparkReceive(details) = &wallet.entity(&due.id).details else {
+    let unspent_ecash::EntityDetails::SparkReceive(details) = &wallet.entity(&due.id).details
+    else {
         panic!("it is an invoice of Spark");
     };
     scripted.set_receive(&details.request_id, "TRANSFER_COMPLETED");

@@ -9,16 +9,16 @@ use std::{
 };
 
 use cashu::{CheckStateRequest, PublicKey, State};
-use unspent_ecash::{Account, EcashStore, Entity, KeySource};
+use unspent_ecash::{EcashAccount, EcashEntity, EcashStore, KeySource, PageRequest};
 use unspent_ecash_room::{
-    mint::{MintOptions, check::Blocklist},
+    mint::{MintOptions, check::MintBlocklist},
     spark::SparkBackend,
     watch::ListenerOptions,
     work::{
-        ask::Counterparts,
+        ask::PaymentBackends,
         book::MintBook,
-        executor::Executor,
-        payments::Asked,
+        executor::PaymentExecutor,
+        payments::RequestKey,
         worker::{PassReport, PaymentWorker, WorkerOptions},
     },
 };
@@ -56,7 +56,7 @@ impl Default for Setup {
 
 pub struct Wallet {
     url: Url,
-    pub executor: Arc<Executor>,
+    pub executor: Arc<PaymentExecutor>,
     pub worker: PaymentWorker,
 }
 
@@ -64,8 +64,8 @@ pub fn plain() -> MintSettings {
     MintSettings { input_fee_ppk: 100, ..Default::default() }
 }
 
-pub fn asked() -> Asked {
-    Asked::default()
+pub fn asked() -> RequestKey {
+    RequestKey::default()
 }
 
 impl Wallet {
@@ -77,8 +77,8 @@ impl Wallet {
         let url = setup.url.unwrap_or_else(|| Url::Sqlite(folder.join("ecash.db")));
         let key = KeySource::KeyFile(vec![7; 32].into());
         let store = EcashStore::open(&url, &key, None, Options::default()).unwrap();
-        let counterparts = Counterparts { mints: MintBook::new(setup.mints), spark: setup.spark };
-        let executor = Executor { store: Arc::new(store), counterparts, fence: setup.fence };
+        let backends = PaymentBackends { mints: MintBook::new(setup.mints), spark: setup.spark };
+        let executor = PaymentExecutor { store: Arc::new(store), backends, fence: setup.fence };
         let executor = Arc::new(executor);
         let listener = ListenerOptions { allow_private: true, ..Default::default() };
         let listening = WorkerOptions { listener, ..Default::default() };
@@ -86,15 +86,15 @@ impl Wallet {
         Self { url, executor, worker }
     }
 
-    pub fn account(&self, mint: &str) -> Account {
-        self.executor.add_account(mint, "sat", "test", &Blocklist::default()).unwrap()
+    pub fn account(&self, mint: &str) -> EcashAccount {
+        self.executor.add_account(mint, "sat", "test", &MintBlocklist::default()).unwrap()
     }
 
-    pub fn entity(&self, id: &str) -> Entity {
+    pub fn entity(&self, id: &str) -> EcashEntity {
         self.executor.store.entity(id).unwrap()
     }
 
-    pub fn balance(&self, account: &Account) -> (u64, u64) {
+    pub fn balance(&self, account: &EcashAccount) -> (u64, u64) {
         let balance = self.executor.store.balance(&account.id).unwrap();
         (balance.unspent, balance.reserved)
     }
@@ -111,7 +111,7 @@ impl Wallet {
     }
 
     /// Works until something holds of a payment.
-    pub fn work_while(&mut self, id: &str, holds: impl Fn(&Entity) -> bool) {
+    pub fn work_while(&mut self, id: &str, holds: impl Fn(&EcashEntity) -> bool) {
         let until = Instant::now() + PATIENCE;
         loop {
             let report = self.worker.step().unwrap();
@@ -137,13 +137,13 @@ impl Wallet {
     }
 
     /// Fresh money out of nowhere: an invoice that the mint's Lightning side pays.
-    pub fn earn(&mut self, account: &Account, amount: u64) {
-        let quote = self.executor.receive(&account.id, amount, &Asked::default()).unwrap();
+    pub fn earn(&mut self, account: &EcashAccount, amount: u64) {
+        let quote = self.executor.receive(&account.id, amount, &RequestKey::default()).unwrap();
         self.work_until(&quote.id, EntityState::Completed);
     }
 
     /// A token of an account's money, handed over.
-    pub fn token(&mut self, account: &Account, amount: u64) -> (String, cashu::Token) {
+    pub fn token(&mut self, account: &EcashAccount, amount: u64) -> (String, cashu::Token) {
         let send = self.executor.send(&account.id, amount, &asked()).unwrap();
         self.work_until(&send.id, EntityState::Pending);
         let token = self.executor.token(&send.id).unwrap();
@@ -151,7 +151,7 @@ impl Wallet {
     }
 
     /// Checks what must hold after every case.
-    pub fn audit(&self, accounts: &[&Account]) {
+    pub fn audit(&self, accounts: &[&EcashAccount]) {
         let mut seen = BTreeSet::new();
         for account in accounts {
             self.agrees_with_mint(account, &mut seen);
@@ -163,10 +163,11 @@ impl Wallet {
     }
 
     /// What the mint says of our proofs equals what we say, and no proof is there twice.
-    fn agrees_with_mint(&self, account: &Account, seen: &mut BTreeSet<String>) {
-        let client = self.executor.counterparts.mints.client(account.mint_url.as_ref().unwrap());
+    fn agrees_with_mint(&self, account: &EcashAccount, seen: &mut BTreeSet<String>) {
+        let client = self.executor.backends.mints.client(account.mint_url.as_ref().unwrap());
         for ours in [ProofState::Unspent, ProofState::Reserved, ProofState::Spent] {
-            let proofs = self.executor.store.proofs(&account.id, ours, None, ALL).unwrap();
+            let proofs =
+                self.executor.store.proofs(&account.id, ours, PageRequest::first(ALL)).unwrap();
             let ys: Vec<PublicKey> =
                 proofs.iter().map(|proof| PublicKey::from_hex(&proof.y).unwrap()).collect();
             if ys.is_empty() {
@@ -185,8 +186,8 @@ impl Wallet {
         }
     }
 
-    fn entities(&self) -> Vec<Entity> {
-        let of = |kind| self.executor.store.entities(kind, None, ALL).unwrap();
+    fn entities(&self) -> Vec<EcashEntity> {
+        let of = |kind| self.executor.store.entities(kind, PageRequest::first(ALL)).unwrap();
         KINDS.into_iter().flat_map(of).collect()
     }
 
@@ -215,7 +216,7 @@ impl Wallet {
     /// Entities and transactions tell the same, and versions only grow.
     fn entities_agree_with_transactions(&self) {
         let store = &self.executor.store;
-        let transactions = store.transactions(None, ALL).unwrap().into_iter();
+        let transactions = store.transactions(PageRequest::first(ALL)).unwrap().into_iter();
         let states: BTreeMap<_, _> =
             transactions.map(|line| (line.entity_id, line.state)).collect();
         for entity in self.entities() {

@@ -70,7 +70,7 @@ fn a_mint_that_asks_for_a_pause_gets_it_from_all_payments() {
     let known = proxy.count("/v1/swap");
     let send = wallet.executor.send(&account.id, 10, &asked()).unwrap();
     wallet.work_while(&send.id, |_| proxy.count("/v1/swap") > known);
-    let client = wallet.executor.counterparts.mints.client(account.mint_url.as_ref().unwrap());
+    let client = wallet.executor.backends.mints.client(account.mint_url.as_ref().unwrap());
     wait_for("the answer has come", || !client.quiet_for().is_zero());
     assert!(client.quiet_for() > Duration::from_secs(1_800), "{:?}", client.quiet_for());
     let asks = || proxy.seen().iter().filter(|seen| !seen.path.starts_with("/v1/ws")).count();

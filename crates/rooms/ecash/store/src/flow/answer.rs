@@ -2,9 +2,9 @@
 
 use cashu::{BlindSignature, MeltQuoteState, MintQuoteState, ProofState, RestoreResponse};
 
-/// What came of a [`super::Request`].
+/// What came of a [`super::FlowRequest`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum FlowAnswer {
     /// A melt quote, asked about or just paid.
     Melt(MeltView),
     /// A mint quote.
@@ -175,6 +175,7 @@ impl MintFault {
     pub fn class(&self) -> FaultClass {
         match self {
             Self::OutputsAlreadySigned | Self::AlreadyIssued => FaultClass::DoneAlready,
+            // Spent by whom? Our own request of before a crash spends the same inputs.
             Self::AlreadySpent | Self::Unknown(_) => FaultClass::UnknownOutcome,
             Self::QuotePending | Self::RateLimited | Self::NotPaid => FaultClass::Transient,
             Self::PaymentFailed(_) | Self::Expired | Self::Refused { .. } => FaultClass::Definite,

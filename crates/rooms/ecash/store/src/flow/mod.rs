@@ -1,8 +1,9 @@
 //! Flows: which question comes next, and what its answer means.
 //!
-//! A flow does no I/O. It is started from what is stored and says what it wants ([`Next`]); whoever
-//! runs it asks and hands the [`Answer`] back. A flow is forgotten at a crash: the next one starts
-//! from what is stored, with a question that changes nothing or with the same request as before.
+//! A flow does no I/O. It is started from what is stored and says what it wants ([`FlowStep`]);
+//! whoever runs it asks and hands the [`FlowAnswer`] back. A flow is forgotten at a crash: the next
+//! one starts from what is stored, with a question that changes nothing or with the same request as
+//! before.
 //!
 //! | state | first question | then |
 //! |---|---|---|
@@ -33,17 +34,20 @@ use std::{fmt, sync::Arc};
 
 use cashu::{CheckStateRequest, MintUrl, ProofState, Proofs, PublicKey, State};
 
-pub use answer::{Answer, FaultClass, MeltView, MintFault, SparkAnswer, SparkIds};
+pub use answer::{FaultClass, FlowAnswer, MeltView, MintFault, SparkAnswer, SparkIds};
 pub use outputs::KeyRing;
-pub use request::{Request, SparkRequest};
-use unspent_model::ecash::{EntityKind, EntityState};
+pub use request::{FlowRequest, SparkRequest};
+use unspent_model::{
+    Micros,
+    ecash::{EntityKind, EntityState},
+};
 
 use crate::{
     create::OutputKeyset,
     error::EcashError,
-    event::{Event, FreshProof, ProofName, RangeAsk, proof_name},
+    event::{FreshProof, PaymentEvent, ProofName, RangeAsk, proof_name},
     query::OpenEntity,
-    store::Seed,
+    store::WalletSeed,
 };
 
 /// What a flow knows of a mint.
@@ -59,42 +63,42 @@ pub struct MintKeys {
 
 /// What a flow needs besides its entity. `Debug` shows no seed.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct FlowEnvironment {
     /// The store's seed.
-    pub seed: Seed,
+    pub seed: WalletSeed,
     /// The account's mint; `None` for Spark.
     pub mint: Option<Arc<MintKeys>>,
     /// The mint of a token that pays.
     pub source: Option<Arc<MintKeys>>,
-    /// Microseconds.
-    pub now: i64,
+    /// When it is started.
+    pub now: Micros,
     /// Swap reserved proofs to ourselves before a send that was ever asked for is called FAILED.
     pub fence: bool,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for FlowEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mint = self.mint.as_ref().map(|mint| &mint.url);
-        write!(f, "Surroundings({mint:?}, now {}, fence {})", self.now, self.fence)
+        write!(f, "FlowEnvironment({mint:?}, now {}, fence {})", self.now, self.fence)
     }
 }
 
 /// What a flow wants.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Next {
+pub enum FlowStep {
     /// Ask this and hand the answer back.
-    Ask(Request),
+    Ask(FlowRequest),
     /// Let this happen in the store; then start a new flow.
-    Apply(Event),
+    Apply(PaymentEvent),
     /// Start a new flow later.
-    Wait(Wait),
+    Wait(WaitReason),
     /// Nothing is expected any more.
     Done,
 }
 
 /// Until when to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitReason {
     /// Until the mint or Spark tells of a change, or the next poll.
     ForChange,
     /// A little, longer each time: something is unclear or under way.
@@ -106,19 +110,19 @@ pub enum Wait {
 /// One entity's course.
 #[derive(Debug)]
 pub struct Flow {
-    desk: Desk,
-    course: Course,
+    context: FlowContext,
+    stage: FlowStage,
 }
 
 /// The entity and what surrounds it.
 #[derive(Debug)]
-struct Desk {
+struct FlowContext {
     open: OpenEntity,
-    around: Surroundings,
+    environment: FlowEnvironment,
 }
 
 #[derive(Debug)]
-enum Course {
+enum FlowStage {
     SendQuote(send_quote::PayStage),
     Swap(swap::SwapStage),
     Token,
@@ -134,25 +138,32 @@ impl Flow {
     ///
     /// [`EcashError::Argument`] when the keys of a mint are missing, [`EcashError::Corrupt`] for
     /// details that can't be.
-    pub fn start(open: OpenEntity, around: Surroundings) -> Result<(Self, Next), EcashError> {
-        let mut flow = Self { desk: Desk { open, around }, course: Course::Over };
-        let (kind, state) = (flow.desk.open.entity.kind, flow.desk.open.entity.state);
-        let desk = &flow.desk;
-        let (course, next) = match (kind, state) {
-            (EntityKind::CashuSendQuote, EntityState::Paid) => (Course::Over, Next::Done),
-            (EntityKind::CashuSendQuote, _) => send_quote::start(desk)?,
+    pub fn start(
+        open: OpenEntity,
+        environment: FlowEnvironment,
+    ) -> Result<(Self, FlowStep), EcashError> {
+        let mut flow = Self { context: FlowContext { open, environment }, stage: FlowStage::Over };
+        let (kind, state) = (flow.context.open.entity.kind, flow.context.open.entity.state);
+        let context = &flow.context;
+        let (stage, next) = match (kind, state) {
+            (EntityKind::CashuSendQuote, EntityState::Paid) => (FlowStage::Over, FlowStep::Done),
+            (EntityKind::CashuSendQuote, _) => send_quote::start(context)?,
             (EntityKind::CashuSendSwap, EntityState::Draft)
-            | (EntityKind::CashuReceiveSwap, EntityState::Pending) => swap::start(desk)?,
+            | (EntityKind::CashuReceiveSwap, EntityState::Pending) => swap::start(context)?,
+            // The token is out of our hands: whoever holds it may claim it at any time, and only
+            // the mint sees it.
             (EntityKind::CashuSendSwap, EntityState::Pending) => {
-                (Course::Token, desk.ask_states(&desk.open.held)?)
+                (FlowStage::Token, context.ask_states(&context.open.held)?)
             }
-            (EntityKind::CashuReceiveQuote, _) => receive_quote::start(desk)?,
-            (EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote, _) => spark::start(desk)?,
+            (EntityKind::CashuReceiveQuote, _) => receive_quote::start(context)?,
+            (EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote, _) => {
+                spark::start(context)?
+            }
             (EntityKind::CashuSendSwap | EntityKind::CashuReceiveSwap, _) => {
-                (Course::Over, Next::Done)
+                (FlowStage::Over, FlowStep::Done)
             }
         };
-        flow.course = course;
+        flow.stage = stage;
         Ok((flow, next))
     }
 
@@ -161,56 +172,59 @@ impl Flow {
     /// # Errors
     ///
     /// As for [`Flow::start`].
-    pub fn answer(&mut self, answer: Answer) -> Result<Next, EcashError> {
-        let course = std::mem::replace(&mut self.course, Course::Over);
-        let (course, next) = match course {
-            Course::SendQuote(stage) => send_quote::answer(&self.desk, stage, answer)?,
-            Course::Swap(stage) => swap::answer(&self.desk, stage, answer)?,
-            Course::Token => (Course::Over, token_states(answer)),
-            Course::ReceiveQuote(stage) => receive_quote::answer(&self.desk, stage, answer)?,
-            Course::Spark(stage) => spark::answer(&self.desk, stage, answer)?,
-            Course::Over => (Course::Over, Next::Done),
+    pub fn answer(&mut self, answer: FlowAnswer) -> Result<FlowStep, EcashError> {
+        // An error below leaves the flow over: whoever runs it begins again from what is stored.
+        let stage = std::mem::replace(&mut self.stage, FlowStage::Over);
+        let (stage, next) = match stage {
+            FlowStage::SendQuote(stage) => send_quote::answer(&self.context, stage, answer)?,
+            FlowStage::Swap(stage) => swap::answer(&self.context, stage, answer)?,
+            FlowStage::Token => (FlowStage::Over, token_states(answer)),
+            FlowStage::ReceiveQuote(stage) => receive_quote::answer(&self.context, stage, answer)?,
+            FlowStage::Spark(stage) => spark::answer(&self.context, stage, answer)?,
+            FlowStage::Over => (FlowStage::Over, FlowStep::Done),
         };
-        self.course = course;
+        self.stage = stage;
         Ok(next)
     }
 }
 
-type Turn = Result<(Course, Next), EcashError>;
+type FlowTurn = Result<(FlowStage, FlowStep), EcashError>;
 
 /// The flow ends with this.
-fn end(next: Next) -> Turn {
-    Ok((Course::Over, next))
+fn end(next: FlowStep) -> FlowTurn {
+    Ok((FlowStage::Over, next))
 }
 
-fn retry(why: impl Into<String>) -> Turn {
-    end(Next::Wait(Wait::Retry(why.into())))
+fn retry(why: impl Into<String>) -> FlowTurn {
+    end(FlowStep::Wait(WaitReason::Retry(why.into())))
 }
 
-fn watch() -> Turn {
-    end(Next::Wait(Wait::ForChange))
+fn watch() -> FlowTurn {
+    end(FlowStep::Wait(WaitReason::ForChange))
 }
 
-fn apply(event: Event) -> Turn {
-    end(Next::Apply(event))
+fn apply(event: PaymentEvent) -> FlowTurn {
+    end(FlowStep::Apply(event))
 }
 
 /// A token is claimed once every proof of it is spent.
-fn token_states(answer: Answer) -> Next {
-    let complete = Event::new(unspent_model::ecash::EntityEvent::Complete);
+fn token_states(answer: FlowAnswer) -> FlowStep {
+    let complete = PaymentEvent::new(unspent_model::ecash::EntityEvent::Complete);
     match answer {
-        Answer::States(states) if all_are(&states, State::Spent) => Next::Apply(complete),
-        Answer::Fault(fault) => Next::Wait(Wait::Retry(fault.to_string())),
-        Answer::Melt(_)
-        | Answer::MintQuote(_)
-        | Answer::Signatures(_)
-        | Answer::Restored(_)
-        | Answer::States(_)
-        | Answer::Spark(_) => Next::Wait(Wait::ForChange),
+        // A receiver may claim a part first: the send is over with the last of its proofs.
+        FlowAnswer::States(states) if all_are(&states, State::Spent) => FlowStep::Apply(complete),
+        FlowAnswer::Fault(fault) => FlowStep::Wait(WaitReason::Retry(fault.to_string())),
+        FlowAnswer::Melt(_)
+        | FlowAnswer::MintQuote(_)
+        | FlowAnswer::Signatures(_)
+        | FlowAnswer::Restored(_)
+        | FlowAnswer::States(_)
+        | FlowAnswer::Spark(_) => FlowStep::Wait(WaitReason::ForChange),
     }
 }
 
 fn all_are(states: &[ProofState], wanted: State) -> bool {
+    // Everything is true of no proofs: a mint that names none would prove whatever is asked.
     !states.is_empty() && states.iter().all(|found| found.state == wanted)
 }
 
@@ -219,34 +233,36 @@ fn spent_of(states: &[ProofState]) -> Vec<ProofName> {
     spent.map(|found| found.y.to_bytes()).collect()
 }
 
-impl Desk {
+impl FlowContext {
     fn mint(&self) -> Result<&MintKeys, EcashError> {
         let missing = || EcashError::argument("the keys of the account's mint are missing");
-        self.around.mint.as_deref().ok_or_else(missing)
+        self.environment.mint.as_deref().ok_or_else(missing)
     }
 
     fn source(&self) -> Result<&MintKeys, EcashError> {
         let missing = || EcashError::argument("the keys of the token's mint are missing");
-        self.around.source.as_deref().ok_or_else(missing)
+        self.environment.source.as_deref().ok_or_else(missing)
     }
 
     fn is_expired(&self) -> bool {
-        self.open.entity.expires_at.is_some_and(|expiry| self.around.now >= expiry)
+        self.open.entity.expires_at.is_some_and(|expiry| self.environment.now >= expiry)
     }
 
-    fn ask_states(&self, proofs: &Proofs) -> Result<Next, EcashError> {
+    fn ask_states(&self, proofs: &Proofs) -> Result<FlowStep, EcashError> {
         let names: Vec<ProofName> = proofs.iter().map(proof_name).collect::<Result<_, _>>()?;
         self.ask_names(&names)
     }
 
-    fn ask_names(&self, names: &[ProofName]) -> Result<Next, EcashError> {
+    fn ask_names(&self, names: &[ProofName]) -> Result<FlowStep, EcashError> {
         let mint = self.mint()?.url.clone();
-        Ok(Next::Ask(Request::CheckState { mint, request: check(names)? }))
+        Ok(FlowStep::Ask(FlowRequest::CheckState { mint, request: check(names)? }))
     }
 
     /// Outputs of the active keyset in place of a range that can't be signed; `None` while the
     /// range is on it.
     fn new_range(&self, old: &str, ask: RangeAsk) -> Option<RangeAsk> {
+        // Outputs of the same keyset would be refused in the same way, and burn counters each
+        // time.
         (ask.keyset_id != old).then_some(ask)
     }
 }
@@ -262,6 +278,8 @@ fn with_states(
     proofs: Vec<cashu::Proof>,
     states: &[ProofState],
 ) -> Result<Vec<FreshProof>, EcashError> {
+    // A restore gives signatures back whatever became of them since: a copy of this database may
+    // have spent the proofs.
     let spent = spent_of(states);
     let fresh = proofs.into_iter().map(|proof| {
         let is_spent = spent.contains(&proof_name(&proof)?);

@@ -12,17 +12,17 @@ use cashu::{
     secret::Secret,
 };
 
-use crate::{details::OutputRange, error::EcashError, store::Seed};
+use crate::{details::OutputRange, error::EcashError, store::WalletSeed};
 
 /// Public keys of a mint, by keyset: inactive ones too, since old signatures carry them.
 pub type KeyRing = BTreeMap<Id, Keys>;
 
 /// The outputs of one range, with what unblinds their signatures.
-pub(crate) struct Outputs(Vec<PreMint>);
+pub(crate) struct RangeOutputs(Vec<PreMint>);
 
 /// What a mint knows of a range.
 #[derive(Debug)]
-pub(crate) enum Recovered {
+pub(crate) enum RestoreOutcome {
     /// Every output was signed.
     All(Vec<Proof>),
     /// None was.
@@ -31,9 +31,9 @@ pub(crate) enum Recovered {
     Unclear,
 }
 
-impl Outputs {
+impl RangeOutputs {
     /// The outputs of a range.
-    pub(crate) fn of(range: &OutputRange, seed: &Seed) -> Result<Self, EcashError> {
+    pub(crate) fn of(range: &OutputRange, seed: &WalletSeed) -> Result<Self, EcashError> {
         let bad = |_| EcashError::Corrupt(format!("`{}` is no keyset id", range.keyset_id));
         let id: Id = range.keyset_id.parse().map_err(bad)?;
         let make = |(counter, amount): (u32, &u64)| {
@@ -87,10 +87,11 @@ impl Outputs {
     }
 
     /// What a restore says about a range with amounts.
-    pub(crate) fn recovered(&self, found: &RestoreResponse, keys: &KeyRing) -> Recovered {
+    pub(crate) fn recovered(&self, found: &RestoreResponse, keys: &KeyRing) -> RestoreOutcome {
         if found.outputs.is_empty() && found.signatures.is_empty() {
-            return Recovered::Nothing;
+            return RestoreOutcome::Nothing;
         }
+        // By the output and not by its place: NUT-09 leaves out what was never signed.
         let by_output = pairs(found);
         let all: Option<Vec<Proof>> = self
             .0
@@ -101,7 +102,7 @@ impl Outputs {
                 same.then(|| proof(output, signature, keys)).flatten()
             })
             .collect();
-        all.map_or(Recovered::Unclear, Recovered::All)
+        all.map_or(RestoreOutcome::Unclear, RestoreOutcome::All)
     }
 
     /// What a restore says about blank outputs: those that were signed, whatever for.
@@ -123,6 +124,8 @@ fn pairs(found: &RestoreResponse) -> BTreeMap<PublicKey, &BlindSignature> {
 
 fn proof_fits(output: &PreMint, signature: &BlindSignature, keys: &KeyRing) -> bool {
     let keys = keys.get(&signature.keyset_id);
+    // The key of this very amount: signed with that of a smaller one, a proof would be worth less
+    // than it says.
     let Some(key) = keys.and_then(|keys| keys.amount_key(signature.amount)) else { return false };
     signature.verify_dleq(key, output.blinded_message.blinded_secret).is_ok()
 }
@@ -147,6 +150,6 @@ mod tests {
     #[test]
     fn a_range_on_no_keyset_is_damage() {
         let range = OutputRange { keyset_id: "zz".into(), start: 0, amounts: vec![1] };
-        assert!(Outputs::of(&range, &Seed::new([1; 64])).is_err());
+        assert!(RangeOutputs::of(&range, &WalletSeed::new([1; 64])).is_err());
     }
 }

@@ -7,36 +7,36 @@ use cashu::{
 
 /// One question. `Debug` shows no secret of a proof.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Request {
-    /// How does a melt quote stand? Answered by [`super::Answer::Melt`].
+pub enum FlowRequest {
+    /// How does a melt quote stand? Answered by [`super::FlowAnswer::Melt`].
     MeltQuote {
         /// Where.
         mint: MintUrl,
         /// Which quote.
         quote: String,
     },
-    /// How does a mint quote stand? Answered by [`super::Answer::MintQuote`].
+    /// How does a mint quote stand? Answered by [`super::FlowAnswer::MintQuote`].
     MintQuote {
         /// Where.
         mint: MintUrl,
         /// Which quote.
         quote: String,
     },
-    /// Pay. Answered by [`super::Answer::Melt`].
+    /// Pay. Answered by [`super::FlowAnswer::Melt`].
     Melt {
         /// Where.
         mint: MintUrl,
         /// Quote, inputs and blank outputs.
         request: MeltRequest<String>,
     },
-    /// Swap. Answered by [`super::Answer::Signatures`], in the order of the outputs.
+    /// Swap. Answered by [`super::FlowAnswer::Signatures`], in the order of the outputs.
     Swap {
         /// Where.
         mint: MintUrl,
         /// Inputs and outputs.
         request: SwapRequest,
     },
-    /// Issue what was paid for. Answered by [`super::Answer::Signatures`].
+    /// Issue what was paid for. Answered by [`super::FlowAnswer::Signatures`].
     Mint {
         /// Where.
         mint: MintUrl,
@@ -46,25 +46,25 @@ pub enum Request {
         /// [`super::MintFault::LockFormat`].
         tagged: MintRequest<String>,
     },
-    /// Which of these outputs were signed? Answered by [`super::Answer::Restored`].
+    /// Which of these outputs were signed? Answered by [`super::FlowAnswer::Restored`].
     Restore {
         /// Where.
         mint: MintUrl,
         /// The outputs of exactly one reserved range.
         request: RestoreRequest,
     },
-    /// Are these proofs spent? Answered by [`super::Answer::States`].
+    /// Are these proofs spent? Answered by [`super::FlowAnswer::States`].
     CheckState {
         /// Where.
         mint: MintUrl,
         /// Their public names.
         request: CheckStateRequest,
     },
-    /// Something for Spark. Answered by [`super::Answer::Spark`].
+    /// Something for Spark. Answered by [`super::FlowAnswer::Spark`].
     Spark(SparkRequest),
 }
 
-impl Request {
+impl FlowRequest {
     /// Which mint is asked; `None` for Spark.
     pub fn mint(&self) -> Option<&MintUrl> {
         match self {

@@ -1,17 +1,18 @@
 //! Paying an invoice by a melt.
 
-use cashu::{MeltQuoteState, MeltRequest, Proof, State, SwapRequest};
+use cashu::{MeltQuoteState, MeltRequest, Proof, ProofState, State, SwapRequest};
 use unspent_model::ecash::{EntityEvent, EntityState, split_amount};
 
 use super::{
-    Answer, Course, Desk, FaultClass, MeltView, Next, Request, Turn, Wait, all_are, apply, end,
-    outputs::{Outputs, Recovered},
+    FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MeltView,
+    MintFault, WaitReason, all_are, apply, end,
+    outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, watch,
 };
 use crate::{
-    details::{Details, OutputRange, SendQuote},
+    details::{EntityDetails, OutputRange, SendQuoteDetails},
     error::EcashError,
-    event::{Event, FreshProof, ProofName, RangeAsk},
+    event::{FreshProof, PaymentEvent, ProofName, RangeAsk},
 };
 
 /// What was asked last.
@@ -22,7 +23,7 @@ pub(super) enum PayStage {
     /// To pay.
     Pay,
     /// The quote, after paying was refused or unclear.
-    LookAgain(Refusal),
+    LookAgain(MeltRefusal),
     /// The inputs, before giving up.
     Inputs(String),
     /// The quote, since inputs are spent.
@@ -39,137 +40,173 @@ pub(super) enum PayStage {
 
 /// How paying went.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum MeltRefusal {
     Unclear,
     Definite(String),
     Keyset,
 }
 
-fn on(stage: PayStage, next: Next) -> Turn {
-    Ok((Course::SendQuote(stage), next))
+fn on(stage: PayStage, next: FlowStep) -> FlowTurn {
+    Ok((FlowStage::SendQuote(stage), next))
 }
 
-fn quote(desk: &Desk) -> Result<&SendQuote, EcashError> {
-    let Details::SendQuote(quote) = &desk.open.entity.details else {
+fn quote(context: &FlowContext) -> Result<&SendQuoteDetails, EcashError> {
+    let EntityDetails::SendQuote(quote) = &context.open.entity.details else {
         return Err(EcashError::Corrupt("a send quote has other details".into()));
     };
     Ok(quote)
 }
 
-fn look(desk: &Desk) -> Result<Next, EcashError> {
-    let (mint, quote) = (desk.mint()?.url.clone(), quote(desk)?.quote_id.clone());
-    Ok(Next::Ask(Request::MeltQuote { mint, quote }))
+fn look(context: &FlowContext) -> Result<FlowStep, EcashError> {
+    let (mint, quote) = (context.mint()?.url.clone(), quote(context)?.quote_id.clone());
+    Ok(FlowStep::Ask(FlowRequest::MeltQuote { mint, quote }))
 }
 
-pub(super) fn start(desk: &Desk) -> Turn {
-    on(PayStage::Look, look(desk)?)
+pub(super) fn start(context: &FlowContext) -> FlowTurn {
+    on(PayStage::Look, look(context)?)
 }
 
-pub(super) fn answer(desk: &Desk, stage: PayStage, answer: Answer) -> Turn {
+pub(super) fn answer(context: &FlowContext, stage: PayStage, answer: FlowAnswer) -> FlowTurn {
     match (stage, answer) {
-        (PayStage::Look, Answer::Melt(view)) => looked(desk, view),
-        (PayStage::Pay, Answer::Melt(view)) if view.is_unpaid() => {
+        (PayStage::Look, FlowAnswer::Melt(view)) => looked(context, view),
+        // NUT-05 answers a melt once the payment has ended, so that UNPAID means that it failed.
+        // The proofs are let go only when the mint has let go of them too.
+        (PayStage::Pay, FlowAnswer::Melt(view)) if view.is_unpaid() => {
             let reason = "The mint did not pay.".to_owned();
-            on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?)
+            on(PayStage::Inputs(reason), context.ask_states(&context.open.held)?)
         }
-        (PayStage::Pay, Answer::Melt(view)) => under_way(desk, view),
-        (PayStage::Pay, Answer::Fault(fault)) => {
-            let refusal = match fault.class() {
-                FaultClass::Definite => Refusal::Definite(fault.to_string()),
-                FaultClass::RefreshKeysets => Refusal::Keyset,
-                FaultClass::DoneAlready
-                | FaultClass::UnknownOutcome
-                | FaultClass::Transient
-                | FaultClass::LockFormat => Refusal::Unclear,
-            };
-            on(PayStage::LookAgain(refusal), look(desk)?)
+        (PayStage::Pay, FlowAnswer::Melt(view)) => under_way(context, view),
+        (PayStage::Pay, FlowAnswer::Fault(fault)) => refused(context, &fault),
+        (PayStage::LookAgain(refusal), FlowAnswer::Melt(view)) => {
+            looked_again(context, refusal, view)
         }
-        (PayStage::LookAgain(refusal), Answer::Melt(view)) => looked_again(desk, refusal, view),
-        (PayStage::Inputs(reason), Answer::States(states)) => {
-            if all_are(&states, State::Unspent) {
-                give_up(desk, &reason, Vec::new())
-            } else if states.iter().any(|found| found.state == State::Spent) {
-                on(PayStage::LookAtLast(reason, spent_of(&states)), look(desk)?)
-            } else {
-                watch()
-            }
+        (PayStage::Inputs(reason), FlowAnswer::States(states)) => {
+            inputs_read(context, reason, &states)
         }
         // Two readings agree that the mint has not paid: somebody else has spent the inputs.
-        (PayStage::LookAtLast(reason, spent), Answer::Melt(view)) if view.is_unpaid() => {
-            give_up(desk, &reason, spent)
+        (PayStage::LookAtLast(reason, spent), FlowAnswer::Melt(view)) if view.is_unpaid() => {
+            give_up(context, &reason, spent)
         }
-        (PayStage::LookAtLast(..), Answer::Melt(view)) => under_way(desk, view),
-        (PayStage::Change(preimage), Answer::Restored(found)) => {
-            let Some(range) = &quote(desk)?.range else { return complete(preimage, Vec::new()) };
-            let outputs = Outputs::of(range, &desk.around.seed)?;
-            complete(preimage, outputs.recovered_change(&found, &desk.mint()?.keys))
+        (PayStage::LookAtLast(..), FlowAnswer::Melt(view)) => under_way(context, view),
+        (PayStage::Change(preimage), FlowAnswer::Restored(found)) => {
+            let Some(range) = &quote(context)?.range else { return complete(preimage, Vec::new()) };
+            // The mint is paid either way. Change that it doesn't prove it has signed will not
+            // come later.
+            let outputs = RangeOutputs::of(range, &context.environment.seed)?;
+            complete(preimage, outputs.recovered_change(&found, &context.mint()?.keys))
         }
-        (PayStage::Fence, Answer::Signatures(signed)) => fenced(desk, &signed),
-        (PayStage::Fence, Answer::Fault(_)) => {
-            let mint = desk.mint()?.url.clone();
-            let request = Outputs::of(fence_range(desk)?, &desk.around.seed)?.restore();
-            on(PayStage::FenceRestore, Next::Ask(Request::Restore { mint, request }))
+        (PayStage::Fence, FlowAnswer::Signatures(signed)) => fenced(context, &signed),
+        // The swap may be done and its answer lost, or the melt may have won the inputs. Which one
+        // it is, only signatures on the fence's own outputs tell.
+        (PayStage::Fence, FlowAnswer::Fault(_)) => {
+            let mint = context.mint()?.url.clone();
+            let request =
+                RangeOutputs::of(fence_range(context)?, &context.environment.seed)?.restore();
+            on(PayStage::FenceRestore, FlowStep::Ask(FlowRequest::Restore { mint, request }))
         }
-        (PayStage::FenceRestore, Answer::Restored(found)) => {
-            let outputs = Outputs::of(fence_range(desk)?, &desk.around.seed)?;
-            match outputs.recovered(&found, &desk.mint()?.keys) {
-                Recovered::All(proofs) => fence(proofs),
-                Recovered::Nothing | Recovered::Unclear => retry("the fence is not done yet"),
+        (PayStage::FenceRestore, FlowAnswer::Restored(found)) => {
+            let outputs = RangeOutputs::of(fence_range(context)?, &context.environment.seed)?;
+            match outputs.recovered(&found, &context.mint()?.keys) {
+                RestoreOutcome::All(proofs) => fence(proofs),
+                // Another flow reads the quote first: if the melt has won, it finds out there.
+                RestoreOutcome::Nothing | RestoreOutcome::Unclear => {
+                    retry("the fence is not done yet")
+                }
             }
         }
-        (PayStage::Proving(view), Answer::States(states)) => prove(desk, &view, spent_of(&states)),
-        (_, Answer::Fault(fault)) => retry(fault.to_string()),
+        (PayStage::Proving(view), FlowAnswer::States(states)) => {
+            prove(context, &view, spent_of(&states))
+        }
+        (_, FlowAnswer::Fault(fault)) => retry(fault.to_string()),
         (_, _) => retry("the mint answered something else than it was asked"),
     }
 }
 
-fn looked(desk: &Desk, view: MeltView) -> Turn {
-    let entity = &desk.open.entity;
+/// No fault proves that nothing was paid: an answer is lost as easily as a request. Whatever it
+/// says, the quote is read next.
+fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
+    let refusal = match fault.class() {
+        FaultClass::Definite => MeltRefusal::Definite(fault.to_string()),
+        FaultClass::RefreshKeysets => MeltRefusal::Keyset,
+        FaultClass::DoneAlready
+        | FaultClass::UnknownOutcome
+        | FaultClass::Transient
+        | FaultClass::LockFormat => MeltRefusal::Unclear,
+    };
+    on(PayStage::LookAgain(refusal), look(context)?)
+}
+
+fn inputs_read(context: &FlowContext, reason: String, states: &[ProofState]) -> FlowTurn {
+    // A PENDING input belongs to a payment in flight: let go, it would be spent for a second one.
+    if all_are(states, State::Unspent) {
+        give_up(context, &reason, Vec::new())
+    } else if states.iter().any(|found| found.state == State::Spent) {
+        on(PayStage::LookAtLast(reason, spent_of(states)), look(context)?)
+    } else {
+        watch()
+    }
+}
+
+fn looked(context: &FlowContext, view: MeltView) -> FlowTurn {
+    let entity = &context.open.entity;
     if matches!(entity.state, EntityState::Failed | EntityState::Expired) {
+        // The alarm is raised together with the proof: with it, everything is said.
         if view.state != MeltQuoteState::Paid || entity.alarm {
-            return end(Next::Done);
+            return end(FlowStep::Done);
         }
-        let next = desk.ask_names(&desk.open.let_go)?;
-        return if desk.open.let_go.is_empty() {
-            prove(desk, &view, Vec::new())
+        // Some of what was let go may pay for something else by now. Only what the mint itself
+        // calls spent is taken from its holder.
+        let next = context.ask_names(&context.open.let_go)?;
+        return if context.open.let_go.is_empty() {
+            prove(context, &view, Vec::new())
         } else {
             on(PayStage::Proving(view), next)
         };
     }
-    if view.is_unpaid() { unpaid(desk) } else { under_way(desk, view) }
+    if view.is_unpaid() { unpaid(context) } else { under_way(context, view) }
 }
 
 /// The mint has not paid, and nothing of ours is under way.
-fn unpaid(desk: &Desk) -> Turn {
-    let (entity, quote) = (&desk.open.entity, quote(desk)?);
+fn unpaid(context: &FlowContext) -> FlowTurn {
+    let (entity, quote) = (&context.open.entity, quote(context)?);
+    // With outputs of the fence taken, nothing is paid any more: a melt and the fence would race
+    // for the same inputs.
     if quote.fence.is_some() {
-        return ask_fence(desk);
+        return ask_fence(context);
     }
+    // It was under way and isn't any more, so it failed at the mint (D5). A second try is people's
+    // to order.
     if entity.state == EntityState::Pending {
         let reason = "The payment failed.".to_owned();
-        return on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?);
+        return on(PayStage::Inputs(reason), context.ask_states(&context.open.held)?);
     }
-    if desk.is_expired() {
-        return on(PayStage::Inputs(EXPIRED.to_owned()), desk.ask_states(&desk.open.held)?);
+    if context.is_expired() {
+        return on(PayStage::Inputs(EXPIRED.to_owned()), context.ask_states(&context.open.held)?);
     }
+    // Written down before the mint hears of it: after a crash in between nobody could tell whether
+    // it has, and only a payment that it never heard of is given up without a fence.
     if !entity.melt_initiated {
-        return apply(Event::new(EntityEvent::MarkMeltInitiated));
+        return apply(PaymentEvent::new(EntityEvent::MarkMeltInitiated));
     }
-    let outputs = quote.range.as_ref().map(|range| Outputs::of(range, &desk.around.seed));
+    let outputs =
+        quote.range.as_ref().map(|range| RangeOutputs::of(range, &context.environment.seed));
     let outputs = outputs.transpose()?.map(|outputs| outputs.messages());
-    let request = MeltRequest::new(quote.quote_id.clone(), desk.open.held.clone(), outputs);
-    let mint = desk.mint()?.url.clone();
-    on(PayStage::Pay, Next::Ask(Request::Melt { mint, request }))
+    // The same inputs and outputs after every crash, so that a mint which has paid answers as it
+    // did, and no second set of proofs is ever at stake.
+    let request = MeltRequest::new(quote.quote_id.clone(), context.open.held.clone(), outputs);
+    let mint = context.mint()?.url.clone();
+    on(PayStage::Pay, FlowStep::Ask(FlowRequest::Melt { mint, request }))
 }
 
 const EXPIRED: &str = "The quote has expired.";
 
 /// Paid, pending, or something we don't know.
-fn under_way(desk: &Desk, view: MeltView) -> Turn {
+fn under_way(context: &FlowContext, view: MeltView) -> FlowTurn {
     match view.state {
-        MeltQuoteState::Paid => paid(desk, view),
-        MeltQuoteState::Pending if desk.open.entity.state == EntityState::Unpaid => {
-            apply(Event::new(EntityEvent::MarkPending))
+        MeltQuoteState::Paid => paid(context, view),
+        // Stored, since from here on no clock of ours ends the payment.
+        MeltQuoteState::Pending if context.open.entity.state == EntityState::Unpaid => {
+            apply(PaymentEvent::new(EntityEvent::MarkPending))
         }
         MeltQuoteState::Pending => watch(),
         MeltQuoteState::Unpaid | MeltQuoteState::Failed | MeltQuoteState::Unknown => {
@@ -178,23 +215,27 @@ fn under_way(desk: &Desk, view: MeltView) -> Turn {
     }
 }
 
-fn looked_again(desk: &Desk, refusal: Refusal, view: MeltView) -> Turn {
+fn looked_again(context: &FlowContext, refusal: MeltRefusal, view: MeltView) -> FlowTurn {
     if !view.is_unpaid() {
-        return under_way(desk, view);
+        return under_way(context, view);
     }
     match refusal {
-        Refusal::Unclear => retry("the melt is unclear; it will be asked for again"),
-        Refusal::Definite(reason) => {
-            on(PayStage::Inputs(reason), desk.ask_states(&desk.open.held)?)
+        MeltRefusal::Unclear => retry("the melt is unclear; it will be asked for again"),
+        MeltRefusal::Definite(reason) => {
+            on(PayStage::Inputs(reason), context.ask_states(&context.open.held)?)
         }
-        Refusal::Keyset => {
-            let quote = quote(desk)?;
-            let Some(old) = &quote.range else { return end(Next::Wait(Wait::ForKeysets)) };
-            let keyset_id = desk.mint()?.active.keyset_id.clone();
+        MeltRefusal::Keyset => {
+            let quote = quote(context)?;
+            // A retired keyset signs nothing more. Its range stays burnt: a counter that was shown
+            // to a mint once is never used again (D14).
+            let Some(old) = &quote.range else {
+                return end(FlowStep::Wait(WaitReason::ForKeysets));
+            };
+            let keyset_id = context.mint()?.active.keyset_id.clone();
             let ask = RangeAsk { keyset_id, amounts: old.amounts.clone(), send_count: 0 };
-            match desk.new_range(&old.keyset_id, ask) {
-                Some(ask) => apply(Event::new(EntityEvent::TakeNewRange).with_range(ask)),
-                None => end(Next::Wait(Wait::ForKeysets)),
+            match context.new_range(&old.keyset_id, ask) {
+                Some(ask) => apply(PaymentEvent::new(EntityEvent::TakeNewRange).with_range(ask)),
+                None => end(FlowStep::Wait(WaitReason::ForKeysets)),
             }
         }
     }
@@ -202,77 +243,85 @@ fn looked_again(desk: &Desk, refusal: Refusal, view: MeltView) -> Turn {
 
 /// Inputs are free, or spent by somebody else. Whether the mint may still pay, nobody can promise;
 /// the fence makes sure.
-fn give_up(desk: &Desk, reason: &str, spent: Vec<ProofName>) -> Turn {
-    let (entity, quote) = (&desk.open.entity, quote(desk)?);
-    if desk.around.fence && entity.melt_initiated && spent.is_empty() && quote.fence.is_none() {
-        let active = &desk.mint()?.active;
+fn give_up(context: &FlowContext, reason: &str, spent: Vec<ProofName>) -> FlowTurn {
+    let (entity, quote) = (&context.open.entity, quote(context)?);
+    // Spent inputs need no fence: no late melt can take them, and no swap either.
+    if context.environment.fence
+        && entity.melt_initiated
+        && spent.is_empty()
+        && quote.fence.is_none()
+    {
+        let active = &context.mint()?.active;
         let short = || EcashError::Corrupt("the inputs don't cover their own fee".into());
         let amount = quote.worth().ok_or_else(short)?;
         if let Some(amounts) = split_amount(amount, &active.amounts).filter(|a| !a.is_empty()) {
             let keyset_id = active.keyset_id.clone();
             let ask = RangeAsk { keyset_id, amounts, send_count: 0 };
-            return apply(Event::new(EntityEvent::TakeFenceRange).with_range(ask));
+            return apply(PaymentEvent::new(EntityEvent::TakeFenceRange).with_range(ask));
         }
     }
-    let may_expire = entity.state == EntityState::Unpaid && desk.is_expired();
+    let may_expire = entity.state == EntityState::Unpaid && context.is_expired();
     let what = if may_expire { EntityEvent::Expire } else { EntityEvent::Fail };
-    apply(Event { spent, ..Event::new(what).because(reason) })
+    apply(PaymentEvent { spent, ..PaymentEvent::new(what).because(reason) })
 }
 
-fn paid(desk: &Desk, view: MeltView) -> Turn {
-    let quote = quote(desk)?;
+fn paid(context: &FlowContext, view: MeltView) -> FlowTurn {
+    let quote = quote(context)?;
     let Some(range) = &quote.range else { return complete(view.preimage, Vec::new()) };
-    let outputs = Outputs::of(range, &desk.around.seed)?;
-    let keys = &desk.mint()?.keys;
+    let outputs = RangeOutputs::of(range, &context.environment.seed)?;
+    let keys = &context.mint()?.keys;
+    // A quote that is read need not bring its change (NUT-08), and signatures that don't verify
+    // are none. NUT-09 has them all the same.
     if let Some(change) = view.change.and_then(|signed| outputs.change(&signed, keys)) {
         return complete(view.preimage, change);
     }
-    let mint = desk.mint()?.url.clone();
+    let mint = context.mint()?.url.clone();
     let request = outputs.restore();
-    on(PayStage::Change(view.preimage), Next::Ask(Request::Restore { mint, request }))
+    on(PayStage::Change(view.preimage), FlowStep::Ask(FlowRequest::Restore { mint, request }))
 }
 
-fn complete(preimage: Option<String>, change: Vec<Proof>) -> Turn {
-    let event = Event::new(EntityEvent::Complete);
+fn complete(preimage: Option<String>, change: Vec<Proof>) -> FlowTurn {
+    let event = PaymentEvent::new(EntityEvent::Complete);
     let event = event.with_proofs(change.into_iter().map(FreshProof::from));
-    apply(Event { preimage, ..event })
+    apply(PaymentEvent { preimage, ..event })
 }
 
-fn fence_range(desk: &Desk) -> Result<&OutputRange, EcashError> {
+fn fence_range(context: &FlowContext) -> Result<&OutputRange, EcashError> {
     let missing = || EcashError::Corrupt("a fence has no outputs".into());
-    quote(desk)?.fence.as_ref().ok_or_else(missing)
+    quote(context)?.fence.as_ref().ok_or_else(missing)
 }
 
-fn ask_fence(desk: &Desk) -> Turn {
-    let outputs = Outputs::of(fence_range(desk)?, &desk.around.seed)?;
-    let request = SwapRequest::new(desk.open.held.clone(), outputs.messages());
-    let mint = desk.mint()?.url.clone();
-    on(PayStage::Fence, Next::Ask(Request::Swap { mint, request }))
+fn ask_fence(context: &FlowContext) -> FlowTurn {
+    let outputs = RangeOutputs::of(fence_range(context)?, &context.environment.seed)?;
+    let request = SwapRequest::new(context.open.held.clone(), outputs.messages());
+    let mint = context.mint()?.url.clone();
+    on(PayStage::Fence, FlowStep::Ask(FlowRequest::Swap { mint, request }))
 }
 
-fn fenced(desk: &Desk, signed: &[cashu::BlindSignature]) -> Turn {
-    let outputs = Outputs::of(fence_range(desk)?, &desk.around.seed)?;
-    match outputs.proofs(signed, &desk.mint()?.keys) {
+fn fenced(context: &FlowContext, signed: &[cashu::BlindSignature]) -> FlowTurn {
+    let outputs = RangeOutputs::of(fence_range(context)?, &context.environment.seed)?;
+    match outputs.proofs(signed, &context.mint()?.keys) {
         Some(proofs) => fence(proofs),
         None => retry("signatures of the fence don't verify"),
     }
 }
 
-fn fence(proofs: Vec<Proof>) -> Turn {
-    let event = Event::new(EntityEvent::Fence).because("Not paid; the proofs were renewed.");
+fn fence(proofs: Vec<Proof>) -> FlowTurn {
+    let event = PaymentEvent::new(EntityEvent::Fence).because("Not paid; the proofs were renewed.");
     apply(event.with_proofs(proofs.into_iter().map(FreshProof::from)))
 }
 
 /// A payment that we had given up was made after all.
-fn prove(desk: &Desk, view: &MeltView, spent: Vec<ProofName>) -> Turn {
-    let change = match (&quote(desk)?.range, &view.change) {
+fn prove(context: &FlowContext, view: &MeltView, spent: Vec<ProofName>) -> FlowTurn {
+    // Nobody waits in a payment that is over: change that doesn't come with the quote is left.
+    let change = match (&quote(context)?.range, &view.change) {
         (Some(range), Some(signed)) => {
-            let outputs = Outputs::of(range, &desk.around.seed)?;
-            outputs.change(signed, &desk.mint()?.keys).unwrap_or_default()
+            let outputs = RangeOutputs::of(range, &context.environment.seed)?;
+            outputs.change(signed, &context.mint()?.keys).unwrap_or_default()
         }
         _ => Vec::new(),
     };
-    let event = Event::new(EntityEvent::ProvePaid).because("The mint has paid after all.");
+    let event = PaymentEvent::new(EntityEvent::ProvePaid).because("The mint has paid after all.");
     let event = event.with_proofs(change.into_iter().map(FreshProof::from));
-    apply(Event { spent, preimage: view.preimage.clone(), ..event })
+    apply(PaymentEvent { spent, preimage: view.preimage.clone(), ..event })
 }

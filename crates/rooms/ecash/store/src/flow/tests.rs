@@ -11,14 +11,15 @@ use cashu::{
 };
 use stateright::{Checker as _, Model, Property};
 use unspent_model::ecash::{
-    Direction, EntityEffect, EntityEvent, EntityKind, EntityState, Facts, ProofEvent, ProofState,
-    TransactionEvent, TransactionKind, TransactionState, Variant, step, transaction_at_end,
+    EntityEffect, EntityEvent, EntityFacts, EntityKind, EntityState, EntityVariant,
+    PaymentDirection, ProofEvent, ProofState, TransactionEvent, TransactionKind, TransactionState,
+    step, transaction_at_end,
 };
 
 use super::*;
 use crate::{
-    details::{Details, OutputRange, SendQuote},
-    entities::Entity,
+    details::{EntityDetails, OutputRange, SendQuoteDetails},
+    entities::EcashEntity,
 };
 
 /// What a mint may answer, as far as it matters.
@@ -122,8 +123,8 @@ fn mint_key() -> SecretKey {
     SecretKey::from_slice(&[3; 32]).unwrap()
 }
 
-fn seed() -> Seed {
-    Seed::new([1; 64])
+fn seed() -> WalletSeed {
+    WalletSeed::new([1; 64])
 }
 
 fn fence_range() -> OutputRange {
@@ -137,7 +138,7 @@ fn proof() -> Proof {
 
 impl World {
     fn open(&self) -> OpenEntity {
-        let quote = SendQuote {
+        let quote = SendQuoteDetails {
             quote_id: "q".into(),
             invoice: "lnbc1".into(),
             amount: 64,
@@ -149,10 +150,10 @@ impl World {
             preimage: None,
             spent: None,
         };
-        let entity = Entity {
+        let entity = EcashEntity {
             id: "e".into(),
             kind: EntityKind::CashuSendQuote,
-            variant: Variant::Plain,
+            variant: EntityVariant::Plain,
             state: self.state,
             version: 0,
             account_id: "a".into(),
@@ -161,12 +162,12 @@ impl World {
             melt_initiated: self.melt_initiated,
             alarm: self.alarm,
             reverses: None,
-            created_at: 0,
-            updated_at: 0,
-            expires_at: Some(10),
-            details: Details::SendQuote(quote),
+            created_at: Micros(0),
+            updated_at: Micros(0),
+            expires_at: Some(Micros(10)),
+            details: EntityDetails::SendQuote(quote),
             transaction_kind: TransactionKind::CashuLightning,
-            direction: Direction::Send,
+            direction: PaymentDirection::Send,
         };
         let held = (self.proof == ProofState::Reserved).then(proof).into_iter().collect();
         let is_free = self.proof == ProofState::Unspent;
@@ -175,19 +176,19 @@ impl World {
     }
 
     /// What the flow wants, after all that was said to it.
-    fn next(&self) -> Next {
+    fn next(&self) -> FlowStep {
         let active = OutputKeyset { keyset_id: KEYSET.into(), fee_ppk: 0, amounts: vec![64] };
         let keys = [(Amount::from(64), mint_key().public_key())].into();
         let keys = KeyRing::from([(keyset(), Keys::new(keys))]);
         let url = "http://127.0.0.1:1".parse().unwrap();
-        let around = Surroundings {
+        let environment = FlowEnvironment {
             seed: seed(),
             mint: Some(Arc::new(MintKeys { url, keys, active })),
             source: None,
-            now: if self.is_past_expiry { 10 } else { 1 },
+            now: Micros(if self.is_past_expiry { 10 } else { 1 }),
             fence: self.fence,
         };
-        let (mut flow, mut next) = Flow::start(self.open(), around).unwrap();
+        let (mut flow, mut next) = Flow::start(self.open(), environment).unwrap();
         for said in &self.said {
             next = flow.answer(said.answer()).unwrap();
         }
@@ -199,15 +200,15 @@ impl World {
     }
 
     /// The mint does what it is asked.
-    fn serve(&mut self, request: &Request, outcome: Outcome) -> Said {
+    fn serve(&mut self, request: &FlowRequest, outcome: Outcome) -> Said {
         match request {
-            Request::MeltQuote { .. } => Said::Quote(self.quote),
-            Request::CheckState { .. } if self.is_fenced => Said::Input(Stand::Yes),
-            Request::CheckState { .. } => Said::Input(self.quote),
-            Request::Melt { .. } => self.melt(outcome),
-            Request::Swap { .. } => self.swap(),
-            Request::Restore { .. } => Said::Restored(self.is_fenced),
-            Request::MintQuote { .. } | Request::Mint { .. } | Request::Spark(_) => {
+            FlowRequest::MeltQuote { .. } => Said::Quote(self.quote),
+            FlowRequest::CheckState { .. } if self.is_fenced => Said::Input(Stand::Yes),
+            FlowRequest::CheckState { .. } => Said::Input(self.quote),
+            FlowRequest::Melt { .. } => self.melt(outcome),
+            FlowRequest::Swap { .. } => self.swap(),
+            FlowRequest::Restore { .. } => Said::Restored(self.is_fenced),
+            FlowRequest::MintQuote { .. } | FlowRequest::Mint { .. } | FlowRequest::Spark(_) => {
                 panic!("a payment asks no {}", request.name())
             }
         }
@@ -251,12 +252,12 @@ impl World {
 
     /// What the store does with an event. `None` when it refuses.
     fn apply(&mut self, event: EntityEvent, spent: bool) -> Option<()> {
-        let facts = Facts {
+        let facts = EntityFacts {
             is_past_expiry: self.is_past_expiry,
             melt_initiated: self.melt_initiated,
             alarmed: self.alarm,
             fence_taken: self.fence_taken,
-            ..Facts::of(Variant::Plain)
+            ..EntityFacts::of(EntityVariant::Plain)
         };
         let step = step(EntityKind::CashuSendQuote, self.state, event, &facts).ok()?;
         for effect in step.effects {
@@ -281,7 +282,7 @@ impl World {
     }
 
     fn move_transaction(&mut self, on: TransactionEvent) {
-        let (kind, way) = (TransactionKind::CashuLightning, Direction::Send);
+        let (kind, way) = (TransactionKind::CashuLightning, PaymentDirection::Send);
         self.transaction = self.transaction.after(on, kind, way).unwrap();
     }
 
@@ -298,7 +299,7 @@ impl World {
 
 /// The output of the fence and its signature.
 fn signed() -> (Vec<BlindedMessage>, Vec<BlindSignature>) {
-    let outputs = outputs::Outputs::of(&fence_range(), &seed()).unwrap().messages();
+    let outputs = outputs::RangeOutputs::of(&fence_range(), &seed()).unwrap().messages();
     let sign = |output: &BlindedMessage| {
         let c = sign_message(&mint_key(), &output.blinded_secret).unwrap();
         let amount = Amount::from(64);
@@ -309,7 +310,7 @@ fn signed() -> (Vec<BlindedMessage>, Vec<BlindSignature>) {
 }
 
 impl Said {
-    fn answer(self) -> Answer {
+    fn answer(self) -> FlowAnswer {
         match self {
             Self::Quote(stand) => {
                 let state = match stand {
@@ -317,7 +318,7 @@ impl Said {
                     Stand::Pending => MeltQuoteState::Pending,
                     Stand::Yes => MeltQuoteState::Paid,
                 };
-                Answer::Melt(MeltView { state, preimage: None, change: None })
+                FlowAnswer::Melt(MeltView { state, preimage: None, change: None })
             }
             Self::Input(stand) => {
                 let state = match stand {
@@ -325,20 +326,21 @@ impl Said {
                     Stand::Pending => State::Pending,
                     Stand::Yes => State::Spent,
                 };
-                Answer::States(vec![View::from((proof().y().unwrap(), state))])
+                FlowAnswer::States(vec![View::from((proof().y().unwrap(), state))])
             }
-            Self::Signed => Answer::Signatures(signed().1),
+            Self::Signed => FlowAnswer::Signatures(signed().1),
             Self::Restored(true) => {
                 let (outputs, signatures) = signed();
-                Answer::Restored(RestoreResponse { outputs, signatures })
+                FlowAnswer::Restored(RestoreResponse { outputs, signatures })
             }
-            Self::Restored(false) => {
-                Answer::Restored(RestoreResponse { outputs: Vec::new(), signatures: Vec::new() })
-            }
-            Self::InputSpent => Answer::Fault(MintFault::AlreadySpent),
-            Self::NoAnswer => Answer::Fault(MintFault::Unknown("no answer".into())),
-            Self::Refused => Answer::Fault(MintFault::PaymentFailed("no route".into())),
-            Self::UnderWay => Answer::Fault(MintFault::QuotePending),
+            Self::Restored(false) => FlowAnswer::Restored(RestoreResponse {
+                outputs: Vec::new(),
+                signatures: Vec::new(),
+            }),
+            Self::InputSpent => FlowAnswer::Fault(MintFault::AlreadySpent),
+            Self::NoAnswer => FlowAnswer::Fault(MintFault::Unknown("no answer".into())),
+            Self::Refused => FlowAnswer::Fault(MintFault::PaymentFailed("no route".into())),
+            Self::UnderWay => FlowAnswer::Fault(MintFault::QuotePending),
         }
     }
 }
@@ -373,8 +375,8 @@ impl Model for Payment {
 
     fn actions(&self, world: &World, moves: &mut Vec<Move>) {
         match world.next() {
-            Next::Ask(request) => {
-                let is_melt = matches!(request, Request::Melt { .. });
+            FlowStep::Ask(request) => {
+                let is_melt = matches!(request, FlowRequest::Melt { .. });
                 let outcomes = if is_melt { &OUTCOMES[..] } else { &OUTCOMES[..1] };
                 moves.extend(outcomes.iter().map(|outcome| Move::Answered(*outcome)));
                 if world.losses_left > 0 {
@@ -382,8 +384,8 @@ impl Model for Payment {
                     moves.push(Move::RequestLost);
                 }
             }
-            Next::Apply(_) => moves.push(Move::Apply),
-            Next::Wait(_) | Next::Done => moves.push(Move::Poll),
+            FlowStep::Apply(_) => moves.push(Move::Apply),
+            FlowStep::Wait(_) | FlowStep::Done => moves.push(Move::Poll),
         }
         if world.crashes_left > 0 {
             moves.push(Move::Crash);
@@ -405,19 +407,19 @@ impl Model for Payment {
     fn next_state(&self, last: &World, action: Move) -> Option<World> {
         let (mut world, next) = (last.clone(), last.next());
         match (action, next) {
-            (Move::Answered(outcome), Next::Ask(request)) => {
+            (Move::Answered(outcome), FlowStep::Ask(request)) => {
                 let said = world.serve(&request, outcome);
                 world.paid_unseen = false;
                 world.said.push(said);
             }
-            (Move::AnswerLost(outcome), Next::Ask(request)) => {
+            (Move::AnswerLost(outcome), FlowStep::Ask(request)) => {
                 world.losses_left -= 1;
                 world.serve(&request, outcome);
                 world.said.push(Said::NoAnswer);
             }
-            (Move::RequestLost, Next::Ask(request)) => {
+            (Move::RequestLost, FlowStep::Ask(request)) => {
                 world.losses_left -= 1;
-                world.on_the_way += u8::from(matches!(request, Request::Melt { .. }));
+                world.on_the_way += u8::from(matches!(request, FlowRequest::Melt { .. }));
                 world.said.push(Said::NoAnswer);
             }
             (Move::ArrivesLate(outcome), _) => {
@@ -427,7 +429,7 @@ impl Model for Payment {
             }
             (Move::Decided(true), _) => world.pay(),
             (Move::Decided(false), _) => world.quote = Stand::No,
-            (Move::Apply, Next::Apply(event)) => {
+            (Move::Apply, FlowStep::Apply(event)) => {
                 let was_open = !world.is_over();
                 world.apply(event.what, !event.spent.is_empty());
                 let gave_up = was_open && world.is_over() && world.state != EntityState::Paid;

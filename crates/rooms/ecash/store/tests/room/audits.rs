@@ -3,14 +3,14 @@
 use unspent_ecash::{audit::audit, schema::SCHEMA};
 use unspent_sql::{Door, Options, SqlError};
 
-use crate::desk::*;
+use crate::fixture::*;
 
-fn found(d: &Desk) -> Vec<String> {
+fn found(d: &StoreFixture) -> Vec<String> {
     audit(&d.url, Options::default()).unwrap()
 }
 
 /// One statement behind the room's back.
-fn damage(d: &Desk, statement: &'static str) {
+fn damage(d: &StoreFixture, statement: &'static str) {
     let door = Door::open(&d.url, &SCHEMA, Options::default()).unwrap();
     let done: Result<usize, SqlError> =
         door.write(move |tx| Ok(tx.execute(statement, &[])? as usize));

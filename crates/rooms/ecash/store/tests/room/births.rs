@@ -3,11 +3,11 @@
 
 use cashu::Proofs;
 use unspent_ecash::{
-    Applied, Details, EcashError, Entity, NewEntity, NewSource, NewTerms, OutputRange, ProofName,
-    proof_name,
+    AppliedChange, EcashEntity, EcashError, EntityDetails, NewEntity, NewSource, NewTerms,
+    OutputRange, ProofName, proof_name,
 };
 use unspent_model::ecash::{
-    EntityKind as Kind, EntityState as S, ProofState, TransactionState as T, Variant,
+    EntityKind as Kind, EntityState as S, EntityVariant, ProofState, TransactionState as T,
 };
 
 use crate::ledger::{Ledger, Thing};
@@ -55,7 +55,7 @@ impl Ledger {
         &mut self,
         (new, terms): (&NewEntity, &NewTerms),
         token: &Proofs,
-        result: &Result<Applied, EcashError>,
+        result: &Result<AppliedChange, EcashError>,
         held: &[ProofName],
     ) {
         let known = terms.idempotency_key.as_ref().and_then(|key| self.keys.get(key));
@@ -152,7 +152,7 @@ impl Ledger {
     fn enter(
         &mut self,
         new: &NewEntity,
-        entity: &Entity,
+        entity: &EcashEntity,
         token: &Proofs,
         claim: String,
         held: &[ProofName],
@@ -219,8 +219,8 @@ impl Ledger {
     }
 
     /// The fee of the inputs, which pay `needed` and that.
-    fn check_melt(&mut self, entity: &Entity, held: &[ProofName], needed: u64) -> u64 {
-        let Details::SendQuote(quote) = &entity.details else { panic!("{entity:?}") };
+    fn check_melt(&mut self, entity: &EcashEntity, held: &[ProofName], needed: u64) -> u64 {
+        let EntityDetails::SendQuote(quote) = &entity.details else { panic!("{entity:?}") };
         let (sum, fee) =
             (self.held_sum(&entity.account_id, held), self.held_fee(&entity.account_id, held));
         assert_eq!((quote.reserved, quote.input_fee), (sum, fee), "{entity:?}");
@@ -234,15 +234,15 @@ impl Ledger {
         &mut self,
         thing: &mut Thing,
         (amount, fee_ppk): (u64, u64),
-        entity: &Entity,
+        entity: &EcashEntity,
         held: &[ProofName],
     ) {
-        let Details::SendSwap(swap) = &entity.details else { panic!("{entity:?}") };
+        let EntityDetails::SendSwap(swap) = &entity.details else { panic!("{entity:?}") };
         let (sum, fee) =
             (self.held_sum(&entity.account_id, held), self.held_fee(&entity.account_id, held));
         thing.transaction.0 = T::Pending;
         if sum == amount + fee {
-            (thing.variant, thing.state, thing.send) = (Variant::Exact, S::Pending, sum);
+            (thing.variant, thing.state, thing.send) = (EntityVariant::Exact, S::Pending, sum);
             self.check_range(swap.range.as_ref(), &[], entity);
         } else {
             let (send, change) = (swap.to_send, sum - swap.to_send - fee);
@@ -250,20 +250,25 @@ impl Ledger {
             let receiver_pays = (outputs.len() as u64 * fee_ppk).div_ceil(1_000);
             assert!(send >= amount + receiver_pays, "{entity:?}: the receiver gets too little");
             outputs.extend(parts(change));
-            (thing.variant, thing.state) = (Variant::NeedsSwap, S::Draft);
+            (thing.variant, thing.state) = (EntityVariant::NeedsSwap, S::Draft);
             (thing.send, thing.get) = (send, change);
             self.check_range(swap.range.as_ref(), &outputs, entity);
         }
         assert_eq!(entity.variant, thing.variant, "{entity:?}");
     }
 
-    fn enter_claim(&mut self, thing: &mut Thing, token: &Proofs, entity: &Entity) {
+    fn enter_claim(&mut self, thing: &mut Thing, token: &Proofs, entity: &EcashEntity) {
         thing.get = worth(token) - self.fee_of(token);
         (thing.state, thing.transaction.0) = (S::Pending, T::Pending);
         self.check_range(entity.details.range(), &parts(thing.get), entity);
     }
 
-    fn enter_source(&mut self, thing: &mut Thing, source: Option<&NewSource>, entity: &Entity) {
+    fn enter_source(
+        &mut self,
+        thing: &mut Thing,
+        source: Option<&NewSource>,
+        entity: &EcashEntity,
+    ) {
         let Some(source) = source else { return };
         thing.transaction.0 = T::Pending;
         thing.source = Some(source.account.as_ref().map(|(account, _)| account.clone()));
@@ -279,7 +284,7 @@ impl Ledger {
     }
 
     /// A range is the next one of its keyset, so that no two ever overlap.
-    fn check_range(&mut self, range: Option<&OutputRange>, amounts: &[u64], entity: &Entity) {
+    fn check_range(&mut self, range: Option<&OutputRange>, amounts: &[u64], entity: &EcashEntity) {
         let Some(range) = range else {
             assert!(amounts.is_empty(), "{entity:?} has no outputs");
             return;

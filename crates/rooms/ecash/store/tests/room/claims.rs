@@ -1,12 +1,12 @@
 //! Claims across accounts: a token of one mint pays an invoice of another.
 
-use unspent_ecash::{Details, NewEntity, NewSource, flow::Next};
+use unspent_ecash::{EntityDetails, NewEntity, NewSource, flow::FlowStep};
 use unspent_model::ecash::{EntityState, TransactionState, input_fee};
 
-use crate::{desk::*, mint::Payment};
+use crate::{fixture::*, mint::Payment};
 
 /// A token of the home mint that is to pay an invoice of the other one.
-fn cross(d: &Desk, amount: u64, has_account: bool) -> String {
+fn cross(d: &StoreFixture, amount: u64, has_account: bool) -> String {
     let swap = d.token(amount + 20);
     d.run(&swap.id);
     let proofs = d.token_of(&swap.id);
@@ -37,7 +37,7 @@ fn cross(d: &Desk, amount: u64, has_account: bool) -> String {
 }
 
 /// The invoice of the other mint is paid when the melt is.
-fn arrives(d: &Desk, id: &str) {
+fn arrives(d: &StoreFixture, id: &str) {
     let paid = d.mint.borrow().melts[&format!("melt-{id}")].payments == 1;
     assert!(paid);
     d.pay_invoice("away", id);
@@ -58,10 +58,10 @@ fn a_token_pays_an_invoice_elsewhere_and_its_change_comes_home() {
             assert_eq!(melted.state, EntityState::Unpaid);
             assert!(melted.melt_initiated, "{how:?}");
             arrives(&d, &id);
-            assert_eq!(d.run(&id), Next::Done);
+            assert_eq!(d.run(&id), FlowStep::Done);
             assert_eq!(d.state(&id), EntityState::Completed);
             assert_eq!(d.free("away"), away + 100);
-            let Details::ReceiveQuote(details) = d.store.entity(&id).unwrap().details else {
+            let EntityDetails::ReceiveQuote(details) = d.store.entity(&id).unwrap().details else {
                 panic!()
             };
             assert!(details.source.unwrap().change_stored);
@@ -98,7 +98,7 @@ fn a_melt_that_fails_leaves_the_token_alone() {
         // The mint pays after all: the money is ours and is fetched.
         d.mint.borrow_mut().settle(&format!("melt-{id}"));
         arrives(&d, &id);
-        assert_eq!(d.run(&id), Next::Done);
+        assert_eq!(d.run(&id), FlowStep::Done);
         assert_eq!(d.state(&id), EntityState::Completed);
         assert_eq!(d.free("away"), 100);
         d.run_open();

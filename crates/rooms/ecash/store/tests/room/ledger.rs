@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use unspent_ecash::{Event, ProofName, proof_name};
-use unspent_model::ecash::{
-    EntityEvent as On, EntityKind as Kind, EntityState as S, ProofState, TransactionState as T,
-    Variant,
+use unspent_ecash::{PaymentEvent, ProofName, proof_name};
+use unspent_model::{
+    Micros,
+    ecash::{
+        EntityEvent as On, EntityKind as Kind, EntityState as S, EntityVariant, ProofState,
+        TransactionState as T,
+    },
 };
 
 /// An operation: of which kind, from where, to where (`None`: it stays), where it is a repetition.
@@ -86,13 +89,13 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Thing {
     pub kind: Kind,
-    pub variant: Variant,
+    pub variant: EntityVariant,
     pub state: S,
     pub version: u64,
     pub account: String,
     pub transaction: (T, u64),
     pub claim: String,
-    pub expires_at: Option<i64>,
+    pub expires_at: Option<Micros>,
     pub reverses: Option<String>,
     /// What it is to get: exactly, or for a send quote at most.
     pub get: u64,
@@ -184,7 +187,7 @@ impl Ledger {
     }
 
     /// What must come of an event.
-    pub fn judge(&self, id: &str, event: &Event, now: i64) -> Outcome {
+    pub fn judge(&self, id: &str, event: &PaymentEvent, now: Micros) -> Outcome {
         let thing = &self.things[id];
         let judged = match event.what {
             On::MarkMeltInitiated => thing.judge_melt(),
@@ -195,14 +198,14 @@ impl Ledger {
             return judged;
         }
         if let (Some(partner), Some(on)) = (&thing.reverses, partner_event(event.what))
-            && self.judge(partner, &Event::new(on), now) == Outcome::Refused
+            && self.judge(partner, &PaymentEvent::new(on), now) == Outcome::Refused
         {
             return Outcome::Refused;
         }
         if self.is_good(id, event) { Outcome::Change } else { Outcome::Bad }
     }
 
-    fn judge_operation(&self, id: &str, event: &Event, now: i64) -> Outcome {
+    fn judge_operation(&self, id: &str, event: &PaymentEvent, now: Micros) -> Outcome {
         let thing = &self.things[id];
         let is_it = |line: &&Operation| (line.0, line.1) == (thing.kind, event.what);
         let Some((_, _, from, _, same)) = OPERATIONS.iter().find(is_it) else {
@@ -218,7 +221,7 @@ impl Ledger {
                 (false, false) => Outcome::Refused,
             };
         }
-        let is_exact = event.what == On::Commit && thing.variant == Variant::Exact;
+        let is_exact = event.what == On::Commit && thing.variant == EntityVariant::Exact;
         let lacks_fence = event.what == On::Fence && !thing.fence;
         if same.contains(&thing.state) && !is_exact && !lacks_fence {
             Outcome::Repeat
@@ -234,7 +237,7 @@ impl Ledger {
     }
 
     /// Whether what the event brings is worth what it must be, and new.
-    fn is_good(&self, id: &str, event: &Event) -> bool {
+    fn is_good(&self, id: &str, event: &PaymentEvent) -> bool {
         let thing = &self.things[id];
         let worth = |proofs: &[unspent_ecash::FreshProof]| -> u64 {
             proofs.iter().map(|fresh| fresh.proof.amount.to_u64()).sum()
@@ -263,7 +266,7 @@ impl Ledger {
         fits && event.proofs.iter().chain(&event.to_send).all(is_new)
     }
 
-    fn range_fits(&self, thing: &Thing, event: &Event) -> bool {
+    fn range_fits(&self, thing: &Thing, event: &PaymentEvent) -> bool {
         let Some(range) = &event.range else { return false };
         let sum: u64 = range.amounts.iter().sum();
         let of_token: u64 = range.amounts.iter().take(range.send_count).sum();
@@ -275,7 +278,7 @@ impl Ledger {
     }
 
     /// Carries out what was judged to be a change.
-    pub fn change(&mut self, id: &str, event: &Event) {
+    pub fn change(&mut self, id: &str, event: &PaymentEvent) {
         let thing = self.things[id].clone();
         let account = thing.account.clone();
         let touched = self.move_money(id, &thing, event);
@@ -283,8 +286,8 @@ impl Ledger {
             *self.accounts.get_mut(&account).unwrap() += 1;
         }
         if let (Some(partner), Some(on)) = (&thing.reverses, partner_event(event.what)) {
-            let event = Event::new(on);
-            if self.judge(partner, &event, 0) == Outcome::Change {
+            let event = PaymentEvent::new(on);
+            if self.judge(partner, &event, Micros(0)) == Outcome::Change {
                 self.change(partner, &event);
             }
         }
@@ -299,7 +302,7 @@ impl Ledger {
     }
 
     /// Proofs and counters; the account whose they are, if any changed.
-    fn move_money(&mut self, id: &str, thing: &Thing, event: &Event) -> Option<String> {
+    fn move_money(&mut self, id: &str, thing: &Thing, event: &PaymentEvent) -> Option<String> {
         let own = Some(thing.account.clone());
         match (thing.kind, event.what) {
             (Kind::CashuSendQuote, On::Complete | On::Fence)
@@ -373,7 +376,7 @@ impl Ledger {
         }
     }
 
-    /// Everything, in the words of [`crate::desk::Desk::snapshot`].
+    /// Everything, in the words of [`crate::fixture::StoreFixture::snapshot`].
     pub fn snapshot(&self) -> Vec<String> {
         let things = self.things.iter().map(|(id, thing)| {
             let (state, version, open) = (thing.state, thing.version, thing.is_open());
@@ -443,7 +446,7 @@ impl Thing {
     }
 
     /// What the operation asks for besides the state.
-    fn may(&self, event: &Event, now: i64) -> bool {
+    fn may(&self, event: &PaymentEvent, now: Micros) -> bool {
         match (self.kind, event.what) {
             (_, On::Expire) => self.expires_at.is_some_and(|expiry| now >= expiry),
             (_, On::Fence) => self.fence,
@@ -455,7 +458,7 @@ impl Thing {
     }
 
     /// Flags, and the transaction that people see.
-    fn note(&mut self, event: &Event) {
+    fn note(&mut self, event: &PaymentEvent) {
         let (old, version) = self.transaction;
         let to = match (self.kind, event.what) {
             (Kind::CashuSendQuote, On::MarkPending) | (_, On::ProvePaid) => None,

@@ -1,12 +1,12 @@
 //! Lightning through a mint: paying and being paid, with everything that can go wrong between.
 
-use unspent_ecash::{Details, EcashError, Event, Inputs, Kind, flow::Next};
+use unspent_ecash::{EcashError, EntityDetails, InputChoice, Kind, PaymentEvent, flow::FlowStep};
 use unspent_model::ecash::{EntityEvent, EntityState, TransactionState};
 
-use crate::{desk::*, mint::Payment};
+use crate::{fixture::*, mint::Payment};
 
-fn waits(next: &Next) -> bool {
-    matches!(next, Next::Wait(_))
+fn waits(next: &FlowStep) -> bool {
+    matches!(next, FlowStep::Wait(_))
 }
 
 #[test]
@@ -17,12 +17,12 @@ fn a_payment_takes_proofs_and_brings_change() {
         assert!(d.held("home") >= 105);
         assert_eq!(quote.state, EntityState::Unpaid);
         assert_eq!(quote.transaction_state, TransactionState::Pending);
-        assert_eq!(d.run(&quote.id), Next::Done);
+        assert_eq!(d.run(&quote.id), FlowStep::Done);
         let after = d.store.entity(&quote.id).unwrap();
         assert_eq!((after.state, after.transaction_state), {
             (EntityState::Paid, TransactionState::Completed)
         });
-        let Details::SendQuote(details) = &after.details else { panic!("{after:?}") };
+        let EntityDetails::SendQuote(details) = &after.details else { panic!("{after:?}") };
         // What went out: the amount, the payment's fee, the fee of the inputs.
         assert_eq!(details.spent, Some(100 + 1 + details.input_fee));
         assert_eq!(d.free("home"), 1_000 - details.spent.unwrap());
@@ -45,7 +45,7 @@ fn one_lost_message_costs_nothing() {
                 d.run_with_lost(&quote.id, what, how);
                 let after = d.store.entity(&quote.id).unwrap();
                 assert_eq!(after.state, EntityState::Paid, "{what} {how:?}");
-                let Details::SendQuote(details) = &after.details else { panic!("{after:?}") };
+                let EntityDetails::SendQuote(details) = &after.details else { panic!("{after:?}") };
                 spent += details.spent.unwrap();
                 let melts = &d.mint.borrow().melts;
                 assert_eq!(melts[&details.quote_id].payments, 1);
@@ -61,7 +61,7 @@ fn a_pending_payment_keeps_its_proofs_until_it_settles() {
     on_both(|d| {
         d.fund(500);
         d.mint.borrow_mut().payment = Payment::Hangs;
-        let quote = d.melt(100, Some(d.now() + HOUR));
+        let quote = d.melt(100, Some(d.now().later(HOUR)));
         assert!(waits(&d.run(&quote.id)));
         assert_eq!(d.state(&quote.id), EntityState::Pending);
         let held = d.held("home");
@@ -69,9 +69,9 @@ fn a_pending_payment_keeps_its_proofs_until_it_settles() {
         d.wait_hours(2);
         assert!(waits(&d.run(&quote.id)));
         assert_eq!((d.state(&quote.id), d.held("home")), (EntityState::Pending, held));
-        let Details::SendQuote(details) = quote.details else { panic!() };
+        let EntityDetails::SendQuote(details) = quote.details else { panic!() };
         d.mint.borrow_mut().settle(&details.quote_id);
-        assert_eq!(d.run(&quote.id), Next::Done);
+        assert_eq!(d.run(&quote.id), FlowStep::Done);
         assert_eq!(d.state(&quote.id), EntityState::Paid);
         assert_eq!(d.held("home"), 0);
         d.check();
@@ -85,7 +85,7 @@ fn a_pending_payment_that_comes_back_has_failed() {
         d.mint.borrow_mut().payment = Payment::Hangs;
         let quote = d.melt(100, None);
         d.run(&quote.id);
-        let Details::SendQuote(details) = &quote.details else { panic!() };
+        let EntityDetails::SendQuote(details) = &quote.details else { panic!() };
         d.mint.borrow_mut().give_back(&details.quote_id);
         d.run(&quote.id);
         assert_eq!(d.state(&quote.id), EntityState::Failed);
@@ -93,7 +93,7 @@ fn a_pending_payment_that_comes_back_has_failed() {
         d.check();
         // The mint pays after all: the proofs are gone, and people are told.
         d.mint.borrow_mut().settle(&details.quote_id);
-        assert_eq!(d.run(&quote.id), Next::Done);
+        assert_eq!(d.run(&quote.id), FlowStep::Done);
         let after = d.store.entity(&quote.id).unwrap();
         assert_eq!(after.state, EntityState::Failed);
         assert!(after.alarm);
@@ -121,14 +121,14 @@ fn a_refused_payment_gives_its_proofs_back_and_may_be_tried_again() {
 fn a_quote_expires_only_when_the_mint_agrees() {
     on_both(|d| {
         d.fund(500);
-        let quote = d.melt(100, Some(d.now() + HOUR));
-        let early = d.store.apply(&quote.id, Event::new(EntityEvent::Expire), d.now());
+        let quote = d.melt(100, Some(d.now().later(HOUR)));
+        let early = d.store.apply(&quote.id, PaymentEvent::new(EntityEvent::Expire), d.now());
         assert!(matches!(early, Err(EcashError::Refused(_))), "{early:?}");
         d.wait_hours(1);
         d.run(&quote.id);
         assert_eq!(d.state(&quote.id), EntityState::Expired);
         assert_eq!(d.free("home"), 500);
-        assert!(d.apply(&quote.id, Event::new(EntityEvent::Expire)).is_repeat);
+        assert!(d.apply(&quote.id, PaymentEvent::new(EntityEvent::Expire)).is_repeat);
         d.check();
     });
 }
@@ -140,7 +140,7 @@ fn the_fence_renews_proofs_before_a_payment_is_given_up() {
         d.fund(500);
         d.mint.borrow_mut().payment = Payment::Fails;
         let quote = d.melt(100, None);
-        let Details::SendQuote(details) = &quote.details else { panic!() };
+        let EntityDetails::SendQuote(details) = &quote.details else { panic!() };
         let old = d.token_of(&quote.id);
         d.run_with_lost(&quote.id, "swap", Luck::AnswerLost);
         assert_eq!(d.state(&quote.id), EntityState::Failed);
@@ -160,7 +160,7 @@ fn blanks_are_as_many_as_any_change_needs() {
         let before = d.store.keysets("home").unwrap()[0].1;
         // One input at 100 ppk costs 1: 58 + 5 + 1 = 64, and at most 5 come back.
         let quote = d.melt(58, None);
-        let Details::SendQuote(details) = &quote.details else { panic!() };
+        let EntityDetails::SendQuote(details) = &quote.details else { panic!() };
         assert_eq!(details.range.as_ref().unwrap().amounts.len(), 3);
         assert_eq!(d.store.keysets("home").unwrap()[0].1, before + 3);
         d.run(&quote.id);
@@ -176,7 +176,7 @@ fn a_rotated_keyset_gets_new_outputs() {
         let quote = d.melt(100, None);
         d.mint.borrow_mut().rotate(true);
         d.store.put_keysets("home", d.mint.borrow().infos()).unwrap();
-        assert_eq!(d.run(&quote.id), Next::Done);
+        assert_eq!(d.run(&quote.id), FlowStep::Done);
         let after = d.store.entity(&quote.id).unwrap();
         assert_eq!(after.state, EntityState::Paid);
         let range = after.details.range().unwrap();
@@ -221,7 +221,7 @@ fn a_keyset_that_rotates_before_the_issue_is_no_obstacle() {
         assert_eq!(d.state(&id), EntityState::Paid);
         d.mint.borrow_mut().rotate(false);
         d.store.put_keysets("home", d.mint.borrow().infos()).unwrap();
-        assert_eq!(d.run(&id), Next::Done);
+        assert_eq!(d.run(&id), FlowStep::Done);
         assert_eq!(d.free("home"), 77);
         d.check();
     });
@@ -230,14 +230,14 @@ fn a_keyset_that_rotates_before_the_issue_is_no_obstacle() {
 #[test]
 fn a_late_payment_reopens_an_expired_quote() {
     on_both(|d| {
-        let id = d.invoice("home", 77, Some(d.now() + HOUR));
+        let id = d.invoice("home", 77, Some(d.now().later(HOUR)));
         d.wait_hours(1);
         d.run(&id);
         let expired = d.store.entity(&id).unwrap();
         assert_eq!(expired.state, EntityState::Expired);
         assert_eq!(expired.transaction_state, TransactionState::Failed);
         d.pay_invoice("home", &id);
-        assert_eq!(d.run(&id), Next::Done);
+        assert_eq!(d.run(&id), FlowStep::Done);
         let after = d.store.entity(&id).unwrap();
         assert_eq!(after.state, EntityState::Completed);
         assert_eq!(after.transaction_state, TransactionState::Completed);
@@ -254,11 +254,11 @@ fn repeats_change_nothing_and_a_quote_is_used_once() {
         d.run(&quote.id);
         let before = d.store.entity(&quote.id).unwrap();
         for event in [EntityEvent::Complete, EntityEvent::MarkPending] {
-            let again = d.apply(&quote.id, Event::new(event));
+            let again = d.apply(&quote.id, PaymentEvent::new(event));
             assert!(again.is_repeat);
             assert_eq!(again.entity, before);
         }
-        let refused = d.store.apply(&quote.id, Event::new(EntityEvent::Fail), d.now());
+        let refused = d.store.apply(&quote.id, PaymentEvent::new(EntityEvent::Fail), d.now());
         assert_eq!(refused.unwrap_err().kind(), Kind::Refused);
         assert_eq!(d.store.entity(&quote.id).unwrap(), before);
         // The same melt quote again.
@@ -267,7 +267,7 @@ fn repeats_change_nothing_and_a_quote_is_used_once() {
             invoice: "lnbc1".into(),
             amount: 10,
             fee_reserve: 1,
-            inputs: Inputs::Select,
+            inputs: InputChoice::Select,
             keyset: d.mint.borrow().output_keyset(),
         };
         let (free, counter) = (d.free("home"), d.store.keysets("home").unwrap()[0].1);
@@ -288,13 +288,14 @@ fn proofs_that_another_payment_holds_may_turn_out_to_be_spent() {
         d.fund(64);
         let given_up = d.melt(40, None);
         let held = d.token_of(&given_up.id);
-        d.apply(&given_up.id, Event::new(EntityEvent::Fail));
+        d.apply(&given_up.id, PaymentEvent::new(EntityEvent::Fail));
         let spent: Vec<_> = held.iter().map(|p| unspent_ecash::proof_name(p).unwrap()).collect();
-        let second = d.try_melt(40, None, Inputs::These(spent.clone())).unwrap();
-        let proven = Event { spent: spent.clone(), ..Event::new(EntityEvent::ProvePaid) };
+        let second = d.try_melt(40, None, InputChoice::These(spent.clone())).unwrap();
+        let proven =
+            PaymentEvent { spent: spent.clone(), ..PaymentEvent::new(EntityEvent::ProvePaid) };
         assert!(d.apply(&given_up.id, proven).entity.alarm);
         assert_eq!((d.free("home"), d.held("home")), (0, 0));
-        let failed = Event { spent, ..Event::new(EntityEvent::Fail) };
+        let failed = PaymentEvent { spent, ..PaymentEvent::new(EntityEvent::Fail) };
         assert_eq!(d.apply(&second.id, failed).entity.state, EntityState::Failed);
         assert_eq!((d.free("home"), d.held("home")), (0, 0), "what is spent stays spent");
 
@@ -302,14 +303,14 @@ fn proofs_that_another_payment_holds_may_turn_out_to_be_spent() {
         d.fund(64);
         let given_up = d.melt(40, None);
         let held = d.token_of(&given_up.id);
-        d.apply(&given_up.id, Event::new(EntityEvent::Fail));
+        d.apply(&given_up.id, PaymentEvent::new(EntityEvent::Fail));
         let spent: Vec<_> = held.iter().map(|p| unspent_ecash::proof_name(p).unwrap()).collect();
         let keyset = d.mint.borrow().output_keyset();
-        let inputs = Inputs::These(spent.clone());
+        let inputs = InputChoice::These(spent.clone());
         let token = d.create(unspent_ecash::NewEntity::SendSwap { amount: 63, inputs, keyset });
         assert_eq!(token.state, EntityState::Pending, "it fits as it is");
-        d.apply(&given_up.id, Event { spent, ..Event::new(EntityEvent::ProvePaid) });
-        let over = d.apply(&token.id, Event::new(EntityEvent::Complete)).entity;
+        d.apply(&given_up.id, PaymentEvent { spent, ..PaymentEvent::new(EntityEvent::ProvePaid) });
+        let over = d.apply(&token.id, PaymentEvent::new(EntityEvent::Complete)).entity;
         assert_eq!(over.state, EntityState::Completed);
     });
 }
@@ -318,9 +319,9 @@ fn proofs_that_another_payment_holds_may_turn_out_to_be_spent() {
 fn too_little_money_and_no_proofs_are_refused() {
     on_both(|d| {
         d.fund(50);
-        let refused = d.try_melt(50, None, Inputs::Select);
+        let refused = d.try_melt(50, None, InputChoice::Select);
         assert!(matches!(refused, Err(EcashError::NotEnough(_))), "{refused:?}");
-        let refused = d.try_melt(1, None, Inputs::These(Vec::new()));
+        let refused = d.try_melt(1, None, InputChoice::These(Vec::new()));
         assert!(matches!(refused, Err(EcashError::Argument(_))), "{refused:?}");
         assert_eq!((d.free("home"), d.held("home")), (50, 0));
         d.check();
@@ -339,10 +340,10 @@ fn proofs_that_are_worth_something_else_are_refused() {
         });
         let before = d.store.entity(&id).unwrap();
         assert_eq!(before.state, EntityState::Paid);
-        let empty = d.store.apply(&id, Event::new(EntityEvent::Complete), d.now());
+        let empty = d.store.apply(&id, PaymentEvent::new(EntityEvent::Complete), d.now());
         assert!(matches!(empty, Err(EcashError::Argument(_))), "{empty:?}");
         assert_eq!(d.store.entity(&id).unwrap(), before);
-        assert_eq!(d.run(&id), Next::Done);
+        assert_eq!(d.run(&id), FlowStep::Done);
         assert_eq!(d.free("home"), 577);
         d.check();
     });

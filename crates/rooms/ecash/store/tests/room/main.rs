@@ -14,7 +14,7 @@
 mod audits;
 mod births;
 mod claims;
-mod desk;
+mod fixture;
 mod ledger;
 mod lightning;
 mod mint;

@@ -9,7 +9,7 @@ use cashu::{
 };
 use unspent_ecash::{
     KeysetInfo, OutputKeyset,
-    flow::{Answer, MeltView, MintFault, MintKeys, Request},
+    flow::{FlowAnswer, FlowRequest, MeltView, MintFault, MintKeys},
 };
 use unspent_model::ecash::{input_fee, split_amount};
 
@@ -87,8 +87,8 @@ fn public(keys: &BTreeMap<u64, SecretKey>) -> Keys {
     Keys::new(keys.iter().map(|(amount, key)| (Amount::from(*amount), key.public_key())).collect())
 }
 
-fn fault(code: u32) -> Answer {
-    Answer::Fault(MintFault::from_code(code, "as the test wants it"))
+fn fault(code: u32) -> FlowAnswer {
+    FlowAnswer::Fault(MintFault::from_code(code, "as the test wants it"))
 }
 
 impl Mint {
@@ -161,23 +161,23 @@ impl Mint {
         self.melts.insert(id.to_owned(), melt);
     }
 
-    pub fn ask(&mut self, request: &Request) -> Answer {
+    pub fn ask(&mut self, request: &FlowRequest) -> FlowAnswer {
         self.asked.push(request.name());
         match request {
-            Request::MeltQuote { quote, .. } => self.view(quote),
-            Request::MintQuote { quote, .. } => Answer::MintQuote(self.quotes[quote].1),
-            Request::Melt { request, .. } => {
+            FlowRequest::MeltQuote { quote, .. } => self.view(quote),
+            FlowRequest::MintQuote { quote, .. } => FlowAnswer::MintQuote(self.quotes[quote].1),
+            FlowRequest::Melt { request, .. } => {
                 let outputs = request.outputs().clone().unwrap_or_default();
                 self.melt(request.quote(), request.inputs(), outputs)
             }
-            Request::Swap { request, .. } => self.swap(request.inputs(), request.outputs()),
-            Request::Mint { request, .. } => self.mint(&request.quote, &request.outputs),
-            Request::Restore { request, .. } => self.restore(&request.outputs),
-            Request::CheckState { request, .. } => {
+            FlowRequest::Swap { request, .. } => self.swap(request.inputs(), request.outputs()),
+            FlowRequest::Mint { request, .. } => self.mint(&request.quote, &request.outputs),
+            FlowRequest::Restore { request, .. } => self.restore(&request.outputs),
+            FlowRequest::CheckState { request, .. } => {
                 let states = request.ys.iter().map(|y| ProofState::from((*y, self.state(y))));
-                Answer::States(states.collect())
+                FlowAnswer::States(states.collect())
             }
-            Request::Spark(_) => panic!("a mint is no Spark"),
+            FlowRequest::Spark(_) => panic!("a mint is no Spark"),
         }
     }
 
@@ -189,10 +189,10 @@ impl Mint {
         }
     }
 
-    fn view(&self, quote: &str) -> Answer {
+    fn view(&self, quote: &str) -> FlowAnswer {
         let melt = &self.melts[quote];
         let is_paid = melt.state == MeltQuoteState::Paid;
-        Answer::Melt(MeltView {
+        FlowAnswer::Melt(MeltView {
             state: melt.state,
             preimage: is_paid.then(|| PREIMAGE.to_owned()),
             change: is_paid.then(|| melt.change.clone()),
@@ -200,7 +200,7 @@ impl Mint {
     }
 
     /// Checks inputs: signed by us, each once, neither spent nor pending.
-    fn accept(&self, inputs: &Proofs) -> Result<(u64, Vec<PublicKey>), Answer> {
+    fn accept(&self, inputs: &Proofs) -> Result<(u64, Vec<PublicKey>), FlowAnswer> {
         let mut names = Vec::new();
         for proof in inputs {
             let y = proof.y().unwrap();
@@ -221,7 +221,7 @@ impl Mint {
         Ok((sum.checked_sub(fee).ok_or_else(|| fault(11005))?, names))
     }
 
-    fn can_sign(&self, outputs: &[BlindedMessage]) -> Result<(), Answer> {
+    fn can_sign(&self, outputs: &[BlindedMessage]) -> Result<(), FlowAnswer> {
         if outputs.iter().any(|output| self.signed.contains_key(&output.blinded_secret)) {
             return Err(fault(11003));
         }
@@ -243,13 +243,13 @@ impl Mint {
         made
     }
 
-    fn sign_all(&mut self, outputs: &[BlindedMessage]) -> Answer {
+    fn sign_all(&mut self, outputs: &[BlindedMessage]) -> FlowAnswer {
         let signed =
             outputs.iter().map(|output| self.sign(output, output.amount.to_u64())).collect();
-        Answer::Signatures(signed)
+        FlowAnswer::Signatures(signed)
     }
 
-    fn swap(&mut self, inputs: &Proofs, outputs: &[BlindedMessage]) -> Answer {
+    fn swap(&mut self, inputs: &Proofs, outputs: &[BlindedMessage]) -> FlowAnswer {
         let (worth, names) = match self.accept(inputs) {
             Ok(found) => found,
             Err(answer) => return answer,
@@ -265,7 +265,7 @@ impl Mint {
         self.sign_all(outputs)
     }
 
-    fn mint(&mut self, quote: &str, outputs: &[BlindedMessage]) -> Answer {
+    fn mint(&mut self, quote: &str, outputs: &[BlindedMessage]) -> FlowAnswer {
         let (amount, state) = self.quotes[quote];
         let sum: u64 = outputs.iter().map(|output| output.amount.to_u64()).sum();
         match state {
@@ -281,15 +281,15 @@ impl Mint {
         self.sign_all(outputs)
     }
 
-    fn restore(&self, outputs: &[BlindedMessage]) -> Answer {
+    fn restore(&self, outputs: &[BlindedMessage]) -> FlowAnswer {
         let known = outputs.iter().filter_map(|output| {
             Some((output.clone(), self.signed.get(&output.blinded_secret)?.clone()))
         });
         let (outputs, signatures) = known.unzip();
-        Answer::Restored(RestoreResponse { outputs, signatures })
+        FlowAnswer::Restored(RestoreResponse { outputs, signatures })
     }
 
-    fn melt(&mut self, quote: &str, inputs: &Proofs, outputs: Vec<BlindedMessage>) -> Answer {
+    fn melt(&mut self, quote: &str, inputs: &Proofs, outputs: Vec<BlindedMessage>) -> FlowAnswer {
         match self.melts[quote].state {
             MeltQuoteState::Paid => return fault(20006),
             MeltQuoteState::Pending => return fault(20005),

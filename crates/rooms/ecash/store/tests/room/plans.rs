@@ -5,11 +5,14 @@ use std::{
     sync::Mutex,
 };
 
-use unspent_ecash::{Event, Inputs, NewEntity};
-use unspent_model::ecash::{EntityEvent, EntityKind, ProofState};
+use unspent_ecash::{InputChoice, NewEntity, PageRequest, PaymentEvent, TimePlace};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEvent, EntityKind, ProofState},
+};
 use unspent_sql::{Backend, Options, SqlError};
 
-use crate::{desk::*, mint::Payment};
+use crate::{fixture::*, mint::Payment};
 
 /// Tables that grow, by their names and by what statements call them.
 const LONG: [&str; 7] = ["proofs", "entities", "transactions", "journal", "p", "e", "t"];
@@ -20,8 +23,16 @@ fn keep(sql: &'static str, plan: &str) {
     SEEN.lock().unwrap().entry(sql).or_default().insert(plan.to_owned());
 }
 
+fn after<P>(place: P) -> PageRequest<P> {
+    PageRequest { after: Some(place), limit: 10 }
+}
+
+fn place(id: &str) -> TimePlace {
+    TimePlace { at: Micros(5), id: id.into() }
+}
+
 /// Everything that a store can be asked for.
-fn everything(d: &Desk) {
+fn everything(d: &StoreFixture) {
     d.fund(3_000);
     let quote = d.melt(100, None);
     d.run(&quote.id);
@@ -35,15 +46,15 @@ fn everything(d: &Desk) {
     let back = d.create(NewEntity::Reversal { send_swap: swap.id.clone(), keyset });
     d.run(&back.id);
     d.run(&swap.id);
-    let free = d.store.proofs("home", ProofState::Unspent, None, 10).unwrap();
-    d.store.proofs("home", ProofState::Unspent, Some(&free[0].y), 10).unwrap();
+    let free = d.store.proofs("home", ProofState::Unspent, PageRequest::first(10)).unwrap();
+    d.store.proofs("home", ProofState::Unspent, after(free[0].y.as_str())).unwrap();
     let names = vec![hex::decode(&free[0].y).unwrap().try_into().unwrap()];
-    d.try_melt(u64::MAX / 4, None, Inputs::These(names)).unwrap_err();
-    d.try_melt(u64::MAX / 4, None, Inputs::Select).unwrap_err();
-    d.store.open_entities("", 10).unwrap();
-    d.store.entities(EntityKind::CashuSendQuote, Some((5, "e".into())), 10).unwrap();
-    d.store.transactions(Some((5, "t".into())), 10).unwrap();
-    d.store.journal(3, 10).unwrap();
+    d.try_melt(u64::MAX / 4, None, InputChoice::These(names)).unwrap_err();
+    d.try_melt(u64::MAX / 4, None, InputChoice::Select).unwrap_err();
+    d.store.open_entities(PageRequest::first(10)).unwrap();
+    d.store.entities(EntityKind::CashuSendQuote, after(place("e"))).unwrap();
+    d.store.transactions(after(place("t"))).unwrap();
+    d.store.journal(after(3)).unwrap();
     d.store.journal_of(&swap.id).unwrap();
     d.store.balance("home").unwrap();
 }
@@ -64,7 +75,7 @@ fn walks(backend: Backend, plan: &str) -> Vec<String> {
     plan.lines().filter(walk).map(str::to_owned).collect()
 }
 
-fn check_all(mut d: Desk, what: &str) {
+fn check_all(mut d: StoreFixture, what: &str) {
     d.store = open(&d.url, Options { on_plan: Some(keep), ..Options::default() });
     SEEN.lock().unwrap().clear();
     everything(&d);
@@ -83,7 +94,7 @@ fn check_all(mut d: Desk, what: &str) {
 }
 
 /// Rows that only make tables long.
-fn fill(d: &Desk) {
+fn fill(d: &StoreFixture) {
     const SQLITE: [&str; 4] = [
         "INSERT INTO proofs (account_id, y, keyset_id, amount, state, version, sealed, added_by,
             held_by, added_at)
@@ -129,17 +140,17 @@ fn fill(d: &Desk) {
         .unwrap();
 }
 
-fn analyze(d: &Desk) {
+fn analyze(d: &StoreFixture) {
     d.own_door().write(|tx| -> Result<(), SqlError> { tx.script("ANALYZE") }).unwrap();
 }
 
 #[test]
 fn no_statement_walks_a_table_on_sqlite() {
-    check_all(Desk::sqlite(), "empty");
-    let d = Desk::sqlite();
+    check_all(StoreFixture::sqlite(), "empty");
+    let d = StoreFixture::sqlite();
     fill(&d);
     check_all(d, "long");
-    let d = Desk::sqlite();
+    let d = StoreFixture::sqlite();
     fill(&d);
     analyze(&d);
     check_all(d, "long, analysed");
@@ -147,10 +158,10 @@ fn no_statement_walks_a_table_on_sqlite() {
 
 #[test]
 fn no_statement_walks_a_table_on_postgresql() {
-    let Some(d) = Desk::postgres() else { return };
+    let Some(d) = StoreFixture::postgres() else { return };
     fill(&d);
     check_all(d, "long, without statistics");
-    let Some(d) = Desk::postgres() else { return };
+    let Some(d) = StoreFixture::postgres() else { return };
     fill(&d);
     analyze(&d);
     check_all(d, "long, analysed");
@@ -173,11 +184,11 @@ fn a_step_takes_a_handful_of_statements() {
         let begin = sent(&|| *quote.borrow_mut() = Some(d.melt(100, None)));
         at_most("beginning a payment", begin, 11);
         let id = quote.borrow().as_ref().unwrap().id.clone();
-        let mark = sent(&|| drop(d.apply(&id, Event::new(EntityEvent::MarkPending))));
+        let mark = sent(&|| drop(d.apply(&id, PaymentEvent::new(EntityEvent::MarkPending))));
         at_most("marking", mark, 4);
-        let repeat = sent(&|| drop(d.apply(&id, Event::new(EntityEvent::MarkPending))));
+        let repeat = sent(&|| drop(d.apply(&id, PaymentEvent::new(EntityEvent::MarkPending))));
         at_most("a repetition", repeat, 1);
-        let complete = sent(&|| drop(d.apply(&id, Event::new(EntityEvent::Complete))));
+        let complete = sent(&|| drop(d.apply(&id, PaymentEvent::new(EntityEvent::Complete))));
         at_most("completing", complete, 7);
     });
 }

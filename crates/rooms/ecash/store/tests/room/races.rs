@@ -3,22 +3,26 @@
 use std::{collections::BTreeSet, sync::Barrier};
 
 use unspent_ecash::{
-    EcashError, EcashStore, Event, Inputs, Kind, NewEntity, NewTerms, RangeAsk, proof_name,
+    EcashError, EcashStore, InputChoice, Kind, NewEntity, NewTerms, PageRequest, PaymentEvent,
+    RangeAsk, proof_name,
 };
-use unspent_model::ecash::{EntityEvent, ProofState};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEvent, ProofState},
+};
 use unspent_sql::Options;
 
-use crate::desk::*;
+use crate::fixture::*;
 
 const CONNECTIONS: usize = 12;
 
-fn stores(d: &Desk) -> Vec<EcashStore> {
+fn stores(d: &StoreFixture) -> Vec<EcashStore> {
     let options = Options { readers: 1, writers: 1, ..Options::default() };
     (0..CONNECTIONS).map(|_| open(&d.url, options)).collect()
 }
 
 /// Runs one closure per connection, all at once.
-fn at_once<T: Send>(d: &Desk, work: impl Fn(usize, &EcashStore) -> T + Sync) -> Vec<T> {
+fn at_once<T: Send>(d: &StoreFixture, work: impl Fn(usize, &EcashStore) -> T + Sync) -> Vec<T> {
     let (stores, gate) = (stores(d), Barrier::new(CONNECTIONS));
     std::thread::scope(|scope| {
         let threads: Vec<_> = stores
@@ -42,7 +46,7 @@ fn terms(at: usize, round: usize) -> NewTerms {
         transaction_id: format!("rt{at}-{round}"),
         idempotency_key: None,
         account_id: "home".into(),
-        now: 5,
+        now: Micros(5),
         expires_at: None,
     }
 }
@@ -52,7 +56,7 @@ fn of_twelve_who_want_the_same_proofs_one_gets_them() {
     on_both(|d| {
         d.fund(1_000);
         let before = d.store.keysets("home").unwrap()[0].1;
-        let all = d.store.proofs("home", ProofState::Unspent, None, 100).unwrap();
+        let all = d.store.proofs("home", ProofState::Unspent, PageRequest::first(100)).unwrap();
         let names: Vec<_> =
             all.iter().map(|proof| hex::decode(&proof.y).unwrap().try_into().unwrap()).collect();
         let keyset = d.mint.borrow().output_keyset();
@@ -62,7 +66,7 @@ fn of_twelve_who_want_the_same_proofs_one_gets_them() {
                 invoice: "lnbc1".into(),
                 amount: 900,
                 fee_reserve: 5,
-                inputs: Inputs::These(names.clone()),
+                inputs: InputChoice::These(names.clone()),
                 keyset: keyset.clone(),
             };
             store.create(new, terms(at, 0))
@@ -91,10 +95,10 @@ fn ranges_of_outputs_never_overlap() {
             for id in &ids[at] {
                 let amounts = vec![4, 2, 1];
                 let range = RangeAsk { keyset_id: keyset_id.clone(), amounts, send_count: 0 };
-                let paid = Event::new(EntityEvent::ProcessPayment).with_range(range);
-                assert!(!store.apply(id, paid.clone(), 9).unwrap().is_repeat);
+                let paid = PaymentEvent::new(EntityEvent::ProcessPayment).with_range(range);
+                assert!(!store.apply(id, paid.clone(), Micros(9)).unwrap().is_repeat);
                 // Told twice, by the socket and by the poll.
-                assert!(store.apply(id, paid, 9).unwrap().is_repeat);
+                assert!(store.apply(id, paid, Micros(9)).unwrap().is_repeat);
             }
         });
         let mut seen = BTreeSet::new();
@@ -108,8 +112,13 @@ fn ranges_of_outputs_never_overlap() {
         let count = (CONNECTIONS * 5 * 3) as u32;
         assert_eq!(d.store.keysets("home").unwrap()[0].1, count);
         assert_eq!(seen, (0..count).collect());
-        let numbers: Vec<u64> =
-            d.store.journal(0, 1_000).unwrap().iter().map(|line| line.number).collect();
+        let numbers: Vec<u64> = d
+            .store
+            .journal(PageRequest::first(1_000))
+            .unwrap()
+            .iter()
+            .map(|line| line.number)
+            .collect();
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no gaps");
     });
 }
@@ -123,7 +132,7 @@ fn twelve_payments_out_of_one_purse_take_different_proofs() {
         let keyset = d.mint.borrow().output_keyset();
         let outcomes = at_once(&d, |at, store| {
             let keyset = keyset.clone();
-            let new = NewEntity::SendSwap { amount: 40, inputs: Inputs::Select, keyset };
+            let new = NewEntity::SendSwap { amount: 40, inputs: InputChoice::Select, keyset };
             store.create(new, terms(at, 1)).map(|done| done.entity.id)
         });
         let mut seen = BTreeSet::new();
@@ -139,12 +148,17 @@ fn twelve_payments_out_of_one_purse_take_different_proofs() {
 #[test]
 fn one_worker_leads_until_its_lease_is_over() {
     on_both(|d| {
-        let won = at_once(&d, |at, store| store.take_lead(&format!("w{at}"), 100, 106).unwrap());
+        let won = at_once(&d, |at, store| {
+            store.take_lease(&format!("w{at}"), Micros(100), Micros(106)).unwrap()
+        });
         assert_eq!(won.iter().filter(|won| **won).count(), 1);
         let leader = format!("w{}", won.iter().position(|won| *won).unwrap());
-        assert!(d.store.take_lead(&leader, 105, 111).unwrap(), "the leader goes on");
-        assert!(!d.store.take_lead("late", 110, 116).unwrap());
-        assert!(d.store.take_lead("late", 111, 117).unwrap());
-        assert!(!d.store.take_lead(&leader, 112, 118).unwrap());
+        assert!(
+            d.store.take_lease(&leader, Micros(105), Micros(111)).unwrap(),
+            "the leader goes on"
+        );
+        assert!(!d.store.take_lease("late", Micros(110), Micros(116)).unwrap());
+        assert!(d.store.take_lease("late", Micros(111), Micros(117)).unwrap());
+        assert!(!d.store.take_lease(&leader, Micros(112), Micros(118)).unwrap());
     });
 }

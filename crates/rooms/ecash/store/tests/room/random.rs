@@ -5,17 +5,17 @@
 use std::cell::RefCell;
 
 use unspent_ecash::{
-    EcashError, Inputs, NewEntity,
-    flow::{Next, Wait},
+    EcashError, InputChoice, NewEntity, PageRequest,
+    flow::{FlowStep, WaitReason},
 };
 use unspent_model::ecash::{EntityKind, EntityState};
 use unspent_testkit::crash::Rng;
 
-use crate::{desk::*, mint::Payment};
+use crate::{fixture::*, mint::Payment};
 
 /// Runs an entity with bad luck: any message may be lost or doubled, and at any point the process
 /// may be gone.
-fn stumble(d: &Desk, rng: &RefCell<Rng>, id: &str) {
+fn stumble(d: &StoreFixture, rng: &RefCell<Rng>, id: &str) {
     let (mut flow, mut next) = d.flow(id);
     for _ in 0..12 {
         if rng.borrow_mut().below(8) == 0 {
@@ -28,8 +28,8 @@ fn stumble(d: &Desk, rng: &RefCell<Rng>, id: &str) {
             _ => Luck::Good,
         };
         match next {
-            Next::Ask(request) => next = flow.answer(d.ask(&request, luck)).unwrap(),
-            Next::Apply(event) => {
+            FlowStep::Ask(request) => next = flow.answer(d.ask(&request, luck)).unwrap(),
+            FlowStep::Apply(event) => {
                 let times = 1 + rng.borrow_mut().below(2);
                 for at in 0..times {
                     match d.tell(id, event.clone()) {
@@ -40,26 +40,26 @@ fn stumble(d: &Desk, rng: &RefCell<Rng>, id: &str) {
                 }
                 (flow, next) = d.flow(id);
             }
-            Next::Wait(_) | Next::Done => return,
+            FlowStep::Wait(_) | FlowStep::Done => return,
         }
     }
 }
 
-fn is_range(event: &unspent_ecash::Event) -> bool {
+fn is_range(event: &unspent_ecash::PaymentEvent) -> bool {
     event.what == unspent_model::ecash::EntityEvent::TakeNewRange
 }
 
-fn begin(d: &Desk, rng: &mut Rng) {
+fn begin(d: &StoreFixture, rng: &mut Rng) {
     let amount = 1 + rng.below(200);
     let made = match rng.below(5) {
-        0 => Ok(d.invoice("home", amount, Some(d.now() + HOUR))),
+        0 => Ok(d.invoice("home", amount, Some(d.now().later(HOUR)))),
         1 | 2 => {
-            let expires = Some(d.now() + HOUR);
-            d.try_melt(amount, expires, Inputs::Select).map(|quote| quote.id)
+            let expires = Some(d.now().later(HOUR));
+            d.try_melt(amount, expires, InputChoice::Select).map(|quote| quote.id)
         }
         _ => {
             let keyset = d.mint.borrow().output_keyset();
-            let new = NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset };
+            let new = NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset };
             d.begin(new, d.terms("home")).map(|done| done.entity.id)
         }
     };
@@ -69,8 +69,8 @@ fn begin(d: &Desk, rng: &mut Rng) {
 }
 
 /// Things that happen outside.
-fn outside(d: &Desk, rng: &mut Rng) {
-    let open = d.store.open_entities("", 1_000).unwrap();
+fn outside(d: &StoreFixture, rng: &mut Rng) {
+    let open = d.store.open_entities(PageRequest::first(1_000)).unwrap();
     match rng.below(7) {
         0 => d.mint.borrow_mut().payment = Payment::Succeeds,
         1 => d.mint.borrow_mut().payment = Payment::Hangs,
@@ -88,7 +88,7 @@ fn outside(d: &Desk, rng: &mut Rng) {
         }
         5 => token_moves(d, rng, &open),
         _ => {
-            d.now.fetch_add(HOUR as u64 / 4, std::sync::atomic::Ordering::Relaxed);
+            d.now.fetch_add(HOUR.as_micros() as u64 / 4, std::sync::atomic::Ordering::Relaxed);
             if rng.below(4) == 0 {
                 d.mint.borrow_mut().rotate(rng.below(2) == 0);
                 d.put_keysets();
@@ -97,7 +97,7 @@ fn outside(d: &Desk, rng: &mut Rng) {
     }
 }
 
-fn settle_some(d: &Desk, rng: &mut Rng) {
+fn settle_some(d: &StoreFixture, rng: &mut Rng) {
     let mut mint = d.mint.borrow_mut();
     let hanging: Vec<String> = mint
         .melts
@@ -111,7 +111,7 @@ fn settle_some(d: &Desk, rng: &mut Rng) {
 }
 
 /// A token is claimed by its receiver, or we want it back.
-fn token_moves(d: &Desk, rng: &mut Rng, open: &[unspent_ecash::Entity]) {
+fn token_moves(d: &StoreFixture, rng: &mut Rng, open: &[unspent_ecash::EcashEntity]) {
     let tokens = open.iter().filter(|entity| {
         (entity.kind, entity.state) == (EntityKind::CashuSendSwap, EntityState::Pending)
     });
@@ -132,15 +132,15 @@ fn token_moves(d: &Desk, rng: &mut Rng, open: &[unspent_ecash::Entity]) {
 }
 
 /// Everything comes to rest: no more trouble, and time passes.
-fn rest(d: &Desk) {
+fn rest(d: &StoreFixture) {
     d.mint.borrow_mut().payment = Payment::Succeeds;
     settle_some(d, &mut Rng::new(1));
     for _ in 0..4 {
-        for entity in d.store.open_entities("", 1_000).unwrap() {
+        for entity in d.store.open_entities(PageRequest::first(1_000)).unwrap() {
             d.run(&entity.id);
         }
     }
-    for entity in d.store.open_entities("", 1_000).unwrap() {
+    for entity in d.store.open_entities(PageRequest::first(1_000)).unwrap() {
         let next = d.run(&entity.id);
         let is_fair = matches!(
             (entity.kind, entity.state),
@@ -148,11 +148,11 @@ fn rest(d: &Desk) {
             (EntityKind::CashuReceiveQuote, EntityState::Unpaid)
                 | (EntityKind::CashuSendSwap, EntityState::Pending)
         );
-        assert!(is_fair && next == Next::Wait(Wait::ForChange), "{entity:?} {next:?}");
+        assert!(is_fair && next == FlowStep::Wait(WaitReason::ForChange), "{entity:?} {next:?}");
     }
 }
 
-fn history(d: &mut Desk, seed: u64, steps: u64) {
+fn history(d: &mut StoreFixture, seed: u64, steps: u64) {
     let rng = RefCell::new(Rng::new(seed));
     d.watch();
     d.fund(2_000);
@@ -166,7 +166,7 @@ fn history(d: &mut Desk, seed: u64, steps: u64) {
             0 => begin(d, &mut rng.borrow_mut()),
             1 => outside(d, &mut rng.borrow_mut()),
             _ => {
-                let open = d.store.open_entities("", 1_000).unwrap();
+                let open = d.store.open_entities(PageRequest::first(1_000)).unwrap();
                 let at = rng.borrow_mut().below(open.len().max(1) as u64) as usize;
                 if let Some(entity) = open.get(at) {
                     stumble(d, &rng, &entity.id);
@@ -180,7 +180,7 @@ fn history(d: &mut Desk, seed: u64, steps: u64) {
 }
 
 /// The last word of each entity, and the money.
-fn summary(d: &Desk) -> Vec<String> {
+fn summary(d: &StoreFixture) -> Vec<String> {
     let rows = d.rows("SELECT id FROM entities ORDER BY id");
     let entity = |row: &unspent_sql::Row| d.store.entity(&row.text("id").unwrap()).unwrap();
     let mut found: Vec<String> = rows.iter().map(|row| format!("{:?}", entity(row))).collect();
@@ -191,11 +191,12 @@ fn summary(d: &Desk) -> Vec<String> {
 #[test]
 fn random_histories_end_alike_on_both_databases_at_the_mint_and_in_the_ledger() {
     for seed in 0..6 {
-        let mut sqlite = Desk::sqlite();
+        let mut sqlite = StoreFixture::sqlite();
         history(&mut sqlite, seed, 150);
-        let over = sqlite.store.entities(EntityKind::CashuSendQuote, None, 1_000).unwrap();
+        let over =
+            sqlite.store.entities(EntityKind::CashuSendQuote, PageRequest::first(1_000)).unwrap();
         assert!(over.len() > 2, "seed {seed} tells too little: {}", over.len());
-        let Some(mut postgres) = Desk::postgres() else { continue };
+        let Some(mut postgres) = StoreFixture::postgres() else { continue };
         history(&mut postgres, seed, 150);
         assert_eq!(summary(&sqlite), summary(&postgres), "seed {seed}");
     }

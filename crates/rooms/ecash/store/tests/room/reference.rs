@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use unspent_model::ecash::{
-    BIRTHS, DEPARTURES, EntityEffect, EntityEvent, EntityKind, EntityState, Facts,
-    TransactionState, Variant, step,
+    BIRTHS, DEPARTURES, EntityEffect, EntityEvent, EntityFacts, EntityKind, EntityState,
+    EntityVariant, TransactionState, step,
 };
 use unspent_testkit::data;
 
@@ -28,13 +28,13 @@ fn kind(row: &Value) -> EntityKind {
     }
 }
 
-fn variant(row: &Value) -> Variant {
+fn variant(row: &Value) -> EntityVariant {
     match (row["type"].as_str(), row["needs_swap"].as_bool()) {
-        (Some("LIGHTNING"), _) => Variant::Lightning,
-        (Some("CASHU_TOKEN"), _) => Variant::CashuToken,
-        (None, Some(true)) => Variant::NeedsSwap,
-        (None, Some(false)) => Variant::Exact,
-        (None, None) => Variant::Plain,
+        (Some("LIGHTNING"), _) => EntityVariant::Lightning,
+        (Some("CASHU_TOKEN"), _) => EntityVariant::CashuToken,
+        (None, Some(true)) => EntityVariant::NeedsSwap,
+        (None, Some(false)) => EntityVariant::Exact,
+        (None, None) => EntityVariant::Plain,
         other => panic!("unknown variant {other:?}"),
     }
 }
@@ -69,11 +69,11 @@ fn transaction(row: &Value, kind: EntityKind, state: EntityState) -> Transaction
 
 fn ours(row: &Value) -> Cell {
     let (kind, state) = (kind(row), row["state"].as_str().unwrap().parse().unwrap());
-    let facts = Facts {
+    let facts = EntityFacts {
         is_past_expiry: row["past_expiry"].as_bool().unwrap(),
         // The reference gives them with `mark_pending`, and a pending payment has them.
         has_spark_ids: row["op"] == "mark_pending",
-        ..Facts::of(variant(row))
+        ..EntityFacts::of(variant(row))
     };
     let Ok(step) = step(kind, state, event(row), &facts) else {
         return Cell { outcome: None, is_repeat: false, counter: false };

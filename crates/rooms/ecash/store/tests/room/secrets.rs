@@ -17,13 +17,13 @@ use base64::{
 };
 use cashu::{CurrencyUnit, Proofs, Token};
 use unspent_ecash::{
-    EcashError, EcashStore, Event, Inputs, KeySource, NewEntity, NewSource, NewTerms,
-    flow::{Flow, Next},
+    EcashError, EcashStore, InputChoice, KeySource, NewEntity, NewSource, NewTerms, PaymentEvent,
+    flow::{Flow, FlowStep},
 };
 use unspent_model::ecash::EntityEvent;
 use unspent_sql::{Options, SqlError};
 
-use crate::{desk::*, mint::PREIMAGE};
+use crate::{fixture::*, mint::PREIMAGE};
 
 /// Shorter ones would be found by chance.
 const SHORTEST: usize = 8;
@@ -116,7 +116,7 @@ fn listen() -> Lines {
 
 /// A store in which a lot has happened, and what of it must not be seen.
 struct Busy {
-    d: Desk,
+    d: StoreFixture,
     /// Never to be seen anywhere.
     secrets: Vec<Hidden>,
     /// Not to be read on the disk.
@@ -126,12 +126,12 @@ struct Busy {
     shown: String,
 }
 
-fn token_text(d: &Desk, proofs: &Proofs) -> String {
+fn token_text(d: &StoreFixture, proofs: &Proofs) -> String {
     Token::new(d.mint.borrow().url.clone(), proofs.clone(), None, CurrencyUnit::Sat).to_string()
 }
 
 impl Busy {
-    fn new(d: Desk) -> Self {
+    fn new(d: StoreFixture) -> Self {
         let secrets = vec![
             Hidden::new("the seed", &hex::encode([9_u8; 64])),
             Hidden::new("the passphrase", WORDS),
@@ -182,18 +182,18 @@ impl Busy {
         }
     }
 
-    fn answer(&mut self, mut flow: Flow, mut next: Next) -> Option<Event> {
+    fn answer(&mut self, mut flow: Flow, mut next: FlowStep) -> Option<PaymentEvent> {
         loop {
             self.show(&flow);
             self.show(&next);
             match next {
-                Next::Ask(request) => {
+                FlowStep::Ask(request) => {
                     let answer = self.d.ask(&request, Luck::Good);
                     self.show(&answer);
                     next = flow.answer(answer).unwrap();
                 }
-                Next::Apply(event) => return Some(event),
-                Next::Wait(_) | Next::Done => return None,
+                FlowStep::Apply(event) => return Some(event),
+                FlowStep::Wait(_) | FlowStep::Done => return None,
             }
         }
     }
@@ -266,7 +266,7 @@ impl Busy {
         let id = self.d.invoice("home", 31, None);
         self.d.pay_invoice("home", &id);
         let fresh = || token.iter().cloned().map(Into::into);
-        let complete = Event::new(EntityEvent::Complete).with_proofs(fresh());
+        let complete = PaymentEvent::new(EntityEvent::Complete).with_proofs(fresh());
         self.show(&complete);
         errors.push(self.d.tell(&id, complete.clone()));
         self.d.run_with(&id, |request| match request.name() {
@@ -275,10 +275,10 @@ impl Busy {
         });
         // Proofs that are there already, and proofs that are worth too little.
         errors.push(self.d.tell(&id, complete));
-        let short = Event::new(EntityEvent::Complete).with_proofs(fresh().take(1));
+        let short = PaymentEvent::new(EntityEvent::Complete).with_proofs(fresh().take(1));
         errors.push(self.d.tell(&id, short));
-        errors.push(self.d.tell("e9999", Event::new(EntityEvent::Fail)));
-        let names = Inputs::These(vec![[2; 33]]);
+        errors.push(self.d.tell("e9999", PaymentEvent::new(EntityEvent::Fail)));
+        let names = InputChoice::These(vec![[2; 33]]);
         errors.push(self.d.try_melt(5, None, names).map(|_| panic!("nobody has that proof")));
         for error in errors {
             self.fail(&error.expect_err("all of them are refused"));
@@ -303,7 +303,7 @@ const ROWS: [&str; 8] = [
     "SELECT CAST(r AS text) AS line FROM lease r",
 ];
 
-fn everything_on_disk(d: &Desk) -> Vec<u8> {
+fn everything_on_disk(d: &StoreFixture) -> Vec<u8> {
     if let Some(folder) = d.folder() {
         let files: Vec<_> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,20 +1,23 @@
 //! Spark, by a script: no real operator is asked.
 
 use unspent_ecash::{
-    EcashError, Event, NewEntity, NewTerms,
-    details::{SparkReceive, SparkSend},
-    flow::{Answer, Next, Request, SparkAnswer, SparkIds, SparkRequest, Wait},
+    EcashError, NewEntity, NewTerms, PaymentEvent,
+    details::{SparkReceiveDetails, SparkSendDetails},
+    flow::{FlowAnswer, FlowRequest, FlowStep, SparkAnswer, SparkIds, SparkRequest, WaitReason},
 };
-use unspent_model::ecash::{EntityEvent, EntityState, TransactionState};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEvent, EntityState, TransactionState},
+};
 
-use crate::desk::*;
+use crate::fixture::*;
 
 fn ids() -> SparkIds {
     SparkIds { request_id: "req-1".into(), transfer_id: "tr-1".into(), fee: 2 }
 }
 
-fn send(d: &Desk) -> String {
-    let send = SparkSend {
+fn send(d: &StoreFixture) -> String {
+    let send = SparkSendDetails {
         invoice: "lnbc1".into(),
         payment_hash: "ab".repeat(32),
         amount: 100,
@@ -28,9 +31,9 @@ fn send(d: &Desk) -> String {
     d.store.create(NewEntity::SparkSend(send), d.terms("spark")).unwrap().entity.id
 }
 
-fn receive(d: &Desk, expires_at: Option<i64>) -> String {
+fn receive(d: &StoreFixture, expires_at: Option<Micros>) -> String {
     let terms = NewTerms { expires_at, ..d.terms("spark") };
-    let receive = SparkReceive {
+    let receive = SparkReceiveDetails {
         request_id: format!("req-{}", terms.id),
         invoice: "lnbc1".into(),
         payment_hash: "cd".repeat(32),
@@ -43,15 +46,15 @@ fn receive(d: &Desk, expires_at: Option<i64>) -> String {
 }
 
 /// Plays a script: names of the questions, and what is answered.
-fn play(d: &Desk, id: &str, script: &[(&str, SparkAnswer)]) -> Next {
+fn play(d: &StoreFixture, id: &str, script: &[(&str, SparkAnswer)]) -> FlowStep {
     let mut script = script.iter();
     loop {
         let (mut flow, mut next) = d.flow(id);
         loop {
             match next {
-                Next::Ask(Request::Spark(request)) => {
+                FlowStep::Ask(FlowRequest::Spark(request)) => {
                     let Some((expected, answer)) = script.next() else {
-                        return Next::Ask(Request::Spark(request));
+                        return FlowStep::Ask(FlowRequest::Spark(request));
                     };
                     let name = match &request {
                         SparkRequest::FindSend { key, .. } => {
@@ -66,9 +69,9 @@ fn play(d: &Desk, id: &str, script: &[(&str, SparkAnswer)]) -> Next {
                         SparkRequest::ReceiveStatus { .. } => "receiving",
                     };
                     assert_eq!(name, *expected);
-                    next = flow.answer(Answer::Spark(answer.clone())).unwrap();
+                    next = flow.answer(FlowAnswer::Spark(answer.clone())).unwrap();
                 }
-                Next::Apply(event) => {
+                FlowStep::Apply(event) => {
                     d.store.apply(id, event, d.now()).unwrap();
                     break;
                 }
@@ -87,13 +90,13 @@ fn a_payment_is_looked_for_before_it_is_made() {
         let lost = SparkAnswer::Unknown("no answer".into());
         // The answer to the payment is lost; the next flow finds it by its key.
         let script = [("find", SparkAnswer::NoSuchSend), ("send", lost)];
-        assert!(matches!(play(&d, &id, &script), Next::Wait(Wait::Retry(_))));
+        assert!(matches!(play(&d, &id, &script), FlowStep::Wait(WaitReason::Retry(_))));
         assert_eq!(d.state(&id), EntityState::Unpaid);
         let script = [("find", SparkAnswer::Sending(ids())), ("sending", SparkAnswer::Waiting)];
-        assert_eq!(play(&d, &id, &script), Next::Wait(Wait::ForChange));
+        assert_eq!(play(&d, &id, &script), FlowStep::Wait(WaitReason::ForChange));
         assert_eq!(d.state(&id), EntityState::Pending);
         let sent = SparkAnswer::Sent { ids: ids(), preimage: "ee".into() };
-        assert_eq!(play(&d, &id, &[("sending", sent)]), Next::Done);
+        assert_eq!(play(&d, &id, &[("sending", sent)]), FlowStep::Done);
         let after = d.store.entity(&id).unwrap();
         assert_eq!((after.state, after.transaction_state), {
             (EntityState::Completed, TransactionState::Completed)
@@ -112,7 +115,7 @@ fn a_payment_fails_only_once_the_money_is_back_or_it_was_never_made() {
             ("send", no.clone()),
             ("find", SparkAnswer::NoSuchSend),
         ];
-        assert_eq!(play(&d, &id, &script), Next::Done);
+        assert_eq!(play(&d, &id, &script), FlowStep::Done);
         assert_eq!(d.state(&id), EntityState::Failed);
         // It may be tried again; and what is refused may be ours from before.
         let id = send(&d);
@@ -122,7 +125,7 @@ fn a_payment_fails_only_once_the_money_is_back_or_it_was_never_made() {
             ("find", SparkAnswer::Sending(ids())),
             ("sending", SparkAnswer::Returned),
         ];
-        assert_eq!(play(&d, &id, &script), Next::Done);
+        assert_eq!(play(&d, &id, &script), FlowStep::Done);
         assert_eq!(d.state(&id), EntityState::Failed);
     });
 }
@@ -132,11 +135,11 @@ fn completing_without_ids_is_refused_by_name() {
     on_both(|d| {
         d.add_spark();
         let id = send(&d);
-        let bare = d.store.apply(&id, Event::new(EntityEvent::Complete), d.now());
+        let bare = d.store.apply(&id, PaymentEvent::new(EntityEvent::Complete), d.now());
         let Err(EcashError::Refused(refusal)) = bare else { panic!("{bare:?}") };
-        assert_eq!(refusal.why, unspent_model::ecash::Why::NoSparkIds);
+        assert_eq!(refusal.why, unspent_model::ecash::RefusalReason::NoSparkIds);
         let sent = SparkAnswer::Sent { ids: ids(), preimage: "ee".into() };
-        assert_eq!(play(&d, &id, &[("find", sent)]), Next::Done);
+        assert_eq!(play(&d, &id, &[("find", sent)]), FlowStep::Done);
         assert_eq!(d.state(&id), EntityState::Completed);
     });
 }
@@ -146,16 +149,16 @@ fn an_invoice_of_spark_is_paid_in_time_or_late() {
     on_both(|d| {
         d.add_spark();
         let paid = || SparkAnswer::Received { transfer_id: "tr".into(), preimage: "ff".into() };
-        let id = receive(&d, Some(d.now() + HOUR));
+        let id = receive(&d, Some(d.now().later(HOUR)));
         let waiting = [("receiving", SparkAnswer::Waiting)];
-        assert_eq!(play(&d, &id, &waiting), Next::Wait(Wait::ForChange));
-        assert_eq!(play(&d, &id, &[("receiving", paid())]), Next::Done);
+        assert_eq!(play(&d, &id, &waiting), FlowStep::Wait(WaitReason::ForChange));
+        assert_eq!(play(&d, &id, &[("receiving", paid())]), FlowStep::Done);
         assert_eq!(d.state(&id), EntityState::Paid);
-        let id = receive(&d, Some(d.now() + HOUR));
+        let id = receive(&d, Some(d.now().later(HOUR)));
         d.wait_hours(1);
         play(&d, &id, &waiting);
         assert_eq!(d.state(&id), EntityState::Expired);
-        assert_eq!(play(&d, &id, &[("receiving", paid())]), Next::Done);
+        assert_eq!(play(&d, &id, &[("receiving", paid())]), FlowStep::Done);
         let after = d.store.entity(&id).unwrap();
         assert_eq!((after.state, after.transaction_state), {
             (EntityState::Paid, TransactionState::Completed)

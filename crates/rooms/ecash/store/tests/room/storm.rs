@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 use cashu::{Amount, Id, Proof, SecretKey, secret::Secret};
 use unspent_ecash::{
-    EcashError, Event, FreshProof, Inputs, NewEntity, NewSource, NewTerms, OutputKeyset, ProofName,
-    RangeAsk,
-    details::{SparkReceive, SparkSend},
+    EcashError, FreshProof, InputChoice, NewEntity, NewSource, NewTerms, OutputKeyset, PageRequest,
+    PaymentEvent, ProofName, RangeAsk,
+    details::{SparkReceiveDetails, SparkSendDetails},
     flow::SparkIds,
     proof_name,
 };
 use unspent_model::ecash::{ENTITY_EVENTS, EntityEvent as On, EntityKind as Kind, ProofState};
 use unspent_testkit::crash::Rng;
 
-use crate::{births::parts, desk::*, ledger::Thing};
+use crate::{births::parts, fixture::*, ledger::Thing};
 
 const STEPS: u64 = 300;
 
@@ -26,10 +26,10 @@ fn histories() -> u64 {
 }
 
 struct Storm {
-    d: Desk,
+    d: StoreFixture,
     rng: Rng,
     /// What was sent before and may come again.
-    sent: Vec<(String, Event)>,
+    sent: Vec<(String, PaymentEvent)>,
     wishes: Vec<(NewEntity, NewTerms)>,
     proofs: Vec<FreshProof>,
     /// What each entity held when it began.
@@ -39,7 +39,7 @@ struct Storm {
 }
 
 impl Storm {
-    fn new(mut d: Desk, seed: u64) -> Self {
+    fn new(mut d: StoreFixture, seed: u64) -> Self {
         d.watch();
         d.add_spark();
         d.ledger.as_ref().unwrap().borrow_mut().accounts.insert("spark".into(), 0);
@@ -103,7 +103,7 @@ impl Storm {
         let account = if kind >= 7 { "spark" } else { "home" };
         let mut terms = self.d.terms(account);
         terms.idempotency_key = self.is_rare(2).then(|| format!("key-{}", terms.id));
-        terms.expires_at = self.is_rare(2).then(|| terms.now + HOUR);
+        terms.expires_at = self.is_rare(2).then(|| terms.now.later(HOUR));
         let Some(new) = self.new_entity(kind, amount, &terms.id) else { return };
         self.wishes.push((new.clone(), terms.clone()));
         self.begin(new, terms);
@@ -128,10 +128,10 @@ impl Storm {
             }
             2 | 3 => {
                 let (quote_id, fee_reserve) = (format!("q{id}"), self.rng.below(6));
-                let inputs = Inputs::Select;
+                let inputs = InputChoice::Select;
                 NewEntity::SendQuote { quote_id, invoice, amount, fee_reserve, inputs, keyset }
             }
-            4 => NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset },
+            4 => NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset },
             5 => {
                 let token = self.fresh(&keyset.keyset_id, amount);
                 let proofs = token.into_iter().map(|fresh| fresh.proof).collect();
@@ -169,8 +169,8 @@ impl Storm {
     }
 
     /// An event with what it brings, right most of the time.
-    fn event(&mut self, id: &str, thing: &Thing, what: On) -> Event {
-        let mut event = Event::new(what);
+    fn event(&mut self, id: &str, thing: &Thing, what: On) -> PaymentEvent {
+        let mut event = PaymentEvent::new(what);
         let wrong = u64::from(self.is_rare(15));
         let home = self.keyset("home").keyset_id;
         match (thing.kind, what) {
@@ -206,7 +206,7 @@ impl Storm {
     }
 
     /// A proof of the same worth that came before takes the place of a new one.
-    fn bring_old(&mut self, event: &mut Event) {
+    fn bring_old(&mut self, event: &mut PaymentEvent) {
         let new = &event.proofs[0].proof;
         let same = |old: &&FreshProof| {
             (old.proof.amount, old.proof.keyset_id) == (new.amount, new.keyset_id)
@@ -288,7 +288,7 @@ impl Storm {
         known[self.rng.below(known.len() as u64) as usize]
     }
 
-    fn tell(&mut self, id: &str, event: Event) {
+    fn tell(&mut self, id: &str, event: PaymentEvent) {
         match self.d.tell(id, event) {
             Ok(done) if done.is_repeat => self.seen[1] += 1,
             Ok(_) => self.seen[0] += 1,
@@ -312,7 +312,8 @@ impl Storm {
             }
         }
         let balance = self.d.store.balance("home").unwrap();
-        let gone = self.d.store.proofs("home", ProofState::Spent, None, 10_000).unwrap();
+        let gone =
+            self.d.store.proofs("home", ProofState::Spent, PageRequest::first(10_000)).unwrap();
         let gone: u64 = gone.iter().map(|proof| proof.amount).sum();
         let ledger = self.d.ledger.as_ref().unwrap().borrow();
         let home = ledger.proofs.iter().filter(|((account, _), _)| account == "home");
@@ -321,8 +322,8 @@ impl Storm {
     }
 }
 
-fn spark_send(amount: u64, hash: u64) -> SparkSend {
-    SparkSend {
+fn spark_send(amount: u64, hash: u64) -> SparkSendDetails {
+    SparkSendDetails {
         invoice: "lnbc1".into(),
         payment_hash: format!("{hash:064x}"),
         amount,
@@ -335,8 +336,8 @@ fn spark_send(amount: u64, hash: u64) -> SparkSend {
     }
 }
 
-fn spark_receive(amount: u64, id: &str) -> SparkReceive {
-    SparkReceive {
+fn spark_receive(amount: u64, id: &str) -> SparkReceiveDetails {
+    SparkReceiveDetails {
         request_id: format!("r{id}"),
         invoice: "lnbc1".into(),
         payment_hash: "cd".repeat(32),
@@ -351,12 +352,12 @@ fn spark_receive(amount: u64, id: &str) -> SparkReceive {
 fn events_in_any_order_leave_what_the_ledger_says() {
     let mut seen = [0; 3];
     for seed in 0..histories() {
-        let mut sqlite = Storm::new(Desk::sqlite(), seed);
+        let mut sqlite = Storm::new(StoreFixture::sqlite(), seed);
         sqlite.run();
         for (sum, count) in seen.iter_mut().zip(sqlite.seen) {
             *sum += count;
         }
-        let Some(postgres) = Desk::postgres() else { continue };
+        let Some(postgres) = StoreFixture::postgres() else { continue };
         let mut postgres = Storm::new(postgres, seed);
         postgres.run();
         assert_eq!(sqlite.d.snapshot(), postgres.d.snapshot(), "seed {seed}");

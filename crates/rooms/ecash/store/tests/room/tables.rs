@@ -1,8 +1,8 @@
 //! The tables say what the seed says, and the document says what the tables say.
 
 use unspent_model::ecash::{
-    BIRTHS, CounterUse, Direction, EntityKind as K, EntityState as S, TransactionKind,
-    TransactionState as T, Variant as V, page::machines_page, transaction_at_end,
+    BIRTHS, CounterUse, EntityKind as K, EntityState as S, EntityVariant as V, PaymentDirection,
+    TransactionKind, TransactionState as T, page::machines_page, transaction_at_end,
 };
 
 #[test]
@@ -37,7 +37,7 @@ fn transactions_begin_as_the_seed_says() {
 /// "Transaction Type × Direction" and its linked entity.
 #[test]
 fn transactions_are_linked_as_the_seed_says() {
-    use Direction::{Receive, Send};
+    use PaymentDirection::{Receive, Send};
     use TransactionKind::{CashuLightning, CashuToken, SparkLightning};
     for birth in BIRTHS {
         let expected = match (birth.kind, birth.variant) {

@@ -1,19 +1,19 @@
 //! Tokens: made, claimed by others, claimed by us, taken back.
 
-use unspent_ecash::{Details, EcashError, NewEntity, NewTerms, flow::Next};
-use unspent_model::ecash::{EntityState, TransactionState, Variant, input_fee};
+use unspent_ecash::{EcashError, EntityDetails, NewEntity, NewTerms, flow::FlowStep};
+use unspent_model::ecash::{EntityState, EntityVariant, TransactionState, input_fee};
 
-use crate::desk::*;
+use crate::fixture::*;
 
-fn waits(next: &Next) -> bool {
-    matches!(next, Next::Wait(_))
+fn waits(next: &FlowStep) -> bool {
+    matches!(next, FlowStep::Wait(_))
 }
 
-fn reversal(d: &Desk, send_swap: &str) -> NewEntity {
+fn reversal(d: &StoreFixture, send_swap: &str) -> NewEntity {
     NewEntity::Reversal { send_swap: send_swap.into(), keyset: d.mint.borrow().output_keyset() }
 }
 
-fn claim(d: &Desk, proofs: cashu::Proofs) -> NewEntity {
+fn claim(d: &StoreFixture, proofs: cashu::Proofs) -> NewEntity {
     NewEntity::ReceiveSwap { proofs, keyset: d.mint.borrow().output_keyset() }
 }
 
@@ -28,12 +28,12 @@ fn a_token_that_needs_a_swap_is_made_whatever_is_lost() {
             ("swap", Luck::Doubled),
         ] {
             let swap = d.token(100);
-            assert_eq!((swap.state, swap.variant), (EntityState::Draft, Variant::NeedsSwap));
+            assert_eq!((swap.state, swap.variant), (EntityState::Draft, EntityVariant::NeedsSwap));
             let before = d.free("home") + d.held("home");
             assert!(waits(&d.run_with_lost(&swap.id, what, how)));
             let after = d.store.entity(&swap.id).unwrap();
             assert_eq!(after.state, EntityState::Pending, "{how:?}");
-            let Details::SendSwap(details) = &after.details else { panic!() };
+            let EntityDetails::SendSwap(details) = &after.details else { panic!() };
             assert!(details.token_hash.is_some());
             let token = d.token_of(&swap.id);
             let value: u64 = token.iter().map(|proof| proof.amount.to_u64()).sum();
@@ -42,7 +42,7 @@ fn a_token_that_needs_a_swap_is_made_whatever_is_lost() {
             assert_eq!(d.free("home") + d.held("home"), before - details.send_fee);
             // Somebody claims it.
             d.claim_by_other(&token);
-            assert_eq!(d.run(&swap.id), Next::Done);
+            assert_eq!(d.run(&swap.id), FlowStep::Done);
             assert_eq!(d.state(&swap.id), EntityState::Completed);
             d.check();
         }
@@ -56,7 +56,7 @@ fn a_sum_that_fits_is_handed_over_as_it_is() {
         let counter = d.store.keysets("home").unwrap()[0].1;
         // One proof costs its receiver 1.
         let swap = d.token(63);
-        assert_eq!((swap.state, swap.variant), (EntityState::Pending, Variant::Exact));
+        assert_eq!((swap.state, swap.variant), (EntityState::Pending, EntityVariant::Exact));
         assert_eq!(d.store.keysets("home").unwrap()[0].1, counter);
         assert_eq!((d.free("home"), d.held("home")), (0, 64));
         assert!(waits(&d.run(&swap.id)));
@@ -138,7 +138,7 @@ fn a_token_is_taken_back_whatever_is_lost() {
             let after = d.store.entity(&swap.id).unwrap();
             assert_eq!(after.state, EntityState::Reversed);
             assert_eq!(after.transaction_state, TransactionState::Reversed);
-            let Details::ReceiveSwap(details) = &back.details else { panic!() };
+            let EntityDetails::ReceiveSwap(details) = &back.details else { panic!() };
             assert_eq!((d.free("home"), d.held("home")), (free + held - details.fee, 0));
             d.check();
         }
@@ -183,7 +183,7 @@ fn the_same_key_answers_with_the_same_entity() {
     on_both(|d| {
         d.fund(1_000);
         let keyset = d.mint.borrow().output_keyset();
-        let inputs = unspent_ecash::Inputs::Select;
+        let inputs = unspent_ecash::InputChoice::Select;
         let new = NewEntity::SendSwap { amount: 100, inputs, keyset };
         let key = Some("shop-17".to_owned());
         let terms = || NewTerms { idempotency_key: key.clone(), ..d.terms("home") };

@@ -186,7 +186,7 @@ fn signatures_fit_their_outputs_as_in_the_vectors() {
 #[test]
 fn outputs_are_those_of_the_vectors() {
     let Some(all) = vectors("13") else { return };
-    let seed = Seed::new(hex::decode(SEED).unwrap().try_into().unwrap());
+    let seed = WalletSeed::new(hex::decode(SEED).unwrap().try_into().unwrap());
     for version in ["v1", "v2"] {
         let vectors = &all[version];
         let text = |list: &str, at: usize| vectors[list][at].as_str().unwrap().to_owned();
@@ -194,7 +194,7 @@ fn outputs_are_those_of_the_vectors() {
         for start in [0, 2] {
             let amounts = vec![1; 5 - start as usize];
             let range = OutputRange { keyset_id: keyset_id.clone(), start, amounts };
-            let outputs = Outputs::of(&range, &seed).unwrap();
+            let outputs = RangeOutputs::of(&range, &seed).unwrap();
             for (at, output) in outputs.0.iter().enumerate() {
                 let place = at + start as usize;
                 assert_eq!(output.secret.to_string(), text("secrets", place), "{version}");

@@ -17,16 +17,16 @@ use std::{
 };
 
 use unspent_ecash::EcashStore;
-use unspent_engine::{clock, room::plug::spawn};
+use unspent_engine::room::plug::spawn;
 use unspent_source::wakeup::{Wakeup, lock};
 
-use super::{EcashWorkError, payments::new_id};
+use super::{EcashWorkError, now, payments::new_id};
 
 /// Parts of a lease after which it is renewed, or asked for again.
 const RENEWALS: u32 = 3;
 
 #[derive(Default)]
-struct Terms {
+struct LeaseTerms {
     /// The lease is ours until then. By the clock that nobody sets, from before the database was
     /// asked: never longer than what the database has.
     until: Option<Instant>,
@@ -34,23 +34,23 @@ struct Terms {
     is_given_up: bool,
 }
 
-struct Lease {
+struct LeaseKeeper {
     store: Arc<EcashStore>,
     holder: String,
     length: Duration,
-    terms: Mutex<Terms>,
+    terms: Mutex<LeaseTerms>,
     /// Held while the database is asked, so that nothing is renewed after it was given up.
     asking: Mutex<()>,
     wakeup: Wakeup,
 }
 
 /// A worker's claim to be the one that works. Dropped, it makes room for the next.
-pub(super) struct Lead {
-    lease: Arc<Lease>,
+pub(super) struct LeaderLease {
+    keeper: Arc<LeaseKeeper>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Lead {
+impl LeaderLease {
     /// Starts without the lease.
     ///
     /// # Errors
@@ -58,17 +58,17 @@ impl Lead {
     /// [`EcashWorkError::Start`], or no randomness.
     pub(super) fn start(store: Arc<EcashStore>, length: Duration) -> Result<Self, EcashWorkError> {
         let (terms, asking, wakeup) = (Mutex::default(), Mutex::default(), Wakeup::default());
-        let lease = Lease { store, holder: new_id()?, length, terms, asking, wakeup };
-        let lease = Arc::new(lease);
-        let kept = lease.clone();
+        let keeper = LeaseKeeper { store, holder: new_id()?, length, terms, asking, wakeup };
+        let keeper = Arc::new(keeper);
+        let kept = keeper.clone();
         let thread = spawn("ecash-lead", move || kept.keep())?;
-        Ok(Self { lease, thread: Some(thread) })
+        Ok(Self { keeper, thread: Some(thread) })
     }
 
     /// Says at any time, without asking anybody, whether the lease is ours.
     pub(super) fn watch(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let lease = self.lease.clone();
-        move || lease.is_held()
+        let keeper = self.keeper.clone();
+        move || keeper.is_held()
     }
 
     /// Whether the lease is ours, after taking it where it is free.
@@ -77,26 +77,26 @@ impl Lead {
     ///
     /// [`EcashWorkError`] when the database can't be asked; the lease isn't ours then.
     pub(super) fn take(&self) -> Result<bool, EcashWorkError> {
-        if self.lease.is_held() {
+        if self.keeper.is_held() {
             return Ok(true);
         }
-        let asked_at = lock(&self.lease.terms).asked_at;
-        let is_early = asked_at.is_some_and(|at| at.elapsed() < self.lease.pause());
-        if is_early { Ok(false) } else { self.lease.ask() }
+        let asked_at = lock(&self.keeper.terms).asked_at;
+        let is_early = asked_at.is_some_and(|at| at.elapsed() < self.keeper.pause());
+        if is_early { Ok(false) } else { self.keeper.ask() }
     }
 
     /// From now on the lease isn't ours.
     pub(super) fn give_up(&self) {
-        let mut terms = lock(&self.lease.terms);
+        let mut terms = lock(&self.keeper.terms);
         (terms.until, terms.is_given_up) = (None, true);
     }
 }
 
-impl Drop for Lead {
+impl Drop for LeaderLease {
     fn drop(&mut self) {
         self.give_up();
-        self.lease.wakeup.stop();
-        self.lease.make_room();
+        self.keeper.wakeup.stop();
+        self.keeper.make_room();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -104,7 +104,7 @@ impl Drop for Lead {
     }
 }
 
-impl Lease {
+impl LeaseKeeper {
     fn pause(&self) -> Duration {
         self.length / RENEWALS
     }
@@ -130,12 +130,12 @@ impl Lease {
         if lock(&self.terms).is_given_up {
             return Ok(false);
         }
-        let (began, now) = (Instant::now(), clock::now());
+        let (began, now) = (Instant::now(), now());
         lock(&self.terms).asked_at = Some(began);
-        let length = i64::try_from(self.length.as_micros()).unwrap_or(i64::MAX);
-        // A time that saturates is the end of time.
-        let is_ours = self.store.take_lead(&self.holder, now, now.saturating_add(length))?;
+        let is_ours = self.store.take_lease(&self.holder, now, now.later(self.length))?;
         let mut terms = lock(&self.terms);
+        // It may have been given up while the database was asked. The lease that was just written
+        // is freed by whoever gave it up.
         terms.until = (is_ours && !terms.is_given_up).then_some(began + self.length);
         Ok(terms.until.is_some())
     }
@@ -143,8 +143,8 @@ impl Lease {
     /// A lease that has run out already is free; another's stays as it is.
     fn make_room(&self) {
         let _asking = lock(&self.asking);
-        let now = clock::now();
-        if let Err(error) = self.store.take_lead(&self.holder, now, now) {
+        let now = now();
+        if let Err(error) = self.store.take_lease(&self.holder, now, now) {
             tracing::debug!(%error, "the lease of the ecash worker runs out by itself");
         }
     }

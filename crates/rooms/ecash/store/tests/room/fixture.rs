@@ -6,17 +6,21 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use cashu::{Proofs, State};
 use unspent_ecash::{
-    Account, AccountKind, Applied, EcashError, EcashStore, Entity, Event, Inputs, KeySource,
-    NewEntity, NewTerms,
+    AccountKind, AppliedChange, EcashAccount, EcashEntity, EcashError, EcashStore, InputChoice,
+    KeySource, NewEntity, NewTerms, PageRequest, PaymentEvent,
     audit::audit,
-    flow::{Answer, Flow, MintFault, Next, Request, Surroundings, Wait},
+    flow::{Flow, FlowAnswer, FlowEnvironment, FlowRequest, FlowStep, MintFault, WaitReason},
     schema::SCHEMA,
 };
-use unspent_model::ecash::{EntityEvent, EntityKind, EntityState, ProofState, transaction_at_end};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEvent, EntityKind, EntityState, ProofState, transaction_at_end},
+};
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 
@@ -25,7 +29,7 @@ use crate::{
     mint::Mint,
 };
 
-pub const HOUR: i64 = 3_600_000_000;
+pub const HOUR: Duration = Duration::from_secs(3_600);
 pub const INVOICE: &str = "lnbc500n1pexample";
 pub const WORDS: &str = "orchard velvet thunder";
 
@@ -49,7 +53,7 @@ pub enum Luck {
     Doubled,
 }
 
-pub struct Desk {
+pub struct StoreFixture {
     pub store: EcashStore,
     pub url: Url,
     pub mint: RefCell<Mint>,
@@ -65,14 +69,14 @@ pub struct Desk {
 }
 
 /// Runs a test on SQLite and, where it is there, on PostgreSQL.
-pub fn on_both(test: impl Fn(Desk)) {
-    test(Desk::sqlite());
-    if let Some(desk) = Desk::postgres() {
-        test(desk);
+pub fn on_both(test: impl Fn(StoreFixture)) {
+    test(StoreFixture::sqlite());
+    if let Some(fixture) = StoreFixture::postgres() {
+        test(fixture);
     }
 }
 
-impl Desk {
+impl StoreFixture {
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("ecash.db").display());
@@ -84,7 +88,7 @@ impl Desk {
     }
 
     fn open(url: Url, folder: Option<tempfile::TempDir>) -> Self {
-        let desk = Self {
+        let fixture = Self {
             store: open(&url, Options::default()),
             url,
             mint: RefCell::new(Mint::new(1, 100, true)),
@@ -96,9 +100,9 @@ impl Desk {
             door: OnceCell::new(),
             folder,
         };
-        desk.add("home", &desk.mint.borrow());
-        desk.add("away", &desk.other.borrow());
-        desk
+        fixture.add("home", &fixture.mint.borrow());
+        fixture.add("away", &fixture.other.borrow());
+        fixture
     }
 
     pub fn folder(&self) -> Option<&std::path::Path> {
@@ -106,7 +110,7 @@ impl Desk {
     }
 
     fn add(&self, id: &str, mint: &Mint) {
-        let account = Account {
+        let account = EcashAccount {
             id: id.to_owned(),
             kind: AccountKind::Cashu,
             name: id.to_owned(),
@@ -114,13 +118,13 @@ impl Desk {
             unit: "sat".into(),
             version: 0,
         };
-        self.store.add_account(account, 1).unwrap();
+        self.store.add_account(account, Micros(1)).unwrap();
         self.store.put_keysets(id, mint.infos()).unwrap();
     }
 
     /// An account for the Spark wallet, called `spark`.
     pub fn add_spark(&self) {
-        let account = Account {
+        let account = EcashAccount {
             id: "spark".into(),
             kind: AccountKind::Spark,
             name: "Spark".into(),
@@ -128,15 +132,15 @@ impl Desk {
             unit: "sat".into(),
             version: 0,
         };
-        self.store.add_account(account, 1).unwrap();
+        self.store.add_account(account, Micros(1)).unwrap();
     }
 
-    pub fn now(&self) -> i64 {
-        self.now.load(Ordering::Relaxed) as i64
+    pub fn now(&self) -> Micros {
+        Micros(self.now.load(Ordering::Relaxed) as i64)
     }
 
-    pub fn wait_hours(&self, hours: i64) {
-        self.now.fetch_add((hours * HOUR) as u64, Ordering::Relaxed);
+    pub fn wait_hours(&self, hours: u32) {
+        self.now.fetch_add((HOUR * hours).as_micros() as u64, Ordering::Relaxed);
     }
 
     pub fn terms(&self, account: &str) -> NewTerms {
@@ -151,11 +155,11 @@ impl Desk {
         }
     }
 
-    pub fn create(&self, new: NewEntity) -> Entity {
+    pub fn create(&self, new: NewEntity) -> EcashEntity {
         self.begin(new, self.terms("home")).unwrap().entity
     }
 
-    pub fn apply(&self, id: &str, event: Event) -> Applied {
+    pub fn apply(&self, id: &str, event: PaymentEvent) -> AppliedChange {
         self.tell(id, event).unwrap()
     }
 
@@ -175,11 +179,11 @@ impl Desk {
     pub fn fund(&self, amount: u64) {
         let id = self.invoice("home", amount, None);
         self.pay_invoice("home", &id);
-        assert_eq!(self.run(&id), Next::Done);
+        assert_eq!(self.run(&id), FlowStep::Done);
     }
 
     /// A receive quote at a mint.
-    pub fn invoice(&self, account: &str, amount: u64, expires_at: Option<i64>) -> String {
+    pub fn invoice(&self, account: &str, amount: u64, expires_at: Option<Micros>) -> String {
         let terms = NewTerms { expires_at, ..self.terms(account) };
         let quote_id = format!("mint-{}", terms.id);
         let mint = if account == "home" { &self.mint } else { &self.other };
@@ -202,16 +206,16 @@ impl Desk {
         mint.borrow_mut().quotes.insert(format!("mint-{id}"), paid);
     }
 
-    pub fn melt(&self, amount: u64, expires_at: Option<i64>) -> Entity {
-        self.try_melt(amount, expires_at, Inputs::Select).unwrap()
+    pub fn melt(&self, amount: u64, expires_at: Option<Micros>) -> EcashEntity {
+        self.try_melt(amount, expires_at, InputChoice::Select).unwrap()
     }
 
     pub fn try_melt(
         &self,
         amount: u64,
-        expires_at: Option<i64>,
-        inputs: Inputs,
-    ) -> Result<Entity, EcashError> {
+        expires_at: Option<Micros>,
+        inputs: InputChoice,
+    ) -> Result<EcashEntity, EcashError> {
         let terms = NewTerms { expires_at, ..self.terms("home") };
         let quote_id = format!("melt-{}", terms.id);
         self.mint.borrow_mut().offer_melt(&quote_id, amount);
@@ -226,9 +230,9 @@ impl Desk {
         Ok(self.begin(new, terms)?.entity)
     }
 
-    pub fn token(&self, amount: u64) -> Entity {
+    pub fn token(&self, amount: u64) -> EcashEntity {
         let keyset = self.mint.borrow().output_keyset();
-        self.create(NewEntity::SendSwap { amount, inputs: Inputs::Select, keyset })
+        self.create(NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset })
     }
 
     /// The proofs of a token that was made.
@@ -243,24 +247,24 @@ impl Desk {
     }
 
     /// A new flow with everything it needs.
-    pub fn flow(&self, id: &str) -> (Flow, Next) {
+    pub fn flow(&self, id: &str) -> (Flow, FlowStep) {
         let open = self.store.open_entity(id).unwrap();
         let keys = |mint: &RefCell<Mint>| Some(Arc::new(mint.borrow().keys()));
         let is_home = open.entity.account_id != "away";
-        let around = Surroundings {
+        let environment = FlowEnvironment {
             seed: self.store.seed().clone(),
             mint: if is_home { keys(&self.mint) } else { keys(&self.other) },
             source: keys(&self.mint),
             now: self.now(),
             fence: self.fence,
         };
-        Flow::start(open, around).unwrap()
+        Flow::start(open, environment).unwrap()
     }
 
-    pub fn ask(&self, request: &Request, luck: Luck) -> Answer {
+    pub fn ask(&self, request: &FlowRequest, luck: Luck) -> FlowAnswer {
         let is_home = request.mint() == Some(&self.mint.borrow().url);
         let mint = if is_home { &self.mint } else { &self.other };
-        let lost = || Answer::Fault(MintFault::Unknown("no answer".into()));
+        let lost = || FlowAnswer::Fault(MintFault::Unknown("no answer".into()));
         match luck {
             Luck::Good => mint.borrow_mut().ask(request),
             Luck::RequestLost => lost(),
@@ -276,27 +280,29 @@ impl Desk {
     }
 
     /// Runs an entity until it waits or is over.
-    pub fn run(&self, id: &str) -> Next {
+    pub fn run(&self, id: &str) -> FlowStep {
         self.run_with(id, |_| Luck::Good)
     }
 
-    pub fn run_with(&self, id: &str, mut luck: impl FnMut(&Request) -> Luck) -> Next {
+    pub fn run_with(&self, id: &str, mut luck: impl FnMut(&FlowRequest) -> Luck) -> FlowStep {
         for _ in 0..40 {
             let (mut flow, mut next) = self.flow(id);
             loop {
                 match next {
-                    Next::Ask(request) => {
+                    FlowStep::Ask(request) => {
                         let answer = self.ask(&request, luck(&request));
                         next = flow.answer(answer).unwrap();
                     }
-                    Next::Apply(event) => {
+                    FlowStep::Apply(event) => {
                         match self.tell(id, event) {
                             Ok(_) => break,
-                            Err(EcashError::Refused(_)) => return Next::Wait(Wait::ForChange),
+                            Err(EcashError::Refused(_)) => {
+                                return FlowStep::Wait(WaitReason::ForChange);
+                            }
                             Err(error) => panic!("{id}: {error}"),
                         };
                     }
-                    Next::Wait(_) | Next::Done => return next,
+                    FlowStep::Wait(_) | FlowStep::Done => return next,
                 }
             }
         }
@@ -304,7 +310,7 @@ impl Desk {
     }
 
     /// Runs with one answer of a kind lost, then without trouble.
-    pub fn run_with_lost(&self, id: &str, what: &str, how: Luck) -> Next {
+    pub fn run_with_lost(&self, id: &str, what: &str, how: Luck) -> FlowStep {
         let mut is_lost = false;
         self.run_with(id, |request| {
             let hit = !is_lost && request.name() == what;
@@ -321,7 +327,7 @@ impl Desk {
         for account in ["home", "away"] {
             let mint = if account == "home" { &self.mint } else { &self.other };
             let mint = mint.borrow();
-            let of = |state| self.store.proofs(account, state, None, 10_000).unwrap();
+            let of = |state| self.store.proofs(account, state, PageRequest::first(10_000)).unwrap();
             let view = |y: &str| mint.state(&cashu::PublicKey::from_hex(y).unwrap());
             for proof in of(ProofState::Unspent) {
                 assert_eq!(view(&proof.y), State::Unspent, "{account}: {proof:?}");
@@ -331,14 +337,14 @@ impl Desk {
             }
         }
         for (kind, _) in unspent_model::ecash::ENTITY_KINDS {
-            for entity in self.store.entities(kind, None, 10_000).unwrap() {
+            for entity in self.store.entities(kind, PageRequest::first(10_000)).unwrap() {
                 self.check_entity(kind, &entity);
             }
         }
         assert_eq!(audit(&self.url, Options::default()).unwrap(), Vec::<String>::new());
     }
 
-    fn check_entity(&self, kind: EntityKind, entity: &Entity) {
+    fn check_entity(&self, kind: EntityKind, entity: &EcashEntity) {
         if kind.is_terminal(entity.state) {
             let end = transaction_at_end(entity.state);
             assert_eq!(Some(entity.transaction_state), end, "{entity:?}");
@@ -361,10 +367,10 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl StoreFixture {
     /// Runs everything of which something is still expected.
     pub fn run_open(&self) {
-        for entity in self.store.open_entities("", 10_000).unwrap() {
+        for entity in self.store.open_entities(PageRequest::first(10_000)).unwrap() {
             self.run(&entity.id);
         }
     }
@@ -381,7 +387,7 @@ const SNAPSHOT: [&str; 5] = [
     "SELECT COUNT(*) AS lines, MAX(number) AS last FROM journal",
 ];
 
-impl Desk {
+impl StoreFixture {
     /// Lets a ledger watch from now on; nothing has happened yet.
     pub fn watch(&mut self) {
         self.ledger = Some(RefCell::default());
@@ -406,7 +412,7 @@ impl Desk {
         self.store = open(&self.url, Options::default());
     }
 
-    pub fn begin(&self, new: NewEntity, terms: NewTerms) -> Result<Applied, EcashError> {
+    pub fn begin(&self, new: NewEntity, terms: NewTerms) -> Result<AppliedChange, EcashError> {
         let Some(ledger) = &self.ledger else { return self.store.create(new, terms) };
         let token = match &new {
             NewEntity::Reversal { send_swap, .. } => self.token_of(send_swap),
@@ -422,7 +428,7 @@ impl Desk {
         done
     }
 
-    pub fn tell(&self, id: &str, event: Event) -> Result<Applied, EcashError> {
+    pub fn tell(&self, id: &str, event: PaymentEvent) -> Result<AppliedChange, EcashError> {
         let now = self.now();
         let Some(ledger) = &self.ledger else { return self.store.apply(id, event, now) };
         let mut ledger = ledger.borrow_mut();
