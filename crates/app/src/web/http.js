@@ -8,7 +8,7 @@ const RETRY_MS = [500, 1000, 2000];
 const MAX_EVENT_CHARS = 1 << 20;
 
 // What the server answered when it didn't answer the question.
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, { code, message, detail, hint } = {}) {
     super(message ?? `the server answered ${status}`);
     this.status = status;
@@ -115,9 +115,27 @@ export async function send(method, path, body = null, key = null) {
 const KEY_BYTES = 16;
 
 // A new name for a request.
-export function newKey() {
+function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// Sends what moves value under one key for as long as nobody has answered: tried again after a
+// lost answer, it is done once.
+export function keyed() {
+  let key = null;
+  let sent = null;
+  return async (path, body) => {
+    const text = JSON.stringify(body);
+    if (key === null || text !== sent) key = newKey();
+    sent = text;
+    try {
+      return await send("POST", path, body, key);
+    } catch (error) {
+      if (error.status !== undefined) key = null;
+      throw error;
+    }
+  };
 }
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));

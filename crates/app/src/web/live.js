@@ -1,23 +1,21 @@
-// What is known right now, kept fresh while the page is open: status, events, recent blocks and
-// the samples behind the plots. Panels subscribe to the topics they draw.
+// What is known right now, kept fresh while the page is open: status, events and the samples behind
+// the plots, and when rooms look after what they keep fresh themselves. Panels subscribe to the
+// topics they draw.
 
 import * as api from "./api.js";
 import { freeze, serverNow } from "./format.js";
 import { isAnswering, listen } from "./http.js";
+import { brought, rooms } from "./registry.js";
 
 const STATUS_EVERY_MS = 2000;
 // A server that is gone is noticed after both at most, below three seconds.
 const PULSE_EVERY_MS = 1000;
 const PULSE_PATIENCE_MS = 1300;
-const BLOCKS_WAIT_MS = 150;
 const STATUS_WAIT_MS = 400;
 const NOTIFY_WAIT_MS = 40;
 const MAX_EVENTS = 200;
 const HISTORY_EVENTS = 100;
-const MAX_BLOCKS = 24;
-const MAX_STALE = 24;
 const MAX_SAMPLES = 600;
-const MAX_COUNTED = 14;
 
 export const live = {
   status: null,
@@ -26,8 +24,6 @@ export const live = {
   link: "connecting",
   events: [],
   lastEvent: 0,
-  blocks: [],
-  stale: [],
   samples: [],
 };
 
@@ -41,7 +37,8 @@ export function subscribe(topic, callback) {
   return () => topics.get(topic).delete(callback);
 }
 
-function notify(topic) {
+// Says that a topic has changed.
+export function notify(topic) {
   if (waiting.size === 0) setTimeout(flush, NOTIFY_WAIT_MS);
   waiting.add(topic);
 }
@@ -65,7 +62,7 @@ function setLink(state) {
   if (live.link === state) return;
   live.link = state;
   freeze(state === "away");
-  for (const topic of ["link", "status", "blocks", "events"]) notify(topic);
+  for (const topic of topics.keys()) notify(topic);
 }
 
 function heard() {
@@ -96,8 +93,8 @@ async function readStatus() {
     heard();
     takeSample(live.status);
     notify("status");
-    // Without the stream nobody tells of new blocks.
-    if (!streaming) blocksSoon();
+    // Without the stream nobody tells of what is new.
+    if (!streaming) feedsSoon();
   } catch (error) {
     if (error.status === undefined) pulse();
   }
@@ -110,10 +107,11 @@ function statusSoon() {
 }
 
 function takeSample(status) {
-  if (status.coins === null && status.storage.length === 0) return;
+  if (status.storage.length === 0) return;
   const storage = Object.fromEntries(status.storage.map((part) => [part.name, part.bytes]));
-  const records = status.transactions?.records ?? null;
-  live.samples.push({ at: serverNow(), coins: status.coins, records, storage });
+  const sampling = rooms().filter((room) => room.samples);
+  const fields = sampling.map((room) => room.samples.now(status.figures[room.name]));
+  live.samples.push(Object.assign({ at: serverNow(), storage }, ...fields));
   if (live.samples.length > MAX_SAMPLES) thin();
   notify("samples");
 }
@@ -133,98 +131,17 @@ async function readSamples() {
   notify("samples");
 }
 
-// ---- blocks
+// ---- what rooms keep fresh
 
-let blocksTimer = null;
-let isReading = false;
-
-function blocksSoon() {
-  blocksTimer ??= setTimeout(readBlocks, BLOCKS_WAIT_MS);
+// Something has happened: what a room shows may have another state now.
+function feedsSoon() {
+  for (const feed of brought("feed")) feed.soon();
 }
 
 // Whether a room is there to be asked.
 export function isOn(room) {
   const found = live.status?.rooms.find((one) => one.name === room);
   return found !== undefined && found.state !== "off";
-}
-
-// One reading at a time, so that an older answer never follows a newer one.
-async function readBlocks() {
-  blocksTimer = null;
-  if (!isOn("chain")) return;
-  if (isReading) {
-    blocksSoon();
-    return;
-  }
-  isReading = true;
-  try {
-    takeBlocks(await api.blocks(MAX_BLOCKS));
-    addStale(leftByEvents());
-    notify("blocks");
-    await countCoins();
-  } catch {
-    // The next event or status asks again.
-  } finally {
-    isReading = false;
-  }
-}
-
-// Lists of blocks come without the numbers of coins: the newest are asked for one by one, once.
-const counted = new Map();
-
-async function countCoins() {
-  const wanted = live.blocks.slice(0, MAX_COUNTED).filter((block) => !counted.has(block.hash));
-  const found = await Promise.all(wanted.map(({ height }) =>
-    api.blockBy(height).catch(() => null)));
-  for (const block of found.filter(Boolean)) counted.set(block.hash, block);
-  for (const hash of counted.keys()) {
-    if (counted.size <= 4 * MAX_BLOCKS) break;
-    counted.delete(hash);
-  }
-  live.blocks = live.blocks.map(withCounts);
-  notify("blocks");
-}
-
-function withCounts(block) {
-  const { created = null, spent = null } = counted.get(block.hash) ?? {};
-  return { ...block, created, spent };
-}
-
-// Newest first. What we knew and the chain no longer holds has become a side branch.
-function takeBlocks(fresh) {
-  const hashes = new Set(fresh.map((block) => block.hash));
-  const lowest = fresh.at(-1)?.height ?? 0;
-  const left = live.blocks.filter((block) => block.height >= lowest && !hashes.has(block.hash));
-  addStale(left);
-  live.stale = live.stale.filter((block) => block.height > lowest && !hashes.has(block.hash));
-  live.blocks = fresh.map(withCounts);
-}
-
-function addStale(blocks) {
-  const known = new Set(live.stale.map((block) => block.hash));
-  const found = blocks.filter((block) => !known.has(block.hash));
-  const now = serverNow();
-  live.stale = live.stale.concat(found.map((block) => ({ ...block, left: block.left ?? now })));
-  live.stale = live.stale.slice(-MAX_STALE);
-}
-
-// Blocks that events tell of and another one has taken the place of: some came and left before
-// this page was opened, or between two readings.
-function leftByEvents() {
-  const byHeight = new Map(live.blocks.map((block) => [block.height, block.hash]));
-  const applied = live.events.filter((event) => event.kind === "block_applied");
-  const reorganisations = live.events.filter((event) => event.kind === "reorganisation");
-  return applied
-    .filter(({ body, subject }) => byHeight.has(body.height)
-      && byHeight.get(body.height) !== subject)
-    .map(({ id, body, subject }) => ({
-      height: body.height,
-      hash: subject,
-      time: null,
-      created: null,
-      spent: null,
-      left: reorganisations.findLast((event) => event.id > id)?.at,
-    }));
 }
 
 // ---- events
@@ -239,8 +156,7 @@ function takeEvents(found) {
 
 async function readHistory(last) {
   const after = Math.max(0, last - HISTORY_EVENTS);
-  const { items } = await api.events(after, HISTORY_EVENTS);
-  takeEvents(items);
+  takeEvents(await api.events(after, HISTORY_EVENTS));
   live.lastEvent = Math.max(live.lastEvent, last);
 }
 
@@ -248,12 +164,12 @@ function onMessage(name, value) {
   if (name === "reset") {
     live.lastEvent = value.last;
     readHistory(value.last).catch(() => {});
-    blocksSoon();
+    feedsSoon();
     return;
   }
   const event = api.readEvent(value);
   takeEvents([event]);
-  blocksSoon();
+  feedsSoon();
   statusSoon();
 }
 
@@ -273,16 +189,17 @@ export async function startLive() {
 
 async function follow() {
   const last = live.status?.lastEvent ?? 0;
-  await Promise.allSettled([readBlocks(), readSamples(), readHistory(last)]);
-  addStale(leftByEvents());
-  notify("blocks");
+  const feeds = brought("feed");
+  await Promise.allSettled(
+    [...feeds.map((feed) => feed.start()), readSamples(), readHistory(last)]);
+  for (const feed of feeds) feed.settle();
   listen("/events/stream", {
     after: () => live.lastEvent,
     onData: onMessage,
     onState: (isStreaming) => {
       streaming = isStreaming;
       pulse();
-      if (streaming) blocksSoon();
+      if (streaming) feedsSoon();
     },
   });
 }

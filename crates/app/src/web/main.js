@@ -1,13 +1,16 @@
 // Starts the dashboard: routes, search, keys, and the lines around the page.
 
+import { daemon } from "./daemon.js";
 import { h, setText, show } from "./dom.js";
 import { dateTime, useFamily, words } from "./format.js";
 import * as http from "./http.js";
 import { isOn, live, startLive, subscribe } from "./live.js";
-import { PAGES, pageFor } from "./pages.js";
 import { routeOfQuery } from "./pages/lookup.js";
 import { openAct } from "./parts/dialog.js";
 import { problem, signIn } from "./parts/notes.js";
+import { brought, named, plugIn } from "./registry.js";
+import * as rooms from "./rooms.js";
+import { pageFor } from "./routes.js";
 import { logIn, logOut, readSession, session } from "./session.js";
 
 const main = document.getElementById("main");
@@ -56,7 +59,7 @@ function markTab(page) {
 }
 
 function buildTabs() {
-  const links = PAGES.filter((page) => page.inTabs).map((page) =>
+  const links = brought("pages").filter((page) => page.inTabs).map((page) =>
     h("a", { href: `#${page.path}`, "data-tab": page.tab, "data-needs": page.room,
       hidden: Boolean(page.room) }, page.title));
   show(document.getElementById("tabs"), links);
@@ -102,8 +105,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 const LINK_STATES = {
   connecting: "Connecting…",
   live: "Live",
-  interrupted: "Live events are interrupted; looking every 2 s",
-  away: "The server doesn’t answer; trying again",
+  interrupted: "Live events are interrupted; checking every 2 s",
+  away: "The server isn’t responding; retrying",
 };
 
 // A server that is gone turns everything grey: what is shown was true, and may be so no more.
@@ -117,8 +120,8 @@ subscribe("link", () => {
   banner.hidden = !isAway;
   if (!isAway) return;
   const since = live.heardAt ? ` since ${dateTime(live.heardAt)}` : "";
-  setText(banner, `The server doesn’t answer${since}. What is shown may be out of date; this page `
-    + "looks again by itself.");
+  setText(banner, `The server hasn’t responded${since}. What you see may be out of date; this page `
+    + "keeps retrying.");
 });
 
 // The page of a room that is off unless switched on is offered when it is on.
@@ -149,10 +152,9 @@ subscribe("status", () => {
 // Only what a listener must know is read out: a feed of every block would drown them.
 let announced = 0;
 subscribe("events", () => {
-  const telling = { reorganisation: "The chain was reorganised", room_stopped: "A room stopped" };
-  const event = live.events.find((one) => one.id > announced && telling[one.kind]);
+  const event = live.events.find((one) => one.id > announced && named("announced", one.kind));
   announced = live.lastEvent;
-  if (event) setText(document.getElementById("announcer"), telling[event.kind]);
+  if (event) setText(document.getElementById("announcer"), named("announced", event.kind));
 });
 
 // ---- who is there
@@ -174,9 +176,9 @@ function onSession() {
 function logInAct() {
   return {
     title: "Log in",
-    says: ["With a token of the scope “wallet” you may get addresses, build payments, and freeze, "
-      + "label and release coins here. On the server’s own machine, what stands in the cookie file "
-      + "of the data folder will do."],
+    says: ["With a token that has the scope “wallet” you can get addresses, build payments, and "
+      + "freeze, label and release coins here. On the server’s own machine, the contents of the "
+      + "cookie file in the data folder work too."],
     fields: [{ name: "token", label: "Token", type: "password", maxlength: "400" }],
     button: "Log in",
     run: async ({ token }) => {
@@ -189,8 +191,8 @@ function logInAct() {
 function logOutAct() {
   return {
     title: `Log out ${session.name}`,
-    says: [`This browser has the scope “${session.scope}”. Logged out, it may look on, if the `
-      + "server lets guests."],
+    says: [`This browser is logged in with the scope “${session.scope}”. Logged out, it can still `
+      + "read if the server lets guests in."],
     button: "Log out",
     run: async () => {
       await logOut();
@@ -219,6 +221,7 @@ async function locked() {
   }));
 }
 
+plugIn([daemon, ...Object.values(rooms)]);
 buildTabs();
 http.start(locked);
 await http.signInFromAddress();

@@ -1,9 +1,13 @@
 //! The dashboard: static files in the binary, served at `/` and `/assets/…`.
 //!
 //! No build step and no framework: what stands in this folder is what a browser gets. The files
-//! hold no data and need no credentials; all they show comes from `/api/v1`. A new panel is a
-//! module under `panels/`, a line in `panels.js` and a line in [`ASSETS`].
+//! hold no data and need no credentials; all they show comes from `/api/v1`. What a room shows, its
+//! panels, pages, acts and words, stands in its folder under `rooms/`, and one value brings it all
+//! (`registry.js` says what it may hold); a line in `rooms.js` plugs it in. No other file knows a
+//! room.
 
+mod asset;
+mod rooms;
 #[cfg(test)]
 mod tests;
 
@@ -16,79 +20,62 @@ use axum::{
 };
 use sha2::{Digest as _, Sha256};
 
+use self::asset::{Asset, HTML, PICTURE, STYLE, scripts};
+
 /// What a browser may load, and from where: this server alone, and nothing inline.
 pub(crate) const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
     frame-ancestors 'none'; object-src 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
-const PICTURE: &str = "image/svg+xml";
-
-/// A file: its name under `/assets/`, its type, and what it holds.
-type Asset = (&'static str, &'static str, &'static str);
-
 const INDEX: Asset = ("index.html", HTML, include_str!("index.html"));
 
-macro_rules! asset {
-    ($kind:expr, $name:literal) => {
-        ($name, $kind, include_str!($name))
-    };
-}
+/// What all rooms share, scripts apart.
+const PLAIN: &[Asset] = &[
+    ("base.css", STYLE, include_str!("base.css")),
+    ("mark.svg", PICTURE, include_str!("mark.svg")),
+    ("parts.css", STYLE, include_str!("parts.css")),
+];
+
+/// Scripts that know no room, and `rooms.js`, which lists them.
+const SHARED: &[Asset] = scripts! { "":
+    "acts.js",
+    "api.js",
+    "daemon.js",
+    "dom.js",
+    "fields.js",
+    "format.js",
+    "http.js",
+    "live.js",
+    "main.js",
+    "pages/coin.js",
+    "pages/lookup.js",
+    "pages/overview.js",
+    "pages/rooms.js",
+    "pages/transaction.js",
+    "panels/events.js",
+    "panels/rooms.js",
+    "panels/storage.js",
+    "parts/chart.js",
+    "parts/dialog.js",
+    "parts/event.js",
+    "parts/facts.js",
+    "parts/list.js",
+    "parts/notes.js",
+    "parts/plot.js",
+    "parts/qr.js",
+    "parts/state.js",
+    "parts/timeline.js",
+    "registry.js",
+    "rooms.js",
+    "routes.js",
+    "session.js",
+    "theme.js",
+    "timeline.js",
+};
 
 /// Every file but the first page.
-const ASSETS: &[Asset] = &[
-    asset!(SCRIPT, "acts.js"),
-    asset!(SCRIPT, "api.js"),
-    asset!(STYLE, "base.css"),
-    asset!(SCRIPT, "dom.js"),
-    asset!(SCRIPT, "format.js"),
-    asset!(SCRIPT, "http.js"),
-    asset!(SCRIPT, "links.js"),
-    asset!(SCRIPT, "live.js"),
-    asset!(SCRIPT, "main.js"),
-    asset!(PICTURE, "mark.svg"),
-    asset!(SCRIPT, "pages.js"),
-    asset!(SCRIPT, "pages/address.js"),
-    asset!(SCRIPT, "pages/block.js"),
-    asset!(SCRIPT, "pages/coin.js"),
-    asset!(SCRIPT, "pages/ecash.js"),
-    asset!(SCRIPT, "pages/lookup.js"),
-    asset!(SCRIPT, "pages/mempool.js"),
-    asset!(SCRIPT, "pages/overview.js"),
-    asset!(SCRIPT, "pages/payment.js"),
-    asset!(SCRIPT, "pages/proof.js"),
-    asset!(SCRIPT, "pages/rooms.js"),
-    asset!(SCRIPT, "pages/transaction.js"),
-    asset!(SCRIPT, "pages/wallet.js"),
-    asset!(SCRIPT, "pages/wallets.js"),
-    asset!(SCRIPT, "panels.js"),
-    asset!(SCRIPT, "panels/chain.js"),
-    asset!(SCRIPT, "panels/ecash.js"),
-    asset!(SCRIPT, "panels/events.js"),
-    asset!(SCRIPT, "panels/rooms.js"),
-    asset!(SCRIPT, "panels/storage.js"),
-    asset!(SCRIPT, "panels/tip.js"),
-    asset!(SCRIPT, "panels/transactions.js"),
-    asset!(SCRIPT, "panels/wallet.js"),
-    asset!(STYLE, "parts.css"),
-    asset!(SCRIPT, "parts/balance.js"),
-    asset!(SCRIPT, "parts/chart.js"),
-    asset!(SCRIPT, "parts/dialog.js"),
-    asset!(SCRIPT, "parts/event.js"),
-    asset!(SCRIPT, "parts/facts.js"),
-    asset!(SCRIPT, "parts/list.js"),
-    asset!(SCRIPT, "parts/notes.js"),
-    asset!(SCRIPT, "parts/path.js"),
-    asset!(SCRIPT, "parts/plot.js"),
-    asset!(SCRIPT, "parts/qr.js"),
-    asset!(SCRIPT, "parts/state.js"),
-    asset!(SCRIPT, "parts/strip.js"),
-    asset!(SCRIPT, "parts/timeline.js"),
-    asset!(SCRIPT, "session.js"),
-    asset!(SCRIPT, "theme.js"),
-    asset!(SCRIPT, "timeline.js"),
-];
+fn assets() -> impl Iterator<Item = &'static Asset> {
+    PLAIN.iter().chain(SHARED).chain(rooms::ROOMS.iter().copied().flatten())
+}
 
 /// Routes of the dashboard, for any state.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
@@ -98,7 +85,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    match ASSETS.iter().find(|(known, ..)| *known == name) {
+    match assets().find(|(known, ..)| *known == name) {
         Some(found) => answer(*found, &headers),
         None => StatusCode::NOT_FOUND.into_response(),
     }

@@ -3,13 +3,13 @@
 
 import * as http from "./http.js";
 
-export const session = { name: null, scope: null, isGuest: true, wallet: null, adminUntil: 0 };
+export const session = { name: null, scope: null, isGuest: true, tenant: null, adminUntil: 0 };
 
 function take(value) {
   session.name = value.name;
   session.scope = value.scope;
   session.isGuest = value.guest;
-  session.wallet = value.wallet;
+  session.tenant = value.wallet;
   session.adminUntil = value.admin_seconds ? Date.now() + value.admin_seconds * 1000 : 0;
 }
 
@@ -33,7 +33,7 @@ export function mayAct() {
 
 // Whether acts that run the daemon are offered: each asks for a fresh login of an administrator.
 export function mayRun() {
-  return mayAct() && session.wallet === null;
+  return mayAct() && session.tenant === null;
 }
 
 // A little earlier than the server thinks, so that nobody is refused at the last moment.

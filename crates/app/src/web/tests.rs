@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use super::{ASSETS, INDEX, POLICY, SCRIPT, tag_of};
+use super::{INDEX, POLICY, asset::SCRIPT, assets, tag_of};
 
 const MAX_LINES: usize = 600;
 const MAX_COLUMNS: usize = 100;
@@ -27,7 +27,7 @@ fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
 fn every_file_of_the_folder_is_in_the_binary() {
     let mut there = BTreeSet::new();
     files(&folder(), "", &mut there);
-    let served = ASSETS.iter().chain([&INDEX]).map(|(name, ..)| (*name).to_owned());
+    let served = assets().chain([&INDEX]).map(|(name, ..)| (*name).to_owned());
     assert_eq!(served.collect::<BTreeSet<_>>(), there);
 }
 
@@ -41,7 +41,7 @@ fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
     for script in page.split("<script").skip(1) {
         assert!(script.contains("src=\"/assets/"), "an inline script");
     }
-    for (name, _, text) in ASSETS.iter().chain([&INDEX]) {
+    for (name, _, text) in assets().chain([&INDEX]) {
         let outside = text.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("://"), "{name} names an address elsewhere");
         for wrong in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
@@ -52,7 +52,7 @@ fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
 
 #[test]
 fn every_import_leads_to_a_file() {
-    let scripts = ASSETS.iter().filter(|(_, kind, _)| *kind == SCRIPT);
+    let scripts = assets().filter(|(_, kind, _)| *kind == SCRIPT);
     for (name, _, text) in scripts {
         let above = Path::new(name).parent().unwrap();
         for line in text.lines().filter(|line| line.contains(" from \".")) {
@@ -63,9 +63,84 @@ fn every_import_leads_to_a_file() {
     }
 }
 
+/// The room whose folder a file stands in.
+fn room_of(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("rooms/")?.split_once('/')?.0)
+}
+
+/// Every room that has a folder.
+fn rooms() -> BTreeSet<&'static str> {
+    assets().filter_map(|(name, ..)| room_of(name)).collect()
+}
+
+/// Whether a line has a room's name in a string of its own, as a field, or in a path.
+fn names_room(line: &str, room: &str) -> bool {
+    let field = format!(".{room}");
+    let is_field = line.match_indices(&field).any(|(at, _)| {
+        !line[at + field.len()..].starts_with(|next: char| next.is_alphanumeric() || next == '_')
+    });
+    let words = [format!("\"{room}\""), format!("/{room}/")];
+    is_field || words.iter().any(|word| line.contains(word.as_str()))
+}
+
+/// Lines of a script that name a room other than its own; the list of rooms may.
+fn named_rooms(name: &str, text: &str) -> Vec<String> {
+    if name == "rooms.js" {
+        return Vec::new();
+    }
+    let own = room_of(name);
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap();
+        // The API calls a tenant, and a scope, by what a room is called as well.
+        if ["tenant", "scope"].iter().any(|word| code.contains(word)) {
+            continue;
+        }
+        let others = rooms().into_iter().filter(|room| Some(*room) != own);
+        let named = others.filter(|room| names_room(code, room));
+        found.extend(named.map(|room| format!("{name}:{} names the {room} room", at + 1)));
+    }
+    found
+}
+
+#[test]
+fn a_script_names_no_room_but_its_own() {
+    let scripts = assets().filter(|(_, kind, _)| *kind == SCRIPT);
+    let found: Vec<_> = scripts.flat_map(|(name, _, text)| named_rooms(name, text)).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_script_that_names_another_room_is_found() {
+    let none: [&str; 0] = [];
+    for line in [
+        "import { chain } from \"./rooms/chain/index.js\";",
+        "if (isOn(\"ecash\")) return;",
+        "const records = status.txstore?.records;",
+    ] {
+        assert_eq!(named_rooms("live.js", line).len(), 1, "{line}");
+        assert_eq!(named_rooms("rooms.js", line), none);
+    }
+    let import = "import * as api from \"../chain/api.js\";";
+    assert_eq!(named_rooms("rooms/wallet/acts.js", import).len(), 1);
+    assert_eq!(named_rooms("rooms/chain/tip.js", import), none);
+    for line in ["// the \"chain\" room", "value.chained", "  tenant: value.wallet ?? null,"] {
+        assert_eq!(named_rooms("live.js", line), none, "{line}");
+    }
+}
+
+#[test]
+fn each_room_is_one_line_of_the_list() {
+    let (_, _, list) = assets().find(|(name, ..)| *name == "rooms.js").unwrap();
+    let listed = list.lines().filter(|line| line.starts_with("export ")).map(str::to_owned);
+    let line = |room| format!("export {{ {room} }} from \"./rooms/{room}/index.js\";");
+    let wanted = rooms().into_iter().map(line);
+    assert_eq!(listed.collect::<BTreeSet<_>>(), wanted.collect());
+}
+
 #[test]
 fn files_are_short_and_say_what_they_are_for() {
-    for (name, kind, text) in ASSETS {
+    for (name, kind, text) in assets() {
         assert!(text.lines().count() <= MAX_LINES, "{name} is too long");
         for (at, line) in text.lines().enumerate() {
             assert!(line.chars().count() <= MAX_COLUMNS, "{name}:{}", at + 1);

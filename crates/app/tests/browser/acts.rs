@@ -52,7 +52,7 @@ fn coins(page: &mut Page, daemon: &Daemon) {
     // The other way from the coin's own page.
     page.go(&format!("/coin/{name}"));
     page.click_text(".acts button", "Unfreeze");
-    confirm(page, "may take");
+    confirm(page, "may use");
     done(page);
     page.wait(
         "the coin to be free",
@@ -61,7 +61,7 @@ fn coins(page: &mut Page, daemon: &Daemon) {
     assert_eq!(coin(daemon, name)["frozen"], false);
     page.click_text(".acts button", "Label");
     page.fill("#act-label", "rent of May");
-    confirm(page, "Nobody but this wallet knows it");
+    confirm(page, "Only this wallet knows it");
     done(page);
     assert_eq!(coin(daemon, name)["label"], "rent of May");
     // The page shows it, and whoever changes it starts from what is there.
@@ -76,7 +76,7 @@ fn coins(page: &mut Page, daemon: &Daemon) {
     let before = leases(daemon);
     page.go("/wallets/alice/leases");
     page.click_text(".acts-cell button", "Release");
-    confirm(page, "can’t be finished then");
+    confirm(page, "can then no longer be completed");
     done(page);
     assert_eq!(leases(daemon), before - 1);
 }
@@ -84,7 +84,7 @@ fn coins(page: &mut Page, daemon: &Daemon) {
 fn addresses(page: &mut Page, daemon: &Daemon, name: &str) {
     page.go("/wallets/alice");
     page.click_text(".acts button", "New address");
-    confirm(page, "not handed out again");
+    confirm(page, "never hands it out again");
     let address = shown(page, 0);
     page.expect("dialog[open] .qr .qr-ink");
     page.assert_fits("a new address");
@@ -100,7 +100,7 @@ fn label_first_address(page: &mut Page, daemon: &Daemon, label: &str) {
     page.go("/wallets/alice/addresses");
     page.click_text(".acts-cell button", "Label");
     page.fill("#act-label", label);
-    confirm(page, "Nobody but this wallet knows it");
+    confirm(page, "Only this wallet knows it");
     done(page);
     page.expect_text("main tbody", label);
     page.assert_fits("labelled addresses");
@@ -179,7 +179,7 @@ fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
     page.expect_text("main", "sat/vB");
     page.picture(&format!("mempool-{name}"));
     page.go(&format!("/tx/{txid}"));
-    page.expect_text("main", "Takes the place of");
+    page.expect_text("main", "Replaces");
     page.expect_text("main .facts + .facts", "sat/vB");
     page.picture(&format!("act-tx-{name}"));
     page.click_text(".acts button", "Pay more");
@@ -211,7 +211,7 @@ fn bump(page: &mut Page, daemon: &Daemon, name: &str) {
     done(page);
     page.click_text(".acts button", "Label in alice");
     page.fill("#act-label", "to Bob");
-    confirm(page, "Nobody but this wallet knows it");
+    confirm(page, "Only this wallet knows it");
     done(page);
     page.expect_text("main .ends", "to Bob");
 }
@@ -267,7 +267,7 @@ fn in_both_colours(size: (u32, u32), device: &str) {
         every_act(&mut page, &daemon, &format!("{device}-{colours}"));
     }
     page.click("#who");
-    confirm(&mut page, "Logged out, it may look on");
+    confirm(&mut page, "Logged out, it can still read");
     page.expect_text("#who", "Log in");
     page.assert_clean();
 }

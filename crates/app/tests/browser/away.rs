@@ -18,7 +18,7 @@ fn assert_grey(page: &mut Page, since: Instant) {
     page.expect("html[data-link=away]");
     eprintln!("grey after {:?}", since.elapsed());
     page.wait("the banner", "!document.querySelector('#away').hidden");
-    page.expect_text("#away", "The server doesn’t answer since");
+    page.expect_text("#away", "The server hasn’t responded since");
     let top = "document.querySelector('#away').getBoundingClientRect().top";
     assert_eq!(page.number(top), 0, "the banner isn't at the top");
     let grey = "getComputedStyle(document.querySelector('main')).filter";
@@ -66,9 +66,9 @@ fn what_is_not_there_is_said_not_to_be_there() {
     page.go(&format!("/coin/{nothing}:0"));
     page.expect_text("main", "no room knows this coin");
     page.go(&format!("/address/{}", world::BOB.address(999)));
-    page.expect_text("main", "Nothing is known of this address");
+    page.expect_text("main", "Nothing is known about this address");
     page.go("/address/nonsense");
-    page.expect_text("main h1", "That didn’t work");
+    page.expect_text("main h1", "Something went wrong");
     page.go("/wallets/nobody");
     page.expect_text("main h1", "Not found");
     page.resize(DESK);

@@ -21,6 +21,7 @@ mod daemon;
 mod ecash;
 mod page;
 mod pages;
+mod plugged;
 mod reorganisation;
 mod secure;
 mod world;

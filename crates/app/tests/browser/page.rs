@@ -36,7 +36,61 @@ pub(crate) fn pictures() -> PathBuf {
 
 impl Page {
     /// Opens a server's dashboard.
-    pub(crate) fn open(mut browser: Browser, base: &str) -> Self {
+    pub(crate) fn open(browser: Browser, base: &str) -> Self {
+        let mut page = Self::empty(browser, base);
+        page.navigate();
+        page
+    }
+
+    /// The same, with other texts in the place of some scripts (by their names under `/assets/`), and
+    /// with one that runs before any of them.
+    pub(crate) fn open_with(
+        browser: Browser,
+        base: &str,
+        scripts: &[(&str, &str)],
+        first: &str,
+    ) -> Self {
+        let mut page = Self::empty(browser, base);
+        page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": first }));
+        let address = |name: &str| format!("{base}/assets/{name}");
+        let patterns: Vec<_> =
+            scripts.iter().map(|(name, _)| json!({ "urlPattern": address(name) })).collect();
+        page.call("Fetch.enable", json!({ "patterns": patterns }));
+        page.navigate();
+        let deadline = Instant::now() + PATIENCE;
+        let mut left: Vec<_> = scripts.iter().collect();
+        while !left.is_empty() {
+            assert!(Instant::now() < deadline, "never asked for: {left:?}");
+            std::thread::sleep(PAUSE);
+            page.browser.listen();
+            let is_paused = |told: &Value| told["method"] == "Fetch.requestPaused";
+            while let Some(at) = page.browser.told.iter().position(is_paused) {
+                let request = page.browser.told.remove(at).unwrap()["params"].take();
+                left.retain(|(name, text)| {
+                    let is_asked = request["request"]["url"] == address(name);
+                    if is_asked {
+                        page.answer(&request["requestId"], text);
+                    }
+                    !is_asked
+                });
+            }
+        }
+        page.call("Fetch.disable", json!({}));
+        page
+    }
+
+    /// Answers a request in the server's place.
+    fn answer(&mut self, request: &Value, script: &str) {
+        let kind = json!([{ "name": "content-type", "value": "text/javascript" }]);
+        let answer = json!({
+            "requestId": request, "responseCode": 200, "responseHeaders": kind,
+            "body": STANDARD.encode(script),
+        });
+        self.call("Fetch.fulfillRequest", answer);
+    }
+
+    /// A tab that has gone nowhere yet.
+    fn empty(mut browser: Browser, base: &str) -> Self {
         let target = browser.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = browser.call(None, "Target.attachToTarget", attach);
@@ -51,8 +105,12 @@ impl Page {
             page.call("Security.setIgnoreCertificateErrors", json!({ "ignore": true }));
         }
         page.resize(DESK);
-        page.call("Page.navigate", json!({ "url": format!("{base}/") }));
         page
+    }
+
+    fn navigate(&mut self) {
+        let url = format!("{}/", self.base);
+        self.call("Page.navigate", json!({ "url": url }));
     }
 
     fn call(&mut self, method: &str, params: Value) -> Value {

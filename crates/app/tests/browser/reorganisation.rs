@@ -46,7 +46,7 @@ fn a_daemon_that_comes_back_is_found_again_and_no_event_is_lost() {
     let mut page = Page::open(browser, &daemon.base);
     page.expect_text("#link-state", "Live");
     daemon.kill();
-    page.expect_text("#link-state", "doesn’t answer");
+    page.expect_text("#link-state", "isn’t responding");
     daemon.start_again();
     page.expect_text("#link-state", "Live");
     let before = page.text("#tip-height");

@@ -2,37 +2,37 @@
 
 import * as api from "../api.js";
 import { h, show } from "../dom.js";
-import { count, hash, words } from "../format.js";
-import { to } from "../links.js";
-import { live } from "../live.js";
+import { words } from "../format.js";
 import { empty, waiting } from "../parts/notes.js";
+import { brought } from "../registry.js";
+import { to } from "../routes.js";
 
 const OUTPOINT = /^([0-9a-f]{64})[:#](\d{1,10})$/i;
-const HEIGHT = /^\d[\d,' ]{0,12}$/;
+
+// The page of a coin, where a query is the name of one.
+export function routeOfCoin(query) {
+  const coin = query.match(OUTPOINT);
+  return coin && to("coin", `${coin[1].toLowerCase()}:${coin[2]}`);
+}
 
 // Where a query leads: at once when its form says what it is, else by asking.
 export function routeOfQuery(query) {
-  const coin = query.match(OUTPOINT);
-  if (coin) return to.coin(`${coin[1].toLowerCase()}:${coin[2]}`);
-  if (HEIGHT.test(query)) return to.block(query.replace(/\D/g, ""));
-  return to.lookup(query);
+  for (const { routeOf } of brought("search")) {
+    const route = routeOf?.(query);
+    if (route) return route;
+  }
+  return to("lookup", query);
 }
 
-// Where a match is shown, and its name in full.
+// Where a match is shown, and its name in full; null where no room shows such things.
 function placeOf(found) {
-  switch (found.kind) {
-    case "address": return { href: to.address(found.address), name: found.address };
-    case "block": return { href: to.block(found.hash), name: found.hash };
-    case "transaction": return { href: to.tx(found.txid), name: found.txid };
-    case "wallet": return { href: to.wallet(found.wallet), name: found.wallet };
-    case "coin": return { href: to.coin(found.outpoint), name: found.outpoint };
-    default: return null;
-  }
+  const place = brought("search").find(({ places }) => Object.hasOwn(places, found.kind));
+  return place ? place.places[found.kind](found) : null;
 }
 
 export async function showLookup(place, { query }, context) {
   if (!query) {
-    show(place, form(), hints());
+    show(place, form(), brought("search").map(({ hints }) => hints?.()));
     return;
   }
   show(place, form(query), waiting(3));
@@ -46,8 +46,8 @@ export async function showLookup(place, { query }, context) {
 }
 
 function nothing(query) {
-  return empty("Nothing found", `No address, coin, transaction or block goes by “${query}”. `,
-    "Coins that were spent long ago are forgotten once they are past the window.");
+  return empty("Nothing found", `No address, coin, transaction or block matches “${query}”. `,
+    "Spent coins are forgotten once they are past the window.");
 }
 
 function choices(found) {
@@ -73,14 +73,4 @@ function form(query = "") {
       "An address, a coin (txid:vout), a transaction, or a block by height or hash"),
     h("div", { class: "lookup-row" }, input,
       h("button", { class: "button primary", type: "submit" }, "Find")));
-}
-
-function hints() {
-  const line = (block) => h("li", {},
-    h("a", { class: "choice", href: to.block(block.hash) },
-      h("span", { class: "choice-kind" }, count(block.height)), hash(block.hash, { keep: 14 })));
-  const newest = live.blocks.slice(0, 6);
-  if (newest.length === 0) return null;
-  return h("section", { class: "panel" },
-    h("h2", {}, "Newest blocks"), h("ul", { class: "choices" }, newest.map(line)));
 }

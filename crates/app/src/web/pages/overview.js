@@ -2,12 +2,12 @@
 
 import { h, show } from "../dom.js";
 import { isOn, live } from "../live.js";
-import { PANELS } from "../panels.js";
 import { empty } from "../parts/notes.js";
+import { brought } from "../registry.js";
 
 export function showOverview(place, _args, context) {
   if (!live.status) {
-    show(place, empty("The server doesn’t answer", "This page looks again by itself."));
+    show(place, empty("The server isn’t responding", "This page keeps retrying."));
     let isShown = false;
     context.on("status", () => {
       if (isShown || !live.status) return;
@@ -16,7 +16,7 @@ export function showOverview(place, _args, context) {
     });
     return;
   }
-  const shown = PANELS.filter((panel) => panel.room === null || isOn(panel.room));
+  const shown = brought("panels").filter((panel) => panel.room === null || isOn(panel.room));
   const panels = shown.map((panel) => {
     const body = h("div", { class: "panel-body" });
     const title = `panel-${panel.id}`;

@@ -3,7 +3,7 @@
 import * as acts from "../acts.js";
 import { h, show } from "../dom.js";
 import { ago, bytes, capital, count, dateTime, hash, plural, span, words } from "../format.js";
-import { to } from "../links.js";
+import { to } from "../routes.js";
 import { live } from "../live.js";
 import { actButton, redraw } from "../parts/dialog.js";
 import { facts, panel } from "../parts/facts.js";
@@ -22,11 +22,11 @@ const JOBS = [
   { title: "Runs", class: "right", cell: (job) => count(job.runs) },
 ];
 
-const RUN = { title: "Acts", class: "right acts-cell", cell: (job) => !job.running
+const RUN = { title: "Actions", class: "right acts-cell", cell: (job) => !job.running
   && actButton("Run now", () => acts.runJob(job), () => {}, job.name) };
 
 function pointLink(point) {
-  return point && h("span", {}, h("a", { href: to.block(point.hash) }, count(point.height)), " ",
+  return point && h("span", {}, h("a", { href: to("block", point.hash) }, count(point.height)), " ",
     hash(point.hash, { keep: 6 }));
 }
 
@@ -49,7 +49,7 @@ function sourcePanel({ source, startedAt }) {
     ["Name", source.name],
     ["State", source.connected ? state("live", "Connected") : state("away")],
     ["Tip", pointLink(source.tip)],
-    ["Said last", source.error],
+    ["Last error", source.error],
     ["Started", startedAt && h("span", { title: dateTime(startedAt) }, ago(startedAt))],
   ]));
 }
@@ -59,14 +59,14 @@ export function showRooms(place, _args, context) {
   show(place, h("header", { class: "head" }, h("h1", {}, "Rooms and jobs")), body);
   const draw = () => {
     if (!live.status) {
-      show(body, empty("The server doesn’t answer", "This page looks again by itself."));
+      show(body, empty("The server isn’t responding", "This page keeps retrying."));
       return;
     }
     const { rooms, jobs, storage } = live.status;
     redraw(body,
       h("div", { class: "flow" }, rooms.map((room) => roomPanel(room, storage))),
       sourcePanel(live.status),
-      panel("Jobs", jobs.length === 0 ? empty("No job is set up")
+      panel("Jobs", jobs.length === 0 ? empty("No jobs")
         : table(mayRun() ? [...JOBS, RUN] : JOBS, jobs, "Jobs").element));
   };
   context.on("status", draw);

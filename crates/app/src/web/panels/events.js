@@ -18,6 +18,7 @@ export const events = {
   id: "events",
   title: "Events",
   size: "twothirds",
+  order: 80,
   room: null,
   make(body, context) {
     const list = h("ol", {});

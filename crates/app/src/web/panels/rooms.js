@@ -26,7 +26,7 @@ function pace(room) {
   return parts.join(" · ");
 }
 
-export function roomTrouble(room) {
+function roomTrouble(room) {
   if (room.state === "waiting" && room.reason) {
     return h("p", { class: "trouble", "data-tone": "warm" }, capital(room.reason));
   }
@@ -53,6 +53,7 @@ export const roomStates = {
   id: "rooms",
   title: "Rooms",
   size: "twothirds",
+  order: 20,
   room: null,
   make(body, context) {
     const list = h("ul", { class: "rooms" });

@@ -8,6 +8,7 @@ export const storage = {
   id: "storage",
   title: "Storage",
   size: "half",
+  order: 50,
   room: null,
   make(body, context) {
     const names = (live.status?.storage ?? []).map((part) => part.name);

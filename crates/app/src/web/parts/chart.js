@@ -54,7 +54,8 @@ export function chart({ label, series, format, fromZero = false, base = 10,
   function draw() {
     if (width === 0) return;
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    if (samples.length === 0) {
+    // Where every room is off there are samples, but nothing in them to draw.
+    if (samples.length === 0 || series.length === 0) {
       show(svg);
       return;
     }

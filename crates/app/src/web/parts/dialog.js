@@ -20,8 +20,8 @@ export function openAct(act, after = () => {}) {
 }
 
 const TOKEN = {
-  name: "token", label: "Token of an administrator", type: "password", autocomplete: "off",
-  hint: "Asked for again five minutes after the last time.",
+  name: "token", label: "Administrator’s token", type: "password", autocomplete: "off",
+  hint: "You are asked again after five minutes.",
 };
 
 function field({ name, label, hint, ...rest }) {
@@ -69,9 +69,10 @@ function ask(dialog, act, after, trouble = "") {
 
 function wordsOf(error) {
   if (error.status === undefined) {
-    return "The server didn’t answer, so it isn’t known whether this was done. Once more is safe.";
+    return "The server didn’t answer, so it isn’t known whether this was done. "
+      + "Trying again is safe.";
   }
-  if (error.status === 401) return "This token isn’t known here.";
+  if (error.status === 401) return "This server doesn’t know that token.";
   return [error.message, error.hint].filter(Boolean).join(" — ");
 }
 

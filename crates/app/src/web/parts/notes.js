@@ -7,7 +7,7 @@ export function empty(title, ...text) {
 }
 
 export function problem(error) {
-  const title = error.status === 404 ? "Not found" : "That didn’t work";
+  const title = error.status === 404 ? "Not found" : "Something went wrong";
   return h("div", { class: "empty", role: "alert" },
     h("h1", {}, title),
     h("p", {}, error.message ?? String(error)),
@@ -37,8 +37,8 @@ export function signIn(onToken) {
   return h("form", { class: "sign-in panel", onsubmit: submit },
     h("h1", {}, "A token is needed"),
     h("p", { class: "soft" },
-      "This server asks who is there. A token with the scope “read” is enough. On the server’s ",
-      "own machine, what stands in the cookie file of the data folder will do."),
+      "This server lets nobody in without a token; one with the scope “read” is enough. On the ",
+      "server’s own machine, the contents of the cookie file in the data folder work too."),
     h("label", { for: "token" }, "Token"),
     input,
     complaint,

@@ -4,7 +4,8 @@
 
 import { h, s } from "../dom.js";
 import { capital, dateTime, hash, timeOfDay, words } from "../format.js";
-import { to } from "../links.js";
+import { to } from "../routes.js";
+import { tenantLink } from "./event.js";
 
 const ROW = 38;
 const TOP = 18;
@@ -31,7 +32,7 @@ const TELL = {
   replaced: "Replaced",
   double_spent: "Double-spent",
   failed: "Failed",
-  revived: "Back to life",
+  revived: "Revived",
   rolled_back: "Rolled back",
   evicted: "Dropped from the mempool",
   pruned: "Forgotten, past the window",
@@ -123,13 +124,13 @@ function draw(of, steps, levels, step, width) {
 function detail(step, own) {
   const parts = [];
   if (step.height !== null) {
-    parts.push(["block ", h("a", { href: to.block(step.block ?? step.height) }, step.height)]);
+    parts.push(["block ", h("a", { href: to("block", step.block ?? step.height) }, step.height)]);
   }
-  if (step.other) parts.push(["by ", hash(step.other, { href: to.tx(step.other) })]);
+  if (step.other) parts.push(["by ", hash(step.other, { href: to("tx", step.other) })]);
   else if (step.txid && step.txid !== own) {
-    parts.push(["by ", hash(step.txid, { href: to.tx(step.txid) })]);
+    parts.push(["by ", hash(step.txid, { href: to("tx", step.txid) })]);
   }
-  if (step.wallet) parts.push(["in ", h("a", { href: to.wallet(step.wallet) }, step.wallet)]);
+  if (step.tenant) parts.push(["in ", tenantLink(step.room, step.tenant)]);
   if (step.until) parts.push([`until ${timeOfDay(step.until)}`]);
   return parts.map((part) => h("span", { class: "nowrap" }, part));
 }
