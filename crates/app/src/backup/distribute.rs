@@ -70,13 +70,13 @@ fn one(
     target: Option<&Url>,
 ) -> anyhow::Result<DistributeJson> {
     if let Some(target) = target {
-        let done = distribute(target, tables.schema, tables.distribution);
+        let done = distribute(target, tables.schema);
         done.map_err(|error| CliError::refused(format!("the {room} room: {error}")))?;
     }
     Ok(DistributeJson {
         room,
         enter: tables.schema.postgres_enter,
-        statements: statements(tables.schema, tables.distribution),
+        statements: statements(tables.schema),
         done: target.is_some(),
     })
 }
@@ -95,10 +95,7 @@ impl DistributeJson {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
-    use unspent_sql::{
-        Options, Url,
-        distribute::{Spread, forgotten},
-    };
+    use unspent_sql::{Options, TablePlacement, Url, distribute::forgotten};
 
     use super::*;
     use crate::ROOMS;
@@ -107,14 +104,14 @@ mod tests {
     fn every_table_of_every_room_has_its_place() {
         for room in ROOMS.iter() {
             let Some(tables) = room.tables() else { continue };
-            assert_eq!(forgotten(tables.schema, tables.distribution), Vec::<String>::new());
+            assert_eq!(forgotten(tables.schema), Vec::<String>::new());
         }
     }
 
     #[test]
     fn foreign_keys_go_before_their_tables_move_and_come_back_after() {
         let wallet = ROOMS.iter().find(|room| room.name() == "wallet").unwrap().tables().unwrap();
-        let found = statements(wallet.schema, wallet.distribution);
+        let found = statements(wallet.schema);
         let at = |text: &str| found.iter().position(|one| one.contains(text)).expect(text);
         let gone = at("ALTER TABLE keychains DROP CONSTRAINT fkey_keychains_account");
         let moved =
@@ -146,8 +143,8 @@ mod tests {
             let before = keys();
             assert_eq!(before.is_empty(), room.name() != "wallet", "{before:?}");
             // A room that stays in one place has nothing that a plain server could refuse.
-            if tables.distribution.iter().any(|(_, place)| *place != Spread::Here) {
-                let refused = distribute(&url, tables.schema, tables.distribution).unwrap_err();
+            if tables.schema.distribution.iter().any(|(_, place)| *place != TablePlacement::Local) {
+                let refused = distribute(&url, tables.schema).unwrap_err();
                 assert!(refused.to_string().contains("everything was undone"), "{refused}");
                 assert_eq!(keys(), before);
             }
@@ -157,7 +154,7 @@ mod tests {
                 Ok(())
             });
             made.unwrap();
-            distribute(&url, tables.schema, tables.distribution).unwrap();
+            distribute(&url, tables.schema).unwrap();
             assert_eq!(keys(), before, "{}", room.name());
         }
     }

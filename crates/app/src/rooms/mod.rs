@@ -22,7 +22,7 @@ use unspent_engine::{
     room::{Room, RoomShape},
 };
 use unspent_model::Kind;
-use unspent_sql::{Schema, Url, distribute::Distribution};
+use unspent_sql::{Schema, Url};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
@@ -150,8 +150,6 @@ pub(crate) struct RoomTables {
     pub(crate) schema: &'static Schema,
     /// What doesn't agree in such a database; empty when everything does.
     pub(crate) audit: fn(&Url) -> anyhow::Result<Vec<String>>,
-    /// Where the rows are on a Citus cluster.
-    pub(crate) distribution: Distribution,
 }
 
 /// What an error means to the command line.

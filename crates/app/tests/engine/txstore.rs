@@ -10,7 +10,7 @@ use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Config, Engine, RoomState, StartError, room::Room as _};
 use unspent_model::{
     Network, TxId,
-    txstore::{DeletionWindows, Slot, TxRecord, Verdict},
+    txstore::{DeletionVerdict, DeletionWindows, Slot, TxRecord},
 };
 use unspent_source::sim::SimNetwork;
 use unspent_txstore::{Settings, TxStore};
@@ -157,7 +157,10 @@ pub fn check_store_events(engine: &Engine) {
 fn check_clean(sim: &SimNetwork, store: &TxStore) {
     for txid in best_chain(sim).into_keys() {
         let why = store.why(name(txid)).unwrap();
-        assert!(why.is_none_or(|why| why.verdict != Verdict::Delete), "{txid} should have gone");
+        assert!(
+            why.is_none_or(|why| why.verdict != DeletionVerdict::Delete),
+            "{txid} should have gone"
+        );
     }
 }
 

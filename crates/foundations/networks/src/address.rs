@@ -2,50 +2,11 @@
 
 use unspent_model::{Family, Network};
 
+pub use crate::query::{AddressError, Query};
 use crate::{bitcoin, cardano};
 
 /// The longest text looked at: twice the longest script, in hex.
 pub const MAX_QUERY_CHARS: usize = 20_000;
-
-/// Whose coins are asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Query {
-    /// Coins of exactly this raw address; on Bitcoin, of this scriptPubKey.
-    Address(Vec<u8>),
-    /// Coins of every address with this payment credential.
-    Credential([u8; 28]),
-    /// Coins of the scriptPubKey whose SHA-256 this is (Bitcoin), in the order in which SHA-256 is
-    /// written, as Esplora's interface has it; Electrum's protocol reverses it.
-    ScriptHash([u8; 32]),
-}
-
-/// Text that names no coins.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
-    /// It isn't an address of any kind.
-    #[error("not an address: {reason}; expected {expected}")]
-    Malformed {
-        /// What would have been right.
-        expected: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
-    /// It is an address, but of another network.
-    #[error("the address belongs to another network than {network}")]
-    WrongNetwork {
-        /// The network asked.
-        network: Network,
-    },
-    /// A stake address holds no coins.
-    #[error("a stake address holds no coins; ask for a payment address or a payment credential")]
-    StakeAddress,
-}
-
-impl AddressError {
-    pub(crate) fn malformed(expected: &'static str, reason: impl ToString) -> Self {
-        Self::Malformed { expected, reason: reason.to_string() }
-    }
-}
 
 /// Reads an address or a payment credential of this network.
 ///
@@ -84,12 +45,4 @@ pub fn show_stake_address(network: Network, addr: &[u8]) -> String {
         Family::Cardano => cardano::address::show_stake(addr),
     };
     shown.unwrap_or_else(|| hex::encode(addr))
-}
-
-/// Blake2b of `N` bytes.
-pub(crate) fn blake2b<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let hash = blake2b_simd::Params::new().hash_length(N).hash(bytes);
-    let mut key = [0; N];
-    key.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
-    key
 }

@@ -6,10 +6,11 @@ use std::{
 };
 
 use crate::{
-    door::Options,
     error::{Failure, SqlError},
     explain::PlanHook,
+    options::Options,
     postgres_side::PostgresSide,
+    schema::Schema,
     sqlite_side::SqliteSide,
     url::{Backend, Url},
     value::{Arg, Column, Row, Value, rows_served},
@@ -42,11 +43,12 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(url: &Url, enter: &'static str, options: Options) -> Result<Self, SqlError> {
+    pub(crate) fn open(url: &Url, schema: &Schema, options: Options) -> Result<Self, SqlError> {
         Ok(match url {
-            Url::Sqlite(path) => Self::Sqlite(Box::new(SqliteSide::open(path, options)?)),
+            Url::Sqlite(path) => Self::Sqlite(Box::new(SqliteSide::open(path, schema, options)?)),
             Url::Postgres(text) => {
-                Self::Postgres(Box::new(PostgresSide::open(text, enter, options.busy)?))
+                let side = PostgresSide::open(text, schema.postgres_enter, options.busy)?;
+                Self::Postgres(Box::new(side))
             }
         })
     }
@@ -58,7 +60,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn run_script(&mut self, text: &'static str) -> Result<(), SqlError> {
+    pub(crate) fn run_script(&mut self, text: &str) -> Result<(), SqlError> {
         match self {
             Self::Sqlite(side) => side.script(text),
             Self::Postgres(side) => side.script(text),
@@ -128,7 +130,7 @@ impl Connection {
     pub(crate) fn run_text(&mut self, text: &str) -> Result<(), SqlError> {
         match self {
             Self::Sqlite(_) => Err(SqlError::Other("this is for PostgreSQL".into())),
-            Self::Postgres(side) => side.run_text(text),
+            Self::Postgres(side) => side.script(text),
         }
     }
 
@@ -322,6 +324,11 @@ impl<'c> Tx<'c> {
     ///
     /// As for [`Tx::execute`].
     pub fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
+        self.sending().run_script(text)
+    }
+
+    /// As [`Tx::script`], for what is made from a migration's declaration.
+    pub(crate) fn migration(&mut self, text: &str) -> Result<(), SqlError> {
         self.sending().run_script(text)
     }
 

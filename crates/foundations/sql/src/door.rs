@@ -11,7 +11,6 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -19,57 +18,20 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::{
     connection::Tx,
     error::{Failure, OpenError, SqlError},
-    explain::PlanHook,
-    request::Job,
+    options::Options,
+    request::QueuedRequest,
     schema::Schema,
     url::{Backend, Url},
-    worker::{Role, Worker},
+    worker::{Worker, WorkerRole},
 };
-
-/// How a door behaves under load.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Threads that read.
-    pub readers: usize,
-    /// Threads that write, on PostgreSQL; a SQLite file has one.
-    pub writers: usize,
-    /// Closures that may wait for a thread.
-    pub queue: usize,
-    /// How long a closure may wait for a place in the queue.
-    pub deadline: Duration,
-    /// How long a statement waits for another writer before the closure is run again.
-    pub busy: Duration,
-    /// How often a closure is run before its last error is handed out.
-    pub attempts: u32,
-    /// How long a closure waits for its turn at a SQLite file that others write too. A machine
-    /// under load takes minutes over what else takes seconds.
-    pub turn: Duration,
-    /// Who is told how each statement is going to be run: for tests, since it costs as much again.
-    pub on_plan: Option<PlanHook>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            readers: 2,
-            writers: 4,
-            queue: 64,
-            deadline: Duration::from_secs(30),
-            busy: Duration::from_secs(5),
-            attempts: 12,
-            turn: Duration::from_secs(120),
-            on_plan: None,
-        }
-    }
-}
 
 type Opening = fn(&mut Worker) -> Result<(), OpenError>;
 
 /// An open database. Dropping it waits for the closures under way and closes the connections.
 pub struct Door {
     /// One for each thread that writes.
-    write: Vec<Sender<Job>>,
-    read: Option<Sender<Job>>,
+    write: Vec<Sender<QueuedRequest>>,
+    read: Option<Sender<QueuedRequest>>,
     threads: Vec<JoinHandle<()>>,
     options: Options,
     backend: Backend,
@@ -91,17 +53,17 @@ impl Door {
             backend: url.backend(),
             statements: Arc::default(),
         };
-        let writer = door.worker(url, schema, Role::Writes);
+        let writer = door.worker(url, schema, WorkerRole::Writes);
         door.add_writer(writer, Worker::open_and_migrate)?;
         for _ in 1..door.writers() {
             // Connected when it is first needed.
-            let writer = door.worker(url, schema, Role::Writes);
+            let writer = door.worker(url, schema, WorkerRole::Writes);
             door.add_writer(writer, |_| Ok(()))?;
         }
         let (read, jobs) = bounded(options.queue);
         door.read = Some(read);
         for _ in 0..options.readers.max(1) {
-            let reader = door.worker(url, schema, Role::Reads);
+            let reader = door.worker(url, schema, WorkerRole::Reads);
             door.start(reader, jobs.clone(), Worker::open)?;
         }
         Ok(door)
@@ -115,7 +77,7 @@ impl Door {
         }
     }
 
-    fn worker(&self, url: &Url, schema: &Schema, role: Role) -> Worker {
+    fn worker(&self, url: &Url, schema: &Schema, role: WorkerRole) -> Worker {
         let (url, schema, options) = (url.clone(), *schema, self.options);
         let statements = Arc::clone(&self.statements);
         Worker { url, schema, options, role, statements, connection: None }
@@ -144,7 +106,7 @@ impl Door {
     fn start(
         &mut self,
         mut worker: Worker,
-        jobs: Receiver<Job>,
+        jobs: Receiver<QueuedRequest>,
         open: Opening,
     ) -> Result<(), OpenError> {
         let (tell, opened) = bounded(1);
@@ -208,14 +170,14 @@ impl Door {
         self.send(self.read.as_ref(), work)
     }
 
-    fn send<T, E, F>(&self, to: Option<&Sender<Job>>, work: F) -> Result<T, E>
+    fn send<T, E, F>(&self, to: Option<&Sender<QueuedRequest>>, work: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: Failure,
         F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
         let (tell, answer) = bounded(1);
-        let job = Job::new(work, tell, self.options.turn);
+        let job = QueuedRequest::new(work, tell, self.options.turn);
         let Some(queue) = to else { return Err(SqlError::Closed.into()) };
         if queue.send_timeout(job, self.options.deadline).is_err() {
             return Err(SqlError::Busy("the queue is full".into()).into());

@@ -11,7 +11,10 @@
 //! | [`row_id`] | the number by which one table names a row of another |
 //! | [`error`] | what can go wrong, and whether trying again may help |
 //! | [`explain`] | how a statement is going to be run, for tests |
-//! | [`schema`] | versioned, forward-only migrations |
+//! | [`schema`] | what a room declares of its tables, for both databases |
+//! | `ddl` | what that declaration says about columns, constraints and keys |
+//! | `migrate` | versioned, forward-only migrations |
+//! | [`options`] | how a door behaves |
 //! | [`door`] | the way in: write and read transactions |
 //! | `request`, `worker` | closures on their way; the threads that run them, shared commits |
 //! | [`before`] | a SQLite file as it was before it was migrated |
@@ -35,9 +38,9 @@
 //!     migrations: &[Migration {
 //!         version: 1,
 //!         name: "cups",
-//!         sqlite: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT NOT NULL)",
-//!         postgres: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT NOT NULL)",
+//!         ddl: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT NOT NULL)",
 //!     }],
+//!     distribution: &[],
 //! };
 //! # let folder = std::env::temp_dir().join(format!("unspent-sql-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
@@ -59,10 +62,13 @@
 pub mod before;
 mod connection;
 pub mod copy;
+mod ddl;
 pub mod distribute;
 pub mod door;
 pub mod error;
 pub mod explain;
+mod migrate;
+pub mod options;
 mod postgres_side;
 mod presence;
 mod request;
@@ -77,12 +83,14 @@ mod worker;
 
 pub use before::keep_before_migration;
 pub use connection::{BulkStatement, Tx};
-pub use door::{Door, Options};
+pub use ddl::IndexNames;
+pub use door::Door;
 pub use error::{Failure, OpenError, SqlError};
 pub use explain::PlanHook;
+pub use options::Options;
 pub use presence::is_there;
 pub use row_id::RowId;
-pub use schema::{Migration, Schema};
+pub use schema::{Distribution, Migration, Schema, TablePlacement};
 pub use sqlite_side::{SQLITE_BYTES, copy_sqlite};
 pub use url::{Backend, Url, without_password};
-pub use value::{Arg, Column, Place, Row, Value};
+pub use value::{Arg, Column, ColumnPlace, Row, Value};

@@ -17,7 +17,7 @@ use postgres::{
 use crate::{
     error::SqlError,
     tls::{ConnectError, TlsTerms, refusal},
-    value::{Arg, Column, Names, Row, Value, rows_served},
+    value::{Arg, Column, ColumnNames, Row, Value, rows_served},
 };
 
 /// One plan for every statement, whatever the tables hold and whether they were analysed: joins run
@@ -35,7 +35,7 @@ const PLAN_AGE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs
 
 pub(crate) struct PostgresSide {
     client: Client,
-    prepared: HashMap<&'static str, (Statement, Names)>,
+    prepared: HashMap<&'static str, (Statement, ColumnNames)>,
     opened: Instant,
     planned: Instant,
     /// A statement of the transaction failed, so that its COMMIT would undo it, and without a word.
@@ -63,13 +63,7 @@ impl PostgresSide {
         Ok(Self { client, prepared, opened, planned: opened, has_failed: false })
     }
 
-    pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
-        let done = self.client.batch_execute(text);
-        self.noted(done)
-    }
-
-    /// A statement made at run time.
-    pub(crate) fn run_text(&mut self, text: &str) -> Result<(), SqlError> {
+    pub(crate) fn script(&mut self, text: &str) -> Result<(), SqlError> {
         let done = self.client.batch_execute(text);
         self.noted(done)
     }
@@ -121,13 +115,13 @@ impl PostgresSide {
         Err(said)
     }
 
-    fn statement(&mut self, sql: &'static str) -> Result<(Statement, Names), SqlError> {
+    fn statement(&mut self, sql: &'static str) -> Result<(Statement, ColumnNames), SqlError> {
         if let Some(found) = self.prepared.get(sql) {
             return Ok(found.clone());
         }
         let statement = self.client.prepare(sql);
         let statement = self.noted(statement)?;
-        let names = Names::new(statement.columns().iter().map(postgres::Column::name));
+        let names = ColumnNames::new(statement.columns().iter().map(postgres::Column::name));
         let made = (statement, names);
         self.prepared.insert(sql, made.clone());
         Ok(made)
@@ -158,7 +152,7 @@ impl PostgresSide {
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         let rows = self.client.query(text, &scalars(args));
         let rows = self.noted(rows)?;
-        let names = Names::new([]);
+        let names = ColumnNames::new([]);
         rows.iter().map(|stored| Ok(row(&names, stored)?.into_values())).collect()
     }
 
@@ -259,7 +253,7 @@ impl ToSql for Column {
     to_sql_checked!();
 }
 
-fn row(names: &Names, stored: &postgres::Row) -> Result<Row, SqlError> {
+fn row(names: &ColumnNames, stored: &postgres::Row) -> Result<Row, SqlError> {
     let values = stored.columns().iter().enumerate().map(|(at, column)| {
         let value = match *column.type_() {
             Type::INT8 => stored.try_get::<_, Option<i64>>(at).map(|v| v.map(Value::Int)),

@@ -4,8 +4,8 @@ use std::{sync::atomic::AtomicU64, time::Instant};
 
 use crate::{
     connection::{Connection, Tx},
-    door::Options,
     error::{OpenError, SqlError},
+    options::Options,
     schema::Schema,
     sqlite_side::sqlite_version,
     url::Url,
@@ -39,7 +39,8 @@ pub fn is_there(url: &Url, schema: &Schema, options: Options) -> Result<bool, Op
 fn has_ledger(url: &Url, schema: &Schema, options: Options) -> Result<bool, SqlError> {
     // Entering a schema makes it; only looking into it doesn't.
     let enter = schema.postgres_enter.split_once("; ").map_or("", |(_, look)| look);
-    let mut connection = Connection::open(url, enter, options)?;
+    let schema = Schema { postgres_enter: enter, ..*schema };
+    let mut connection = Connection::open(url, &schema, options)?;
     connection.begin_write(Instant::now() + options.turn)?;
     let sent = AtomicU64::new(0);
     let row = Tx::new(&mut connection, &sent, false).one(HAS_LEDGER, &[]);

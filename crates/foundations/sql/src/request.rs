@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// What a closure returned, or its panic.
-pub(crate) type Outcome<T, E> = std::thread::Result<Result<T, E>>;
+pub(crate) type ClosureOutcome<T, E> = std::thread::Result<Result<T, E>>;
 
 /// How a run of a closure went.
 #[derive(Debug)]
-pub(crate) enum Ran {
+pub(crate) enum RunOutcome {
     Done,
     /// With an error that another run wouldn't change.
     Refused,
@@ -29,35 +29,35 @@ pub(crate) enum Ran {
 /// A closure and its outcome, whatever their types.
 pub(crate) trait Request: Send {
     /// Runs the closure and keeps the outcome in place of an earlier one.
-    fn run(&mut self, tx: &mut Tx<'_>) -> Ran;
+    fn run(&mut self, tx: &mut Tx<'_>) -> RunOutcome;
     /// What it did is undone; this is why.
     fn fail(&mut self, error: SqlError);
     /// Tells the caller.
     fn answer(self: Box<Self>);
 }
 
-pub(crate) struct Asked<T, E, F> {
+pub(crate) struct ClosureRequest<T, E, F> {
     work: F,
-    outcome: Option<Outcome<T, E>>,
-    tell: Sender<Outcome<T, E>>,
+    outcome: Option<ClosureOutcome<T, E>>,
+    tell: Sender<ClosureOutcome<T, E>>,
 }
 
-impl<T, E, F> Request for Asked<T, E, F>
+impl<T, E, F> Request for ClosureRequest<T, E, F>
 where
     T: Send,
     E: Failure,
     F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send,
 {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Ran {
+    fn run(&mut self, tx: &mut Tx<'_>) -> RunOutcome {
         // A panic belongs to the caller; the thread goes on.
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)));
         let ran = match &outcome {
-            Ok(Ok(_)) => Ran::Done,
+            Ok(Ok(_)) => RunOutcome::Done,
             Ok(Err(error)) => match error.sql().filter(|said| said.is_retryable()) {
-                Some(said) => Ran::Again(said.clone()),
-                None => Ran::Refused,
+                Some(said) => RunOutcome::Again(said.clone()),
+                None => RunOutcome::Refused,
             },
-            Err(_) => Ran::Panicked,
+            Err(_) => RunOutcome::Panicked,
         };
         self.outcome = Some(outcome);
         ran
@@ -75,7 +75,7 @@ where
 }
 
 /// A request and what its runs have shown so far.
-pub(crate) struct Job {
+pub(crate) struct QueuedRequest {
     pub(crate) request: Box<dyn Request>,
     /// Runs that the database wanted repeated.
     pub(crate) attempts: u32,
@@ -89,14 +89,14 @@ pub(crate) struct Job {
     pub(crate) until: Instant,
 }
 
-impl Job {
-    pub(crate) fn new<T, E, F>(work: F, tell: Sender<Outcome<T, E>>, turn: Duration) -> Self
+impl QueuedRequest {
+    pub(crate) fn new<T, E, F>(work: F, tell: Sender<ClosureOutcome<T, E>>, turn: Duration) -> Self
     where
         T: Send + 'static,
         E: Failure,
         F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     {
-        let request = Box::new(Asked { work, outcome: None, tell });
+        let request = Box::new(ClosureRequest { work, outcome: None, tell });
         let until = Instant::now() + turn;
         Self { request, attempts: 0, unclear: false, alone: false, over: false, until }
     }

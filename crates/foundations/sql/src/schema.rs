@@ -1,22 +1,24 @@
-//! Versioned migrations, forward only.
+//! What a room declares of its tables: migrations, and where rows lie on a cluster.
 //!
-//! Each is applied in one transaction together with its line in `schema_migrations`, which keeps
-//! the checksum of its text: a database touched by a later or another program is refused, with
-//! nothing changed.
-
-use std::{
-    sync::atomic::AtomicU64,
-    time::{Duration, Instant},
-};
+//! The tables are declared once. Three marks stand where the databases differ, and each database
+//! gets a text of its own from them:
+//!
+//! | mark | SQLite | PostgreSQL |
+//! |---|---|---|
+//! | `{bytes}` | `BLOB` | `BYTEA` |
+//! | `){without_rowid}` | `) WITHOUT ROWID`: rows lie inside the primary key | |
+//! | `){fillfactor_80}` | | `) WITH (fillfactor = 80)`: room in a page for rows that change |
 
 use sha2::{Digest, Sha256};
 
-use crate::{
-    connection::{Connection, Tx},
-    error::{OpenError, SqlError},
-    url::{Backend, Url},
-    value::Arg,
-};
+use crate::{ddl::IndexNames, url::Backend};
+
+/// Each mark with what SQLite and PostgreSQL read in its place.
+const DIALECT_MARKS: [(&str, &str, &str); 3] = [
+    ("{bytes}", "BLOB", "BYTEA"),
+    ("{without_rowid}", " WITHOUT ROWID", ""),
+    ("{fillfactor_80}", "", " WITH (fillfactor = 80)"),
+];
 
 /// The tables of a room, step by step.
 #[derive(Clone, Copy, Debug)]
@@ -25,142 +27,84 @@ pub struct Schema {
     pub postgres_enter: &'static str,
     /// In order of version, from 1 without holes.
     pub migrations: &'static [Migration],
+    /// Where the rows of each table lie on a Citus cluster; empty for a room that can't be there.
+    pub distribution: Distribution,
 }
 
-/// One step. Both texts build the same tables.
+/// One step, the same tables on both databases.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// 1, 2, 3, …
     pub version: i64,
     /// A word for people.
     pub name: &'static str,
-    /// Text for SQLite.
-    pub sqlite: &'static str,
-    /// Text for PostgreSQL.
-    pub postgres: &'static str,
+    /// What it does, with marks where the databases differ. It can't be changed once released:
+    /// databases keep the checksums of what was made from it.
+    pub ddl: &'static str,
+}
+
+/// Where the rows of a table are, in Citus' words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TablePlacement {
+    /// Spread by this column. All tables of a room that are spread by a column of the same meaning
+    /// lie together.
+    DistributedBy(&'static str),
+    /// A reference table: whole on every node.
+    Reference,
+    /// On the coordinator alone.
+    Local,
+}
+
+/// Every table of a room, with where its rows are to be.
+pub type Distribution = &'static [(&'static str, TablePlacement)];
+
+impl Schema {
+    /// The names of its tables' keys, and what SQLite calls them.
+    pub fn index_names(&self) -> IndexNames {
+        IndexNames::of(self.migrations.iter().map(|migration| migration.text(Backend::Sqlite)))
+    }
+
+    /// The checksums of all migrations as databases keep them, for SQLite and for PostgreSQL.
+    pub fn checksums(&self) -> Vec<[String; 2]> {
+        let both = |migration: &Migration| {
+            [Backend::Sqlite, Backend::Postgres].map(|backend| migration.checksum_hex(backend))
+        };
+        self.migrations.iter().map(both).collect()
+    }
 }
 
 impl Migration {
-    fn text(&self, backend: Backend) -> &'static str {
-        match backend {
-            Backend::Sqlite => self.sqlite,
-            Backend::Postgres => self.postgres,
-        }
+    /// The text that this database runs.
+    pub fn text(&self, backend: Backend) -> String {
+        DIALECT_MARKS.iter().fold(self.ddl.to_owned(), |text, (mark, sqlite, postgres)| {
+            let plain = match backend {
+                Backend::Sqlite => sqlite,
+                Backend::Postgres => postgres,
+            };
+            text.replace(mark, plain)
+        })
     }
 
-    fn checksum(&self, backend: Backend) -> Vec<u8> {
-        Sha256::digest(self.text(backend)).to_vec()
+    pub(crate) fn checksum_hex(&self, backend: Backend) -> String {
+        hex(&Sha256::digest(self.text(backend)))
     }
-}
-
-const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
-    version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum_hex TEXT NOT NULL)";
-const READ_LEDGER: &str = "SELECT version, checksum_hex FROM schema_migrations ORDER BY version";
-const WRITE_LEDGER: &str =
-    "INSERT INTO schema_migrations (version, name, checksum_hex) VALUES ($1, $2, $3)";
-const LOCK_LEDGER: &str = "LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE";
-
-/// Brings the database to the newest version, or says why not.
-pub(crate) fn migrate(
-    connection: &mut Connection,
-    url: &Url,
-    schema: &Schema,
-    turn: Duration,
-) -> Result<(), OpenError> {
-    let connect = |source| OpenError::Connect { url: url.clone(), source };
-    // PostgreSQL can fail when two sessions create the same table at once; the second try sees it.
-    let until = Instant::now() + turn;
-    let created = create_ledger(connection, until);
-    created.or_else(|_| create_ledger(connection, until)).map_err(connect)?;
-    loop {
-        connection.begin_write(Instant::now() + turn).map_err(connect)?;
-        let step = one_step(connection, schema);
-        match step {
-            Ok(None) => return connection.rollback().map_err(connect),
-            Ok(Some(version)) => {
-                let done = connection.commit();
-                done.map_err(|source| OpenError::Migration { version, source })?;
-            }
-            Err(refusal) => {
-                connection.rollback().map_err(connect)?;
-                return Err(refusal(url.clone()));
-            }
-        }
-    }
-}
-
-/// In a transaction that begins as a writer: SQLite waits for other writers only then.
-fn create_ledger(connection: &mut Connection, until: Instant) -> Result<(), SqlError> {
-    connection.begin_write(until)?;
-    match connection.run_script(CREATE_LEDGER) {
-        Ok(()) => connection.commit(),
-        Err(error) => {
-            connection.rollback()?;
-            Err(error)
-        }
-    }
-}
-
-/// How many migrations are in, in a transaction that is open already.
-pub(crate) fn applied(
-    connection: &mut Connection,
-    url: &Url,
-    schema: &Schema,
-) -> Result<usize, OpenError> {
-    let (backend, sent) = (connection.backend(), AtomicU64::new(0));
-    let lines = checked(&mut Tx::new(connection, &sent, false), schema, backend);
-    lines.map_err(|refusal| refusal(url.clone()))
-}
-
-type Refusal = Box<dyn FnOnce(Url) -> OpenError>;
-
-fn refused(error: OpenError) -> Refusal {
-    Box::new(move |_| error)
-}
-
-fn unreadable(source: SqlError) -> Refusal {
-    Box::new(move |url| OpenError::Connect { url, source })
-}
-
-/// Applies the next migration, if one is due.
-fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>, Refusal> {
-    let backend = connection.backend();
-    // Nobody asks what opening costs.
-    let sent = AtomicU64::new(0);
-    let mut tx = Tx::new(connection, &sent, false);
-    if backend == Backend::Postgres {
-        tx.execute(LOCK_LEDGER, &[]).map_err(unreadable)?;
-    }
-    let applied = checked(&mut tx, schema, backend)?;
-    let Some(next) = schema.migrations.get(applied) else { return Ok(None) };
-    let failed = |source| refused(OpenError::Migration { version: next.version, source });
-    tx.script(next.text(backend)).map_err(failed)?;
-    let line =
-        [Arg::Int(next.version), Arg::Text(next.name), Arg::Text(&hex(&next.checksum(backend)))];
-    tx.execute(WRITE_LEDGER, &line).map_err(failed)?;
-    Ok(Some(next.version))
-}
-
-/// How many migrations are in, after comparing each with ours.
-fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, Refusal> {
-    let lines = tx.query(READ_LEDGER, &[]).map_err(unreadable)?;
-    for (at, line) in lines.iter().enumerate() {
-        let version = line.int("version").map_err(unreadable)?;
-        let damaged = |why| refused(OpenError::Damaged { version, why });
-        let Some(ours) = schema.migrations.get(at) else {
-            let known = schema.migrations.last().map_or(0, |last| last.version);
-            return Err(refused(OpenError::Newer { found: version, known }));
-        };
-        if version != ours.version {
-            return Err(damaged("the versions are not 1, 2, 3, …"));
-        }
-        if line.text("checksum_hex").map_err(unreadable)? != hex(&ours.checksum(backend)) {
-            return Err(damaged("its text is another one"));
-        }
-    }
-    Ok(lines.len())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_declaration_gives_both_dialects() {
+        let ddl = "CREATE TABLE a (mark {bytes}){without_rowid}; CREATE TABLE b (){fillfactor_80};";
+        let migration = Migration { version: 1, name: "marks", ddl };
+        let sqlite = "CREATE TABLE a (mark BLOB) WITHOUT ROWID; CREATE TABLE b ();";
+        let postgres = "CREATE TABLE a (mark BYTEA); CREATE TABLE b () WITH (fillfactor = 80);";
+        assert_eq!(migration.text(Backend::Sqlite), sqlite);
+        assert_eq!(migration.text(Backend::Postgres), postgres);
+    }
 }

@@ -4,9 +4,11 @@
 //! `BEGIN IMMEDIATE` already keeps other writers out. Before it a writer waits for its turn, and so
 //! does whoever opens or closes the file: the first to open turns it to WAL, the last to close ends
 //! the WAL, and both need the file alone.
-//! Two comments, which PostgreSQL passes over,
-//! pin a plan here, where nobody ever gathers statistics: `JOIN /*then*/` becomes `CROSS JOIN`, so
-//! that what stands on the left comes first, and `/*by NAME*/` becomes `INDEXED BY NAME`.
+//!
+//! Two comments, which PostgreSQL passes over, pin a plan here, where nobody ever gathers
+//! statistics: `JOIN /*then*/` becomes `CROSS JOIN`, so that what stands on the left comes first,
+//! and `/*by NAME*/` becomes `INDEXED BY NAME`. A key of a table goes by the name that its
+//! declaration gives it, for which SQLite has a private one.
 
 use std::{
     collections::HashMap,
@@ -21,10 +23,12 @@ use rusqlite::{
 };
 
 use crate::{
-    door::Options,
+    ddl::IndexNames,
     error::SqlError,
+    options::Options,
+    schema::Schema,
     turn::WriterQueue,
-    value::{Arg, Column, Names, Row, Value, rows_served},
+    value::{Arg, Column, ColumnNames, Row, Value, rows_served},
 };
 
 /// Bytes of a SQLite database that are in use: the log left out, and pages that are free.
@@ -71,7 +75,8 @@ const CACHED_STATEMENTS: usize = 256;
 pub(crate) struct SqliteSide {
     // Closed before the turn is given back.
     connection: rusqlite::Connection,
-    known: HashMap<&'static str, Known>,
+    known: HashMap<&'static str, KnownStatement>,
+    indexes: IndexNames,
     queue: WriterQueue,
     busy: Duration,
 }
@@ -99,7 +104,7 @@ fn settle(connection: &rusqlite::Connection, busy: Duration) -> Result<(), SqlEr
 }
 
 impl SqliteSide {
-    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, SqlError> {
+    pub(crate) fn open(path: &Path, schema: &Schema, options: Options) -> Result<Self, SqlError> {
         let mut queue = WriterQueue::open(path)?;
         queue.take(Instant::now() + options.turn)?;
         let connection = rusqlite::Connection::open(path).map_err(explain)?;
@@ -110,7 +115,8 @@ impl SqliteSide {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(explain)?;
         settle(&connection, options.busy)?;
         queue.leave();
-        Ok(Self { connection, known: HashMap::new(), queue, busy: options.busy })
+        let (known, indexes) = (HashMap::new(), schema.index_names());
+        Ok(Self { connection, known, indexes, queue, busy: options.busy })
     }
 
     /// Begins to write when it is our turn.
@@ -123,7 +129,7 @@ impl SqliteSide {
         begun
     }
 
-    pub(crate) fn script(&mut self, text: &'static str) -> Result<(), SqlError> {
+    pub(crate) fn script(&mut self, text: &str) -> Result<(), SqlError> {
         self.connection.execute_batch(text).map_err(explain)
     }
 
@@ -146,11 +152,12 @@ impl SqliteSide {
         Ok(())
     }
 
-    fn prepared(&mut self, sql: &'static str) -> Result<Prepared<'_>, SqlError> {
-        let known = self.known.entry(sql).or_insert_with(|| Known::new(sql));
+    fn prepared(&mut self, sql: &'static str) -> Result<PreparedStatement<'_>, SqlError> {
+        let known =
+            self.known.entry(sql).or_insert_with(|| KnownStatement::new(sql, &self.indexes));
         let statement = self.connection.prepare_cached(&known.text).map_err(explain)?;
-        let names = known.names.get_or_insert_with(|| Names::new(statement.column_names()));
-        Ok(Prepared { names: names.clone(), statement })
+        let names = known.names.get_or_insert_with(|| ColumnNames::new(statement.column_names()));
+        Ok(PreparedStatement { names: names.clone(), statement })
     }
 
     pub(crate) fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, SqlError> {
@@ -175,9 +182,9 @@ impl SqliteSide {
         args: &[Arg<'_>],
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         let statement = self.connection.prepare_cached(text).map_err(explain)?;
-        let names = Names::new(statement.column_names());
+        let names = ColumnNames::new(statement.column_names());
         let mut rows = Vec::new();
-        Prepared { names, statement }.collect(args.iter().copied(), &mut rows)?;
+        PreparedStatement { names, statement }.collect(args.iter().copied(), &mut rows)?;
         Ok(rows.into_iter().map(Row::into_values).collect())
     }
 
@@ -204,7 +211,7 @@ impl SqliteSide {
         scalars: &[Arg<'_>],
         columns: &[Column],
     ) -> Result<String, SqlError> {
-        let text = format!("EXPLAIN QUERY PLAN {}", rewrite(sql));
+        let text = format!("EXPLAIN QUERY PLAN {}", rewrite(sql, &self.indexes));
         let mut statement = self.connection.prepare(&text).map_err(explain)?;
         let mut args = Vec::new();
         args_of(0, scalars, columns, &mut args)?;
@@ -253,23 +260,23 @@ impl Drop for SqliteSide {
 }
 
 /// A statement as SQLite takes it, and the columns of its answers once it was prepared.
-struct Known {
+struct KnownStatement {
     text: String,
-    names: Option<Names>,
+    names: Option<ColumnNames>,
 }
 
-impl Known {
-    fn new(sql: &str) -> Self {
-        Self { text: rewrite(sql), names: None }
+impl KnownStatement {
+    fn new(sql: &str, indexes: &IndexNames) -> Self {
+        Self { text: rewrite(sql, indexes), names: None }
     }
 }
 
-struct Prepared<'c> {
+struct PreparedStatement<'c> {
     statement: rusqlite::CachedStatement<'c>,
-    names: Names,
+    names: ColumnNames,
 }
 
-impl Prepared<'_> {
+impl PreparedStatement<'_> {
     fn collect<'a>(
         &mut self,
         args: impl Iterator<Item = Arg<'a>>,
@@ -321,13 +328,15 @@ impl ToSql for Arg<'_> {
 const ROW_LOCKS: [&str; 3] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR KEY SHARE"];
 
 /// `$12` to `?12`, no `FOR UPDATE`, and the pins of a plan.
-fn rewrite(sql: &str) -> String {
+fn rewrite(sql: &str, indexes: &IndexNames) -> String {
     let text = sql.replace('$', "?").replace("JOIN /*then*/", "CROSS JOIN");
     let mut parts = text.split("/*by ");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
+        let (index, rest) = part.split_once("*/").unwrap_or((part, ""));
         text.push_str("INDEXED BY ");
-        text.push_str(&part.replacen("*/", "", 1));
+        text.push_str(indexes.on_sqlite(index));
+        text.push_str(rest);
     }
     let lock = ROW_LOCKS.iter().find_map(|lock| text.trim_end().strip_suffix(lock));
     lock.map(str::to_owned).unwrap_or(text)
@@ -351,14 +360,18 @@ pub(crate) fn explain(error: rusqlite::Error) -> SqlError {
 mod tests {
     use super::*;
 
+    fn rewritten(sql: &str) -> String {
+        rewrite(sql, &IndexNames::default())
+    }
+
     #[test]
     fn placeholders_keep_their_numbers_and_row_locks_go() {
-        assert_eq!(rewrite("SELECT $2, $1, $12"), "SELECT ?2, ?1, ?12");
-        assert_eq!(rewrite("SELECT a FROM t WHERE b = $1\n FOR UPDATE\n").trim_end(), {
+        assert_eq!(rewritten("SELECT $2, $1, $12"), "SELECT ?2, ?1, ?12");
+        assert_eq!(rewritten("SELECT a FROM t WHERE b = $1\n FOR UPDATE\n").trim_end(), {
             "SELECT a FROM t WHERE b = ?1"
         });
         for lock in ROW_LOCKS {
-            assert_eq!(rewrite(&format!("SELECT 1 {lock}")), "SELECT 1 ");
+            assert_eq!(rewritten(&format!("SELECT 1 {lock}")), "SELECT 1 ");
         }
     }
 
@@ -366,7 +379,15 @@ mod tests {
     fn plans_are_pinned_by_comments() {
         let pinned = "SELECT 1 FROM a /*by ia*/ JOIN /*then*/ b /*by ib*/ ON b.x = a.x JOIN c";
         let text = "SELECT 1 FROM a INDEXED BY ia CROSS JOIN b INDEXED BY ib ON b.x = a.x JOIN c";
-        assert_eq!(rewrite(pinned), text);
-        assert_eq!(rewrite("SELECT /* kept */ 1"), "SELECT /* kept */ 1");
+        assert_eq!(rewritten(pinned), text);
+        assert_eq!(rewritten("SELECT /* kept */ 1"), "SELECT /* kept */ 1");
+    }
+
+    #[test]
+    fn a_key_is_named_as_it_was_declared() {
+        let ddl = "CREATE TABLE cups (id BIGINT, CONSTRAINT uidx_cups_id UNIQUE (id));";
+        let text = "SELECT 1 FROM cups /*by uidx_cups_id*/ WHERE id = $1";
+        let plain = "SELECT 1 FROM cups INDEXED BY sqlite_autoindex_cups_1 WHERE id = ?1";
+        assert_eq!(rewrite(text, &IndexNames::of([ddl.to_owned()])), plain);
     }
 }

@@ -94,7 +94,8 @@ impl TlsTerms {
 
     fn client_config(&self) -> Result<ClientConfig, SqlError> {
         let provider = Arc::new(ring::default_provider());
-        let verifier = Verifier { demand: self.demand()?, provider: Arc::clone(&provider) };
+        let verifier =
+            CertificateVerifier { demand: self.demand()?, provider: Arc::clone(&provider) };
         let versions =
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = versions.map_err(|error| SqlError::Other(format!("no TLS: {error}")))?;
@@ -102,12 +103,14 @@ impl TlsTerms {
         Ok(builder.with_no_client_auth())
     }
 
-    fn demand(&self) -> Result<Demand, SqlError> {
+    fn demand(&self) -> Result<CertificateDemand, SqlError> {
         Ok(match (self.mode, &self.root) {
-            (TlsMode::VerifyFull, root) => Demand::RootAndName(roots(root.as_deref())?),
-            (TlsMode::VerifyCa, root) => Demand::Root(roots(root.as_deref())?),
-            (TlsMode::Require, Some(root)) => Demand::Root(roots(Some(root))?),
-            (TlsMode::Disable | TlsMode::Prefer | TlsMode::Require, _) => Demand::Nothing,
+            (TlsMode::VerifyFull, root) => CertificateDemand::RootAndName(roots(root.as_deref())?),
+            (TlsMode::VerifyCa, root) => CertificateDemand::Root(roots(root.as_deref())?),
+            (TlsMode::Require, Some(root)) => CertificateDemand::Root(roots(Some(root))?),
+            (TlsMode::Disable | TlsMode::Prefer | TlsMode::Require, _) => {
+                CertificateDemand::Nothing
+            }
         })
     }
 }
@@ -166,7 +169,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, SqlError> {
 
 /// What a server has to prove.
 #[derive(Debug)]
-enum Demand {
+enum CertificateDemand {
     Nothing,
     Root(RootCertStore),
     RootAndName(RootCertStore),
@@ -174,12 +177,12 @@ enum Demand {
 
 /// Looks at as much of a certificate as is demanded. That the server has its key is always checked.
 #[derive(Debug)]
-struct Verifier {
-    demand: Demand,
+struct CertificateVerifier {
+    demand: CertificateDemand,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for CertificateVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -190,8 +193,8 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let known = self.provider.signature_verification_algorithms.all;
         match &self.demand {
-            Demand::Nothing => {}
-            Demand::Root(roots) | Demand::RootAndName(roots) => {
+            CertificateDemand::Nothing => {}
+            CertificateDemand::Root(roots) | CertificateDemand::RootAndName(roots) => {
                 let certificate = ParsedCertificate::try_from(end_entity)?;
                 verify_server_cert_signed_by_trust_anchor(
                     &certificate,
@@ -200,7 +203,7 @@ impl ServerCertVerifier for Verifier {
                     now,
                     known,
                 )?;
-                if matches!(self.demand, Demand::RootAndName(_)) {
+                if matches!(self.demand, CertificateDemand::RootAndName(_)) {
                     verify_server_name(&certificate, server_name)?;
                 }
             }

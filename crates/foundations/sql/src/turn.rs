@@ -27,11 +27,11 @@ use crate::error::SqlError;
 
 /// One writer's place in the queue of a file.
 pub(crate) struct WriterQueue {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTurn>,
     has_helper: bool,
 }
 
-struct Shared {
+struct SharedTurn {
     queue: File,
     writer: File,
     place: Mutex<QueuePlace>,
@@ -39,14 +39,14 @@ struct Shared {
 }
 
 struct QueuePlace {
-    stand: Stand,
+    stand: TurnState,
     /// Somebody still waits for the lock that the helper asked for.
     wanted: bool,
     closed: bool,
 }
 
 #[derive(PartialEq)]
-enum Stand {
+enum TurnState {
     Away,
     /// The helper waits in the kernel, or is about to.
     Asked,
@@ -59,8 +59,8 @@ impl WriterQueue {
     pub(crate) fn open(database: &Path) -> Result<Self, SqlError> {
         let database = resolved(database);
         let (queue, writer) = (beside(&database, "-queue")?, beside(&database, "-writer")?);
-        let place = Mutex::new(QueuePlace { stand: Stand::Away, wanted: false, closed: false });
-        let shared = Shared { queue, writer, place, changed: Condvar::new() };
+        let place = Mutex::new(QueuePlace { stand: TurnState::Away, wanted: false, closed: false });
+        let shared = SharedTurn { queue, writer, place, changed: Condvar::new() };
         Ok(Self { shared: Arc::new(shared), has_helper: false })
     }
 
@@ -69,15 +69,15 @@ impl WriterQueue {
         let shared = Arc::clone(&self.shared);
         let mut place = shared.place();
         match place.stand {
-            Stand::Writing => return Ok(()),
-            Stand::Away | Stand::Failed(_) => {
+            TurnState::Writing => return Ok(()),
+            TurnState::Away | TurnState::Failed(_) => {
                 if shared.take_if_free()? {
-                    place.stand = Stand::Writing;
+                    place.stand = TurnState::Writing;
                     return Ok(());
                 }
-                place.stand = Stand::Asked;
+                place.stand = TurnState::Asked;
             }
-            Stand::Asked => {}
+            TurnState::Asked => {}
         }
         place.wanted = true;
         self.start_helper()?;
@@ -88,9 +88,9 @@ impl WriterQueue {
     /// Lets the next one write.
     pub(crate) fn leave(&mut self) {
         let mut place = self.shared.place();
-        if place.stand == Stand::Writing {
+        if place.stand == TurnState::Writing {
             self.shared.give_back();
-            place.stand = Stand::Away;
+            place.stand = TurnState::Away;
         }
     }
 
@@ -115,13 +115,13 @@ impl Drop for WriterQueue {
     }
 }
 
-impl Shared {
+impl SharedTurn {
     fn place(&self) -> MutexGuard<'_, QueuePlace> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, mut place: MutexGuard<'_, QueuePlace>, until: Instant) -> Result<(), SqlError> {
-        while place.stand == Stand::Asked {
+        while place.stand == TurnState::Asked {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 place.wanted = false;
@@ -131,8 +131,8 @@ impl Shared {
             (place, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         match &place.stand {
-            Stand::Failed(text) => Err(SqlError::Other(text.clone())),
-            Stand::Away | Stand::Asked | Stand::Writing => Ok(()),
+            TurnState::Failed(text) => Err(SqlError::Other(text.clone())),
+            TurnState::Away | TurnState::Asked | TurnState::Writing => Ok(()),
         }
     }
 
@@ -161,7 +161,7 @@ impl Shared {
     fn help(&self) {
         loop {
             let mut place = self.place();
-            while place.stand != Stand::Asked {
+            while place.stand != TurnState::Asked {
                 if place.closed {
                     return;
                 }
@@ -171,12 +171,12 @@ impl Shared {
             let taken = self.take_in_order();
             let mut place = self.place();
             place.stand = match taken {
-                Ok(()) if place.wanted && !place.closed => Stand::Writing,
+                Ok(()) if place.wanted && !place.closed => TurnState::Writing,
                 Ok(()) => {
                     self.give_back();
-                    Stand::Away
+                    TurnState::Away
                 }
-                Err(error) => Stand::Failed(format!("can't wait for a turn to write: {error}")),
+                Err(error) => TurnState::Failed(format!("can't wait for a turn to write: {error}")),
             };
             self.changed.notify_all();
         }
@@ -272,8 +272,8 @@ mod tests {
 
     /// Waits until a writer stands first in the queue, which only its helper makes come true: while
     /// its owner asks, the same file is locked for a moment, and free again.
-    fn wait_until_first(queue: &Path, writer: &Shared) {
-        while writer.place().stand != Stand::Asked {
+    fn wait_until_first(queue: &Path, writer: &SharedTurn) {
+        while writer.place().stand != TurnState::Asked {
             std::thread::yield_now();
         }
         let look = OpenOptions::new().read(true).open(queue).unwrap();

@@ -116,9 +116,9 @@ pub enum Value {
 /// The names of an answer's columns. They are found out once for a statement; all its rows share
 /// them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Names(Arc<[Option<Box<str>>]>);
+pub(crate) struct ColumnNames(Arc<[Option<Box<str>>]>);
 
-impl Names {
+impl ColumnNames {
     /// A name that two columns bear names neither: reading it would be a guess.
     pub(crate) fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
@@ -129,7 +129,7 @@ impl Names {
 }
 
 /// A column: by its name, or by its place where an answer gives none.
-pub trait Place: Copy + fmt::Display + sealed::Sealed {
+pub trait ColumnPlace: Copy + fmt::Display + sealed::Sealed {
     #[doc(hidden)]
     fn position(self, row: &Row) -> Option<usize>;
 
@@ -145,13 +145,13 @@ mod sealed {
     impl Sealed for &str {}
 }
 
-impl Place for usize {
+impl ColumnPlace for usize {
     fn position(self, _: &Row) -> Option<usize> {
         Some(self)
     }
 }
 
-impl Place for &str {
+impl ColumnPlace for &str {
     fn position(self, row: &Row) -> Option<usize> {
         // A handful of short names: comparing them is quicker than hashing one.
         row.names.0.iter().position(|name| name.as_deref() == Some(self))
@@ -161,12 +161,12 @@ impl Place for &str {
 /// One row of an answer. Reading a column as what it isn't is an error, never a guess.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    names: Names,
+    names: ColumnNames,
     values: Vec<Value>,
 }
 
 impl Row {
-    pub(crate) fn new(names: Names, values: Vec<Value>) -> Self {
+    pub(crate) fn new(names: ColumnNames, values: Vec<Value>) -> Self {
         Self { names, values }
     }
 
@@ -179,7 +179,7 @@ impl Row {
         self.values
     }
 
-    fn wrong(&self, column: impl Place, wanted: &'static str) -> SqlError {
+    fn wrong(&self, column: impl ColumnPlace, wanted: &'static str) -> SqlError {
         let found = match column.find(self) {
             None => "no such column",
             Some(Value::Null) => "null",
@@ -196,7 +196,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn int(&self, column: impl Place) -> Result<i64, SqlError> {
+    pub fn int(&self, column: impl ColumnPlace) -> Result<i64, SqlError> {
         self.opt_int(column)?.ok_or_else(|| self.wrong(column, "a number"))
     }
 
@@ -205,7 +205,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_int(&self, column: impl Place) -> Result<Option<i64>, SqlError> {
+    pub fn opt_int(&self, column: impl ColumnPlace) -> Result<Option<i64>, SqlError> {
         match column.find(self) {
             Some(Value::Int(number)) => Ok(Some(*number)),
             Some(Value::Null) => Ok(None),
@@ -220,7 +220,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it isn't such a number.
-    pub fn natural(&self, column: impl Place) -> Result<u64, SqlError> {
+    pub fn natural(&self, column: impl ColumnPlace) -> Result<u64, SqlError> {
         u64::try_from(self.int(column)?).map_err(|_| self.wrong(column, "a natural number"))
     }
 
@@ -229,7 +229,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_natural(&self, column: impl Place) -> Result<Option<u64>, SqlError> {
+    pub fn opt_natural(&self, column: impl ColumnPlace) -> Result<Option<u64>, SqlError> {
         let number = self.opt_int(column)?.map(u64::try_from).transpose();
         number.map_err(|_| self.wrong(column, "a natural number"))
     }
@@ -239,7 +239,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it isn't such a number.
-    pub fn index(&self, column: impl Place) -> Result<u32, SqlError> {
+    pub fn index(&self, column: impl ColumnPlace) -> Result<u32, SqlError> {
         self.opt_index(column)?.ok_or_else(|| self.wrong(column, "an index of 32 bits"))
     }
 
@@ -248,7 +248,7 @@ impl Row {
     /// # Errors
     ///
     /// As for [`Row::index`].
-    pub fn opt_index(&self, column: impl Place) -> Result<Option<u32>, SqlError> {
+    pub fn opt_index(&self, column: impl ColumnPlace) -> Result<Option<u32>, SqlError> {
         let number = self.opt_int(column)?.map(u32::try_from).transpose();
         number.map_err(|_| self.wrong(column, "an index of 32 bits"))
     }
@@ -258,7 +258,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn flag(&self, column: impl Place) -> Result<bool, SqlError> {
+    pub fn flag(&self, column: impl ColumnPlace) -> Result<bool, SqlError> {
         match column.find(self) {
             Some(Value::Flag(flag)) => Ok(*flag),
             Some(Value::Int(0)) => Ok(false),
@@ -274,7 +274,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn text(&self, column: impl Place) -> Result<String, SqlError> {
+    pub fn text(&self, column: impl ColumnPlace) -> Result<String, SqlError> {
         self.opt_text(column)?.ok_or_else(|| self.wrong(column, "text"))
     }
 
@@ -283,7 +283,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_text(&self, column: impl Place) -> Result<Option<String>, SqlError> {
+    pub fn opt_text(&self, column: impl ColumnPlace) -> Result<Option<String>, SqlError> {
         match column.find(self) {
             Some(Value::Text(text)) => Ok(Some(text.clone())),
             Some(Value::Null) => Ok(None),
@@ -298,7 +298,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there are none.
-    pub fn blob(&self, column: impl Place) -> Result<Vec<u8>, SqlError> {
+    pub fn blob(&self, column: impl ColumnPlace) -> Result<Vec<u8>, SqlError> {
         self.opt_blob(column)?.ok_or_else(|| self.wrong(column, "bytes"))
     }
 
@@ -307,7 +307,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_blob(&self, column: impl Place) -> Result<Option<Vec<u8>>, SqlError> {
+    pub fn opt_blob(&self, column: impl ColumnPlace) -> Result<Option<Vec<u8>>, SqlError> {
         Ok(self.bytes(column)?.map(<[u8]>::to_vec))
     }
 
@@ -317,7 +317,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn take_blob(&mut self, column: impl Place) -> Result<Option<Vec<u8>>, SqlError> {
+    pub fn take_blob(&mut self, column: impl ColumnPlace) -> Result<Option<Vec<u8>>, SqlError> {
         self.bytes(column)?;
         let place = column.position(self).and_then(|at| self.values.get_mut(at));
         match place.map(|value| std::mem::replace(value, Value::Null)) {
@@ -326,7 +326,7 @@ impl Row {
         }
     }
 
-    fn bytes(&self, column: impl Place) -> Result<Option<&[u8]>, SqlError> {
+    fn bytes(&self, column: impl ColumnPlace) -> Result<Option<&[u8]>, SqlError> {
         match column.find(self) {
             Some(Value::Blob(bytes)) => Ok(Some(bytes)),
             Some(Value::Null) => Ok(None),
@@ -341,7 +341,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when they are more, fewer or none.
-    pub fn hash(&self, column: impl Place) -> Result<[u8; 32], SqlError> {
+    pub fn hash(&self, column: impl ColumnPlace) -> Result<[u8; 32], SqlError> {
         self.opt_hash(column)?.ok_or_else(|| self.wrong(column, "32 bytes"))
     }
 
@@ -350,7 +350,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when they are more or fewer.
-    pub fn opt_hash(&self, column: impl Place) -> Result<Option<[u8; 32]>, SqlError> {
+    pub fn opt_hash(&self, column: impl ColumnPlace) -> Result<Option<[u8; 32]>, SqlError> {
         let hash = self.bytes(column)?.map(<[u8; 32]>::try_from).transpose();
         hash.map_err(|_| self.wrong(column, "32 bytes"))
     }

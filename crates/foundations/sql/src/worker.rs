@@ -20,10 +20,11 @@ use crossbeam_channel::Receiver;
 
 use crate::{
     connection::{Connection, Tx},
-    door::Options,
     error::{OpenError, SqlError},
-    request::{Job, Ran},
-    schema::{self, Schema},
+    migrate,
+    options::Options,
+    request::{QueuedRequest, RunOutcome},
+    schema::Schema,
     url::{Backend, Url},
 };
 
@@ -38,7 +39,7 @@ const PASSED_OVER: &str = "an error that the closure passed over ended the trans
 
 /// What a thread is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
+pub(crate) enum WorkerRole {
     Reads,
     Writes,
 }
@@ -48,20 +49,20 @@ pub(crate) struct Worker {
     pub(crate) url: Url,
     pub(crate) schema: Schema,
     pub(crate) options: Options,
-    pub(crate) role: Role,
+    pub(crate) role: WorkerRole,
     pub(crate) statements: Arc<AtomicU64>,
     pub(crate) connection: Option<Connection>,
 }
 
 /// The requests of one transaction.
 #[derive(Default)]
-struct Group {
+struct SharedTransaction {
     /// They stand, or were undone alone; to be answered once the transaction is committed.
-    jobs: Vec<Job>,
+    jobs: Vec<QueuedRequest>,
     /// Undone alone, to be run again.
-    again: Vec<(Job, SqlError)>,
+    again: Vec<(QueuedRequest, SqlError)>,
     /// With this one the transaction ended.
-    last: Option<(Job, Ran)>,
+    last: Option<(QueuedRequest, RunOutcome)>,
 }
 
 impl Worker {
@@ -75,11 +76,11 @@ impl Worker {
     pub(crate) fn open_and_migrate(&mut self) -> Result<(), OpenError> {
         self.open()?;
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        schema::migrate(connection, &self.url, &self.schema, self.options.turn)
+        migrate::migrate(connection, &self.url, &self.schema, self.options.turn)
     }
 
     /// Serves callers until the door closes.
-    pub(crate) fn serve(mut self, jobs: &Receiver<Job>) {
+    pub(crate) fn serve(mut self, jobs: &Receiver<QueuedRequest>) {
         let mut waiting = VecDeque::new();
         while let Some(job) = waiting.pop_front().or_else(|| jobs.recv().ok()) {
             self.transaction(job, &mut waiting, jobs);
@@ -88,7 +89,7 @@ impl Worker {
 
     fn connect(&mut self) -> Result<(), SqlError> {
         if self.connection.is_none() {
-            let made = Connection::open(&self.url, self.schema.postgres_enter, self.options)?;
+            let made = Connection::open(&self.url, &self.schema, self.options)?;
             self.connection = Some(made);
         }
         Ok(())
@@ -98,20 +99,25 @@ impl Worker {
         self.connect()?;
         let connection = self.connection.as_mut().ok_or(SqlError::Closed)?;
         match self.role {
-            Role::Reads => connection.begin_read(),
-            Role::Writes => connection.begin_write(until),
+            WorkerRole::Reads => connection.begin_read(),
+            WorkerRole::Writes => connection.begin_write(until),
         }
     }
 
     /// One transaction for as many as may share it.
-    fn transaction(&mut self, mut first: Job, waiting: &mut VecDeque<Job>, more: &Receiver<Job>) {
+    fn transaction(
+        &mut self,
+        mut first: QueuedRequest,
+        waiting: &mut VecDeque<QueuedRequest>,
+        more: &Receiver<QueuedRequest>,
+    ) {
         if let Err(error) = self.begin(first.until) {
             first.request.fail(error.clone());
             return self.repeat(vec![(first, error)], waiting);
         }
         let since = Instant::now();
         let mut room = if first.alone { 1 } else { self.group_requests() };
-        let (mut group, mut next) = (Group::default(), Some(first));
+        let (mut group, mut next) = (SharedTransaction::default(), Some(first));
         while let Some(job) = next {
             if self.step(job, &mut group).is_break() {
                 return self.abandon(group, waiting);
@@ -125,42 +131,44 @@ impl Worker {
 
     fn group_requests(&self) -> usize {
         match (self.role, self.url.backend()) {
-            (Role::Writes, Backend::Sqlite) => GROUP_REQUESTS,
-            (Role::Reads, _) | (_, Backend::Postgres) => 1,
+            (WorkerRole::Writes, Backend::Sqlite) => GROUP_REQUESTS,
+            (WorkerRole::Reads, _) | (_, Backend::Postgres) => 1,
         }
     }
 
     /// Runs one request; breaks when the transaction is lost with it. The first one needs no
     /// savepoint: there is nothing yet that must stay.
-    fn step(&mut self, mut job: Job, group: &mut Group) -> ControlFlow<()> {
+    fn step(&mut self, mut job: QueuedRequest, group: &mut SharedTransaction) -> ControlFlow<()> {
         let is_inner = !group.jobs.is_empty();
         let ran = self.run(&mut job, is_inner);
         let goes_on = match ran {
-            Ran::Done => self.keep(is_inner),
-            Ran::Refused | Ran::Again(_) | Ran::Panicked => is_inner && self.undo(),
+            RunOutcome::Done => self.keep(is_inner),
+            RunOutcome::Refused | RunOutcome::Again(_) | RunOutcome::Panicked => {
+                is_inner && self.undo()
+            }
         };
         if !goes_on {
             group.last = Some((job, ran));
             return ControlFlow::Break(());
         }
         match ran {
-            Ran::Again(error) => group.again.push((job, error)),
-            Ran::Done | Ran::Refused | Ran::Panicked => {
-                job.over = matches!(ran, Ran::Panicked);
+            RunOutcome::Again(error) => group.again.push((job, error)),
+            RunOutcome::Done | RunOutcome::Refused | RunOutcome::Panicked => {
+                job.over = matches!(ran, RunOutcome::Panicked);
                 group.jobs.push(job);
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn run(&mut self, job: &mut Job, is_inner: bool) -> Ran {
+    fn run(&mut self, job: &mut QueuedRequest, is_inner: bool) -> RunOutcome {
         let Some(connection) = &mut self.connection else {
             job.request.fail(SqlError::Closed);
-            return Ran::Refused;
+            return RunOutcome::Refused;
         };
         if is_inner && let Err(error) = connection.savepoint() {
             job.request.fail(error);
-            return Ran::Refused;
+            return RunOutcome::Refused;
         }
         let tx = Tx::new(connection, &self.statements, job.unclear);
         job.request.run(&mut tx.explained_to(self.options.on_plan))
@@ -179,8 +187,8 @@ impl Worker {
     }
 
     /// Ends the transaction and answers those in it.
-    fn commit(&mut self, group: Group, waiting: &mut VecDeque<Job>) {
-        let Group { jobs, mut again, .. } = group;
+    fn commit(&mut self, group: SharedTransaction, waiting: &mut VecDeque<QueuedRequest>) {
+        let SharedTransaction { jobs, mut again, .. } = group;
         let is_shared = jobs.len() > 1;
         let refused = self.end();
         for mut job in jobs.into_iter().rev() {
@@ -202,19 +210,19 @@ impl Worker {
     fn end(&mut self) -> Result<(), SqlError> {
         let Some(connection) = &mut self.connection else { return Err(SqlError::Closed) };
         let ended = match self.role {
-            Role::Reads => Ok(()),
-            Role::Writes => connection.commit(),
+            WorkerRole::Reads => Ok(()),
+            WorkerRole::Writes => connection.commit(),
         };
-        if (self.role == Role::Reads || ended.is_err()) && connection.rollback().is_err() {
+        if (self.role == WorkerRole::Reads || ended.is_err()) && connection.rollback().is_err() {
             self.connection = None;
         }
         ended
     }
 
     /// The transaction is undone: whoever was in it before the last one is run again.
-    fn abandon(&mut self, group: Group, waiting: &mut VecDeque<Job>) {
-        let Group { jobs, mut again, last } = group;
-        let has_panicked = matches!(last, Some((_, Ran::Panicked)));
+    fn abandon(&mut self, group: SharedTransaction, waiting: &mut VecDeque<QueuedRequest>) {
+        let SharedTransaction { jobs, mut again, last } = group;
+        let has_panicked = matches!(last, Some((_, RunOutcome::Panicked)));
         let undone =
             self.connection.as_mut().is_some_and(|c| !has_panicked && c.rollback().is_ok());
         if !undone {
@@ -228,19 +236,23 @@ impl Worker {
             }
         }
         match last {
-            Some((job, Ran::Again(error))) => again.push((job, error)),
-            Some((mut job, Ran::Done)) => {
+            Some((job, RunOutcome::Again(error))) => again.push((job, error)),
+            Some((mut job, RunOutcome::Done)) => {
                 job.request.fail(SqlError::Other(PASSED_OVER.into()));
                 job.request.answer();
             }
-            Some((job, Ran::Refused | Ran::Panicked)) => job.request.answer(),
+            Some((job, RunOutcome::Refused | RunOutcome::Panicked)) => job.request.answer(),
             None => {}
         }
         self.repeat(again, waiting);
     }
 
     /// Lets requests run again, after a pause, or answers those that had their attempts.
-    fn repeat(&mut self, again: Vec<(Job, SqlError)>, waiting: &mut VecDeque<Job>) {
+    fn repeat(
+        &mut self,
+        again: Vec<(QueuedRequest, SqlError)>,
+        waiting: &mut VecDeque<QueuedRequest>,
+    ) {
         let mut most = 0;
         for (mut job, said) in again {
             if said.is_broken() {
@@ -263,7 +275,10 @@ impl Worker {
 }
 
 /// Who may join a transaction, without waiting for anybody.
-fn joining(waiting: &mut VecDeque<Job>, more: &Receiver<Job>) -> Option<Job> {
+fn joining(
+    waiting: &mut VecDeque<QueuedRequest>,
+    more: &Receiver<QueuedRequest>,
+) -> Option<QueuedRequest> {
     match waiting.front() {
         Some(job) if job.alone => None,
         Some(_) => waiting.pop_front(),

@@ -7,24 +7,19 @@ use unspent_sql::{
 };
 use unspent_testkit::wallet::postgres;
 
-const SQLITE: &str = "CREATE TABLE counter (one BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
-    INSERT INTO counter VALUES (1, 0);
-    CREATE TABLE a_cups (shelf TEXT NOT NULL REFERENCES shelves (name), id BIGINT NOT NULL,
-        mark BLOB, chipped BOOLEAN, note TEXT, PRIMARY KEY (shelf, id));
-    CREATE TABLE shelves (name TEXT NOT NULL PRIMARY KEY);";
-const POSTGRES: &str = "CREATE TABLE counter (one BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
+/// `a_cups` comes first by name, and leans on `shelves`.
+const CUPS: &str = "CREATE TABLE counter (one BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
     INSERT INTO counter VALUES (1, 0);
     CREATE TABLE shelves (name TEXT NOT NULL PRIMARY KEY);
     CREATE TABLE a_cups (shelf TEXT NOT NULL REFERENCES shelves (name), id BIGINT NOT NULL,
-        mark BYTEA, chipped BOOLEAN, note TEXT, PRIMARY KEY (shelf, id));";
+        mark {bytes}, chipped BOOLEAN, note TEXT, PRIMARY KEY (shelf, id));";
 const ENTER: &str = "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop";
-const FIRST: Migration = Migration { version: 1, name: "cups", sqlite: SQLITE, postgres: POSTGRES };
+const FIRST: Migration = Migration { version: 1, name: "cups", ddl: CUPS };
 const PLATES: &str = "CREATE TABLE plates (id BIGINT NOT NULL PRIMARY KEY)";
-const SECOND: Migration =
-    Migration { version: 2, name: "plates", sqlite: PLATES, postgres: PLATES };
-const OLD: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST] };
-const NEW: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST, SECOND] };
-const OTHER: Schema = Schema { postgres_enter: ENTER, migrations: &[SECOND] };
+const SECOND: Migration = Migration { version: 2, name: "plates", ddl: PLATES };
+const OLD: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST], distribution: &[] };
+const NEW: Schema = Schema { migrations: &[FIRST, SECOND], ..OLD };
+const OTHER: Schema = Schema { migrations: &[SECOND], ..OLD };
 
 /// More rows than are read at a time, and every kind of value at its ends.
 fn fill(url: &Url) {

@@ -20,31 +20,18 @@ const ENTER: &str = "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop";
 const FIRST: Migration = Migration {
     version: 1,
     name: "cups",
-    sqlite: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT, mark BLOB, chipped BOOLEAN);
-        CREATE TABLE counter (n BIGINT NOT NULL); INSERT INTO counter VALUES (0);",
-    postgres: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT, mark BYTEA, chipped BOOLEAN);
+    ddl: "CREATE TABLE cups (id BIGINT PRIMARY KEY, colour TEXT, mark {bytes}, chipped BOOLEAN);
         CREATE TABLE counter (n BIGINT NOT NULL); INSERT INTO counter VALUES (0);",
 };
-const SECOND: Migration = Migration {
-    version: 2,
-    name: "plates",
-    sqlite: "CREATE TABLE plates (id BIGINT PRIMARY KEY)",
-    postgres: "CREATE TABLE plates (id BIGINT PRIMARY KEY)",
-};
-const BROKEN: Migration =
-    Migration { version: 2, name: "broken", sqlite: "CREATE TABLE x (", postgres: "CREATE TABL" };
-const ONE: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST] };
-const TWO: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST, SECOND] };
-const BAD: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST, BROKEN] };
-const OTHER: Schema = Schema {
-    postgres_enter: ENTER,
-    migrations: &[Migration {
-        version: 1,
-        name: "cups",
-        sqlite: "CREATE TABLE cups (id BIGINT)",
-        postgres: "CREATE TABLE cups (id BIGINT)",
-    }],
-};
+const SECOND: Migration =
+    Migration { version: 2, name: "plates", ddl: "CREATE TABLE plates (id BIGINT PRIMARY KEY)" };
+const BROKEN: Migration = Migration { version: 2, name: "broken", ddl: "CREATE TABLE x (" };
+const OF_ANOTHER: Migration =
+    Migration { version: 1, name: "cups", ddl: "CREATE TABLE cups (id BIGINT)" };
+const ONE: Schema = Schema { postgres_enter: ENTER, migrations: &[FIRST], distribution: &[] };
+const TWO: Schema = Schema { migrations: &[FIRST, SECOND], ..ONE };
+const BAD: Schema = Schema { migrations: &[FIRST, BROKEN], ..ONE };
+const OTHER: Schema = Schema { migrations: &[OF_ANOTHER], ..ONE };
 
 /// Runs a test on SQLite and, where it is there, on PostgreSQL.
 fn on_both(test: impl Fn(&Url)) {

@@ -22,7 +22,8 @@ const TABLES: &str = "CREATE TABLE shelves (id BIGINT PRIMARY KEY);
     INSERT INTO cups (id) VALUES (0);";
 const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop",
-    migrations: &[Migration { version: 1, name: "cups", sqlite: TABLES, postgres: TABLES }],
+    migrations: &[Migration { version: 1, name: "cups", ddl: TABLES }],
+    distribution: &[],
 };
 const INSERT: &str = "INSERT INTO cups (id, shelf) VALUES ($1, $2)";
 

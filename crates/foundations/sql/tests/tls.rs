@@ -10,7 +10,8 @@ use unspent_testkit::wallet::postgres::TlsServer;
 const TABLE: &str = "CREATE TABLE cups (id BIGINT PRIMARY KEY)";
 const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS shop; SET search_path TO shop",
-    migrations: &[Migration { version: 1, name: "cups", sqlite: TABLE, postgres: TABLE }],
+    migrations: &[Migration { version: 1, name: "cups", ddl: TABLE }],
+    distribution: &[],
 };
 
 /// A root of our own making, its certificate written to a file.

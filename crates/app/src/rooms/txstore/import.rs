@@ -16,7 +16,7 @@ use unspent_source::{
 };
 use unspent_sql::{Options, Url};
 use unspent_txstore::{Settings, TxStore, TxStoreError};
-use unspent_txstore_room::{Stored, TxStoreFollower};
+use unspent_txstore_room::{StoredCounts, TxStoreFollower};
 
 use super::section::TxStoreSection;
 use crate::{
@@ -159,7 +159,11 @@ fn explain(trouble: Trouble) -> anyhow::Error {
     }
 }
 
-fn answer(store: &TxStore, stored: Stored, interrupted: bool) -> anyhow::Result<TxImportJson> {
+fn answer(
+    store: &TxStore,
+    stored: StoredCounts,
+    interrupted: bool,
+) -> anyhow::Result<TxImportJson> {
     let status = store.status()?;
     Ok(TxImportJson {
         blocks: stored.blocks,

@@ -6,10 +6,10 @@ use bitcoin::{Transaction, consensus::deserialize};
 use serde::Serialize;
 use unspent_model::{
     Network, Outpoint, TxId,
-    txstore::{Again, Blocker, Slot, TxRecord, Verdict},
+    txstore::{DeletionBlocker, DeletionVerdict, RetryAt, Slot, TxRecord},
 };
 use unspent_networks::address::show_address;
-use unspent_txstore::{CleanReport, StoredTx, TxStoreError, UnminedTx, Why, query::best_block};
+use unspent_txstore::{CleanReport, StoredTx, TxStoreError, UnminedTx, WhyKept, query::best_block};
 use utoipa::ToSchema;
 
 use crate::json::{OutpointJson, TxSizeJson};
@@ -220,10 +220,10 @@ pub(crate) struct BlockerJson {
 }
 
 impl WhyJson {
-    pub(super) fn new(network: Network, why: &Why) -> Self {
+    pub(super) fn new(network: Network, why: &WhyKept) -> Self {
         let (verdict, reason) = match why.verdict {
-            Verdict::Delete => ("delete", None),
-            Verdict::Keep(kept) => ("keep", Some(kept.reason.name())),
+            DeletionVerdict::Delete => ("delete", None),
+            DeletionVerdict::Keep(kept) => ("keep", Some(kept.reason.name())),
         };
         Self {
             txid: network.show_hash(&why.record.txid.0),
@@ -237,11 +237,11 @@ impl WhyJson {
 }
 
 impl BlockerJson {
-    fn new(network: Network, found: &Blocker) -> Self {
-        let (again, again_at) = match found.again {
-            Again::At(height) => ("at_height", Some(height)),
-            Again::AfterMining(_) => ("after_mining", None),
-            Again::OnChange => ("on_change", None),
+    fn new(network: Network, found: &DeletionBlocker) -> Self {
+        let (again, again_at) = match found.retry_at {
+            RetryAt::At(height) => ("at_height", Some(height)),
+            RetryAt::AfterMining(_) => ("after_mining", None),
+            RetryAt::OnChange => ("on_change", None),
         };
         Self {
             reason: found.reason.name(),

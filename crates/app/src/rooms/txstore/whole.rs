@@ -1,12 +1,6 @@
 //! The room's database as a whole, for `unspent db`.
 
-use unspent_sql::{
-    Options, Url,
-    distribute::{
-        Distribution,
-        Spread::{By, Here},
-    },
-};
+use unspent_sql::{Options, Url};
 use unspent_txstore::{Settings, TxStore, schema::SCHEMA};
 
 use crate::rooms::RoomTables;
@@ -14,21 +8,7 @@ use crate::rooms::RoomTables;
 /// Records looked through at once.
 const PAGE: u32 = 1_000;
 
-pub(super) const TABLES: RoomTables =
-    RoomTables { schema: &SCHEMA, audit, distribution: DISTRIBUTION };
-
-/// Everything that is large lies with its transaction; the tip and what hangs on it stays in one
-/// place, since whoever adds a block or deletes holds its row.
-const DISTRIBUTION: Distribution = &[
-    ("store", Here),
-    ("tallies", Here),
-    ("blocks", Here),
-    ("changes", Here),
-    ("transactions", By("txid")),
-    ("parts", By("txid")),
-    ("due", By("txid")),
-    ("awaited", By("txid")),
-];
+pub(super) const TABLES: RoomTables = RoomTables { schema: &SCHEMA, audit };
 
 /// Outputs whose spenders are not there though nobody deleted them.
 fn audit(url: &Url) -> anyhow::Result<Vec<String>> {

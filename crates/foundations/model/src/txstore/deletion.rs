@@ -89,7 +89,7 @@ impl KeepReason {
 
 /// When a record that stays can next be decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Again {
+pub enum RetryAt {
     /// At that height.
     At(u64),
     /// Once that child is mined, and the safety window later.
@@ -100,7 +100,7 @@ pub enum Again {
 
 /// What stands against a deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Blocker {
+pub struct DeletionBlocker {
     /// What it is.
     pub reason: KeepReason,
     /// The child that stands against it, and the output that names it.
@@ -108,19 +108,16 @@ pub struct Blocker {
     /// How deep that child lies, the tip's block counting as 0.
     pub depth: Option<u64>,
     /// When to look again.
-    pub again: Again,
+    pub retry_at: RetryAt,
 }
-
-/// A record that stays, by its weightiest blocker.
-pub type Kept = Blocker;
 
 /// What becomes of a record now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum DeletionVerdict {
     /// It goes.
     Delete,
-    /// It stays.
-    Keep(Kept),
+    /// It stays, by its weightiest blocker.
+    Keep(DeletionBlocker),
 }
 
 /// The verdict at `height`. All pages of the record must have been read; `children` holds what the
@@ -130,20 +127,20 @@ pub fn verdict(
     children: &BTreeMap<TxId, ChildState>,
     height: u64,
     windows: DeletionWindows,
-) -> Verdict {
+) -> DeletionVerdict {
     let found = blockers(record, children, height, windows);
-    match found.into_iter().max_by_key(|blocker| weight(blocker.again)) {
-        Some(kept) => Verdict::Keep(kept),
-        None => Verdict::Delete,
+    match found.into_iter().max_by_key(|blocker| weight(blocker.retry_at)) {
+        Some(kept) => DeletionVerdict::Keep(kept),
+        None => DeletionVerdict::Delete,
     }
 }
 
 /// What can't be dated weighs more than any height.
-fn weight(again: Again) -> (u8, u64) {
-    match again {
-        Again::OnChange => (2, 0),
-        Again::AfterMining(_) => (1, 0),
-        Again::At(height) => (0, height),
+fn weight(retry_at: RetryAt) -> (u8, u64) {
+    match retry_at {
+        RetryAt::OnChange => (2, 0),
+        RetryAt::AfterMining(_) => (1, 0),
+        RetryAt::At(height) => (0, height),
     }
 }
 
@@ -153,11 +150,11 @@ pub fn blockers(
     children: &BTreeMap<TxId, ChildState>,
     height: u64,
     windows: DeletionWindows,
-) -> Vec<Blocker> {
-    let mut found: Vec<Blocker> = own_blockers(record, height, windows).collect();
+) -> Vec<DeletionBlocker> {
+    let mut found: Vec<DeletionBlocker> = own_blockers(record, height, windows).collect();
     // A page that was not read may name anybody.
     if record.slots.missing_pages().next().is_some() {
-        found.push(plain(KeepReason::ChildUnknown, Again::OnChange));
+        found.push(plain(KeepReason::ChildUnknown, RetryAt::OnChange));
     }
     let slots = record.slots.iter();
     found.extend(
@@ -166,15 +163,15 @@ pub fn blockers(
     found
 }
 
-fn plain(reason: KeepReason, again: Again) -> Blocker {
-    Blocker { reason, child: None, depth: None, again }
+fn plain(reason: KeepReason, retry_at: RetryAt) -> DeletionBlocker {
+    DeletionBlocker { reason, child: None, depth: None, retry_at }
 }
 
 fn own_blockers(
     record: &TxRecord,
     height: u64,
     windows: DeletionWindows,
-) -> impl Iterator<Item = Blocker> {
+) -> impl Iterator<Item = DeletionBlocker> {
     let held = [
         (record.is_locked, KeepReason::Locked),
         (!record.is_conflicting && !record.is_mined(), KeepReason::Unmined),
@@ -182,18 +179,18 @@ fn own_blockers(
         (!record.is_conflicting && !record.reassigned.is_empty(), KeepReason::Reassigned),
     ];
     let held = held.into_iter().filter(|(holds, _)| *holds);
-    let held = held.map(|(_, reason)| plain(reason, Again::OnChange));
+    let held = held.map(|(_, reason)| plain(reason, RetryAt::OnChange));
     let preserved =
-        record.preserve_until.map(|until| plain(KeepReason::Preserved, Again::At(until)));
+        record.preserve_until.map(|until| plain(KeepReason::Preserved, RetryAt::At(until)));
     let due = match record.delete_at {
         Some(at) if at <= height => None,
-        Some(at) => Some(plain(KeepReason::NotDue, Again::At(at))),
-        None => Some(plain(KeepReason::NotDue, Again::OnChange)),
+        Some(at) => Some(plain(KeepReason::NotDue, RetryAt::At(at))),
+        None => Some(plain(KeepReason::NotDue, RetryAt::OnChange)),
     };
     // A reorganisation may still take it out of its block and put it into another one.
     let settled = record.mined_height().and_then(|mined| mined.checked_add(windows.safety));
     let shallow = settled.filter(|settled| !record.is_conflicting && *settled > height);
-    let shallow = shallow.map(|settled| plain(KeepReason::Shallow, Again::At(settled)));
+    let shallow = shallow.map(|settled| plain(KeepReason::Shallow, RetryAt::At(settled)));
     held.chain(preserved).chain(due).chain(shallow)
 }
 
@@ -203,28 +200,29 @@ fn child_blocker(
     children: &BTreeMap<TxId, ChildState>,
     height: u64,
     windows: DeletionWindows,
-) -> Option<Blocker> {
+) -> Option<DeletionBlocker> {
     let by = slot.spender()?;
-    let block =
-        |reason, depth, again| Some(Blocker { reason, child: Some((vout, by)), depth, again });
+    let block = |reason, depth, retry_at| {
+        Some(DeletionBlocker { reason, child: Some((vout, by)), depth, retry_at })
+    };
     let Some(child) = children.get(&by.tx) else {
         if matches!(slot, Slot::SpentPruned(_)) {
             return None;
         }
-        return block(KeepReason::ChildUnknown, None, Again::AfterMining(by.tx));
+        return block(KeepReason::ChildUnknown, None, RetryAt::AfterMining(by.tx));
     };
     if child.is_conflicting {
         // Losers go leaves first; the mark that a leaf leaves brings its parent back.
-        return block(KeepReason::ChildConflicting, None, Again::OnChange);
+        return block(KeepReason::ChildConflicting, None, RetryAt::OnChange);
     }
     let Some(mined) = child.mined_height else {
-        return block(KeepReason::ChildUnmined, None, Again::AfterMining(by.tx));
+        return block(KeepReason::ChildUnmined, None, RetryAt::AfterMining(by.tx));
     };
     // A height beyond all there can be: never settled, so it is kept.
     let settled = mined.saturating_add(windows.safety);
     let depth = height.checked_sub(mined);
     if settled > height {
-        return block(KeepReason::ChildShallow, depth, Again::At(settled));
+        return block(KeepReason::ChildShallow, depth, RetryAt::At(settled));
     }
     None
 }

@@ -11,7 +11,7 @@
 //! | unspendable | refused | the same | the same | refused | not frozen |
 //!
 //! A record is unmined, mined on the best chain, or conflicting (it lost to another spender). It
-//! gets a height at which it may go ([`schedule`]), and when that comes, a [`Verdict`]:
+//! gets a height at which it may go ([`schedule`]), and when that comes, a [`DeletionVerdict`]:
 //!
 //! | record | goes when |
 //! |---|---|
@@ -37,14 +37,14 @@ pub mod slot;
 pub mod spend;
 
 pub use deletion::{
-    Again, Blocker, ChildState, DeletionWindows, KEEP_REASONS, KeepReason, Kept, Verdict, blockers,
-    verdict,
+    ChildState, DeletionBlocker, DeletionVerdict, DeletionWindows, KEEP_REASONS, KeepReason,
+    RetryAt, blockers, verdict,
 };
-pub use record::{MinedIn, Reassigned, TxRecord};
+pub use record::{MinedIn, ReassignedOutput, TxRecord};
 pub use slot::{
     PAGE_SLOTS, SLOT_TABLE, Slot, SlotEvent, SlotState, Slots, Spender, is_unspendable,
 };
-pub use spend::{Expected, OutputHash, REASSIGN_COOLDOWN, SlotRefusal, SpendTerms};
+pub use spend::{ExpectedOutput, OutputHash, REASSIGN_COOLDOWN, SlotRefusal, SpendTerms};
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ pub struct MinedIn {
 
 /// An output that an operator gave to somebody else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reassigned {
+pub struct ReassignedOutput {
     /// Which output.
     pub vout: u32,
     /// What it is now.
@@ -43,7 +43,7 @@ pub struct TxRecord {
     /// Its outputs.
     pub slots: Slots,
     /// Outputs that were given to somebody else.
-    pub reassigned: Vec<Reassigned>,
+    pub reassigned: Vec<ReassignedOutput>,
     /// Conflicting transactions that spend outputs of this one.
     pub rivals: Vec<TxId>,
     /// The blocks that hold it, forks too.

@@ -1,7 +1,7 @@
 //! Who may spend an output, take a spend back, freeze an output or give it to somebody else.
 
 use super::{
-    record::{Reassigned, TxRecord},
+    record::{ReassignedOutput, TxRecord},
     slot::{Slot, SlotEvent, Spender},
 };
 use crate::{ids::TxId, maturity};
@@ -104,7 +104,7 @@ impl SlotRefusal {
 
 /// What the spender and the store know of an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Expected {
+pub struct ExpectedOutput {
     /// What the spender believes it to be; nothing when it doesn't care.
     pub claimed: Option<OutputHash>,
     /// What the stored bytes say it is; needed when something is claimed.
@@ -121,7 +121,7 @@ impl TxRecord {
         &mut self,
         vout: u32,
         by: Spender,
-        expected: Expected,
+        expected: ExpectedOutput,
         height: u64,
         terms: SpendTerms,
         retention: u64,
@@ -145,7 +145,7 @@ impl TxRecord {
     fn may_be_spent(
         &self,
         vout: u32,
-        expected: Expected,
+        expected: ExpectedOutput,
         height: u64,
         terms: SpendTerms,
     ) -> Result<(), SlotRefusal> {
@@ -175,7 +175,7 @@ impl TxRecord {
         }
     }
 
-    fn is_expected(&self, vout: u32, expected: Expected) -> Result<(), SlotRefusal> {
+    fn is_expected(&self, vout: u32, expected: ExpectedOutput) -> Result<(), SlotRefusal> {
         let stored = match self.reassignment(vout) {
             // Whoever says nothing may still mean the former owner's output.
             Some(given) => Some(given.output),
@@ -185,7 +185,7 @@ impl TxRecord {
         if stored == expected.claimed { Ok(()) } else { Err(SlotRefusal::OutputMismatch) }
     }
 
-    fn reassignment(&self, vout: u32) -> Option<&Reassigned> {
+    fn reassignment(&self, vout: u32) -> Option<&ReassignedOutput> {
         self.reassigned.iter().find(|given| given.vout == vout)
     }
 
@@ -270,7 +270,7 @@ impl TxRecord {
     pub fn reassign(
         &mut self,
         vout: u32,
-        from: Expected,
+        from: ExpectedOutput,
         to: OutputHash,
         height: u64,
         retention: u64,
@@ -282,7 +282,7 @@ impl TxRecord {
         self.reassigned.retain(|given| given.vout != vout);
         // No height is that high.
         let spendable_at = height.saturating_add(REASSIGN_COOLDOWN);
-        self.reassigned.push(Reassigned { vout, output: to, spendable_at });
+        self.reassigned.push(ReassignedOutput { vout, output: to, spendable_at });
         self.reschedule(height, retention);
         Ok(())
     }

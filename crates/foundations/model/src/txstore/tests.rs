@@ -29,7 +29,7 @@ fn mined(coins: usize) -> TxRecord {
 }
 
 fn spend(record: &mut TxRecord, vout: u32, by: Spender, height: u64) {
-    let (expected, terms) = (Expected::default(), SpendTerms::default());
+    let (expected, terms) = (ExpectedOutput::default(), SpendTerms::default());
     record.spend(vout, by, expected, height, terms, R).unwrap();
 }
 
@@ -40,8 +40,8 @@ fn deep(byte: u8, height: u64) -> (TxId, ChildState) {
 fn reason(record: &TxRecord, children: &[(TxId, ChildState)], height: u64) -> Option<KeepReason> {
     let children: BTreeMap<_, _> = children.iter().copied().collect();
     match verdict(record, &children, height, WINDOWS) {
-        Verdict::Delete => None,
-        Verdict::Keep(kept) => Some(kept.reason),
+        DeletionVerdict::Delete => None,
+        DeletionVerdict::Keep(kept) => Some(kept.reason),
     }
 }
 
@@ -113,7 +113,11 @@ fn verdicts_on_the_record_itself() {
     held.unmined_since = Some(1200);
     assert_eq!(reason(&held, &children, 5_000), Some(KeepReason::Unmined));
     let mut held = record.clone();
-    held.reassigned.push(Reassigned { vout: 0, output: OutputHash([1; 32]), spendable_at: 1 });
+    held.reassigned.push(ReassignedOutput {
+        vout: 0,
+        output: OutputHash([1; 32]),
+        spendable_at: 1,
+    });
     assert_eq!(reason(&held, &children, 5_000), Some(KeepReason::Reassigned));
     let mut held = record.clone();
     held.blocks = vec![block(4_900, true)];
@@ -149,12 +153,12 @@ fn what_has_no_date_weighs_more_than_any_height() {
     }
     let unmined = ChildState { mined_height: None, is_conflicting: false };
     let children = [deep(2, 5_900), (child(3).tx, unmined), deep(4, 6_000)].into();
-    let Verdict::Keep(kept) = verdict(&record, &children, 6_000, WINDOWS) else { panic!() };
-    assert_eq!(kept.again, Again::AfterMining(child(3).tx));
+    let DeletionVerdict::Keep(kept) = verdict(&record, &children, 6_000, WINDOWS) else { panic!() };
+    assert_eq!(kept.retry_at, RetryAt::AfterMining(child(3).tx));
     assert_eq!(blockers(&record, &children, 6_000, WINDOWS).len(), 3);
     let children = [deep(2, 5_900), deep(3, 1_000), deep(4, 6_000)].into();
-    let Verdict::Keep(kept) = verdict(&record, &children, 6_000, WINDOWS) else { panic!() };
-    assert_eq!((kept.again, kept.depth), (Again::At(6_288), Some(0)));
+    let DeletionVerdict::Keep(kept) = verdict(&record, &children, 6_000, WINDOWS) else { panic!() };
+    assert_eq!((kept.retry_at, kept.depth), (RetryAt::At(6_288), Some(0)));
 }
 
 #[test]

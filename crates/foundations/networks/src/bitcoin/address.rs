@@ -4,7 +4,7 @@ use bitcoin::{Address, Script, address::NetworkUnchecked};
 use unspent_model::Network;
 
 use super::MAX_SCRIPT_BYTES;
-use crate::address::{AddressError, Query};
+use crate::query::{AddressError, Query};
 
 /// What a valid answer would have looked like.
 const EXPECTED: &str = "a Bitcoin address of this network, a scriptPubKey in hex, or \

@@ -19,7 +19,7 @@ use pallas_addresses::{
 use pallas_codec::minicbor;
 use unspent_model::Network;
 
-use crate::address::{AddressError, Query};
+use crate::query::{AddressError, Query};
 
 /// What a valid answer would have looked like.
 const EXPECTED: &str = "a Cardano address in bech32, base58 or hex, \

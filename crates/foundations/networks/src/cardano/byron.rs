@@ -33,7 +33,7 @@ use super::{
     decode::{Place, in_block},
     output,
 };
-use crate::{DecodeError, address::blake2b, spends::without_repeats};
+use crate::{DecodeError, blake2b::blake2b, spends::without_repeats};
 
 pub(super) fn boundary(
     network: Network,

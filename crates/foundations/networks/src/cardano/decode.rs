@@ -37,7 +37,7 @@ use super::{
     check_address, check_first_block,
     clock::Clock,
 };
-use crate::{DecodeError, address::blake2b, spends::without_repeats};
+use crate::{DecodeError, blake2b::blake2b, spends::without_repeats};
 
 pub(crate) fn decode(network: Network, raw: &[u8]) -> Result<Block<Output>, DecodeError> {
     if raw.len() > MAX_BLOCK_BYTES {

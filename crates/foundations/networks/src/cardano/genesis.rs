@@ -15,7 +15,7 @@ use unspent_model::{
 };
 
 use super::{clock::Clock, output};
-use crate::address::{Query, blake2b};
+use crate::{blake2b::blake2b, query::Query};
 
 /// A genesis file that can't be used. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

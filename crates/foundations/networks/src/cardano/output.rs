@@ -12,7 +12,7 @@ use super::{
     address::Credentials,
     cbor::{end, has_more, start, wrapped},
 };
-use crate::{DecodeError, address::blake2b};
+use crate::{DecodeError, blake2b::blake2b};
 
 const ADDRESS: u64 = 0;
 const VALUE: u64 = 1;

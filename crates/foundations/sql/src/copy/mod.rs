@@ -19,9 +19,10 @@ use sha2::{Digest as _, Sha256};
 use self::shape::{TableShape, arg, tables};
 use crate::{
     connection::Connection,
-    door::Options,
     error::{OpenError, SqlError},
-    schema::{self, Schema},
+    migrate,
+    options::Options,
+    schema::{Schema, hex},
     url::Url,
     value::Value,
 };
@@ -135,7 +136,7 @@ fn copy_here(
     let mut target = open_target(to, schema, options)?;
     let begun = target.begin_write(Instant::now() + options.turn);
     begun.map_err(CopyError::Undone)?;
-    let mut copying = Copying { source: &mut source, target: &mut target, tell };
+    let mut copying = RowCopier { source: &mut source, target: &mut target, tell };
     match copying.all(&tables) {
         Ok(copied) => {
             target.commit().map_err(CopyError::Undone)?;
@@ -154,28 +155,28 @@ fn open_source(url: &Url, schema: &Schema, options: Options) -> Result<Connectio
         return Err(CopyError::Absent(url.clone()));
     }
     let failed = |source| CopyError::Source(OpenError::Connect { url: url.clone(), source });
-    let mut connection = Connection::open(url, schema.postgres_enter, options).map_err(failed)?;
+    let mut connection = Connection::open(url, schema, options).map_err(failed)?;
     connection.begin_read().map_err(failed)?;
-    let found = schema::applied(&mut connection, url, schema).map_err(CopyError::Source)?;
+    let found = migrate::applied(&mut connection, url, schema).map_err(CopyError::Source)?;
     let known = schema.migrations.len();
     if found < known { Err(CopyError::Older { found, known }) } else { Ok(connection) }
 }
 
 fn open_target(url: &Url, schema: &Schema, options: Options) -> Result<Connection, CopyError> {
     let failed = |source| CopyError::Target(OpenError::Connect { url: url.clone(), source });
-    let mut connection = Connection::open(url, schema.postgres_enter, options).map_err(failed)?;
-    let migrated = schema::migrate(&mut connection, url, schema, options.turn);
+    let mut connection = Connection::open(url, schema, options).map_err(failed)?;
+    let migrated = migrate::migrate(&mut connection, url, schema, options.turn);
     migrated.map_err(CopyError::Target)?;
     Ok(connection)
 }
 
-struct Copying<'a> {
+struct RowCopier<'a> {
     source: &'a mut Connection,
     target: &'a mut Connection,
     tell: &'a mut dyn FnMut(CopyProgress<'_>),
 }
 
-impl Copying<'_> {
+impl RowCopier<'_> {
     fn all(&mut self, tables: &[TableShape]) -> Result<Vec<CopiedTable>, CopyError> {
         for table in tables {
             self.must_be_empty(table)?;
@@ -191,14 +192,15 @@ impl Copying<'_> {
     }
 
     fn must_be_empty(&mut self, table: &TableShape) -> Result<(), CopyError> {
-        let mut pages = Pages::new(table, self.target).map_err(|source| failed(table, source))?;
+        let mut pages =
+            RowPages::new(table, self.target).map_err(|source| failed(table, source))?;
         let rows = pages.next(self.target).map_err(|source| failed(table, source))?;
         pages.close(self.target).map_err(|source| failed(table, source))?;
         if rows == table.born_with { Ok(()) } else { Err(CopyError::NotEmpty(table.name.clone())) }
     }
 
     fn write(&mut self, table: &TableShape) -> Result<(), SqlError> {
-        let mut pages = Pages::new(table, self.source)?;
+        let mut pages = RowPages::new(table, self.source)?;
         let mut count = 0;
         loop {
             let rows = pages.next(self.source)?;
@@ -229,8 +231,8 @@ impl Copying<'_> {
     /// Reads both sides and sums up what they hold.
     fn compare(&mut self, table: &TableShape) -> Result<CopiedTable, CopyError> {
         let failed = |source| failed(table, source);
-        let mut ours = Pages::new(table, self.source).map_err(failed)?;
-        let mut theirs = Pages::new(table, self.target).map_err(failed)?;
+        let mut ours = RowPages::new(table, self.source).map_err(failed)?;
+        let mut theirs = RowPages::new(table, self.target).map_err(failed)?;
         let (mut sum, mut count) = (Sha256::new(), 0);
         loop {
             let read = ours.next(self.source).map_err(failed)?;
@@ -249,7 +251,7 @@ impl Copying<'_> {
         }
         ours.close(self.source).map_err(failed)?;
         theirs.close(self.target).map_err(failed)?;
-        let sha256 = schema::hex(&sum.finalize());
+        let sha256 = hex(&sum.finalize());
         Ok(CopiedTable { name: table.name.clone(), rows: count, sha256 })
     }
 }
@@ -278,12 +280,12 @@ fn add(sum: &mut Sha256, value: &Value) {
 }
 
 /// The rows of a table in the order of its key, page by page.
-struct Pages<'t> {
+struct RowPages<'t> {
     table: &'t TableShape,
     after: Vec<Value>,
 }
 
-impl<'t> Pages<'t> {
+impl<'t> RowPages<'t> {
     fn new(table: &'t TableShape, connection: &mut Connection) -> Result<Self, SqlError> {
         if let Connection::Postgres(_) = connection {
             connection.query_text(&table.cursor(), &[])?;

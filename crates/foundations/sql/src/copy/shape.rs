@@ -9,6 +9,7 @@ use crate::{
     error::SqlError,
     schema::Schema,
     sqlite_side::explain,
+    url::Backend,
     value::{Arg, Column, Value},
 };
 
@@ -55,7 +56,7 @@ pub(super) struct TableShape {
 pub(super) fn tables(schema: &Schema) -> Result<Vec<TableShape>, SqlError> {
     let memory = rusqlite::Connection::open_in_memory().map_err(explain)?;
     for migration in schema.migrations {
-        memory.execute_batch(migration.sqlite).map_err(explain)?;
+        memory.execute_batch(&migration.text(Backend::Sqlite)).map_err(explain)?;
     }
     let names = strings(&memory, "SELECT name FROM sqlite_master WHERE type = 'table'", &[])?;
     let mut waiting: BTreeSet<String> = names.into_iter().collect();

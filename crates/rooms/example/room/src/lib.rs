@@ -78,7 +78,8 @@ const TABLES: &str = "
     );";
 const SCHEMA: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS counting; SET search_path TO counting",
-    migrations: &[Migration { version: 1, name: "counts", sqlite: TABLES, postgres: TABLES }],
+    migrations: &[Migration { version: 1, name: "counts", ddl: TABLES }],
+    distribution: &[],
 };
 const HIGHEST: &str =
     "SELECT height, hash FROM blocks WHERE height <= $1 ORDER BY height DESC LIMIT 1";

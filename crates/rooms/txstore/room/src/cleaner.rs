@@ -24,12 +24,12 @@ const BUDGET: Duration = Duration::from_secs(20);
 /// How often the cleaner kept a record, by reason.
 pub type KeptCounts = BTreeMap<KeepReason, u64>;
 
-pub(super) struct Cleaner {
+pub(super) struct CleanerJob {
     room: Arc<OpenTxStore>,
     context: Arc<Context>,
 }
 
-impl Cleaner {
+impl CleanerJob {
     pub(super) fn new(room: Arc<OpenTxStore>, context: Arc<Context>) -> Self {
         Self { room, context }
     }

@@ -9,7 +9,7 @@ use unspent_engine::{
     events::{EventLog, LogError, NewEvent},
 };
 use unspent_model::Network;
-use unspent_txstore::{Change, TxStore, TxStoreError};
+use unspent_txstore::{OutboxLine, TxStore, TxStoreError};
 use utoipa::ToSchema;
 
 use crate::room::NAME;
@@ -104,9 +104,9 @@ fn write_changes(log: &EventLog, store: &TxStore) -> Result<bool, LogError> {
     Ok(page.changes.len() >= LINES_TOGETHER as usize)
 }
 
-fn block_event(network: Network, change: &Change) -> NewEvent {
+fn block_event(network: Network, change: &OutboxLine) -> NewEvent {
     let height = change.point.map(|point| point.height);
-    let Change { blocks, created, mined, unmined, spent, absent, losers, .. } = *change;
+    let OutboxLine { blocks, created, mined, unmined, spent, absent, losers, .. } = *change;
     let event = if change.is_undone {
         NewEvent::new(UNDONE, &TransactionsUndoneBody { height, blocks, unmined, losers })
     } else {

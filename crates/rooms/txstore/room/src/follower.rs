@@ -23,12 +23,12 @@ pub struct TxStoreFollower {
     room: Option<Arc<OpenTxStore>>,
     /// Outside a daemon, where no job does it: deletes what is due after every step.
     cleans: bool,
-    stored: Stored,
+    stored: StoredCounts,
 }
 
 /// What came of blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredCounts {
     /// Blocks that went in.
     pub blocks: u64,
     /// Transactions that were new.
@@ -47,7 +47,7 @@ pub struct Stored {
     pub deleted: u64,
 }
 
-impl Stored {
+impl StoredCounts {
     fn add(&mut self, applied: &AppliedBlock) {
         self.blocks += u64::from(!applied.was_there);
         self.created += applied.created as u64;
@@ -61,7 +61,7 @@ impl Stored {
 impl TxStoreFollower {
     /// The room outside a daemon, as an import of files has it.
     pub fn new(store: Arc<TxStore>) -> Self {
-        Self { store, room: None, cleans: false, stored: Stored::default() }
+        Self { store, room: None, cleans: false, stored: StoredCounts::default() }
     }
 
     /// Deletes on the way what nobody can need any more.
@@ -72,11 +72,11 @@ impl TxStoreFollower {
     }
 
     pub(super) fn serving(store: Arc<TxStore>, room: Arc<OpenTxStore>) -> Self {
-        Self { store, room: Some(room), cleans: false, stored: Stored::default() }
+        Self { store, room: Some(room), cleans: false, stored: StoredCounts::default() }
     }
 
     /// What came of the blocks so far.
-    pub fn stored(&self) -> Stored {
+    pub fn stored(&self) -> StoredCounts {
         self.stored
     }
 

@@ -20,12 +20,12 @@ use unspent_source::wakeup::lock;
 use unspent_sql::Url;
 use unspent_txstore::{Settings, StoreStatus, TxStore, TxStoreError};
 
-use crate::{cleaner::Cleaner, follower::trouble, unmined::Unmined};
+use crate::{cleaner::CleanerJob, follower::trouble, unmined::MempoolReader};
 use crate::{events, series};
 
 pub use crate::{
     cleaner::KeptCounts,
-    follower::{Stored, TxStoreFollower},
+    follower::{StoredCounts, TxStoreFollower},
 };
 
 /// The room's name.
@@ -80,7 +80,7 @@ impl TxStoreRoom {
     }
 
     fn jobs(&self, plug: &mut Plug<'_>, room: &Arc<OpenTxStore>) {
-        let mut cleaner = Cleaner::new(room.clone(), plug.context());
+        let mut cleaner = CleanerJob::new(room.clone(), plug.context());
         plug.job(Job {
             name: CLEAN,
             every: self.clean_every,
@@ -89,7 +89,7 @@ impl TxStoreRoom {
             run: Box::new(move |_| cleaner.run()),
         });
         let Some(node) = plug.node() else { return };
-        let mut unmined = Unmined::new(node, room.clone(), plug.context());
+        let mut unmined = MempoolReader::new(node, room.clone(), plug.context());
         let most = self.unmined_fetch;
         plug.job(Job {
             name: READ_UNMINED,

@@ -14,7 +14,7 @@ use bitcoin::{Transaction, Txid, hashes::Hash as _};
 use unspent_engine::{context::Context, jobs::Outcome, status::RoomState};
 use unspent_model::{Kind, Point, TxId};
 use unspent_source::Node;
-use unspent_txstore::{Acceptance, CreateTerms, NewTx, SpendOptions, TxStore, TxStoreError};
+use unspent_txstore::{AcceptOutcome, CreateTerms, NewTx, SpendOptions, TxStore, TxStoreError};
 
 use crate::room::{NAME, OpenTxStore};
 
@@ -22,7 +22,7 @@ use crate::room::{NAME, OpenTxStore};
 const TOGETHER: usize = 200;
 
 /// What the engine knows of the node's mempool.
-pub(super) struct Unmined {
+pub(super) struct MempoolReader {
     node: Arc<dyn Node>,
     room: Arc<OpenTxStore>,
     context: Arc<Context>,
@@ -35,13 +35,13 @@ pub(super) struct Unmined {
 
 /// What came of a reading.
 #[derive(Default)]
-struct Counts {
+struct MempoolCounts {
     taken: usize,
     won: usize,
     refused: usize,
 }
 
-impl Unmined {
+impl MempoolReader {
     pub(super) fn new(node: Arc<dyn Node>, room: Arc<OpenTxStore>, context: Arc<Context>) -> Self {
         Self { node, room, context, known: HashSet::new(), tip: None }
     }
@@ -67,7 +67,7 @@ impl Unmined {
         self.known.retain(|txid| held.contains(txid));
         let fresh: Vec<Txid> =
             view.txids.iter().filter(|txid| !self.known.contains(*txid)).copied().collect();
-        let mut counts = Counts::default();
+        let mut counts = MempoolCounts::default();
         let absent = self.look_up(&store, &fresh, at, &mut counts)?;
         let fetched = self.fetch(&absent, most)?;
         let mut waiting = fetched;
@@ -76,7 +76,7 @@ impl Unmined {
                 self.take_in(&store, some, at, &mut counts)?;
             }
         }
-        let Counts { taken, won, refused } = counts;
+        let MempoolCounts { taken, won, refused } = counts;
         if taken + won > 0 {
             self.context.changed();
         }
@@ -92,7 +92,7 @@ impl Unmined {
         store: &TxStore,
         fresh: &[Txid],
         at: Point,
-        counts: &mut Counts,
+        counts: &mut MempoolCounts,
     ) -> Result<Vec<Txid>, String> {
         let mut absent = Vec::new();
         for some in fresh.chunks(TOGETHER) {
@@ -125,7 +125,7 @@ impl Unmined {
         store: &TxStore,
         txs: &[(Txid, NewTx)],
         at: Point,
-        counts: &mut Counts,
+        counts: &mut MempoolCounts,
     ) -> Result<(), String> {
         let terms = CreateTerms::unmined(at.height);
         // A store that began in the middle of the chain doesn't have all parents.
@@ -134,14 +134,14 @@ impl Unmined {
         let accepted = store.accept(new, terms, options).map_err(|error| self.failed(error))?;
         for ((txid, new), acceptance) in txs.iter().zip(accepted) {
             match acceptance {
-                Acceptance::Accepted(_) => {
+                AcceptOutcome::Accepted(_) => {
                     counts.taken += 1;
                     self.known.insert(*txid);
                 }
-                Acceptance::Exists => {
+                AcceptOutcome::Exists => {
                     self.known.insert(*txid);
                 }
-                Acceptance::Refused(_) => self.insist(store, *txid, new, at, counts)?,
+                AcceptOutcome::Refused(_) => self.insist(store, *txid, new, at, counts)?,
             }
         }
         Ok(())
@@ -154,14 +154,14 @@ impl Unmined {
         txid: Txid,
         new: &NewTx,
         at: Point,
-        counts: &mut Counts,
+        counts: &mut MempoolCounts,
     ) -> Result<(), String> {
         let options = SpendOptions { allow_absent: true, ..SpendOptions::default() };
         // A coinbase that the next block may spend is in the mempool already.
         let next = CreateTerms::unmined(at.height + 1);
         let again = store.accept(vec![new.clone()], next, options);
         let again = again.map_err(|error| self.failed(error))?;
-        if let [Acceptance::Accepted(_) | Acceptance::Exists] = again[..] {
+        if let [AcceptOutcome::Accepted(_) | AcceptOutcome::Exists] = again[..] {
             counts.taken += 1;
             self.known.insert(txid);
             return Ok(());
@@ -179,7 +179,7 @@ impl Unmined {
         store: &TxStore,
         txid: Txid,
         at: Point,
-        counts: &mut Counts,
+        counts: &mut MempoolCounts,
     ) -> Result<(), String> {
         self.known.insert(txid);
         match store.resolve_conflict(TxId(txid.to_byte_array()), at.height) {

@@ -10,7 +10,7 @@ use unspent_model::{
 };
 use unspent_sql::{Backend, BulkStatement, Column, Tx};
 
-use crate::{error::TxStoreError, store::txid, working::Working};
+use crate::{error::TxStoreError, store::txid, working::WorkingSet};
 
 /// The first row, if there is one.
 const ANY: &str = "SELECT txid FROM awaited ORDER BY txid LIMIT 1";
@@ -32,7 +32,7 @@ const AWAIT: BulkStatement = BulkStatement {
 
 /// A parent that waits for a child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct WaitingParent {
     pub(crate) child: TxId,
     pub(crate) parent: TxId,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Waiter {
 pub(crate) fn waiting(
     tx: &mut Tx<'_>,
     children: impl Iterator<Item = TxId>,
-) -> Result<Vec<Waiter>, TxStoreError> {
+) -> Result<Vec<WaitingParent>, TxStoreError> {
     // On SQLite each name is a search of its own, and mostly nobody waits for anybody.
     if tx.backend() == Backend::Sqlite && tx.maybe(ANY, &[])?.is_none() {
         return Ok(Vec::new());
@@ -49,13 +49,13 @@ pub(crate) fn waiting(
     let names = Column::hashes(children.map(|child| child.0));
     let rows = tx.query_set(WAITING, &[], &[names])?;
     let waiter = |row: &unspent_sql::Row| {
-        Ok(Waiter { child: txid(row)?, parent: TxId(row.hash("parent")?) })
+        Ok(WaitingParent { child: txid(row)?, parent: TxId(row.hash("parent")?) })
     };
     rows.iter().map(waiter).collect()
 }
 
 /// Queues the parents of children that were mined; both must have been read.
-pub(crate) fn wake(working: &mut Working, waiters: &[Waiter], windows: DeletionWindows) {
+pub(crate) fn wake(working: &mut WorkingSet, waiters: &[WaitingParent], windows: DeletionWindows) {
     for waiter in waiters {
         let mined = working.get(waiter.child).and_then(TxRecord::mined_height);
         // A height beyond all there can be: never settled, so it is kept.
@@ -70,7 +70,7 @@ pub(crate) fn wake(working: &mut Working, waiters: &[Waiter], windows: DeletionW
 }
 
 /// Notes who waits for whom from now on, and whether the child is in the store.
-pub(crate) fn park(tx: &mut Tx<'_>, rows: &[(Waiter, bool)]) -> Result<(), TxStoreError> {
+pub(crate) fn park(tx: &mut Tx<'_>, rows: &[(WaitingParent, bool)]) -> Result<(), TxStoreError> {
     let children = Column::hashes(rows.iter().map(|(waiter, _)| waiter.child.0));
     let parents = Column::hashes(rows.iter().map(|(waiter, _)| waiter.parent.0));
     let known = Column::Flags(rows.iter().map(|(_, known)| *known).collect());
@@ -88,7 +88,7 @@ pub(crate) fn forget(
 }
 
 /// The children whose waiters were woken.
-pub(crate) fn answered(waiters: &[Waiter]) -> impl Iterator<Item = TxId> {
+pub(crate) fn answered(waiters: &[WaitingParent]) -> impl Iterator<Item = TxId> {
     let mut children: Vec<TxId> = waiters.iter().map(|waiter| waiter.child).collect();
     children.sort_unstable();
     children.dedup();

@@ -14,14 +14,14 @@ use unspent_sql::{Arg, Row, SqlError, Tx};
 
 use crate::{
     awaited,
-    changes::{self, Change},
+    changes::{self, OutboxLine},
     codec,
     conflicts::{clear_conflict, condemn, give_back, load_children, spenders_but},
     error::TxStoreError,
     new_tx::{NewBlock, NewTx},
     spend::{InputOutcome, SpendOptions, TxSpends, spend_inputs},
     store::{TIP_FORWARD, TipRow, TxStore, sql_int},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 const AT: &str = "SELECT height, hash FROM blocks WHERE height = $1";
@@ -71,7 +71,7 @@ impl TxStore {
         let (windows, blocks) = (self.windows, Arc::new(blocks));
         self.door.write(move |tx| {
             let mut tip = TipRow::read(tx, TIP_FORWARD)?;
-            let mut change = Change::default();
+            let mut change = OutboxLine::default();
             let applied = blocks.iter().map(|block| {
                 let applied = apply(tx, &mut tip, block, windows)?;
                 change.add_block(block.point, &applied);
@@ -122,11 +122,14 @@ pub(crate) fn block_at(tx: &mut Tx<'_>, height: u64) -> Result<Option<Point>, Tx
 fn admit(tx: &mut Tx<'_>, tip: &TipRow, block: &NewBlock) -> Result<bool, TxStoreError> {
     let height = block.point.height;
     let Some(top) = tip.height else {
+        // Every block was undone. What lay deep at the horizon may have been deleted, and another
+        // block down there could spend it.
         if tip.horizon > 0 && height <= tip.horizon {
             return Err(TxStoreError::TooDeep { depth: tip.horizon - height + 1, possible: 0 });
         }
         return Ok(false);
     };
+    // Nobody could tell whether a block fits on a height without a block.
     if tip.hash.is_none() {
         let why = "the height of this store is set by hand; it can't take blocks";
         return Err(TxStoreError::Argument(why.into()));
@@ -155,10 +158,12 @@ fn apply(
     block: &NewBlock,
     windows: DeletionWindows,
 ) -> Result<AppliedBlock, TxStoreError> {
+    // Also when the outcome of a commit was unclear and the closure is run again.
     if admit(tx, tip, block)? {
         return Ok(AppliedBlock { was_there: true, ..AppliedBlock::default() });
     }
     let mut change = BlockChange::read(tx, block, windows)?;
+    // Before any spend: a rival must have given an output back before the block can take it.
     change.settle_conflicts(tx)?;
     for new in &block.txs {
         change.take(new)?;
@@ -168,6 +173,7 @@ fn apply(
     let (height, hash) = (block.point.height, block.point.hash);
     tip.move_to(height, Some(hash), windows);
     tip.write(tx, applied.absent as u64)?;
+    // Undoing goes by this list: nothing else leads from a block to its transactions.
     let txids = codec::txids(block.txs.iter().map(|new| new.txid));
     tx.execute(KEEP, &[Arg::Int(sql_int(height)?), Arg::Blob(&hash.0), Arg::Blob(&txids)])?;
     tx.execute(FORGET, &[Arg::Int(sql_int(tip.horizon)?)])?;
@@ -179,8 +185,8 @@ struct BlockChange<'b> {
     block: &'b NewBlock,
     mined: MinedIn,
     windows: DeletionWindows,
-    working: Working,
-    waiters: Vec<awaited::Waiter>,
+    working: WorkingSet,
+    waiters: Vec<awaited::WaitingParent>,
     /// Transactions of the block that were taken so far.
     taken: BTreeSet<TxId>,
     done: AppliedBlock,
@@ -195,7 +201,7 @@ impl<'b> BlockChange<'b> {
     ) -> Result<Self, TxStoreError> {
         let names = block.txs.iter().map(|new| new.txid);
         let coins = || block.txs.iter().flat_map(|new| new.inputs.iter().copied());
-        let mut working = Working::new(Access::Change);
+        let mut working = WorkingSet::new(LoadMode::ForUpdate);
         working.load(tx, names.clone().chain(coins().map(|coin| coin.tx)))?;
         working.load_slots(tx, coins())?;
         // Under the locks: a cleaner notes who waits only while it holds the parents.
@@ -222,6 +228,7 @@ impl<'b> BlockChange<'b> {
         }
         let height = self.mined.height;
         let losers = condemn(tx, &mut self.working, rivals, height, self.windows);
+        // The rival is in an earlier block of this chain: no node would have taken both.
         if let Err(TxStoreError::IsMined(txid)) = losers {
             return Err(TxStoreError::DoubleSpend(txid));
         }
@@ -238,6 +245,7 @@ impl<'b> BlockChange<'b> {
                 let Some(Slot::Spent(by)) = slot else {
                     continue;
                 };
+                // One that is here was a rival above, and is judged there.
                 if by.tx == new.txid || self.working.get(by.tx).is_some() {
                     continue;
                 }
@@ -269,6 +277,8 @@ impl<'b> BlockChange<'b> {
         if let Some(record) = self.working.get_mut(new.txid) {
             record.set_mined(self.mined, retention);
         }
+        // Also when it was known: as a loser it had given its inputs back, and its parents may have
+        // come since.
         self.spend(new, is_known)?;
         self.taken.insert(new.txid);
         Ok(())
@@ -284,6 +294,7 @@ impl<'b> BlockChange<'b> {
 
     fn spend(&mut self, new: &NewTx, is_known: bool) -> Result<(), TxStoreError> {
         let terms = SpendTerms { block_decides: true, ..SpendTerms::default() };
+        // A store that began in the middle of the chain doesn't have the parents below.
         let options = SpendOptions { terms, allow_absent: true };
         let spends = TxSpends::of(new);
         let height = self.mined.height;

@@ -31,7 +31,7 @@ const LAST: &str = "SELECT COALESCE(MAX(number), 0) AS number FROM changes";
 
 /// Blocks that came in together, or one that was undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct OutboxLine {
     /// Its number; they grow by one.
     pub number: u64,
     /// A block was undone.
@@ -54,7 +54,7 @@ pub struct Change {
     pub losers: u64,
 }
 
-impl Change {
+impl OutboxLine {
     /// Counts a block in, unless it was there before.
     pub(crate) fn add_block(&mut self, point: Point, applied: &AppliedBlock) {
         if applied.was_there {
@@ -99,9 +99,9 @@ impl Change {
 
 /// Lines of the outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChangePage {
+pub struct OutboxPage {
     /// In their order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<OutboxLine>,
     /// Number of the newest line there is; below what the reader knows in a store made anew.
     pub last: u64,
 }
@@ -142,12 +142,13 @@ impl TxStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn changes(&self, after: u64, limit: u32) -> Result<ChangePage, TxStoreError> {
+    pub fn changes(&self, after: u64, limit: u32) -> Result<OutboxPage, TxStoreError> {
         let after = sql_int(after)?;
         self.door.read(move |tx| {
             let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit.into())])?;
-            let changes = rows.iter().map(Change::read).collect::<Result<Vec<_>, SqlError>>()?;
-            Ok(ChangePage { changes, last: tx.one(LAST, &[])?.natural("number")? })
+            let changes =
+                rows.iter().map(OutboxLine::read).collect::<Result<Vec<_>, SqlError>>()?;
+            Ok(OutboxPage { changes, last: tx.one(LAST, &[])?.natural("number")? })
         })
     }
 
@@ -162,7 +163,7 @@ impl TxStore {
 }
 
 /// Adds a line, under the tip's row; none when nothing happened.
-pub(crate) fn write(tx: &mut Tx<'_>, change: &Change) -> Result<(), TxStoreError> {
+pub(crate) fn write(tx: &mut Tx<'_>, change: &OutboxLine) -> Result<(), TxStoreError> {
     let Some(point) = change.point else { return Ok(()) };
     let number = |count: u64| Ok::<_, TxStoreError>(Arg::Int(sql_int(count)?));
     let args = [
@@ -248,7 +249,7 @@ mod tests {
         let store = TxStore::open(&url, network, Settings::default(), Options::default()).unwrap();
         let line = |height| {
             let point = Point { height, slot: height, hash: BlockHash([1; 32]) };
-            Change { blocks: 1, point: Some(point), ..Change::default() }
+            OutboxLine { blocks: 1, point: Some(point), ..OutboxLine::default() }
         };
         let count = CHANGES_KEPT as u64 + 250;
         let written: Result<(), TxStoreError> =

@@ -19,18 +19,19 @@ use std::{
 use unspent_model::{
     Outpoint, TxId,
     txstore::{
-        Again, ChildState, DeletionWindows, KeepReason, Kept, Slot, TxRecord, Verdict, verdict,
+        ChildState, DeletionBlocker, DeletionVerdict, DeletionWindows, KeepReason, RetryAt, Slot,
+        TxRecord, verdict,
     },
 };
 use unspent_sql::{Arg, Backend, BulkStatement, Column, Row, Tx};
 
 use crate::{
-    awaited::{self, Waiter},
+    awaited::{self, WaitingParent},
     conflicts::give_back,
     error::TxStoreError,
     status::{DELETED, LOSERS_DELETED, add_to_tally},
     store::{TIP_SHARED, TipRow, TxStore, sql_int, txid},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 /// Due records of one step: their children are one batched read.
@@ -186,6 +187,7 @@ fn clean_chunk(
     size: usize,
     windows: DeletionWindows,
 ) -> Result<ChunkReport, TxStoreError> {
+    // Shared: blocks may be added meanwhile, but none undone.
     let height = TipRow::read(tx, TIP_SHARED)?.height.ok_or(TxStoreError::NoTip)?;
     let due = tx.query(DUE, &[Arg::Int(sql_int(height)?), Arg::Int(sql_int(size as u64)?)])?;
     let due = due.iter().map(txid).collect::<Result<Vec<TxId>, _>>()?;
@@ -193,7 +195,7 @@ fn clean_chunk(
     if due.is_empty() {
         return Ok(report);
     }
-    let mut chunk = Chunk::lock(tx, &due, height, windows)?;
+    let mut chunk = CleanChunk::lock(tx, &due, height, windows)?;
     chunk.judge(&due, &mut report);
     chunk.look_once_more(tx)?;
     chunk.carry_out(tx, &mut report)?;
@@ -224,21 +226,21 @@ fn child_states(rows: &[Row]) -> Result<BTreeMap<TxId, ChildState>, TxStoreError
 }
 
 /// A chunk under its locks.
-struct Chunk {
+struct CleanChunk {
     height: u64,
     windows: DeletionWindows,
-    working: Working,
+    working: WorkingSet,
     children: BTreeMap<TxId, ChildState>,
     /// Records that seemed to go, so that their parents were read.
     going: BTreeSet<TxId>,
     /// Who is to wait for whom, and whether the child is in the store.
-    parked: Vec<(Waiter, bool)>,
+    parked: Vec<(WaitingParent, bool)>,
     losers: Vec<TxId>,
     /// Queue entries without a record, or under another height than the record says.
     stray: Vec<TxId>,
 }
 
-impl Chunk {
+impl CleanChunk {
     /// Locks the due records, reads all their children, and locks the parents of those that seem to
     /// go. Due records are finished and deep, so that nobody else holds one of them and waits for
     /// one of the parents.
@@ -248,7 +250,7 @@ impl Chunk {
         height: u64,
         windows: DeletionWindows,
     ) -> Result<Self, TxStoreError> {
-        let mut working = Working::new(Access::Change);
+        let mut working = WorkingSet::new(LoadMode::ForUpdate);
         working.load_whole(tx, due.iter().copied())?;
         working.load_all_slots(tx, due.iter().copied())?;
         let records = || due.iter().filter_map(|txid| working.get(*txid));
@@ -256,9 +258,11 @@ impl Chunk {
         let is_due = |record: &TxRecord| record.due_at.is_some_and(|at| at <= height);
         let is_stray = |txid: &TxId| !working.get(*txid).is_some_and(is_due);
         let stray = due.iter().copied().filter(is_stray).collect();
-        let may_go =
-            |record: &&TxRecord| verdict(record, &children, height, windows) == Verdict::Delete;
+        let may_go = |record: &&TxRecord| {
+            verdict(record, &children, height, windows) == DeletionVerdict::Delete
+        };
         let going: BTreeSet<TxId> = records().filter(may_go).map(|record| record.txid).collect();
+        // Only parents of those: a lock keeps others waiting, and what stays changes no parent.
         let coins = going.iter().flat_map(|txid| working.inputs(*txid));
         let coins: Vec<Outpoint> = coins.copied().collect();
         working.load(tx, coins.iter().map(|coin| coin.tx))?;
@@ -272,6 +276,7 @@ impl Chunk {
     fn judge(&mut self, due: &[TxId], report: &mut ChunkReport) {
         for txid in due {
             let Some(record) = self.working.get_mut(*txid) else { continue };
+            // The queue had it under another height than its row: the row is right, the entry goes.
             if record.due_at.is_none_or(|at| at > self.height) {
                 continue;
             }
@@ -279,10 +284,10 @@ impl Chunk {
                 report.expired += 1;
             }
             match self.verdict(*txid) {
-                Verdict::Delete if self.going.contains(txid) => self.delete(*txid, report),
+                DeletionVerdict::Delete if self.going.contains(txid) => self.delete(*txid, report),
                 // Its child went a moment ago. It still heads the queue.
-                Verdict::Delete => {}
-                Verdict::Keep(kept) => {
+                DeletionVerdict::Delete => {}
+                DeletionVerdict::Keep(kept) => {
                     report.kept.push(kept.reason);
                     self.keep(*txid, kept);
                 }
@@ -290,14 +295,14 @@ impl Chunk {
         }
     }
 
-    fn verdict(&self, txid: TxId) -> Verdict {
+    fn verdict(&self, txid: TxId) -> DeletionVerdict {
         let Some(record) = self.working.get(txid) else {
-            return Verdict::Keep(still_named(self.height));
+            return DeletionVerdict::Keep(still_named(self.height));
         };
         let found = verdict(record, &self.children, self.height, self.windows);
         let is_named = || self.working.inputs(txid).iter().any(|coin| self.is_named(txid, *coin));
-        if found == Verdict::Delete && record.is_conflicting && is_named() {
-            return Verdict::Keep(still_named(self.height));
+        if found == DeletionVerdict::Delete && record.is_conflicting && is_named() {
+            return DeletionVerdict::Keep(still_named(self.height));
         }
         found
     }
@@ -320,6 +325,7 @@ impl Chunk {
                     parent.wake();
                 }
             } else {
+                // It lies below the safety window: no reorganisation makes its input a coin again.
                 parent.mark_pruned(coin.index, txid);
             }
         }
@@ -332,16 +338,17 @@ impl Chunk {
     }
 
     /// Moves a record that stays away from the head of the queue.
-    fn keep(&mut self, txid: TxId, kept: Kept) {
+    fn keep(&mut self, txid: TxId, kept: DeletionBlocker) {
         let (height, parked) = (self.height, &mut self.parked);
         let Some(record) = self.working.get_mut(txid) else { return };
-        record.due_at = match kept.again {
-            Again::At(at) => Some(at.max(height + 1)),
-            Again::AfterMining(child) => {
-                parked.push((Waiter { child, parent: txid }, false));
+        record.due_at = match kept.retry_at {
+            // Never at or below this height, or the pass would meet it again and not end.
+            RetryAt::At(at) => Some(at.max(height + 1)),
+            RetryAt::AfterMining(child) => {
+                parked.push((WaitingParent { child, parent: txid }, false));
                 None
             }
-            Again::OnChange => None,
+            RetryAt::OnChange => None,
         };
     }
 
@@ -370,6 +377,7 @@ impl Chunk {
     fn carry_out(self, tx: &mut Tx<'_>, report: &mut ChunkReport) -> Result<(), TxStoreError> {
         self.working.save(tx)?;
         awaited::park(tx, &self.parked)?;
+        // Their parents were woken above; a wait for what is gone would never end.
         awaited::forget(tx, self.losers.into_iter())?;
         let stray = Column::hashes(self.stray.iter().map(|txid| txid.0));
         tx.execute_set(LEAVE_QUEUE, &[Arg::Int(sql_int(self.height)?)], &[stray])?;
@@ -378,8 +386,8 @@ impl Chunk {
     }
 }
 
-fn still_named(height: u64) -> Kept {
+fn still_named(height: u64) -> DeletionBlocker {
     // No height is near the highest.
-    let again = Again::At(height.saturating_add(LOOK_AGAIN));
-    Kept { reason: KeepReason::StillNamed, child: None, depth: None, again }
+    let retry_at = RetryAt::At(height.saturating_add(LOOK_AGAIN));
+    DeletionBlocker { reason: KeepReason::StillNamed, child: None, depth: None, retry_at }
 }

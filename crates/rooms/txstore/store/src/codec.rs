@@ -19,7 +19,7 @@
 
 use unspent_model::{
     BlockHash, TxId,
-    txstore::{MinedIn, OutputHash, PAGE_SLOTS, Reassigned, Slot, Slots, Spender, TxRecord},
+    txstore::{MinedIn, OutputHash, PAGE_SLOTS, ReassignedOutput, Slot, Slots, Spender, TxRecord},
 };
 
 use crate::error::TxStoreError;
@@ -44,12 +44,12 @@ const SLOT_BYTES: usize = 37;
 const BLOCK_BYTES: usize = 37;
 
 /// Takes fields off the front of stored bytes.
-struct Fields<'b> {
+struct FieldReader<'b> {
     rest: &'b [u8],
     what: &'static str,
 }
 
-impl<'b> Fields<'b> {
+impl<'b> FieldReader<'b> {
     fn open(bytes: &'b [u8], what: &'static str) -> Result<Self, TxStoreError> {
         match bytes.split_first() {
             Some((&VERSION, rest)) => Ok(Self { rest, what }),
@@ -169,7 +169,7 @@ pub(crate) fn slots(page: &[Slot]) -> Vec<u8> {
 
 /// The same, read.
 pub(crate) fn read_slots(bytes: &[u8]) -> Result<Vec<Slot>, TxStoreError> {
-    let mut fields = Fields::open(bytes, "a page of slots")?;
+    let mut fields = FieldReader::open(bytes, "a page of slots")?;
     let mut found = Vec::with_capacity(fields.rest.len() / SLOT_BYTES);
     while !fields.rest.is_empty() {
         found.push(fields.slot()?);
@@ -220,7 +220,7 @@ pub(crate) fn state(record: &TxRecord) -> Result<Vec<u8>, TxStoreError> {
 
 /// Puts what [`state`] wrote into a record.
 pub(crate) fn read_state(bytes: &[u8], record: &mut TxRecord) -> Result<(), TxStoreError> {
-    let mut fields = Fields::open(bytes, "a record")?;
+    let mut fields = FieldReader::open(bytes, "a record")?;
     let [flags] = fields.take()?;
     if flags & !ALL_FLAGS != 0 {
         return Err(TxStoreError::Corrupt(format!("a record has the unknown flags {flags}")));
@@ -244,7 +244,7 @@ pub(crate) fn read_state(bytes: &[u8], record: &mut TxRecord) -> Result<(), TxSt
     record.reassigned = fields.list(40, |fields| {
         let vout = fields.number()?;
         let output = OutputHash(fields.take()?);
-        Ok(Reassigned { vout, output, spendable_at: fields.number()?.into() })
+        Ok(ReassignedOutput { vout, output, spendable_at: fields.number()?.into() })
     })?;
     record.rivals = fields.list(32, |fields| Ok(TxId(fields.take()?)))?;
     fields.end()
@@ -259,7 +259,7 @@ pub(crate) fn txids(all: impl Iterator<Item = TxId>) -> Vec<u8> {
 
 /// The same, read.
 pub(crate) fn read_txids(bytes: &[u8]) -> Result<Vec<TxId>, TxStoreError> {
-    let mut fields = Fields::open(bytes, "a list of transactions")?;
+    let mut fields = FieldReader::open(bytes, "a list of transactions")?;
     let mut found = Vec::with_capacity(fields.rest.len() / 32);
     while !fields.rest.is_empty() {
         found.push(TxId(fields.take()?));
@@ -281,7 +281,11 @@ mod tests {
             is_coinbase: true,
             fee: Some(0),
             size: 301,
-            reassigned: vec![Reassigned { vout: 4, output: OutputHash([1; 32]), spendable_at: 9 }],
+            reassigned: vec![ReassignedOutput {
+                vout: 4,
+                output: OutputHash([1; 32]),
+                spendable_at: 9,
+            }],
             rivals: (0..300_u16).map(|n| TxId([n.to_be_bytes()[1]; 32])).collect(),
             blocks: vec![block, MinedIn { on_best_chain: false, ..block }],
             is_locked: true,

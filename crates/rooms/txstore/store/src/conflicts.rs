@@ -16,7 +16,7 @@ use crate::{
     error::TxStoreError,
     spend::{InputOutcome, InputSpend, SpendOptions, TxSpends, spend_inputs},
     store::{TxStore, writer_key},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 impl TxStore {
@@ -36,7 +36,7 @@ impl TxStore {
         let roots: BTreeSet<TxId> = txids.into_iter().collect();
         let Some(first) = roots.first() else { return Ok(roots) };
         self.door.write_for(writer_key(*first), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, roots.iter().copied())?;
             let missing = roots.iter().copied().filter(|txid| working.get(*txid).is_none());
             let missing: Vec<TxId> = missing.collect();
@@ -64,7 +64,7 @@ impl TxStore {
     ) -> Result<BTreeSet<TxId>, TxStoreError> {
         let windows = self.windows;
         self.door.write_for(writer_key(winner), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, [winner])?;
             if working.get(winner).is_none() {
                 return Err(TxStoreError::Missing(vec![winner]));
@@ -75,6 +75,7 @@ impl TxStore {
             working.load_slots(tx, inputs.iter().copied())?;
             let rivals = spenders_but(&working, &inputs, winner);
             let losers = condemn(tx, &mut working, rivals, height, windows)?;
+            // A rival may be its ancestor, and then it loses with that one.
             if losers.contains(&winner) {
                 return Err(TxStoreError::OwnRival(winner));
             }
@@ -93,7 +94,7 @@ impl TxStore {
     /// [`TxStoreError::Missing`].
     pub fn counter_conflicting(&self, txid: TxId) -> Result<BTreeSet<TxId>, TxStoreError> {
         self.door.read(move |tx| {
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, [txid])?;
             if working.get(txid).is_none() {
                 return Err(TxStoreError::Missing(vec![txid]));
@@ -124,7 +125,7 @@ impl TxStore {
     /// Whatever the database says.
     pub fn descendants(&self, txid: TxId) -> Result<BTreeSet<TxId>, TxStoreError> {
         self.door.read(move |tx| {
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             let mut found = descendants(tx, &mut working, BTreeSet::from([txid]))?;
             found.remove(&txid);
             Ok(found)
@@ -133,7 +134,7 @@ impl TxStore {
 }
 
 /// Who else spent these outputs and is still in the store.
-pub(crate) fn spenders_but(working: &Working, coins: &[Outpoint], but: TxId) -> BTreeSet<TxId> {
+pub(crate) fn spenders_but(working: &WorkingSet, coins: &[Outpoint], but: TxId) -> BTreeSet<TxId> {
     let slots = coins.iter().filter_map(|coin| working.get(coin.tx)?.slots.get(coin.index));
     let spenders = slots.filter_map(|slot| match slot {
         Slot::Spent(by) => Some(by.tx),
@@ -152,7 +153,7 @@ fn children(record: &TxRecord) -> impl Iterator<Item = TxId> {
 /// These and all that descends from them, as far as it is in the store. One read per generation.
 fn descendants(
     tx: &mut Tx<'_>,
-    working: &mut Working,
+    working: &mut WorkingSet,
     roots: BTreeSet<TxId>,
 ) -> Result<BTreeSet<TxId>, TxStoreError> {
     let mut found = BTreeSet::new();
@@ -171,7 +172,7 @@ fn descendants(
 /// Marks losers and all their descendants, and gives back what they had spent of others.
 pub(crate) fn condemn(
     tx: &mut Tx<'_>,
-    working: &mut Working,
+    working: &mut WorkingSet,
     roots: BTreeSet<TxId>,
     height: u64,
     windows: DeletionWindows,
@@ -219,7 +220,7 @@ pub(crate) fn give_back(
 /// Reads what [`clear_conflict`] has to know besides the parents: who has spent these.
 pub(crate) fn load_children(
     tx: &mut Tx<'_>,
-    working: &mut Working,
+    working: &mut WorkingSet,
     txids: &BTreeSet<TxId>,
 ) -> Result<(), TxStoreError> {
     working.load_all_slots(tx, txids.iter().copied())?;
@@ -231,7 +232,7 @@ pub(crate) fn load_children(
 /// A transaction is no longer conflicting, and outputs of it that losers had spent are coins again.
 /// Its parents and children must have been read.
 pub(crate) fn clear_conflict(
-    working: &mut Working,
+    working: &mut WorkingSet,
     winner: TxId,
     height: u64,
     windows: DeletionWindows,
@@ -256,7 +257,7 @@ pub(crate) fn clear_conflict(
 
 /// A transaction that was conflicting has its inputs again. Its parents must have been read.
 fn reinstate(
-    working: &mut Working,
+    working: &mut WorkingSet,
     winner: TxId,
     height: u64,
     windows: DeletionWindows,

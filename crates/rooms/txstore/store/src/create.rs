@@ -14,8 +14,8 @@ use crate::{
     new_tx::NewTx,
     spend::{InputSpend, SpendOptions, SpendOutcome, TxSpends, spend_inputs},
     store::{TxStore, txid, writer_key},
-    working::{Access, Working},
-    write_rows::Rows,
+    working::{LoadMode, WorkingSet},
+    write_rows::RowWrites,
 };
 
 const PRESENT: BulkStatement = BulkStatement {
@@ -80,7 +80,7 @@ impl CreateTerms {
 
 /// What came of creating a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Creation {
+pub enum CreateOutcome {
     /// It is there now.
     Created,
     /// It was there before; nothing of it was changed.
@@ -89,7 +89,7 @@ pub enum Creation {
 
 /// What came of creating a transaction together with its spends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Acceptance {
+pub enum AcceptOutcome {
     /// It is there now, and its inputs are spent. Some parents may be absent.
     Accepted(SpendOutcome),
     /// It was there before; nothing was changed.
@@ -108,14 +108,14 @@ impl TxStore {
         &self,
         txs: Vec<NewTx>,
         terms: CreateTerms,
-    ) -> Result<Vec<Creation>, TxStoreError> {
+    ) -> Result<Vec<CreateOutcome>, TxStoreError> {
         let (windows, txs) = (self.windows, Arc::new(txs));
         let Some(first) = txs.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.txid), move |tx| {
             if let Some(created) = create_unnoticed(tx, &txs, terms, windows)? {
                 return Ok(created);
             }
-            let mut incoming = Incoming::read(tx, &txs, terms, windows)?;
+            let mut incoming = IncomingTxs::read(tx, &txs, terms, windows)?;
             let created = txs.iter().map(|new| incoming.create(new)).collect();
             incoming.finish(tx)?;
             Ok(created)
@@ -133,11 +133,11 @@ impl TxStore {
         txs: Vec<NewTx>,
         terms: CreateTerms,
         options: SpendOptions,
-    ) -> Result<Vec<Acceptance>, TxStoreError> {
+    ) -> Result<Vec<AcceptOutcome>, TxStoreError> {
         let (windows, txs) = (self.windows, Arc::new(txs));
         let Some(first) = txs.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.txid), move |tx| {
-            let mut incoming = Incoming::read(tx, &txs, terms, windows)?;
+            let mut incoming = IncomingTxs::read(tx, &txs, terms, windows)?;
             let accepted = txs.iter().map(|new| incoming.accept(new, options)).collect();
             incoming.finish(tx)?;
             Ok(accepted)
@@ -153,7 +153,7 @@ fn create_unnoticed(
     txs: &[NewTx],
     terms: CreateTerms,
     windows: DeletionWindows,
-) -> Result<Option<Vec<Creation>>, TxStoreError> {
+) -> Result<Option<Vec<CreateOutcome>>, TxStoreError> {
     if terms.is_conflicting {
         return Ok(None);
     }
@@ -163,15 +163,15 @@ fn create_unnoticed(
         return Ok(None);
     }
     let created = txs.iter().map(|new| match there.insert(new.txid) {
-        true => Creation::Created,
-        false => Creation::Exists,
+        true => CreateOutcome::Created,
+        false => CreateOutcome::Exists,
     });
-    let created: Vec<Creation> = created.collect();
-    let new = txs.iter().zip(&created).filter(|(_, creation)| **creation == Creation::Created);
+    let created: Vec<CreateOutcome> = created.collect();
+    let new = txs.iter().zip(&created).filter(|(_, creation)| **creation == CreateOutcome::Created);
     let mut new: Vec<&NewTx> = new.map(|(new, _)| new).collect();
     // In the order in which everybody takes locks.
     new.sort_unstable_by_key(|new| new.txid);
-    let mut rows = Rows::default();
+    let mut rows = RowWrites::default();
     for new in new {
         rows.insert(&terms.record(new, windows.retention), &new.body)?;
     }
@@ -198,14 +198,14 @@ fn present(
 }
 
 /// Transactions on their way in.
-struct Incoming {
-    working: Working,
+struct IncomingTxs {
+    working: WorkingSet,
     terms: CreateTerms,
     windows: DeletionWindows,
-    waiters: Vec<awaited::Waiter>,
+    waiters: Vec<awaited::WaitingParent>,
 }
 
-impl Incoming {
+impl IncomingTxs {
     /// Reads the transactions and their parents, under one ordered row of locks, and then who waits
     /// for them: a cleaner notes that only while it holds the parents too.
     fn read(
@@ -217,7 +217,7 @@ impl Incoming {
         let names = txs.iter().map(|new| new.txid);
         let coins = txs.iter().flat_map(|new| new.inputs.iter().copied());
         let coins: Vec<Outpoint> = coins.collect();
-        let mut working = Working::new(Access::Change);
+        let mut working = WorkingSet::new(LoadMode::ForUpdate);
         working.load(tx, names.clone().chain(coins.iter().map(|coin| coin.tx)))?;
         working.load_slots(tx, coins)?;
         let waiters = if terms.are_settled() { awaited::waiting(tx, names)? } else { Vec::new() };
@@ -225,9 +225,9 @@ impl Incoming {
         Ok(Self { working, terms, windows, waiters })
     }
 
-    fn create(&mut self, new: &NewTx) -> Creation {
+    fn create(&mut self, new: &NewTx) -> CreateOutcome {
         if self.working.get(new.txid).is_some() {
-            return Creation::Exists;
+            return CreateOutcome::Exists;
         }
         let record = self.terms.record(new, self.windows.retention);
         if record.is_conflicting {
@@ -238,15 +238,15 @@ impl Incoming {
             }
         }
         self.working.add(new, record);
-        Creation::Created
+        CreateOutcome::Created
     }
 
-    fn accept(&mut self, new: &NewTx, options: SpendOptions) -> Acceptance {
-        if self.create(new) == Creation::Exists {
-            return Acceptance::Exists;
+    fn accept(&mut self, new: &NewTx, options: SpendOptions) -> AcceptOutcome {
+        if self.create(new) == CreateOutcome::Exists {
+            return AcceptOutcome::Exists;
         }
         if self.terms.is_conflicting {
-            return Acceptance::Accepted(SpendOutcome::default());
+            return AcceptOutcome::Accepted(SpendOutcome::default());
         }
         let spends = TxSpends::of(new);
         let outcome = spend_inputs(
@@ -258,10 +258,10 @@ impl Incoming {
             self.windows,
         );
         if outcome.is_done() {
-            return Acceptance::Accepted(outcome);
+            return AcceptOutcome::Accepted(outcome);
         }
         self.working.take_back(new.txid);
-        Acceptance::Refused(outcome)
+        AcceptOutcome::Refused(outcome)
     }
 
     fn finish(mut self, tx: &mut Tx<'_>) -> Result<(), TxStoreError> {

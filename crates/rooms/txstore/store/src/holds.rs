@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use unspent_model::{
     Outpoint, TxId,
-    txstore::{Expected, OutputHash, SlotRefusal, TxRecord},
+    txstore::{ExpectedOutput, OutputHash, SlotRefusal, TxRecord},
 };
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     mined::change_records,
     spend::hashes_of,
     store::{TIP, TipRow, TxStore, writer_key},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 type SlotResult = Result<(), SlotRefusal>;
@@ -44,7 +44,7 @@ impl TxStore {
         let coins = Arc::new(coins);
         let Some(first) = coins.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.tx), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, coins.iter().map(|coin| coin.tx))?;
             working.load_slots(tx, coins.iter().copied())?;
             let done = coins.iter().map(|coin| {
@@ -72,11 +72,11 @@ impl TxStore {
     ) -> Result<SlotResult, TxStoreError> {
         let retention = self.windows.retention;
         self.door.write_for(writer_key(coin.tx), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, [coin.tx])?;
             working.load_slots(tx, [coin])?;
             let stored = hashes_of(tx, &BTreeSet::from([coin]))?.get(&coin).copied();
-            let expected = Expected { claimed: Some(from), stored };
+            let expected = ExpectedOutput { claimed: Some(from), stored };
             let Some(record) = working.get_mut(coin.tx) else {
                 return Ok(Err(SlotRefusal::TxNotFound));
             };

@@ -113,12 +113,12 @@ mod working;
 mod write_rows;
 
 pub use block::AppliedBlock;
-pub use changes::{Change, ChangePage, Tallies};
+pub use changes::{OutboxLine, OutboxPage, Tallies};
 pub use clean::{CleanLimits, CleanReport};
-pub use create::{Acceptance, CreateTerms, Creation};
+pub use create::{AcceptOutcome, CreateOutcome, CreateTerms};
 pub use error::{Kind, TxStoreError};
 pub use new_tx::{NewBlock, NewTx, output_hash};
-pub use query::{OutputStatus, StoredTx, UnminedTx, Why};
+pub use query::{OutputStatus, StoredTx, UnminedTx, WhyKept};
 pub use repair::{UnknownPage, UnknownSpender};
 pub use rollback::RolledBack;
 pub use spend::{InputOutcome, InputSpend, SpendOptions, SpendOutcome, TxSpends, Unspend};

@@ -12,10 +12,10 @@ use unspent_model::{
 use unspent_sql::Tx;
 
 use crate::{
-    awaited::{self, Waiter},
+    awaited::{self, WaitingParent},
     error::TxStoreError,
     store::{TIP_WHOLE, TipRow, TxStore, writer_key},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 impl TxStore {
@@ -29,7 +29,7 @@ impl TxStore {
         let (windows, txids) = (self.windows, Arc::new(txids));
         let Some(first) = txids.first() else { return Ok(()) };
         self.door.write_for(writer_key(*first), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             let waiters = load_with_waiters(tx, &mut working, &txids, block.on_best_chain)?;
             change_all(&mut working, &txids, |record| {
                 record.set_mined(block, windows.retention);
@@ -56,7 +56,7 @@ impl TxStore {
         let (retention, txids) = (self.windows.retention, Arc::new(txids));
         self.door.write(move |tx| {
             let tip = TipRow::read(tx, TIP_WHOLE)?;
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, txids.iter().copied())?;
             let mut changed = 0;
             for txid in txids.iter() {
@@ -87,7 +87,7 @@ impl TxStore {
         let (windows, txids) = (self.windows, Arc::new(txids));
         self.door.write(move |tx| {
             let tip = TipRow::read(tx, TIP_WHOLE)?;
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             let waiters = load_with_waiters(tx, &mut working, &txids, is_on)?;
             change_all(&mut working, &txids, |record| {
                 if is_on {
@@ -118,7 +118,7 @@ impl TxStore {
 /// nothing any more: they may be mined again, and lower.
 pub(crate) fn wake_parents(
     tx: &mut Tx<'_>,
-    working: &mut Working,
+    working: &mut WorkingSet,
     txids: &[TxId],
 ) -> Result<(), TxStoreError> {
     working.load_inputs(tx, txids.iter().copied())?;
@@ -151,10 +151,10 @@ impl TipRow {
 /// holds the child, so that either it sees the child mined, or we see its note.
 fn load_with_waiters(
     tx: &mut Tx<'_>,
-    working: &mut Working,
+    working: &mut WorkingSet,
     txids: &[TxId],
     are_mined: bool,
-) -> Result<Vec<Waiter>, TxStoreError> {
+) -> Result<Vec<WaitingParent>, TxStoreError> {
     working.load(tx, txids.iter().copied())?;
     if !are_mined {
         return Ok(Vec::new());
@@ -166,7 +166,7 @@ fn load_with_waiters(
 
 /// Changes all of them, or says which are missing.
 fn change_all(
-    working: &mut Working,
+    working: &mut WorkingSet,
     txids: &[TxId],
     mut change: impl FnMut(&mut TxRecord) -> Result<(), TxStoreError>,
 ) -> Result<(), TxStoreError> {
@@ -189,7 +189,7 @@ pub(crate) fn change_records(
     txids: &[TxId],
     change: impl FnMut(&mut TxRecord) -> Result<(), TxStoreError>,
 ) -> Result<(), TxStoreError> {
-    let mut working = Working::new(Access::Change);
+    let mut working = WorkingSet::new(LoadMode::ForUpdate);
     working.load(tx, txids.iter().copied())?;
     change_all(&mut working, txids, change)?;
     working.save(tx)

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use unspent_model::{
     Outpoint, TxId, maturity,
-    txstore::{Again, Blocker, MinedIn, Slot, Spender, TxRecord, Verdict, blockers, verdict},
+    txstore::{
+        DeletionBlocker, DeletionVerdict, MinedIn, RetryAt, Slot, Spender, TxRecord, blockers,
+        verdict,
+    },
 };
 use unspent_sql::{Arg, Row};
 
@@ -13,7 +16,7 @@ use crate::{
     error::TxStoreError,
     new_tx::stored_inputs,
     store::{TIP, TipRow, TxStore, sql_int, txid},
-    working::{Access, Working, bodies},
+    working::{LoadMode, WorkingSet, bodies},
 };
 
 const UNMINED: &str = "SELECT txid, unmined_since FROM transactions /*by idx_transactions_unmined*/
@@ -106,15 +109,15 @@ pub struct UnminedTx {
 
 /// Why a record is still there.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Why {
+pub struct WhyKept {
     /// The record.
     pub record: TxRecord,
     /// The height that it was judged by.
     pub height: u64,
     /// What would become of it now.
-    pub verdict: Verdict,
+    pub verdict: DeletionVerdict,
     /// Everything that stands against its deletion, each with its child and depth.
-    pub blockers: Vec<Blocker>,
+    pub blockers: Vec<DeletionBlocker>,
     /// From which height it could go, if nothing changes; `None` when that can't be said.
     pub from_height: Option<u64>,
 }
@@ -127,7 +130,7 @@ impl TxStore {
     /// Whatever the database says.
     pub fn get(&self, wanted: TxId) -> Result<Option<StoredTx>, TxStoreError> {
         self.door.read(move |tx| {
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, [wanted])?;
             working.load_all_slots(tx, [wanted])?;
             let Some(record) = working.get(wanted).cloned() else { return Ok(None) };
@@ -145,7 +148,7 @@ impl TxStore {
     /// Whatever the database says.
     pub fn records(&self, txids: Vec<TxId>) -> Result<Vec<Option<TxRecord>>, TxStoreError> {
         self.door.read(move |tx| {
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, txids.iter().copied())?;
             Ok(txids.iter().map(|txid| working.get(*txid).cloned()).collect())
         })
@@ -162,7 +165,7 @@ impl TxStore {
         height: u64,
     ) -> Result<Vec<OutputStatus>, TxStoreError> {
         self.door.read(move |tx| {
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, coins.iter().map(|coin| coin.tx))?;
             working.load_slots(tx, coins.iter().copied())?;
             let status = |coin: &Outpoint| match working.get(coin.tx) {
@@ -186,6 +189,7 @@ impl TxStore {
         limit: u32,
     ) -> Result<Vec<UnminedTx>, TxStoreError> {
         let until = until.map_or(Ok(i64::MAX), sql_int)?;
+        // Below every height, so that a first page needs no statement of its own.
         let since = after.map_or(Ok(-1), |after| sql_int(after.since))?;
         let name = after.map_or([0; 32], |after| after.txid.0);
         self.door.read(move |tx| {
@@ -204,11 +208,11 @@ impl TxStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn why(&self, wanted: TxId) -> Result<Option<Why>, TxStoreError> {
+    pub fn why(&self, wanted: TxId) -> Result<Option<WhyKept>, TxStoreError> {
         let windows = self.windows;
         self.door.read(move |tx| {
             let height = TipRow::read(tx, TIP)?.height.unwrap_or(0);
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, [wanted])?;
             working.load_all_slots(tx, [wanted])?;
             let Some(record) = working.get(wanted).cloned() else { return Ok(None) };
@@ -216,16 +220,16 @@ impl TxStore {
             let verdict = verdict(&record, &children, height, windows);
             let blockers = blockers(&record, &children, height, windows);
             let from_height = earliest(&blockers, height);
-            Ok(Some(Why { record, height, verdict, blockers, from_height }))
+            Ok(Some(WhyKept { record, height, verdict, blockers, from_height }))
         })
     }
 }
 
 /// The height at which the last dated blocker ends; nothing when one has no date.
-fn earliest(blockers: &[Blocker], height: u64) -> Option<u64> {
-    blockers.iter().try_fold(height, |from, blocker| match blocker.again {
-        Again::At(at) => Some(from.max(at)),
-        Again::AfterMining(_) | Again::OnChange => None,
+fn earliest(blockers: &[DeletionBlocker], height: u64) -> Option<u64> {
+    blockers.iter().try_fold(height, |from, blocker| match blocker.retry_at {
+        RetryAt::At(at) => Some(from.max(at)),
+        RetryAt::AfterMining(_) | RetryAt::OnChange => None,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
     error::TxStoreError,
     status::{DROPPED, REPAIRED, add_to_tally},
     store::{TIP, TipRow, TxStore, txid, writer_key},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 const NEXT: &str = "SELECT txid FROM transactions WHERE txid > $1 ORDER BY txid LIMIT $2";
@@ -54,7 +54,7 @@ impl TxStore {
         let windows = self.windows;
         self.door.write_for(writer_key(dropped), move |tx| {
             let height = TipRow::read(tx, TIP)?.height.unwrap_or(0);
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, [dropped])?;
             working.load_all_slots(tx, [dropped])?;
             let record = working.get(dropped).ok_or(TxStoreError::Missing(vec![dropped]))?;
@@ -95,7 +95,7 @@ impl TxStore {
         self.door.read(move |tx| {
             let rows = tx.query(NEXT, &[Arg::Blob(&after), Arg::Int(limit.into())])?;
             let names = rows.iter().map(txid).collect::<Result<Vec<TxId>, _>>()?;
-            let mut working = Working::new(Access::Look);
+            let mut working = WorkingSet::new(LoadMode::ReadOnly);
             working.load(tx, names.iter().copied())?;
             working.load_all_slots(tx, names.iter().copied())?;
             let mut found = BTreeSet::new();
@@ -128,7 +128,7 @@ impl TxStore {
         let Some(first) = unknown.first() else { return Ok(0) };
         self.door.write_for(writer_key(first.coin.tx), move |tx| {
             let height = TipRow::read(tx, TIP)?.height.unwrap_or(0);
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, unknown.iter().map(|unknown| unknown.coin.tx))?;
             working.load_slots(tx, unknown.iter().map(|unknown| unknown.coin))?;
             // After the parents are locked: whoever creates a spender has to lock them first.

@@ -15,13 +15,13 @@ use unspent_sql::{Arg, Tx};
 
 use crate::{
     block::block_at,
-    changes::{self, Change},
+    changes::{self, OutboxLine},
     codec,
     conflicts::condemn,
     error::TxStoreError,
     mined::wake_parents,
     store::{TIP, TIP_WHOLE, TipRow, TxStore, sql_int},
-    working::{Access, Working},
+    working::{LoadMode, WorkingSet},
 };
 
 const TXIDS: &str = "SELECT txids FROM blocks WHERE height = $1";
@@ -108,7 +108,7 @@ fn undo_one(
     };
     (tip.height, tip.hash) = (below.map(|below| below.height), below.map(|below| below.hash));
     tip.write(tx, 0)?;
-    changes::write(tx, &Change::undone(top, &done))?;
+    changes::write(tx, &OutboxLine::undone(top, &done))?;
     Ok(Some(done))
 }
 
@@ -118,7 +118,7 @@ fn unmine(
     block: Point,
     windows: DeletionWindows,
 ) -> Result<RolledBack, TxStoreError> {
-    let mut working = Working::new(Access::Change);
+    let mut working = WorkingSet::new(LoadMode::ForUpdate);
     working.load(tx, txids.iter().copied())?;
     let mut done = RolledBack { blocks: 1, ..RolledBack::default() };
     let mut lost = BTreeSet::new();

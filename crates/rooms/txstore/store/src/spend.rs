@@ -8,7 +8,8 @@ use std::{
 use unspent_model::{
     Outpoint, TxId,
     txstore::{
-        DeletionWindows, Expected, OutputHash, Slot, SlotRefusal, SpendTerms, Spender, TxRecord,
+        DeletionWindows, ExpectedOutput, OutputHash, Slot, SlotRefusal, SpendTerms, Spender,
+        TxRecord,
     },
 };
 use unspent_sql::Tx;
@@ -17,7 +18,7 @@ use crate::{
     error::TxStoreError,
     new_tx::{NewTx, output_hash, parse},
     store::{TxStore, writer_key},
-    working::{Access, Working, bodies},
+    working::{LoadMode, WorkingSet, bodies},
 };
 
 /// One input of a child.
@@ -117,7 +118,7 @@ impl TxStore {
         let Some(first) = children.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.child), move |tx| {
             let inputs = || children.iter().flat_map(|child| &child.inputs);
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, inputs().map(|input| input.coin.tx))?;
             working.load_slots(tx, inputs().map(|input| input.coin))?;
             let stored = stored_hashes(tx, &working, inputs())?;
@@ -144,7 +145,7 @@ impl TxStore {
         let (retention, spends) = (self.windows.retention, Arc::new(spends));
         let Some(first) = spends.first() else { return Ok(Vec::new()) };
         self.door.write_for(writer_key(first.coin.tx), move |tx| {
-            let mut working = Working::new(Access::Change);
+            let mut working = WorkingSet::new(LoadMode::ForUpdate);
             working.load(tx, spends.iter().map(|spend| spend.coin.tx))?;
             working.load_slots(tx, spends.iter().map(|spend| spend.coin))?;
             let done = spends.iter().map(|Unspend { coin, by }| {
@@ -160,14 +161,14 @@ impl TxStore {
 
 /// Spends a child's inputs in the working set; takes all of it back when one is refused.
 pub(crate) fn spend_inputs(
-    working: &mut Working,
+    working: &mut WorkingSet,
     child: &TxSpends,
     stored: &dyn Fn(&InputSpend) -> Option<OutputHash>,
     height: u64,
     options: SpendOptions,
     windows: DeletionWindows,
 ) -> SpendOutcome {
-    let mut before: Vec<Undo> = Vec::with_capacity(child.inputs.len());
+    let mut before: Vec<SlotBefore> = Vec::with_capacity(child.inputs.len());
     let mut outcome = SpendOutcome::default();
     for input in &child.inputs {
         let Some(parent) = working.get_mut(input.coin.tx) else {
@@ -175,8 +176,8 @@ pub(crate) fn spend_inputs(
             outcome.inputs.push(if options.allow_absent { InputOutcome::Absent } else { refused });
             continue;
         };
-        before.extend(Undo::of(parent, input.coin));
-        let expected = Expected { claimed: input.output, stored: stored(input) };
+        before.extend(SlotBefore::of(parent, input.coin));
+        let expected = ExpectedOutput { claimed: input.output, stored: stored(input) };
         let by = Spender { tx: child.child, vin: input.vin };
         let terms = options.terms;
         let spent = parent.spend(input.coin.index, by, expected, height, terms, windows.retention);
@@ -192,21 +193,21 @@ pub(crate) fn spend_inputs(
 }
 
 /// What a spend changes of a record, as it was before.
-struct Undo {
+struct SlotBefore {
     coin: Outpoint,
     slot: Slot,
     delete_at: Option<u64>,
     due_at: Option<u64>,
 }
 
-impl Undo {
+impl SlotBefore {
     /// Nothing for an output that isn't there: no spend changes it.
     fn of(parent: &TxRecord, coin: Outpoint) -> Option<Self> {
         let slot = parent.slots.get(coin.index)?;
         Some(Self { coin, slot, delete_at: parent.delete_at, due_at: parent.due_at })
     }
 
-    fn run(self, working: &mut Working) {
+    fn run(self, working: &mut WorkingSet) {
         if let Some(parent) = working.get_mut(self.coin.tx) {
             parent.slots.set(self.coin.index, self.slot);
             (parent.delete_at, parent.due_at) = (self.delete_at, self.due_at);
@@ -217,7 +218,7 @@ impl Undo {
 /// What the outputs are of which somebody claims something.
 fn stored_hashes<'i>(
     tx: &mut Tx<'_>,
-    working: &Working,
+    working: &WorkingSet,
     inputs: impl Iterator<Item = &'i InputSpend>,
 ) -> Result<BTreeMap<Outpoint, OutputHash>, TxStoreError> {
     let claimed = inputs.filter(|input| input.output.is_some()).map(|input| input.coin);

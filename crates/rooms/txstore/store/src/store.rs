@@ -46,6 +46,7 @@ impl TxStore {
         let windows = checked(settings.windows)?;
         let door = Door::open(url, &SCHEMA, options)?;
         let stored = door.write(move |tx| -> Result<String, TxStoreError> {
+            // Of two that open a new database at once the first one's network stands.
             tx.execute(WRITE_NETWORK, &[Arg::Text(network.name())])?;
             Ok(tx.one(READ_NETWORK, &[])?.text("network")?)
         })?;

@@ -19,7 +19,7 @@ use crate::{
     error::TxStoreError,
     new_tx::{NewTx, stored_inputs},
     store::{sql_int, txid},
-    write_rows::{ReadRow, Rows},
+    write_rows::{ReadRow, RowWrites},
 };
 
 /// Longer bodies lie in `parts`, so that a spend doesn't carry them along.
@@ -78,18 +78,16 @@ const READ_BODIES: BulkStatement = BulkStatement {
     postgres: "SELECT txid, body FROM transactions WHERE txid = ANY($1::bytea[])",
 };
 
-/// How rows are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum LoadMode {
     /// In a transaction that changes nothing.
-    Look,
+    ReadOnly,
     /// Under their locks.
-    Change,
+    ForUpdate,
 }
 
-/// One record of the set.
 #[derive(Debug)]
-struct Entry {
+struct WorkingRecord {
     record: TxRecord,
     /// Its row as it was read; `None` for a new one.
     read: Option<ReadRow>,
@@ -103,14 +101,14 @@ struct Entry {
 
 /// The records of one change.
 #[derive(Debug)]
-pub(crate) struct Working {
-    access: Access,
-    entries: HashMap<TxId, Entry>,
+pub(crate) struct WorkingSet {
+    access: LoadMode,
+    entries: HashMap<TxId, WorkingRecord>,
     absent: HashSet<TxId>,
 }
 
-impl Working {
-    pub(crate) fn new(access: Access) -> Self {
+impl WorkingSet {
+    pub(crate) fn new(access: LoadMode) -> Self {
         Self { access, entries: HashMap::new(), absent: HashSet::new() }
     }
 
@@ -120,7 +118,7 @@ impl Working {
         tx: &mut Tx<'_>,
         txids: impl IntoIterator<Item = TxId>,
     ) -> Result<(), TxStoreError> {
-        let set = if self.access == Access::Look { READ } else { READ_LOCKED };
+        let set = if self.access == LoadMode::ReadOnly { READ } else { READ_LOCKED };
         self.load_by(tx, set, txids)?;
         Ok(())
     }
@@ -131,7 +129,7 @@ impl Working {
         tx: &mut Tx<'_>,
         txids: impl IntoIterator<Item = TxId>,
     ) -> Result<(), TxStoreError> {
-        debug_assert_eq!(self.access, Access::Change);
+        debug_assert_eq!(self.access, LoadMode::ForUpdate);
         let mut elsewhere = Vec::new();
         for mut row in self.load_by(tx, READ_WHOLE, txids)? {
             let name = txid(&row)?;
@@ -167,7 +165,8 @@ impl Working {
     fn put_row(&mut self, row: &mut Row) -> Result<(), TxStoreError> {
         let (record, read) = read_record(row)?;
         let (body, inputs, read) = (None, None, Some(read));
-        let entry = Entry { record, read, body, inputs, is_touched: false, is_deleted: false };
+        let entry =
+            WorkingRecord { record, read, body, inputs, is_touched: false, is_deleted: false };
         self.entries.insert(entry.record.txid, entry);
         Ok(())
     }
@@ -188,7 +187,7 @@ impl Working {
         Some(&mut entry.record)
     }
 
-    /// What a record spends, once [`Working::load_inputs`] has been asked for it.
+    /// What a record spends, once [`WorkingSet::load_inputs`] has been asked for it.
     pub(crate) fn inputs(&self, txid: TxId) -> &[Outpoint] {
         let found = self.entries.get(&txid).and_then(|entry| entry.inputs.as_deref());
         found.unwrap_or_default()
@@ -206,17 +205,16 @@ impl Working {
         let (body, inputs) = (Some(new.body.clone()), Some(new.inputs.clone()));
         self.absent.remove(&record.txid);
         let (is_touched, is_deleted) = (true, false);
-        let entry = Entry { record, read: None, body, inputs, is_touched, is_deleted };
+        let entry = WorkingRecord { record, read: None, body, inputs, is_touched, is_deleted };
         self.entries.insert(new.txid, entry);
     }
 
-    /// Takes back what [`Working::add`] did.
+    /// Takes back what [`WorkingSet::add`] did.
     pub(crate) fn take_back(&mut self, txid: TxId) {
         self.entries.remove(&txid);
         self.absent.insert(txid);
     }
 
-    /// Removes a record from the store.
     pub(crate) fn delete(&mut self, txid: TxId) {
         if let Some(entry) = self.entries.get_mut(&txid) {
             entry.is_deleted = true;
@@ -243,7 +241,6 @@ impl Working {
         self.read_pages(tx, wanted)
     }
 
-    /// Reads all pages of these records.
     pub(crate) fn load_all_slots(
         &mut self,
         tx: &mut Tx<'_>,
@@ -290,7 +287,6 @@ impl Working {
         }
     }
 
-    /// Reads what these records spend.
     pub(crate) fn load_inputs(
         &mut self,
         tx: &mut Tx<'_>,
@@ -309,16 +305,15 @@ impl Working {
         Ok(())
     }
 
-    /// Writes what changed.
     pub(crate) fn save(self, tx: &mut Tx<'_>) -> Result<(), TxStoreError> {
-        debug_assert_eq!(self.access, Access::Change);
+        debug_assert_eq!(self.access, LoadMode::ForUpdate);
         let touched = self.entries.into_values();
-        let mut touched: Vec<Entry> =
+        let mut touched: Vec<WorkingRecord> =
             touched.filter(|entry| entry.is_touched || entry.is_deleted).collect();
         touched.sort_unstable_by_key(|entry| entry.record.txid);
-        let mut rows = Rows::default();
+        let mut rows = RowWrites::default();
         for entry in touched {
-            let Entry { record, read, body, is_deleted, .. } = entry;
+            let WorkingRecord { record, read, body, is_deleted, .. } = entry;
             match read {
                 None if is_deleted => {}
                 None => rows.insert(&record, body.as_deref().unwrap_or_default())?,
@@ -330,7 +325,6 @@ impl Working {
     }
 }
 
-/// The bytes of stored transactions.
 pub(crate) fn bodies(
     tx: &mut Tx<'_>,
     txids: &BTreeSet<TxId>,

@@ -99,7 +99,7 @@ impl ReadRow {
 
 /// The columns that a new and a changed row share.
 #[derive(Default)]
-struct Shared {
+struct RecordColumns {
     txid: Names,
     version: Ints,
     mined: Ints,
@@ -109,7 +109,7 @@ struct Shared {
     state: Blobs,
 }
 
-impl Shared {
+impl RecordColumns {
     fn push(
         &mut self,
         record: &TxRecord,
@@ -133,12 +133,12 @@ fn opt_int(number: Option<u64>) -> Result<Option<i64>, TxStoreError> {
 
 /// Rows that are led to by their numbers on SQLite, each in the version that was read.
 #[derive(Default)]
-struct Found {
+struct FoundRows {
     was: Ints,
     place: Ints,
 }
 
-impl Found {
+impl FoundRows {
     fn push(&mut self, record: &TxRecord, read: &ReadRow) -> Result<(), TxStoreError> {
         self.was.push(Some(sql_int(record.version)?));
         self.place.push(Some(read.place));
@@ -156,20 +156,20 @@ impl Found {
 
 /// All that a change writes.
 #[derive(Default)]
-pub(crate) struct Rows {
-    new: Shared,
+pub(crate) struct RowWrites {
+    new: RecordColumns,
     bodies: Blobs,
-    changed: Shared,
-    changed_found: Found,
+    changed: RecordColumns,
+    changed_found: FoundRows,
     deleted: Names,
-    deleted_found: Found,
+    deleted_found: FoundRows,
     with_parts: Names,
     parts: (Names, Ints, Blobs),
     left: (Ints, Names),
     joined: (Ints, Names),
 }
 
-impl Rows {
+impl RowWrites {
     /// A new record.
     pub(crate) fn insert(&mut self, record: &TxRecord, body: &[u8]) -> Result<(), TxStoreError> {
         self.new.push(record, record.version, codec::state(record)?)?;
@@ -249,7 +249,7 @@ impl Rows {
         send_changed(tx, self.changed, self.changed_found)?;
         let (wanted, found) = (self.deleted.len() as u64, self.deleted_found);
         let columns = vec![Column::Hashes(self.deleted), Column::Ints(found.was)];
-        let columns = Found::with_places(tx, columns, found.place);
+        let columns = FoundRows::with_places(tx, columns, found.place);
         if tx.execute_set(DELETE, &[], &columns)? != wanted {
             return Err(met_another("a record changed before it was deleted"));
         }
@@ -265,7 +265,7 @@ impl Rows {
     }
 }
 
-fn send_new(tx: &mut Tx<'_>, new: Shared, bodies: Blobs) -> Result<(), TxStoreError> {
+fn send_new(tx: &mut Tx<'_>, new: RecordColumns, bodies: Blobs) -> Result<(), TxStoreError> {
     let wanted = new.txid.len() as u64;
     let columns = [
         Column::Hashes(new.txid),
@@ -286,7 +286,11 @@ fn send_new(tx: &mut Tx<'_>, new: Shared, bodies: Blobs) -> Result<(), TxStoreEr
     }
 }
 
-fn send_changed(tx: &mut Tx<'_>, changed: Shared, found: Found) -> Result<(), TxStoreError> {
+fn send_changed(
+    tx: &mut Tx<'_>,
+    changed: RecordColumns,
+    found: FoundRows,
+) -> Result<(), TxStoreError> {
     let wanted = changed.txid.len() as u64;
     let columns = vec![
         Column::Hashes(changed.txid),
@@ -298,7 +302,7 @@ fn send_changed(tx: &mut Tx<'_>, changed: Shared, found: Found) -> Result<(), Tx
         Column::Flags(changed.conflicting),
         Column::Blobs(changed.state),
     ];
-    let columns = Found::with_places(tx, columns, found.place);
+    let columns = FoundRows::with_places(tx, columns, found.place);
     if tx.execute_set(UPDATE, &[], &columns)? != wanted {
         return Err(met_another("another writer changed the same transaction"));
     }

@@ -32,7 +32,7 @@ const TX_BLOCKS: &str = "SELECT COUNT(*) AS rows FROM transactions t WHERE t.wal
 
 /// What inputs spent whose coins a prune took.
 const PRUNED: &str = "SELECT t.tx_hash, i.prev_tx_hash, i.prev_output_index, i.pruned_amount
-    FROM tx_inputs i JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    FROM tx_inputs i JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
     WHERE i.wallet_id = $1 AND i.pruned_amount IS NOT NULL";
 

@@ -48,7 +48,7 @@ const LOOKS: &str = concat!(
     look!(
         "0",
         "transactions t /*by idx_transactions_unconfirmed*/
-            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
                 ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.block_height IS NULL AND t.status IN ($3, $4)
             AND +u.spent_by_tx_id IS NULL"
@@ -57,7 +57,7 @@ const LOOKS: &str = concat!(
     look!(
         "0",
         "transactions t /*by idx_transactions_by_block*/
-            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
                 ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $5
             AND +u.spent_by_tx_id IS NULL"
@@ -66,7 +66,7 @@ const LOOKS: &str = concat!(
     look!(
         "0",
         "transactions t /*by idx_transactions_coinbase*/
-            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
                 ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id",
         "t.wallet_id = $1 AND t.is_coinbase AND t.block_height > $6
             AND +u.spent_by_tx_id IS NULL"
@@ -76,7 +76,7 @@ const LOOKS: &str = concat!(
         "0",
         "utxo_leases h
             JOIN /*then*/ utxos u ON u.wallet_id = +h.wallet_id AND u.id = +h.utxo_id
-            JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+            JOIN /*then*/ transactions t /*by pidx_transactions*/
                 ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id",
         "h.wallet_id = $1 AND h.expires_at > $2 AND t.status IN ($3, $4)
             AND +u.spent_by_tx_id IS NULL"
@@ -87,7 +87,7 @@ const LOOKS: &str = concat!(
         "frozen_outputs z
             JOIN /*then*/ transactions t /*by uidx_transactions_hash*/
                 ON t.tx_hash = z.tx_hash AND t.wallet_id = +z.wallet_id
-            JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+            JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
                 ON u.wallet_id = +t.wallet_id AND u.tx_id = +t.id
                 AND u.output_index = z.output_index",
         "z.wallet_id = $1 AND t.status IN ($3, $4) AND +u.spent_by_tx_id IS NULL"
@@ -98,7 +98,7 @@ const LOOKS: &str = concat!(
         "transactions s /*by idx_transactions_unconfirmed*/
             JOIN /*then*/ utxos u /*by idx_utxos_spent_by*/
                 ON u.wallet_id = +s.wallet_id AND u.spent_by_tx_id = +s.id
-            JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+            JOIN /*then*/ transactions t /*by pidx_transactions*/
                 ON t.wallet_id = +u.wallet_id AND t.id = +u.tx_id",
         "s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($3, $4)
             AND t.block_height IS NOT NULL"
@@ -108,7 +108,7 @@ const ACCOUNTS: &str = "SELECT id, name FROM accounts WHERE wallet_id = $1 ORDER
 const CONFIRMED_BY_ACCOUNT: &str =
     "SELECT k.account_id, CAST(SUM(u.amount) AS BIGINT) AS sats, COUNT(*) AS coins
     FROM utxos u /*by idx_utxos_unspent*/
-    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
     JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id

@@ -125,7 +125,7 @@ macro_rules! coins_from {
             " JOIN /*then*/ addresses d ON d.wallet_id = u.wallet_id AND d.id = u.address_id
             JOIN /*then*/ keychains k ON k.wallet_id = d.wallet_id AND k.id = d.keychain_id
             JOIN /*then*/ accounts a ON a.wallet_id = k.wallet_id AND a.id = k.account_id
-            LEFT JOIN transactions s /*by sqlite_autoindex_transactions_1*/
+            LEFT JOIN transactions s /*by pidx_transactions*/
                 ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
             LEFT JOIN utxo_leases l
                 ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id AND l.expires_at > $2
@@ -140,7 +140,7 @@ macro_rules! coins_from {
 const PAGE: &str = coins_from!(
     "",
     "utxos u /*by idx_utxos_unspent*/
-        JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        JOIN /*then*/ transactions t /*by pidx_transactions*/
             ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
     "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND (u.amount, u.id) > ($3, $4)
         AND u.amount <= $8 AND t.status IN ($5, $6)
@@ -151,7 +151,7 @@ const OF_ADDRESS: &str = coins_from!(
     "addresses q /*by uidx_addresses_script*/
         JOIN /*then*/ utxos u /*by idx_utxos_by_address*/
             ON u.wallet_id = q.wallet_id AND u.address_id = q.id
-        JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+        JOIN /*then*/ transactions t /*by pidx_transactions*/
             ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
     "q.script_hash = $9 AND q.wallet_id = $1 AND u.spent_by_tx_id IS NULL
         AND (u.amount, u.id) > ($3, $4) AND u.amount <= $8 AND t.status IN ($5, $6)
@@ -160,13 +160,13 @@ const OF_ADDRESS: &str = coins_from!(
 const ONE: &str = coins_from!(
     "",
     "transactions t /*by uidx_transactions_hash*/
-        JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+        JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
             ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
     "t.wallet_id = $1 AND t.tx_hash = $3 AND u.output_index = $4"
 );
 const EVERY: &str = coins_from!(
     "",
-    "utxos u JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    "utxos u JOIN /*then*/ transactions t /*by pidx_transactions*/
             ON t.wallet_id = u.wallet_id AND t.id = u.tx_id",
     "u.wallet_id = $1 AND u.id > $3 ORDER BY u.id LIMIT $4"
 );
@@ -176,7 +176,7 @@ const EVERYWHERE: &str = coins_from!(
     "transactions t /*by uidx_transactions_hash*/
         JOIN /*then*/ wallets w ON w.id = t.wallet_id
         JOIN /*then*/ wallet_places p ON p.wallet_id = w.id
-        JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+        JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
             ON u.wallet_id = t.wallet_id AND u.tx_id = t.id",
     "t.tx_hash = $1 AND u.output_index = $3 ORDER BY w.id"
 );

@@ -20,8 +20,8 @@ pub const MAX_FROZEN_AT_ONCE: usize = 1_000;
 
 const KNOWN: BulkStatement = BulkStatement {
     sqlite: "SELECT t.tx_hash, u.output_index
-        FROM transactions t INDEXED BY uidx_transactions_hash
-        CROSS JOIN utxos u INDEXED BY sqlite_autoindex_utxos_2
+        FROM transactions t /*by uidx_transactions_hash*/
+        CROSS JOIN utxos u /*by uidx_utxos_outpoint*/
             ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $3
         WHERE t.tx_hash = $2 AND t.wallet_id = $1",
     postgres: "SELECT t.tx_hash, u.output_index FROM UNNEST($2::bytea[], $3::bigint[]) k (h, n)

@@ -187,7 +187,7 @@ const ONE: &str = summaries_of!(
 );
 const CREDITS: BulkStatement = BulkStatement {
     sqlite: "SELECT tx_id, CAST(SUM(amount) AS BIGINT) AS amount
-        FROM utxos INDEXED BY sqlite_autoindex_utxos_2
+        FROM utxos /*by uidx_utxos_outpoint*/
         WHERE wallet_id = $1 AND tx_id = $2 GROUP BY tx_id",
     postgres: "SELECT u.tx_id, CAST(SUM(u.amount) AS BIGINT) AS amount
         FROM UNNEST($2::bigint[]) k (id)
@@ -197,9 +197,9 @@ const CREDITS: BulkStatement = BulkStatement {
 const DEBITS: BulkStatement = BulkStatement {
     sqlite: "SELECT i.tx_id, i.input_index, COALESCE(u.amount, i.pruned_amount) AS amount
         FROM tx_inputs i
-        LEFT JOIN transactions p INDEXED BY uidx_transactions_hash
+        LEFT JOIN transactions p /*by uidx_transactions_hash*/
             ON p.tx_hash = i.prev_tx_hash AND p.wallet_id = i.wallet_id
-        LEFT JOIN utxos u INDEXED BY sqlite_autoindex_utxos_2
+        LEFT JOIN utxos u /*by uidx_utxos_outpoint*/
             ON u.wallet_id = p.wallet_id AND u.tx_id = p.id
             AND u.output_index = i.prev_output_index
         WHERE i.wallet_id = $1 AND i.tx_id = $2
@@ -212,15 +212,15 @@ const DEBITS: BulkStatement = BulkStatement {
             AND u.output_index = i.prev_output_index
         WHERE COALESCE(u.amount, i.pruned_amount) IS NOT NULL",
 };
-const OURS: &str = "SELECT output_index FROM utxos /*by sqlite_autoindex_utxos_2*/
+const OURS: &str = "SELECT output_index FROM utxos /*by uidx_utxos_outpoint*/
     WHERE wallet_id = $1 AND tx_id = $2";
 const REPLACED_BY: &str = "SELECT t.tx_hash, r.cause, r.created_at FROM tx_replacements r
-    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = r.wallet_id AND t.id = r.replacement_tx_id
     WHERE r.wallet_id = $1 AND r.replaced_tx_id = $2 ORDER BY r.created_at, t.id";
 const REPLACES: &str = "SELECT t.tx_hash, r.cause, r.created_at
     FROM tx_replacements r /*by idx_tx_replacements_winner*/
-    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = r.wallet_id AND t.id = r.replaced_tx_id
     WHERE r.wallet_id = $1 AND r.replacement_tx_id = $2 ORDER BY r.created_at, t.id";
 const LABELS: BulkStatement = BulkStatement {

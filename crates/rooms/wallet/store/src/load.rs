@@ -50,7 +50,7 @@ const TXS: BulkStatement = BulkStatement {
 
 const SPENDERS: BulkStatement = BulkStatement {
     sqlite: "SELECT i.wallet_id, i.prev_tx_hash, i.prev_output_index, t.tx_hash
-        FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
+        FROM tx_inputs i /*by idx_tx_inputs_prevout*/
         CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
         WHERE i.prev_tx_hash = $2 AND i.prev_output_index = $3 AND i.wallet_id = $1
         ORDER BY t.id",
@@ -65,12 +65,12 @@ const SPENDERS: BulkStatement = BulkStatement {
 /// All descendants of transactions, each once for a root, however they are reached.
 const DESCENDANTS: BulkStatement = BulkStatement {
     sqlite: "WITH RECURSIVE family (id, tx_hash) AS (
-            SELECT t.id, t.tx_hash FROM tx_inputs i INDEXED BY idx_tx_inputs_prevout
+            SELECT t.id, t.tx_hash FROM tx_inputs i /*by idx_tx_inputs_prevout*/
             CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
             WHERE i.prev_tx_hash = $2 AND i.wallet_id = $1
             UNION
             SELECT t.id, t.tx_hash FROM family f
-            CROSS JOIN tx_inputs i INDEXED BY idx_tx_inputs_prevout
+            CROSS JOIN tx_inputs i /*by idx_tx_inputs_prevout*/
                 ON i.prev_tx_hash = f.tx_hash AND i.wallet_id = $1
             CROSS JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
         ) SELECT $1 AS wallet_id, tx_hash FROM family",

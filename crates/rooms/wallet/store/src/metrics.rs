@@ -55,7 +55,7 @@ const EXPIRED: &str = "SELECT COUNT(*) AS rows, MIN(l.expires_at) AS oldest
     FROM utxo_leases l /*by idx_utxo_leases_expires_at*/
     WHERE l.expires_at <= $1 AND (l.hold_confirmations IS NULL OR NOT EXISTS (
         SELECT 1 FROM utxos u
-        JOIN /*then*/ transactions s /*by sqlite_autoindex_transactions_1*/
+        JOIN /*then*/ transactions s /*by pidx_transactions*/
             ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
         JOIN /*then*/ wallets w ON w.id = u.wallet_id
         WHERE u.wallet_id = l.wallet_id AND u.id = l.utxo_id

@@ -19,7 +19,7 @@ use crate::{
 const SINCE: &str = "SELECT 0 AS back, CAST(COALESCE(SUM(u.amount), 0) AS BIGINT) AS sats,
         COUNT(*) AS coins
     FROM transactions t /*by idx_transactions_by_block*/
-    JOIN /*then*/ utxos u /*by sqlite_autoindex_utxos_2*/
+    JOIN /*then*/ utxos u /*by uidx_utxos_outpoint*/
         ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
     WHERE t.wallet_id = $1 AND t.block_height IS NOT NULL AND t.block_height > $2
     UNION ALL
@@ -27,7 +27,7 @@ const SINCE: &str = "SELECT 0 AS back, CAST(COALESCE(SUM(u.amount), 0) AS BIGINT
     FROM transactions s /*by idx_transactions_by_block*/
     JOIN /*then*/ utxos u /*by idx_utxos_spent_by*/
         ON u.wallet_id = s.wallet_id AND u.spent_by_tx_id = s.id
-    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     WHERE s.wallet_id = $1 AND s.block_height IS NOT NULL AND s.block_height > $2
         AND t.block_height IS NOT NULL
@@ -44,7 +44,7 @@ const SINCE: &str = "SELECT 0 AS back, CAST(COALESCE(SUM(u.amount), 0) AS BIGINT
     FROM transactions s /*by idx_transactions_unconfirmed*/
     JOIN /*then*/ utxos u /*by idx_utxos_spent_by*/
         ON u.wallet_id = s.wallet_id AND u.spent_by_tx_id = s.id
-    JOIN /*then*/ transactions t /*by sqlite_autoindex_transactions_1*/
+    JOIN /*then*/ transactions t /*by pidx_transactions*/
         ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     WHERE s.wallet_id = $1 AND s.block_height IS NULL AND s.status IN ($3, $4)
         AND t.block_height IS NOT NULL";

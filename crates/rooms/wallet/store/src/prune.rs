@@ -75,14 +75,14 @@ const PARENTS: BulkStatement = BulkStatement {
 const LOSERS: BulkStatement = BulkStatement {
     sqlite: "WITH RECURSIVE lost (id, tx_hash) AS (
             SELECT r.id, r.tx_hash FROM tx_inputs i
-            CROSS JOIN tx_inputs o INDEXED BY idx_tx_inputs_prevout
+            CROSS JOIN tx_inputs o /*by idx_tx_inputs_prevout*/
                 ON o.prev_tx_hash = i.prev_tx_hash AND o.prev_output_index = i.prev_output_index
                 AND o.wallet_id = i.wallet_id AND o.tx_id <> i.tx_id
             CROSS JOIN transactions r ON r.wallet_id = o.wallet_id AND r.id = o.tx_id
             WHERE i.wallet_id = $1 AND i.tx_id = $2
             UNION
             SELECT c.id, c.tx_hash FROM lost l
-            CROSS JOIN tx_inputs i INDEXED BY idx_tx_inputs_prevout
+            CROSS JOIN tx_inputs i /*by idx_tx_inputs_prevout*/
                 ON i.prev_tx_hash = l.tx_hash AND i.wallet_id = $1
             CROSS JOIN transactions c ON c.wallet_id = i.wallet_id AND c.id = i.tx_id
         ) SELECT $2 AS winner, tx_hash FROM lost",

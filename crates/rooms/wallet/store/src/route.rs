@@ -123,7 +123,7 @@ const OWNERS: BulkStatement = BulkStatement {
     sqlite: "SELECT 1 AS kind, d.script_hash AS hash, d.address_index AS n, d.wallet_id, d.id,
             d.is_used, d.keychain_id, c.descriptor, c.purpose, c.next_index, c.last_used,
             c.derived_to
-        FROM addresses d INDEXED BY uidx_addresses_script
+        FROM addresses d /*by uidx_addresses_script*/
         CROSS JOIN keychains c ON c.wallet_id = d.wallet_id AND c.id = d.keychain_id
         WHERE d.script_hash = $1",
     postgres: "",
@@ -137,7 +137,7 @@ const SPENDERS: BulkStatement = BulkStatement {
 /// Stored transactions whose outputs are spent, and whether the output is a coin of ours.
 const PARENTS: BulkStatement = BulkStatement {
     sqlite: "SELECT 3 AS kind, t.tx_hash AS hash, u.output_index AS n, t.wallet_id
-        FROM transactions t INDEXED BY uidx_transactions_hash
+        FROM transactions t /*by uidx_transactions_hash*/
         LEFT JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $2
         WHERE t.tx_hash = $1",
     postgres: "",

@@ -14,22 +14,23 @@ use unspent_sql::{Arg, Backend, Door, Options, Tx, Url};
 
 use crate::{error::WalletError, schema::SCHEMA};
 
-/// Table, index and numbers. The key of a table that is its own index goes by the table's name.
+/// Table, index as it was declared, and numbers. The key of a table that is its own index goes by
+/// the table's name.
 const STATISTICS: [(&str, &str, &str); 32] = [
-    ("blocks", "sqlite_autoindex_blocks_1", "1000000 1"),
-    ("wallets", "sqlite_autoindex_wallets_1", "1000 1"),
-    ("wallets", "sqlite_autoindex_wallets_2", "1000 1"),
+    ("blocks", "blocks_pkey", "1000000 1"),
+    ("wallets", "wallets_pkey", "1000 1"),
+    ("wallets", "uidx_wallets_name", "1000 1"),
     ("wallets", "idx_wallets_scanned", "100 2 2"),
     ("wallets", "idx_wallets_unborn", "10 1"),
     ("wallets", "idx_wallets_following", "1000 1"),
     ("accounts", "accounts", "2000 10 1"),
-    ("accounts", "sqlite_autoindex_accounts_2", "2000 10 1"),
+    ("accounts", "uidx_accounts_name", "2000 10 1"),
     ("keychains", "keychains", "4000 20 1"),
-    ("keychains", "sqlite_autoindex_keychains_2", "4000 20 1"),
+    ("keychains", "uidx_keychains_descriptor", "4000 20 1"),
     ("addresses", "addresses", "1000000 1000000 1"),
-    ("addresses", "sqlite_autoindex_addresses_2", "1000000 1000000 250000 1"),
+    ("addresses", "uidx_addresses_index", "1000000 1000000 250000 1"),
     ("addresses", "uidx_addresses_script", "1000000 2 1"),
-    ("transactions", "sqlite_autoindex_transactions_1", "1000000 1000000 1"),
+    ("transactions", "pidx_transactions", "1000000 1000000 1"),
     ("transactions", "uidx_transactions_hash", "1000000 2 1"),
     ("transactions", "idx_transactions_unconfirmed", "1000 1000 100 1"),
     ("transactions", "idx_transactions_in_no_block", "1000 1000 1"),
@@ -41,7 +42,7 @@ const STATISTICS: [(&str, &str, &str); 32] = [
     ("tx_inputs", "tx_inputs", "2000000 2000000 2 1"),
     ("tx_inputs", "idx_tx_inputs_prevout", "2000000 4 2 1 1"),
     ("utxos", "utxos", "1000000 1000000 1"),
-    ("utxos", "sqlite_autoindex_utxos_2", "1000000 1000000 2 1"),
+    ("utxos", "uidx_utxos_outpoint", "1000000 1000000 2 1"),
     ("utxos", "idx_utxos_unspent", "500000 500000 5 1 1 1"),
     ("utxos", "idx_utxos_by_address", "1000000 1000000 10 1"),
     ("utxos", "idx_utxos_spent_by", "500000 500000 2"),
@@ -82,7 +83,9 @@ fn is_pinned(tx: &mut Tx<'_>) -> Result<bool, WalletError> {
         return Ok(false);
     }
     let may_be_sampled = has(tx, "sqlite_stat4")?;
+    let names = SCHEMA.index_names();
     for (table, index, numbers) in STATISTICS {
+        let index = names.on_sqlite(index);
         let args = [Arg::Text(table), Arg::Text(index), Arg::Text(numbers)];
         let is_known = tx.maybe(FOUND, &args)?.is_some();
         if !is_known || (may_be_sampled && tx.maybe(SAMPLED, &args[..1])?.is_some()) {
@@ -101,7 +104,9 @@ fn write(tx: &mut Tx<'_>) -> Result<(), WalletError> {
             tx.execute(FORGET_SAMPLES, &[Arg::Text(table)])?;
         }
     }
+    let names = SCHEMA.index_names();
     for (table, index, numbers) in STATISTICS {
+        let index = names.on_sqlite(index);
         tx.execute(KEEP, &[Arg::Text(table), Arg::Text(index), Arg::Text(numbers)])?;
     }
     Ok(tx.script(LOAD)?)

@@ -31,7 +31,7 @@ pub(crate) const INSERT_WALLET: &str =
     VALUES ($1, $2, $3, $4, $5, $6, $7, 1, 1, 0, 0)";
 pub(crate) const FIND_WALLET: &str = "SELECT id FROM wallets WHERE name = $1";
 const LIST_WALLETS: &str = wallets_where!(
-    "WHERE w.id IN (SELECT id FROM wallets /*by sqlite_autoindex_wallets_1*/
+    "WHERE w.id IN (SELECT id FROM wallets /*by wallets_pkey*/
         WHERE id > $1 ORDER BY id LIMIT $2)
     ORDER BY w.id"
 );

@@ -68,10 +68,14 @@ const POSTGRES: &str = "
     CREATE INDEX by_wait ON transactions (unmined_since) WHERE unmined_since IS NOT NULL;
     CREATE INDEX unspent ON outputs (transaction_id) WHERE spending_data IS NULL;";
 
-const SCHEMA: Schema = Schema {
+/// `INTEGER PRIMARY KEY` is the row's own number on SQLite, so the tables are declared for each.
+const ON_SQLITE: Schema = Schema {
     postgres_enter: "CREATE SCHEMA IF NOT EXISTS baseline; SET search_path TO baseline",
-    migrations: &[Migration { version: 1, name: "rows", sqlite: SQLITE, postgres: POSTGRES }],
+    migrations: &[Migration { version: 1, name: "rows", ddl: SQLITE }],
+    distribution: &[],
 };
+const ON_POSTGRES: Schema =
+    Schema { migrations: &[Migration { version: 1, name: "rows", ddl: POSTGRES }], ..ON_SQLITE };
 
 const TX: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO transactions (id, hash, size_in_bytes, version, lock_time, fee, coinbase,
@@ -177,7 +181,11 @@ pub struct Baseline {
 
 impl Baseline {
     pub fn open(url: &Url) -> Self {
-        Self { door: Door::open(url, &SCHEMA, Options::default()).unwrap(), next: 1 }
+        let schema = match url.backend() {
+            Backend::Sqlite => &ON_SQLITE,
+            Backend::Postgres => &ON_POSTGRES,
+        };
+        Self { door: Door::open(url, schema, Options::default()).unwrap(), next: 1 }
     }
 
     pub fn create(&mut self, txs: &[NewTx], height: u64) {

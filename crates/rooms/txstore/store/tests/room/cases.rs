@@ -2,8 +2,8 @@
 
 use unspent_model::txstore::{Slot, SlotRefusal, SpendTerms};
 use unspent_txstore::{
-    Acceptance, CleanLimits, CreateTerms, Creation, InputOutcome, InputSpend, NewTx, OutputStatus,
-    SpendOptions, TxSpends, TxStoreError, UnminedTx,
+    AcceptOutcome, CleanLimits, CreateOutcome, CreateTerms, InputOutcome, InputSpend, NewTx,
+    OutputStatus, SpendOptions, TxSpends, TxStoreError, UnminedTx,
 };
 
 use crate::desk::*;
@@ -43,7 +43,7 @@ fn what_exists_is_not_created_again() {
         let before = d.record(&parent);
         let again = vec![parent.clone(), parent.clone()];
         let made = d.store.create(again, CreateTerms::unmined(500)).unwrap();
-        assert_eq!(made, [Creation::Exists, Creation::Exists]);
+        assert_eq!(made, [CreateOutcome::Exists, CreateOutcome::Exists]);
         assert_eq!(d.record(&parent), before);
     });
 }
@@ -70,14 +70,14 @@ fn the_first_spender_has_the_output() {
 fn a_missing_parent_is_named_for_each_input() {
     on_both(|d| {
         let child = tx(&[foreign(1), foreign(2)], 1);
-        let Acceptance::Refused(outcome) = d.accept(&child, 10) else { panic!("accepted") };
+        let AcceptOutcome::Refused(outcome) = d.accept(&child, 10) else { panic!("accepted") };
         let missing = InputOutcome::Refused(SlotRefusal::TxNotFound);
         assert_eq!(outcome.inputs, [missing, missing]);
         assert!(!d.has(&child));
         let options = SpendOptions { allow_absent: true, ..SpendOptions::default() };
         let terms = CreateTerms::unmined(10);
         let accepted = d.store.accept(vec![child.clone()], terms, options).unwrap();
-        let [Acceptance::Accepted(outcome)] = &accepted[..] else { panic!("{accepted:?}") };
+        let [AcceptOutcome::Accepted(outcome)] = &accepted[..] else { panic!("{accepted:?}") };
         assert_eq!((outcome.absent(), d.has(&child)), (2, true));
     });
 }
@@ -101,7 +101,7 @@ fn a_refused_input_takes_the_others_back() {
         let (a, b) = (d.parent(1, 100), d.parent(1, 100));
         let first = d.child(&[out(&b, 0)], 101);
         let second = tx(&[out(&a, 0), out(&b, 0)], 1);
-        let Acceptance::Refused(outcome) = d.accept(&second, 102) else { panic!("accepted") };
+        let AcceptOutcome::Refused(outcome) = d.accept(&second, 102) else { panic!("accepted") };
         let spent = InputOutcome::Refused(SlotRefusal::Spent { by: by(&first, 0) });
         assert_eq!(outcome.inputs, [InputOutcome::Spent, spent]);
         assert_eq!((d.slot(&a, 0), d.delete_at(&a)), (Slot::Unspent, None));
@@ -116,7 +116,7 @@ fn of_two_in_one_batch_exactly_one_wins() {
         let rivals = [tx(&[out(&parent, 0)], 1), tx(&[out(&parent, 0)], 2)];
         let terms = CreateTerms::unmined(101);
         let done = d.store.accept(rivals.to_vec(), terms, SpendOptions::default()).unwrap();
-        assert!(matches!(done[..], [Acceptance::Accepted(_), Acceptance::Refused(_)]));
+        assert!(matches!(done[..], [AcceptOutcome::Accepted(_), AcceptOutcome::Refused(_)]));
         assert_eq!(d.slot(&parent, 0), Slot::Spent(by(&rivals[0], 0)));
         assert!(d.has(&rivals[0]) && !d.has(&rivals[1]));
         let spends = rivals.iter().map(TxSpends::of).collect();
@@ -134,7 +134,7 @@ fn a_child_may_come_with_its_parent_in_one_batch() {
         let terms = CreateTerms::unmined(101);
         let both = vec![child.clone(), grandchild.clone()];
         let done = d.store.accept(both, terms, SpendOptions::default()).unwrap();
-        assert!(matches!(done[..], [Acceptance::Accepted(_), Acceptance::Accepted(_)]));
+        assert!(matches!(done[..], [AcceptOutcome::Accepted(_), AcceptOutcome::Accepted(_)]));
         assert_eq!(d.slot(&child, 0), Slot::Spent(by(&grandchild, 0)));
     });
 }
@@ -371,7 +371,7 @@ fn a_deleted_child_is_not_taken_in_again() {
         assert_eq!(d.kept_at(&child, &[1289]), [false]);
         assert!(d.has(&parent));
         assert_eq!(d.slot(&parent, 0), Slot::SpentPruned(by(&child, 0)));
-        let Acceptance::Refused(outcome) = d.accept(&child, 1300) else { panic!("accepted") };
+        let AcceptOutcome::Refused(outcome) = d.accept(&child, 1300) else { panic!("accepted") };
         let replay = InputOutcome::Refused(SlotRefusal::InvalidSpend { by: by(&child, 0) });
         assert_eq!(outcome.inputs, [replay]);
         assert!(!d.has(&child));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unspent_model::txstore::Slot;
-use unspent_txstore::{Acceptance, CreateTerms, NewTx, TxStoreError};
+use unspent_txstore::{AcceptOutcome, CreateTerms, NewTx, TxStoreError};
 
 use crate::desk::*;
 
@@ -132,7 +132,7 @@ fn a_deleted_losers_child_may_still_be_mined() {
         assert_eq!((applied.mined, applied.created), (1, 2));
         assert_eq!(d.slot(&loser, 0), Slot::Spent(by(&leaf, 0)));
         assert!(!d.record(&loser).is_conflicting);
-        assert_eq!(d.accept(&winner, 15), Acceptance::Exists);
+        assert_eq!(d.accept(&winner, 15), AcceptOutcome::Exists);
     });
 }
 

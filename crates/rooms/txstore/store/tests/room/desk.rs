@@ -13,9 +13,9 @@ use unspent_model::{
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
 use unspent_txstore::{
-    Acceptance, AppliedBlock, CleanLimits, CleanReport, CreateTerms, Creation, InputOutcome,
-    InputSpend, NewBlock, NewTx, Settings, SpendOptions, TxSpends, TxStore, TxStoreError, Unspend,
-    output_hash, schema::SCHEMA,
+    AcceptOutcome, AppliedBlock, CleanLimits, CleanReport, CreateOutcome, CreateTerms,
+    InputOutcome, InputSpend, NewBlock, NewTx, Settings, SpendOptions, TxSpends, TxStore,
+    TxStoreError, Unspend, output_hash, schema::SCHEMA,
 };
 
 /// An output that belongs to nobody here.
@@ -163,7 +163,7 @@ impl Desk {
 
     pub fn create(&self, new: &NewTx, terms: CreateTerms) {
         let made = self.store.create(vec![new.clone()], terms).unwrap();
-        assert_eq!(made, [Creation::Created]);
+        assert_eq!(made, [CreateOutcome::Created]);
     }
 
     /// A parent mined at a height.
@@ -177,11 +177,11 @@ impl Desk {
     pub fn child(&self, coins: &[Outpoint], height: u64) -> NewTx {
         let made = tx(coins, 1);
         let accepted = self.accept(&made, height);
-        assert!(matches!(accepted, Acceptance::Accepted(_)), "{accepted:?}");
+        assert!(matches!(accepted, AcceptOutcome::Accepted(_)), "{accepted:?}");
         made
     }
 
-    pub fn accept(&self, new: &NewTx, height: u64) -> Acceptance {
+    pub fn accept(&self, new: &NewTx, height: u64) -> AcceptOutcome {
         let (terms, options) = (CreateTerms::unmined(height), SpendOptions::default());
         self.store.accept(vec![new.clone()], terms, options).unwrap().remove(0)
     }

@@ -1,6 +1,6 @@
 //! Edge cases of deletion: what is missing, replayed, marked and not deleted, queued and starved.
 
-use unspent_model::txstore::{Again, KeepReason, Slot, Verdict};
+use unspent_model::txstore::{DeletionVerdict, KeepReason, RetryAt, Slot};
 use unspent_sql::{Arg, SqlError};
 use unspent_txstore::{CleanLimits, NewTx, TxStoreError};
 
@@ -128,10 +128,10 @@ fn why_names_the_child_its_depth_and_the_height() {
         let [blocker] = why.blockers[..] else { panic!("{why:?}") };
         assert_eq!(blocker.reason, KeepReason::ChildShallow);
         assert_eq!((blocker.child, blocker.depth), (Some((1, by(&shallow, 0))), Some(285)));
-        assert_eq!(why.verdict, Verdict::Keep(blocker));
+        assert_eq!(why.verdict, DeletionVerdict::Keep(blocker));
         d.store.set_height(1293).unwrap();
         let why = d.store.why(parent.txid).unwrap().unwrap();
-        assert_eq!((why.verdict, why.from_height), (Verdict::Delete, Some(1293)));
+        assert_eq!((why.verdict, why.from_height), (DeletionVerdict::Delete, Some(1293)));
         assert_eq!(d.store.why(foreign(1).tx).unwrap(), None);
         let open = d.store.why(shallow.txid).unwrap().unwrap();
         let reasons: Vec<_> = open.blockers.iter().map(|found| found.reason).collect();
@@ -147,10 +147,10 @@ fn the_verdict_of_an_unmined_child_names_it() {
         let child = d.child(&[out(&parent, 0)], 1000);
         d.store.set_height(1300).unwrap();
         let why = d.store.why(parent.txid).unwrap().unwrap();
-        let Verdict::Keep(kept) = why.verdict else { panic!("{why:?}") };
+        let DeletionVerdict::Keep(kept) = why.verdict else { panic!("{why:?}") };
         assert_eq!(
-            (kept.reason, kept.again),
-            (KeepReason::ChildUnmined, Again::AfterMining(child.txid),)
+            (kept.reason, kept.retry_at),
+            (KeepReason::ChildUnmined, RetryAt::AfterMining(child.txid),)
         );
     });
 }

@@ -14,7 +14,7 @@ use unspent_model::{Outpoint, Point, TxId, txstore::Slot};
 use unspent_sql::Options;
 use unspent_testkit::crash::Rng;
 use unspent_txstore::{
-    Acceptance, CleanLimits, CreateTerms, Kind, NewBlock, NewTx, SpendOptions, TxStore,
+    AcceptOutcome, CleanLimits, CreateTerms, Kind, NewBlock, NewTx, SpendOptions, TxStore,
 };
 
 use crate::desk::*;
@@ -66,7 +66,7 @@ fn write(d: &Desk, race: &Race, seed: u64) {
         let height = store.height().unwrap().unwrap();
         let terms = CreateTerms::unmined(height);
         let done = store.accept(vec![new.clone()], terms, SpendOptions::default()).unwrap();
-        if !matches!(done[..], [Acceptance::Accepted(_)]) {
+        if !matches!(done[..], [AcceptOutcome::Accepted(_)]) {
             race.refused.fetch_add(1, Ordering::Relaxed);
             continue;
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use unspent_model::{Outpoint, Point, TxId, txstore::Spender};
 use unspent_testkit::crash::Rng;
-use unspent_txstore::{Acceptance, CleanLimits, NewBlock, NewTx};
+use unspent_txstore::{AcceptOutcome, CleanLimits, NewBlock, NewTx};
 
 use crate::{desk::*, reference::Reference};
 
@@ -82,7 +82,7 @@ impl World<'_> {
         });
         let Some(new) = self.make(&free) else { return };
         let height = self.truth.height().max(1);
-        assert!(matches!(self.d.accept(&new, height), Acceptance::Accepted(_)));
+        assert!(matches!(self.d.accept(&new, height), AcceptOutcome::Accepted(_)));
         self.truth.accept(&new, height);
     }
 

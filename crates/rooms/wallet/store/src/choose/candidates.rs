@@ -3,7 +3,7 @@
 //! A wallet may hold a million coins, so a choice looks through windows of bounded size: the coins
 //! just above and just below the amount wanted, where a match would lie, the largest and the
 //! smallest. Each window is one walk along the index of unspent coins, and all of them are one
-//! statement. On SQLite the walk is pinned (`CROSS JOIN` keeps the order of joins, `INDEXED BY` the
+//! statement. On SQLite the walk is pinned (`CROSS JOIN` keeps the order of joins, `/*by …*/` the
 //! index), as statistics, which it may or may not have, would turn it round.
 
 use unspent_sql::BulkStatement;
@@ -148,7 +148,7 @@ macro_rules! ancestors {
 
 /// Four windows on the unspent coins, by amount.
 pub(super) const WINDOWS: BulkStatement = BulkStatement {
-    sqlite: windows!("utxos u INDEXED BY idx_utxos_unspent ", "CROSS JOIN"),
+    sqlite: windows!("utxos u /*by idx_utxos_unspent*/ ", "CROSS JOIN"),
     postgres: windows!("utxos u ", "JOIN"),
 };
 
@@ -172,7 +172,7 @@ pub(super) const BY_AGE: BulkStatement = BulkStatement {
 /// All coins of some addresses; $11 is the most of one address.
 pub(super) const OF_ADDRESSES: BulkStatement = BulkStatement {
     sqlite: candidates!(
-        "utxos u INDEXED BY idx_utxos_by_address ",
+        "utxos u /*by idx_utxos_by_address*/ ",
         "CROSS JOIN",
         "u.wallet_id = $1 AND u.address_id = $12 AND u.spent_by_tx_id IS NULL",
         "ORDER BY u.id LIMIT $11"
@@ -241,10 +241,7 @@ mod tests {
     };
 
     const EXPLAINED: [&str; 5] = [
-        concat!(
-            "EXPLAIN QUERY PLAN ",
-            windows!("utxos u INDEXED BY idx_utxos_unspent ", "CROSS JOIN")
-        ),
+        concat!("EXPLAIN QUERY PLAN ", windows!("utxos u /*by idx_utxos_unspent*/ ", "CROSS JOIN")),
         concat!(
             "EXPLAIN QUERY PLAN ",
             candidates!(
@@ -257,7 +254,7 @@ mod tests {
         concat!(
             "EXPLAIN QUERY PLAN ",
             candidates!(
-                "utxos u INDEXED BY idx_utxos_by_address ",
+                "utxos u /*by idx_utxos_by_address*/ ",
                 "CROSS JOIN",
                 "u.wallet_id = $1 AND u.address_id = $12 AND u.spent_by_tx_id IS NULL",
                 "ORDER BY u.id LIMIT $11"

@@ -6,7 +6,7 @@ CREATE TABLE room (
 
 CREATE TABLE blocks (
     block_height BIGINT NOT NULL PRIMARY KEY CHECK (block_height >= 0),
-    header_hash BLOB NOT NULL CHECK (length(header_hash) = 32),
+    header_hash {bytes} NOT NULL CHECK (length(header_hash) = 32),
     block_time BIGINT NOT NULL
 );
 
@@ -16,7 +16,7 @@ CREATE TABLE wallets (
     created_at BIGINT NOT NULL,
     birthday_height BIGINT NOT NULL CHECK (birthday_height >= 0),
     scanned_height BIGINT,
-    scanned_hash BLOB CHECK (scanned_hash IS NULL OR length(scanned_hash) = 32),
+    scanned_hash {bytes} CHECK (scanned_hash IS NULL OR length(scanned_hash) = 32),
     gap_limit BIGINT NOT NULL CHECK (gap_limit BETWEEN 1 AND 10000),
     next_id BIGINT NOT NULL,
     next_line BIGINT NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE accounts (
     name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
     CONSTRAINT pidx_accounts PRIMARY KEY (wallet_id, id),
     CONSTRAINT uidx_accounts_name UNIQUE (wallet_id, name)
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE TABLE keychains (
     wallet_id BIGINT NOT NULL,
@@ -54,28 +54,28 @@ CREATE TABLE keychains (
         REFERENCES accounts (wallet_id, id) ON DELETE RESTRICT,
     CONSTRAINT uidx_keychains_descriptor UNIQUE (wallet_id, descriptor),
     CONSTRAINT valid_purpose CHECK (purpose IN ('receive', 'change', 'imported'))
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE TABLE addresses (
     wallet_id BIGINT NOT NULL,
     id BIGINT NOT NULL,
     keychain_id BIGINT NOT NULL,
     address_index BIGINT NOT NULL CHECK (address_index >= 0),
-    script_hash BLOB NOT NULL CHECK (length(script_hash) = 32),
+    script_hash {bytes} NOT NULL CHECK (length(script_hash) = 32),
     is_used BOOLEAN NOT NULL,
-    script_pub_key BLOB NOT NULL,
+    script_pub_key {bytes} NOT NULL,
     CONSTRAINT pidx_addresses PRIMARY KEY (wallet_id, id),
     CONSTRAINT fkey_addresses_keychain FOREIGN KEY (wallet_id, keychain_id)
         REFERENCES keychains (wallet_id, id) ON DELETE RESTRICT,
     CONSTRAINT uidx_addresses_index UNIQUE (wallet_id, keychain_id, address_index)
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE UNIQUE INDEX uidx_addresses_script ON addresses (script_hash, wallet_id);
 
 CREATE TABLE transactions (
     wallet_id BIGINT NOT NULL REFERENCES wallets (id) ON DELETE RESTRICT,
     id BIGINT NOT NULL,
-    tx_hash BLOB NOT NULL CHECK (length(tx_hash) = 32),
+    tx_hash {bytes} NOT NULL CHECK (length(tx_hash) = 32),
     block_height BIGINT REFERENCES blocks (block_height) ON DELETE RESTRICT,
     block_position BIGINT,
     status TEXT NOT NULL,
@@ -87,7 +87,7 @@ CREATE TABLE transactions (
     output_total BIGINT NOT NULL CHECK (output_total >= 0),
     received_time BIGINT NOT NULL,
     evicted_at BIGINT,
-    raw_tx BLOB NOT NULL,
+    raw_tx {bytes} NOT NULL,
     CONSTRAINT pidx_transactions PRIMARY KEY (wallet_id, id),
     CONSTRAINT valid_status CHECK (
         status IN ('pending', 'published', 'replaced', 'failed', 'orphaned')
@@ -127,12 +127,12 @@ CREATE TABLE tx_inputs (
     wallet_id BIGINT NOT NULL,
     tx_id BIGINT NOT NULL,
     input_index BIGINT NOT NULL CHECK (input_index >= 0),
-    prev_tx_hash BLOB NOT NULL CHECK (length(prev_tx_hash) = 32),
+    prev_tx_hash {bytes} NOT NULL CHECK (length(prev_tx_hash) = 32),
     prev_output_index BIGINT NOT NULL CHECK (prev_output_index BETWEEN 0 AND 4294967295),
     CONSTRAINT pidx_tx_inputs PRIMARY KEY (wallet_id, tx_id, input_index),
     CONSTRAINT fkey_tx_inputs_tx FOREIGN KEY (wallet_id, tx_id)
         REFERENCES transactions (wallet_id, id) ON DELETE RESTRICT
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE INDEX idx_tx_inputs_prevout ON tx_inputs (prev_tx_hash, prev_output_index, wallet_id, tx_id);
 
@@ -157,7 +157,7 @@ CREATE TABLE utxos (
         (spent_by_tx_id IS NOT NULL AND spent_input_index IS NOT NULL)
     ),
     CONSTRAINT uidx_utxos_outpoint UNIQUE (wallet_id, tx_id, output_index)
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE INDEX idx_utxos_unspent ON utxos (wallet_id, amount, id, tx_id, address_id)
     WHERE spent_by_tx_id IS NULL;
@@ -181,21 +181,21 @@ CREATE TABLE tx_replacements (
         REFERENCES transactions (wallet_id, id) ON DELETE RESTRICT,
     CONSTRAINT check_not_self_replacement CHECK (replaced_tx_id <> replacement_tx_id),
     CONSTRAINT valid_edge_cause CHECK (cause IN ('replaced', 'double_spent', 'undecided'))
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE INDEX idx_tx_replacements_winner ON tx_replacements (wallet_id, replacement_tx_id);
 
 CREATE TABLE utxo_leases (
     wallet_id BIGINT NOT NULL,
     utxo_id BIGINT NOT NULL,
-    external_lock_id BLOB NOT NULL CHECK (length(external_lock_id) = 32),
+    external_lock_id {bytes} NOT NULL CHECK (length(external_lock_id) = 32),
     expires_at BIGINT NOT NULL,
     leased_at BIGINT NOT NULL,
     hold_confirmations BIGINT CHECK (hold_confirmations IS NULL OR hold_confirmations > 0),
     CONSTRAINT pidx_utxo_leases PRIMARY KEY (wallet_id, utxo_id),
     CONSTRAINT fkey_utxo_leases_utxo FOREIGN KEY (wallet_id, utxo_id)
         REFERENCES utxos (wallet_id, id) ON DELETE RESTRICT
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE INDEX idx_utxo_leases_expires_at ON utxo_leases (expires_at);
 
@@ -208,28 +208,28 @@ CREATE TABLE labels (
     CONSTRAINT valid_label_kind CHECK (
         kind IN ('tx', 'addr', 'pubkey', 'input', 'output', 'xpub')
     )
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE TABLE journal (
     wallet_id BIGINT NOT NULL REFERENCES wallets (id) ON DELETE RESTRICT,
     id BIGINT NOT NULL,
     at BIGINT NOT NULL,
     cause TEXT NOT NULL,
-    tx_hash BLOB NOT NULL CHECK (length(tx_hash) = 32),
-    output_tx_hash BLOB,
+    tx_hash {bytes} NOT NULL CHECK (length(tx_hash) = 32),
+    output_tx_hash {bytes},
     output_index BIGINT,
     from_status TEXT,
     to_status TEXT,
-    other_tx_hash BLOB,
+    other_tx_hash {bytes},
     block_height BIGINT,
-    lock_id BLOB,
+    lock_id {bytes},
     CONSTRAINT pidx_journal PRIMARY KEY (wallet_id, id),
     CONSTRAINT valid_cause CHECK (cause IN (
         'created', 'relayed', 'mempool', 'broadcast', 'confirmed', 'disconnected', 'replaced',
         'double_spent', 'parent_invalid', 'revived', 'child_confirmed', 'withdrawn', 'evicted',
         'forced_spend', 'pruned', 'pruned_edge'
     ))
-) WITHOUT ROWID;
+){without_rowid};
 
 CREATE INDEX idx_journal_by_tx ON journal (wallet_id, tx_hash, id);
 

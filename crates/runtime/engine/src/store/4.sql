@@ -4,11 +4,11 @@ CREATE TABLE requests (
     -- Empty where an older version wrote the row: it didn't note who asked.
     caller TEXT NOT NULL,
     request_key TEXT NOT NULL,
-    digest BYTEA NOT NULL CHECK (length(digest) = 32),
+    digest {bytes} NOT NULL CHECK (length(digest) = 32),
     run BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     http_status BIGINT,
-    body BYTEA,
+    body {bytes},
     PRIMARY KEY (caller, request_key),
     CONSTRAINT check_answer_pair CHECK (
         (http_status IS NULL AND body IS NULL) OR

@@ -5,7 +5,7 @@ CREATE TABLE changes (
     is_undone BOOLEAN NOT NULL,
     blocks BIGINT NOT NULL,
     height BIGINT NOT NULL,
-    hash BYTEA NOT NULL CHECK (length(hash) = 32),
+    hash {bytes} NOT NULL CHECK (length(hash) = 32),
     created BIGINT NOT NULL,
     mined BIGINT NOT NULL,
     unmined BIGINT NOT NULL,

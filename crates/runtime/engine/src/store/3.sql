@@ -7,7 +7,7 @@ CREATE TABLE webhooks (
     wallet_id BIGINT NOT NULL,
     wallet TEXT NOT NULL,
     url TEXT NOT NULL,
-    secret BYTEA NOT NULL CHECK (length(secret) = 32),
+    secret {bytes} NOT NULL CHECK (length(secret) = 32),
     created_at BIGINT NOT NULL,
     cursor BIGINT NOT NULL CHECK (cursor >= 0),
     delivered BIGINT NOT NULL,

@@ -14,7 +14,7 @@ ALTER TABLE wallets ADD COLUMN rescan_from BIGINT;
 -- Most wallets stand at the room's tip. They say only that they do, so that a block moves ten
 -- thousand of them without writing to one; scanned_height and scanned_hash are for the others.
 ALTER TABLE room ADD COLUMN tip_height BIGINT;
-ALTER TABLE room ADD COLUMN tip_hash BYTEA;
+ALTER TABLE room ADD COLUMN tip_hash {bytes};
 ALTER TABLE wallets ADD COLUMN follows_tip BOOLEAN NOT NULL DEFAULT FALSE;
 UPDATE room SET tip_height = (SELECT MAX(scanned_height) FROM wallets);
 UPDATE room SET tip_hash = (SELECT scanned_hash FROM wallets WHERE scanned_height = tip_height
@@ -31,11 +31,11 @@ ALTER TABLE tx_inputs ADD COLUMN pruned_amount BIGINT;
 -- Coins that are not to be spent until somebody says so, whether or not they exist yet.
 CREATE TABLE frozen_outputs (
     wallet_id BIGINT NOT NULL REFERENCES wallets (id) ON DELETE RESTRICT,
-    tx_hash BYTEA NOT NULL CHECK (length(tx_hash) = 32),
+    tx_hash {bytes} NOT NULL CHECK (length(tx_hash) = 32),
     output_index BIGINT NOT NULL CHECK (output_index BETWEEN 0 AND 4294967295),
     frozen_at BIGINT NOT NULL,
     CONSTRAINT pidx_frozen_outputs PRIMARY KEY (wallet_id, tx_hash, output_index)
-);
+){without_rowid};
 
 -- Where a labelled thing comes from, as BIP 329 has it; it may have an origin and no label.
 CREATE TABLE label_origins (
@@ -44,7 +44,7 @@ CREATE TABLE label_origins (
     ref TEXT NOT NULL CHECK (length(ref) BETWEEN 1 AND 1000),
     origin TEXT NOT NULL CHECK (length(origin) BETWEEN 1 AND 1000),
     CONSTRAINT pidx_label_origins PRIMARY KEY (wallet_id, kind, ref)
-);
+){without_rowid};
 
 -- Scripts that came with a past: blocks from next_height to end_height are still to be read, of
 -- those from first_height on.
@@ -53,7 +53,7 @@ CREATE TABLE backfills (
     first_height BIGINT NOT NULL CHECK (first_height >= 0),
     next_height BIGINT NOT NULL CHECK (next_height >= first_height),
     end_height BIGINT NOT NULL CHECK (end_height >= next_height)
-);
+){without_rowid};
 
 CREATE INDEX idx_transactions_waiting ON transactions (wallet_id, id)
     WHERE block_height IS NULL AND status IN ('pending', 'published');

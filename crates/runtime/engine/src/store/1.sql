@@ -19,7 +19,7 @@ CREATE TABLE events (
 CREATE TABLE told_points (
     height BIGINT NOT NULL PRIMARY KEY,
     slot BIGINT NOT NULL,
-    hash BYTEA NOT NULL CHECK (length(hash) = 32)
+    hash {bytes} NOT NULL CHECK (length(hash) = 32)
 );
 
 CREATE TABLE told_wallets (
@@ -30,11 +30,11 @@ CREATE TABLE told_wallets (
 CREATE TABLE requests (
     request_key TEXT NOT NULL PRIMARY KEY,
     seq BIGINT NOT NULL,
-    digest BYTEA NOT NULL CHECK (length(digest) = 32),
+    digest {bytes} NOT NULL CHECK (length(digest) = 32),
     run BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     http_status BIGINT,
-    body BYTEA,
+    body {bytes},
     CONSTRAINT check_answer_pair CHECK (
         (http_status IS NULL AND body IS NULL) OR
         (http_status IS NOT NULL AND body IS NOT NULL)

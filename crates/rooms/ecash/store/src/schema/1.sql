@@ -1,8 +1,8 @@
 -- One row: what the key is made from, the sealed seed, and the number of the journal's last line.
 CREATE TABLE store (
     one BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
-    salt BYTEA NOT NULL,
-    sealed_seed BYTEA NOT NULL,
+    salt {bytes} NOT NULL,
+    sealed_seed {bytes} NOT NULL,
     journal_number BIGINT NOT NULL
 );
 
@@ -30,13 +30,13 @@ CREATE INDEX idx_keysets_account ON keysets (account_id, keyset_id);
 
 CREATE TABLE proofs (
     account_id TEXT NOT NULL,
-    y BYTEA NOT NULL CHECK (length(y) = 33),
+    y {bytes} NOT NULL CHECK (length(y) = 33),
     keyset_id TEXT NOT NULL,
     amount BIGINT NOT NULL CHECK (amount > 0),
     state TEXT NOT NULL CHECK (state IN ('UNSPENT', 'RESERVED', 'SPENT')),
     version BIGINT NOT NULL,
     -- Secret, signature and DLEQ.
-    sealed BYTEA NOT NULL,
+    sealed {bytes} NOT NULL,
     added_by TEXT NOT NULL,
     -- Who reserved it last; kept after a release.
     held_by TEXT,
@@ -71,9 +71,9 @@ CREATE TABLE entities (
     -- Ranges of counters, so that an audit needs no key.
     outputs TEXT NOT NULL,
     -- Quotes, invoices, preimages, amounts, outputs.
-    sealed_details BYTEA NOT NULL,
+    sealed_details {bytes} NOT NULL,
     -- Proofs of a token in flight.
-    sealed BYTEA
+    sealed {bytes}
 );
 CREATE UNIQUE INDEX idx_entities_key ON entities (idempotency_key)
     WHERE idempotency_key IS NOT NULL;
