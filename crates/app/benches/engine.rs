@@ -31,7 +31,7 @@ use crossbeam_channel::bounded;
 use unspent_chain::{ChainIndex, Options, prepare};
 use unspent_chain_room::ChainRoom;
 use unspent_engine::{Config, Engine, RoomName};
-use unspent_model::{BlockHash, Network, Point};
+use unspent_model::{BlockHash, Micros, Network, Point};
 use unspent_networks::decode_block;
 use unspent_sim::shape::{ModernChain, Shape};
 use unspent_source::{Node, Origin, RawBlock, Source, SourceError, Step, sim::SimNetwork};
@@ -74,7 +74,7 @@ fn wallet(folder: &Path) -> WalletId {
     let account = NewAccount { name: "main".into(), receive: DESCRIPTOR.into(), change: None };
     let accounts = vec![account];
     let new = NewWallet { name: "bench".into(), accounts, birthday: 0, gap_limit: 20 };
-    room.create_wallet(&new, 1).unwrap()
+    room.create_wallet(&new, Micros(1)).unwrap()
 }
 
 /// Waits until a room stands at a block.

@@ -5,6 +5,7 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use unspent_engine::{Engine, clock};
+use unspent_model::Micros;
 use unspent_wallet::{NewAccount, NewWallet};
 
 use crate::error::CliError;
@@ -26,7 +27,7 @@ pub(super) fn create(engine: &Engine) -> anyhow::Result<()> {
             birthday: 0,
             gap_limit: GAP_LIMIT,
         };
-        room.create_wallet(&new, clock::now())?;
+        room.create_wallet(&new, Micros(clock::now()))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use unspent_engine::RoomState;
+use unspent_model::Micros;
 
 use crate::rig::{Rig, wait_for, wallet};
 
@@ -60,7 +61,7 @@ fn a_wallet_created_later_is_scanned_apart() {
     rig.settle_and_check();
     let tip = rig.room().tip().unwrap().unwrap().0;
     assert_eq!(rig.room().balance_as_of(second, tip).unwrap().coins, 4);
-    rig.room().rewind(second, Some(50), 5).unwrap();
+    rig.room().rewind(second, Some(50), Micros(5)).unwrap();
     busy(&rig, first);
     rig.settle_and_check();
     wait_for("following", || rig.state(unspent_wallet_room::NAME) == RoomState::Following);

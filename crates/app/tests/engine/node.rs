@@ -8,7 +8,7 @@ use serde_json::json;
 use unspent_chain::{ChainIndex, Options, Target, prepare};
 use unspent_engine::{Engine, RoomName, RoomState};
 use unspent_model::{
-    Network, Point,
+    Micros, Network, Point,
     wallet::{LockId, TxStatus, select::FeePerWeight},
 };
 use unspent_networks::decode_block;
@@ -129,7 +129,7 @@ impl Pair {
         psbt.sign(&master, &Secp256k1::new()).unwrap();
         let (lock, signed) = (Self::terms().lock, SignedPayment::Psbt(Box::new(psbt)));
         let how = FinishOptions { lock: Some(lock), ..FinishOptions::default() };
-        let done = self.room().finalize(self.wallet, signed, how, now());
+        let done = self.room().finalize(self.wallet, signed, how, Micros(now()));
         let (txid, _) = done.unwrap();
         // The engine's own rounds may have sent it already; the node then says that it has it.
         assert_eq!(
@@ -143,12 +143,12 @@ impl Pair {
     fn pay(&self, to: &str, sats: u64) -> Txid {
         let outputs = vec![(parse_address(to, REGTEST).unwrap(), sats)];
         let payment = Payment::new(outputs, FeePerWeight { sat_per_kwu: 500 }, Self::terms());
-        self.send(self.room().pay(self.wallet, &payment, now()).unwrap().psbt)
+        self.send(self.room().pay(self.wallet, &payment, Micros(now())).unwrap().psbt)
     }
 
     fn bump(&self, txid: Txid) -> Txid {
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, Self::terms());
-        let unsigned = self.room().bump(self.wallet, &bump, now()).unwrap();
+        let unsigned = self.room().bump(self.wallet, &bump, Micros(now())).unwrap();
         self.send(unsigned.psbt)
     }
 
@@ -204,7 +204,7 @@ fn paid_and_paying(with_zmq: bool) {
     wait_for("the node to have our payment again", || pair.knows(better));
     pair.mine_and_settle(1);
     assert_eq!(pair.tx(better), Some((TxStatus::Published, true)));
-    let balance = pair.room().balance(pair.wallet, 1, now()).unwrap();
+    let balance = pair.room().balance(pair.wallet, 1, Micros(now())).unwrap();
     let fee = pair.room().tx(pair.wallet, better).unwrap().summary.fee.unwrap();
     assert_eq!(balance.total(), u128::from(750_000 - fee));
 }
@@ -249,11 +249,11 @@ fn a_child_lifts_a_line_of_cheap_payments_to_its_rate_as_the_node_counts() {
         policy: CoinPolicy::default(),
         terms: Pair::terms(),
     };
-    let alone = pair.room().lift(pair.wallet, &lift, now()).unwrap();
+    let alone = pair.room().lift(pair.wallet, &lift, Micros(now())).unwrap();
     assert_eq!(alone.package.unwrap().unsure, [parent], "without the node nobody knows");
     lift.pool = unspent_wallet_room::with_ancestors(&pair.engine, parent).unwrap();
     lift.parent_fee = None;
-    let child = pair.room().lift(pair.wallet, &lift, now()).unwrap();
+    let child = pair.room().lift(pair.wallet, &lift, Micros(now())).unwrap();
     let package = child.package.unwrap();
     assert_eq!((package.ancestors, package.unpaid.count), (3, 3));
     assert!(package.unsure.is_empty());

@@ -13,7 +13,7 @@ use bitcoin::{
 };
 use serde_json::{Value, json};
 use unspent_engine::Engine;
-use unspent_model::Network;
+use unspent_model::{Micros, Network};
 use unspent_source::core::{Auth, CoreConfig, CoreNode};
 use unspent_testkit::scripted_node::{Manner, ScriptedNode};
 use unspent_wallet::{NewWallet, WalletId, WalletStore};
@@ -106,7 +106,8 @@ fn a_large_mempool_is_read_once_and_then_by_difference() {
     let engine = Engine::start(config).unwrap();
     let room = wallets(&engine).unwrap();
     let new = NewWallet { name: "ours".into(), accounts: Vec::new(), birthday: 0, gap_limit: 1 };
-    let wallet = room.create_wallet_born(&new, std::slice::from_ref(&ours), None, 1).unwrap();
+    let wallet =
+        room.create_wallet_born(&new, std::slice::from_ref(&ours), None, Micros(1)).unwrap();
     engine.wake();
     let started = Instant::now();
     wait_for("the first and the last of the mempool are in the wallet", || {

@@ -16,7 +16,7 @@ use bitcoin::{
 use unspent_chain::{CoinState, Reader};
 use unspent_chain_room::ChainRoom;
 use unspent_engine::{Config, Engine, RoomName, RoomState, RoomStatus};
-use unspent_model::{Family, Outpoint, TxId, wallet::TxStatus};
+use unspent_model::{Family, Micros, Outpoint, TxId, wallet::TxStatus};
 use unspent_source::{Origin, sim::SimNetwork};
 use unspent_wallet::{NewAccount, NewWallet, WalletId, WalletStore, history::TxListing};
 use unspent_wallet_room::WalletRoom;
@@ -44,7 +44,7 @@ pub fn wallet(room: &WalletStore, name: &str, seed: u8, birthday: u64) -> Wallet
         birthday,
         gap_limit: 10,
     };
-    room.create_wallet(&new, 1).unwrap()
+    room.create_wallet(&new, Micros(1)).unwrap()
 }
 
 /// The chain room, and the wallet room where the network has one; the others are known and off.
@@ -257,7 +257,7 @@ pub fn check_wallet(sim: &SimNetwork, room: &WalletStore, wallet: WalletId) {
     assert_eq!(sum.coins, truth.len() as u64, "coins of wallet {wallet:?}");
     assert_eq!(u128::from(sum.sats), truth.values().map(|v| u128::from(*v)).sum::<u128>());
     for (outpoint, sats) in &truth {
-        let coin = room.coin(wallet, *outpoint, 0).unwrap();
+        let coin = room.coin(wallet, *outpoint, Micros(0)).unwrap();
         assert_eq!((coin.amount, coin.height.is_some()), (*sats, true), "{outpoint}");
     }
     assert_eq!(room.audit(wallet).unwrap(), Vec::<String>::new());
@@ -276,8 +276,12 @@ fn scripts(room: &WalletStore, wallet: WalletId) -> HashSet<ScriptBuf> {
 /// Transactions of the mempool that concern a wallet, by the simulator and by the room.
 fn unconfirmed(sim: &SimNetwork, room: &WalletStore, wallet: WalletId) -> [BTreeSet<Txid>; 2] {
     let scripts = scripts(room, wallet);
-    let own: HashSet<OutPoint> =
-        room.all_coins(wallet, 0, 1_000, 0).unwrap().iter().map(|coin| coin.outpoint).collect();
+    let own: HashSet<OutPoint> = room
+        .all_coins(wallet, 0, 1_000, Micros(0))
+        .unwrap()
+        .iter()
+        .map(|coin| coin.outpoint)
+        .collect();
     let truth = sim.look(|sim| {
         let ours = sim.mempool().iter().filter(|entry| {
             entry.tx.output.iter().any(|output| scripts.contains(&output.script_pubkey))

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use unspent_engine::{Begun, RequestName, RoomState};
-use unspent_model::wallet::LockId;
+use unspent_model::{Micros, wallet::LockId};
 use unspent_wallet::lease::LeaseTerms;
 
 use crate::rig::{Rig, wait_for};
@@ -82,12 +82,13 @@ fn jobs_run_by_themselves_and_when_asked() {
     let paid = rig.sim.pay(&rig.script(ours, 0), 20_000, 300).unwrap();
     rig.sim.mine_mempool().unwrap();
     rig.settle();
-    let coin = rig.room().coins(ours, None, 10, 0).unwrap()[0].outpoint;
+    let coin = rig.room().coins(ours, None, 10, Micros(0)).unwrap()[0].outpoint;
     assert_eq!(coin.txid, paid);
     let terms =
         LeaseTerms { lock: LockId::new(&[9; 32]).unwrap(), duration: 1, hold_confirmations: None };
-    rig.room().lease(ours, &[coin], terms, 1_000).unwrap();
-    let expired = || rig.room().metrics(unspent_engine::clock::now()).unwrap().expired_leases;
+    rig.room().lease(ours, &[coin], terms, Micros(1_000)).unwrap();
+    let expired =
+        || rig.room().metrics(Micros(unspent_engine::clock::now())).unwrap().expired_leases;
     assert_eq!(expired(), 1);
     rig.engine.run_job(unspent_wallet_room::PURGE_LEASES).unwrap();
     assert_eq!(expired(), 0);

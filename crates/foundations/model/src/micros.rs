@@ -36,6 +36,14 @@ impl Micros {
         let span = u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0);
         Duration::from_micros(span)
     }
+
+    /// So many microseconds later; nothing where no such moment can be written.
+    pub const fn checked_add(self, duration: i64) -> Option<Self> {
+        match self.0.checked_add(duration) {
+            Some(moment) => Some(Self(moment)),
+            None => None,
+        }
+    }
 }
 
 fn micros(span: Duration) -> i64 {

@@ -4,7 +4,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
-use unspent_model::wallet::LockId;
+use unspent_model::{Micros, wallet::LockId};
 use unspent_wallet::pay::{CpfpRequest, FeeBump, PooledTx};
 use unspent_wallet_room::with_ancestors;
 use utoipa::ToSchema;
@@ -68,10 +68,10 @@ impl Bump {
         };
         let rate = Some(self.policy.shown_rate());
         if self.dry_run {
-            let unsigned = room.preview_bump(*wallet, &bump, *now)?;
+            let unsigned = room.preview_bump(*wallet, &bump, Micros(*now))?;
             return Ok(UnsignedJson::new(&unsigned, None, rate));
         }
-        let unsigned = room.bump(*wallet, &bump, *now)?;
+        let unsigned = room.bump(*wallet, &bump, Micros(*now))?;
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 }
@@ -118,7 +118,7 @@ impl Cpfp {
             policy: self.policy.coins()?,
             terms,
         };
-        let unsigned = room.lift(*wallet, &lift, *now)?;
+        let unsigned = room.lift(*wallet, &lift, Micros(*now))?;
         let rate = Some(self.policy.shown_rate());
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }

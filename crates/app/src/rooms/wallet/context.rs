@@ -7,7 +7,7 @@ use axum::{http::StatusCode, response::Response};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use unspent_engine::{Engine, clock};
-use unspent_model::wallet::LockId;
+use unspent_model::{Micros, wallet::LockId};
 use unspent_wallet::{WalletId, WalletStore};
 use unspent_wallet_room::height_of;
 
@@ -113,11 +113,11 @@ impl KeyedTarget for WalletContext {
     /// Releases what an interrupted run of the same request holds.
     fn give_back(&self, key: &str) -> Result<(), ApiError> {
         let lock = lock_of(&self.name, key)?;
-        let held = self.room.leases(self.wallet, self.now)?;
+        let held = self.room.leases(self.wallet, Micros(self.now))?;
         let ours = held.iter().filter(|lease| lease.lock == lock && !lease.is_spent);
         let coins: Vec<_> = ours.map(|lease| lease.coin).collect();
         if !coins.is_empty() {
-            self.room.release(self.wallet, &coins, lock, self.now)?;
+            self.room.release(self.wallet, &coins, lock, Micros(self.now))?;
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl From<WalletError> for ApiError {
             return Self::not_found(text);
         }
         if let E::AlreadyLeased { expires_at, .. } = &error {
-            return Self::refused(text).detail(format!("expires_at={}", Time(*expires_at)));
+            return Self::refused(text).detail(format!("expires_at={}", Time(expires_at.0)));
         }
         let is_conflict = matches!(
             error,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use unspent_engine::{Engine, clock};
+use unspent_model::Micros;
 use unspent_wallet::metrics::WalletMetrics;
 use unspent_wallet_room::wallets;
 
@@ -42,7 +43,7 @@ impl From<WalletMetrics> for WalletFiguresJson {
 }
 
 pub(super) fn figures(engine: &Engine) -> Option<Value> {
-    let found = wallets(engine)?.metrics(clock::now()).ok()?;
+    let found = wallets(engine)?.metrics(Micros(clock::now())).ok()?;
     serde_json::to_value(WalletFiguresJson::from(found)).ok()
 }
 

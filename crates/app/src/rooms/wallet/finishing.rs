@@ -7,6 +7,7 @@ use bitcoin::{Psbt, Transaction, Txid, consensus::encode};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
+use unspent_model::Micros;
 use unspent_source::Answer;
 use unspent_wallet::pay::{CompletedTx, FinishOptions, SignedPayment};
 use unspent_wallet_room::{BroadcastError, broadcast as hand_over, test};
@@ -75,7 +76,7 @@ impl Finalize {
     /// Takes it in as pending.
     fn record(&self, context: &WalletContext, done: CompletedTx) -> Result<Txid, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
-        Ok(room.record_completed(*wallet, done, self.how(), *now)?.0)
+        Ok(room.record_completed(*wallet, done, self.how(), Micros(*now))?.0)
     }
 }
 

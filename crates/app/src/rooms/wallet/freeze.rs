@@ -4,6 +4,7 @@ use axum::{Json, extract::State};
 use bitcoin::OutPoint;
 use clap::Args;
 use serde::Deserialize;
+use unspent_model::Micros;
 use utoipa::ToSchema;
 
 use super::{context::WalletContext, error::RequestError, input::Coin, json::FrozenJson};
@@ -36,7 +37,7 @@ impl FreezeCoins {
 
     fn freeze(&self, context: &WalletContext) -> Result<FrozenJson, RequestError> {
         let coins = self.coins()?;
-        let changed = context.room.freeze(context.wallet, &coins, context.now)?;
+        let changed = context.room.freeze(context.wallet, &coins, Micros(context.now))?;
         Ok(answer(&coins, changed))
     }
 

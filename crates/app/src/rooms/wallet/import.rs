@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use unspent_btcwallet::{ReadError, WalletFile, passphrase::DEFAULTS};
 use unspent_engine::clock;
-use unspent_model::Network;
+use unspent_model::{Micros, Network};
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
     WalletStore,
@@ -69,7 +69,7 @@ pub(super) fn run(
     let public = given.map_or_else(|| file.keys.open(DEFAULTS), |given| file.keys.open(&[given]));
     let public = public.map_err(unreadable)?;
     let network = network(args, &file)?;
-    let now = clock::now();
+    let now = Micros(clock::now());
     let terms = ImportTerms { name: args.name.clone(), gap_limit: args.gap_limit, now };
     let opened = open(url, network, args.dry_run)?;
     let room = &opened.room;

@@ -5,7 +5,7 @@ use bitcoin::OutPoint;
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::clock;
-use unspent_model::wallet::LockId;
+use unspent_model::{Micros, wallet::LockId};
 use unspent_wallet::lease::LeaseTerms;
 use utoipa::ToSchema;
 
@@ -74,8 +74,8 @@ impl LeaseCoins {
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<HeldJson, RequestError> {
         let coins = coins(&self.outpoints)?;
         let terms = self.lease.terms(context, fresh);
-        let expires_at = context.room.lease(context.wallet, &coins, terms, context.now)?;
-        let (lock, expires_at) = (terms.lock.to_string(), Time(expires_at));
+        let expires_at = context.room.lease(context.wallet, &coins, terms, Micros(context.now))?;
+        let (lock, expires_at) = (terms.lock.to_string(), Time(expires_at.0));
         Ok(HeldJson { lock, expires_at, outpoints: names(&coins) })
     }
 }
@@ -96,7 +96,7 @@ pub(crate) struct ReleaseCoins {
 impl ReleaseCoins {
     fn run(&self, context: &WalletContext) -> Result<ReleasedJson, RequestError> {
         let coins = coins(&self.outpoints)?;
-        context.room.release(context.wallet, &coins, self.lock.0, context.now)?;
+        context.room.release(context.wallet, &coins, self.lock.0, Micros(context.now))?;
         Ok(ReleasedJson { released: names(&coins) })
     }
 }
@@ -112,7 +112,7 @@ fn names(coins: &[OutPoint]) -> Vec<String> {
 
 fn leases(context: &WalletContext) -> Result<LeasesJson, RequestError> {
     let network = context.room.bitcoin_network();
-    let leases = context.room.leases(context.wallet, context.now)?;
+    let leases = context.room.leases(context.wallet, Micros(context.now))?;
     let leases = leases.iter().take(MAX_ITEMS).map(|lease| LeaseJson::new(lease, network));
     Ok(LeasesJson { leases: leases.collect() })
 }

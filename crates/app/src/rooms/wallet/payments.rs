@@ -7,9 +7,12 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bitcoin::{ScriptBuf, script::PushBytesBuf};
 use clap::Args;
 use serde::Deserialize;
-use unspent_model::wallet::{
-    LockId,
-    select::{ChangePolicy, OVERHEAD_WEIGHT},
+use unspent_model::{
+    Micros,
+    wallet::{
+        LockId,
+        select::{ChangePolicy, OVERHEAD_WEIGHT},
+    },
 };
 use unspent_wallet::{choose::SelectionTarget, descriptor::parse_address, pay::Payment};
 use utoipa::ToSchema;
@@ -68,11 +71,11 @@ impl SelectCoins {
         let base_weight = OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT;
         let wanted = SelectionTarget::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
-            let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
+            let chosen = room.preview_selection(*wallet, wanted, &policy, Micros(*now))?;
             return Ok(ChosenJson::new(&chosen, None, Some(self.policy.shown_rate())));
         }
         let terms = self.lease.terms(context, fresh);
-        let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, *now)?;
+        let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, Micros(*now))?;
         let rate = Some(self.policy.shown_rate());
         Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string()), rate))
     }
@@ -141,10 +144,10 @@ impl Pay {
         let WalletContext { room, wallet, now, .. } = context;
         let rate = self.fee.is_none().then(|| self.policy.shown_rate());
         if self.dry_run {
-            let unsigned = room.preview_pay(*wallet, &payment, *now)?;
+            let unsigned = room.preview_pay(*wallet, &payment, Micros(*now))?;
             return Ok(UnsignedJson::new(&unsigned, None, rate));
         }
-        let unsigned = room.pay(*wallet, &payment, *now)?;
+        let unsigned = room.pay(*wallet, &payment, Micros(*now))?;
         Ok(UnsignedJson::new(&unsigned, Some(payment.terms.lock.to_string()), rate))
     }
 

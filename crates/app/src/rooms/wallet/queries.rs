@@ -4,7 +4,10 @@ use axum::{Json, extract::State};
 use bitcoin::Txid;
 use clap::Args;
 use serde::Deserialize;
-use unspent_model::wallet::{COIN_STATES, CoinState};
+use unspent_model::{
+    Micros,
+    wallet::{COIN_STATES, CoinState},
+};
 use unspent_wallet::{
     coins::{CoinCursor, CoinFilter},
     descriptor::parse_address,
@@ -58,7 +61,8 @@ impl BalanceQuery {
             return Err(BadRequest::invalid("`as_of` and `by_account` don't go together").into());
         }
         if self.by_account {
-            let found = room.balance_by_account(*wallet, self.minconf.unwrap_or(1), *now)?;
+            let found =
+                room.balance_by_account(*wallet, self.minconf.unwrap_or(1), Micros(*now))?;
             let accounts = found.iter().map(AccountBalanceJson::new).collect();
             return Ok(AnyBalanceJson::ByAccount(AccountBalancesJson { accounts }));
         }
@@ -67,7 +71,7 @@ impl BalanceQuery {
             let (value, coins) = (sum.sats.to_string(), sum.coins);
             return Ok(AnyBalanceJson::Past(PastBalanceJson { height, value, coins }));
         }
-        let balance = room.balance(*wallet, self.minconf.unwrap_or(1), *now)?;
+        let balance = room.balance(*wallet, self.minconf.unwrap_or(1), Micros(*now))?;
         Ok(AnyBalanceJson::Now(Box::new(WalletBalanceJson::new(&balance))))
     }
 }
@@ -139,11 +143,11 @@ impl CoinsQuery {
         let network = room.bitcoin_network();
         let filter = self.filter(network)?;
         let mut page = if self.all {
-            room.all_coins_where(*wallet, &filter, cursor_number(after)?, limit + 1, *now)?
+            room.all_coins_where(*wallet, &filter, cursor_number(after)?, limit + 1, Micros(*now))?
         } else {
             let cursor = cursor_pair(after)?
                 .map(|(amount, id)| CoinCursor { amount: amount.unsigned_abs(), id });
-            room.coins_where(*wallet, &filter, cursor, limit + 1, *now)?
+            room.coins_where(*wallet, &filter, cursor, limit + 1, Micros(*now))?
         };
         let is_short = page.coins.len() <= limit as usize;
         let cursor = |amount: u64, id: i64| match self.all {
@@ -174,7 +178,7 @@ pub(crate) struct CoinRequest {
 
 impl CoinRequest {
     pub(super) fn run(&self, context: &WalletContext) -> Result<WalletCoinJson, RequestError> {
-        let coin = context.room.coin(context.wallet, self.outpoint.0, context.now)?;
+        let coin = context.room.coin(context.wallet, self.outpoint.0, Micros(context.now))?;
         Ok(WalletCoinJson::new(&coin, context.room.bitcoin_network()))
     }
 }
@@ -225,7 +229,7 @@ impl TxsQuery {
                 None => TxListing::Blocks(from, to),
             });
         }
-        Ok(TxListing::Latest(cursor_pair(after)?))
+        Ok(TxListing::Latest(cursor_pair(after)?.map(|(at, row)| (Micros(at), row))))
     }
 
     pub(super) fn run(&self, context: &WalletContext) -> Result<TxsJson, RequestError> {

@@ -5,7 +5,7 @@
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Engine, clock};
-use unspent_model::{Outpoint, TxId, wallet::JournalCause};
+use unspent_model::{Micros, Outpoint, TxId, wallet::JournalCause};
 use unspent_networks::address::show_address;
 use unspent_wallet::{
     WalletError, WalletId, WalletStore,
@@ -77,7 +77,7 @@ fn transaction(
 /// What happened to a coin in every wallet that has it.
 pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
     let Some(room) = wallets(engine) else { return Ok(()) };
-    let now = clock::now();
+    let now = Micros(clock::now());
     for found in room.coins_at(bitcoin_outpoint(timeline.outpoint), now)? {
         let FoundCoin { wallet, name, coin } = found;
         if timeline.only.as_ref().is_some_and(|only| *only != name) {
@@ -93,7 +93,7 @@ pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), A
                 kind: "leased",
                 room: NAME,
                 wallet: Some(name.clone()),
-                until: Some(Time(lease.expires_at)),
+                until: Some(Time(lease.expires_at.0)),
                 ..TimelineEventJson::default()
             });
         }
@@ -133,7 +133,7 @@ fn event(
         kind: kind?,
         room: NAME,
         wallet: Some(wallet.to_owned()),
-        at: Some(Time(line.at)),
+        at: Some(Time(line.at.0)),
         height: line.height,
         txid: Some(line.txid.to_string()),
         other: line.other.map(|txid| txid.to_string()),
@@ -235,7 +235,7 @@ fn add_wallet(view: &mut TxView, wallet: String, found: TxDetail) {
     let rival = |edge: &EdgeInfo| RivalTxJson {
         txid: edge.txid.to_string(),
         cause: edge.cause.name(),
-        at: Time(edge.at),
+        at: Time(edge.at.0),
     };
     // Wallets that both know a conflict tell of the same one.
     if view.replaces.is_empty() && view.replaced_by.is_empty() {
@@ -252,9 +252,9 @@ fn add_wallet(view: &mut TxView, wallet: String, found: TxDetail) {
         wallet,
         net: summary.net().to_string(),
         status: summary.status.name(),
-        received_at: Time(summary.received),
+        received_at: Time(summary.received.0),
         own: summary.is_own,
         label: summary.label,
-        evicted_at: summary.evicted_at.map(Time),
+        evicted_at: summary.evicted_at.map(|at| Time(at.0)),
     });
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{LockId, TxStatus};
-use crate::{Outpoint, TxId};
+use crate::{Micros, Outpoint, TxId};
 
 /// Where a transaction stands in the best chain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,9 +39,9 @@ pub struct StoredTx {
     /// What all its outputs hold together.
     pub output_total: u64,
     /// When we first heard of it, in microseconds.
-    pub received: i64,
+    pub received: Micros,
     /// When the mempool was found without it.
-    pub evicted_at: Option<i64>,
+    pub evicted_at: Option<Micros>,
     /// What it spends, ours or not, in order.
     pub inputs: Vec<Outpoint>,
 }
@@ -53,13 +53,17 @@ impl StoredTx {
     }
 }
 
+/// An address of a wallet, by whatever its store finds it again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct AddressId(pub i64);
+
 /// An output that is ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Coin {
     /// Satoshis.
     pub amount: u64,
-    /// The address it belongs to, by its row.
-    pub address: i64,
+    /// The address it belongs to.
+    pub address: AddressId,
     /// The live transaction that spends it, and with which input.
     pub spent_by: Option<(TxId, u32)>,
     /// Who holds an active lease on it.

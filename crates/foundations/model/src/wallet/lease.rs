@@ -5,6 +5,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::Micros;
+
 /// The holder of a lease: 32 bytes of the caller's choice, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId([u8; 32]);
@@ -70,7 +72,7 @@ pub struct StoredLease {
     /// Who holds it.
     pub by: LockId,
     /// First moment at which it no longer counts, in microseconds.
-    pub expires_at: i64,
+    pub expires_at: Micros,
 }
 
 /// What asking for a lease comes to.
@@ -87,7 +89,7 @@ pub enum LeaseAnswer {
 }
 
 /// Decides a request for one coin.
-pub fn ask(held: Option<StoredLease>, by: LockId, now: i64) -> LeaseAnswer {
+pub fn ask(held: Option<StoredLease>, by: LockId, now: Micros) -> LeaseAnswer {
     match held {
         None => LeaseAnswer::Taken,
         Some(held) if held.by == by => LeaseAnswer::Renewed,

@@ -30,7 +30,7 @@ pub mod status;
 pub use balance::{Balance, CoinSum};
 pub use cause::{CAUSES, EDGE_CAUSES, EdgeCause, JournalCause};
 pub use coin::{COIN_STATES, CoinFacts, CoinState};
-pub use facts::{Coin, Confirmation, KnownFacts, StoredTx};
+pub use facts::{AddressId, Coin, Confirmation, KnownFacts, StoredTx};
 pub use lease::LockId;
 pub use plan::{
     PlanOutcome, PlanRefusal, SightingPlace, TxSighting, WalletEvent, WalletPlan, plan,

@@ -9,7 +9,7 @@ use unspent_engine::{
     event_kinds,
     events::{EventLog, LogError, NewEvent, kind::EventKind},
 };
-use unspent_model::wallet::JournalCause;
+use unspent_model::{Micros, wallet::JournalCause};
 use unspent_sql::{Arg, Tx};
 use unspent_wallet::{
     WalletId, WalletStore,
@@ -100,7 +100,7 @@ pub struct JournalChange {
 impl From<&JournalLine> for JournalChange {
     fn from(line: &JournalLine) -> Self {
         Self {
-            at: Time(line.at),
+            at: Time(line.at.0),
             txid: line.txid.to_string(),
             outpoint: line.output.map(|coin| coin.to_string()),
             from: line.from.map(|status| status.name()),
@@ -156,7 +156,7 @@ const MARK: &str = "INSERT INTO told_wallets (wallet_id, line) VALUES ($1, $2)
 pub(super) struct EventCursors {
     lines: HashMap<WalletId, i64>,
     /// Wallets whose stop has been told, and since when they are stopped.
-    stops: HashMap<WalletId, i64>,
+    stops: HashMap<WalletId, Micros>,
 }
 
 /// Writes what the journals have that wasn't written yet; says whether there may be more.
@@ -192,7 +192,7 @@ fn write_stop(log: &EventLog, room: &WalletStore, wallet: WalletId) -> Result<()
     let body = WalletStoppedBody {
         height: stopped.height,
         reason: stopped.reason,
-        at: Time(stopped.at),
+        at: Time(stopped.at.0),
         remedy: WalletStop::REMEDY,
     };
     log.write(vec![NewEvent::new(WALLET_STOPPED, &body).of_wallet(info.name, wallet.0)])

@@ -16,7 +16,7 @@ use unspent_engine::{
     context::Context,
     road::{SharedBlock, Trouble, prepare},
 };
-use unspent_model::Point;
+use unspent_model::{Micros, Point};
 use unspent_source::{Origin, Source, SourceError, Step, dates::height_of};
 use unspent_wallet::{
     WalletId, WalletStore,
@@ -213,7 +213,7 @@ impl WalletCatchUp {
         tracing::warn!(wallet = wallet.name, %missing, "a wallet can't be brought up");
         if self.context.is_some() && target == ScanTarget::Behind {
             let reason = format!("{missing}; point the daemon at a node that still has it");
-            let stopped = WalletStop { height: Some(height), reason, at: clock::now() };
+            let stopped = WalletStop { height: Some(height), reason, at: Micros(clock::now()) };
             return wallets.stop_wallet(wallet.id, &stopped).map_err(trouble);
         }
         self.out_of_reach.insert(wallet.id);
@@ -237,7 +237,7 @@ impl WalletCatchUp {
             Some(place) => {
                 // Its place is on no chain that the source knows: one block back, and again.
                 let keep = place.height.checked_sub(1);
-                wallets.rewind(wallet.id, keep, clock::now()).map_err(trouble)?;
+                wallets.rewind(wallet.id, keep, Micros(clock::now())).map_err(trouble)?;
                 return Ok(None);
             }
         }
@@ -294,7 +294,8 @@ fn fill(
     found: &mut ScanCounts,
 ) -> Result<(), Trouble> {
     found.blocks += blocks.len() as u64;
-    let (left, recorded) = wallets.backfill(wallet, blocks, clock::now()).map_err(trouble)?;
+    let (left, recorded) =
+        wallets.backfill(wallet, blocks, Micros(clock::now())).map_err(trouble)?;
     found.txs += recorded.new_txs;
     found.coins += recorded.new_coins;
     if left.is_none() {

@@ -5,7 +5,7 @@
 //! [`crate::backfill`].
 
 use bitcoin::{Script, ScriptBuf};
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, RowId, Tx};
 
 use crate::{
     backfill,
@@ -114,7 +114,7 @@ impl ParsedAdditions {
 fn watch_script(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    account: i64,
+    account: RowId,
     script: &ScriptBuf,
 ) -> Result<(), WalletError> {
     let chain = wallet.new_id();
@@ -158,12 +158,12 @@ pub(crate) fn account_row(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     name: &str,
-) -> Result<i64, WalletError> {
-    if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])? {
-        return Ok(row.int("id")?);
+) -> Result<RowId, WalletError> {
+    if let Some(row) = tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id.0), Arg::Text(name)])? {
+        return Ok(row.row_id("id")?);
     }
     let id = wallet.new_id();
-    tx.execute(INSERT_ACCOUNT, &[Arg::Int(wallet.id), Arg::Int(id), Arg::Text(name)])?;
+    tx.execute(INSERT_ACCOUNT, &[Arg::Int(wallet.id.0), Arg::Int(id.0), Arg::Text(name)])?;
     Ok(id)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn add_account(
     new: &ParsedAccount,
 ) -> Result<(), WalletError> {
     let name = &new.name;
-    if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?.is_some() {
+    if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id.0), Arg::Text(name)])?.is_some() {
         return Err(WalletError::Argument(format!("an account `{name}` is already there")));
     }
     let account = account_row(tx, wallet, name)?;
@@ -184,7 +184,7 @@ pub(crate) fn add_account(
         row.insert(tx, wallet)?;
         extend(tx, wallet, id, None, 0)?;
         // An account whose first script is another one's would be that one over again.
-        if tx.maybe(FIRST_SCRIPT, &[Arg::Int(wallet.id), Arg::Int(id)])?.is_none() {
+        if tx.maybe(FIRST_SCRIPT, &[Arg::Int(wallet.id.0), Arg::Int(id.0)])?.is_none() {
             return Err(WalletError::ScriptExists);
         }
     }

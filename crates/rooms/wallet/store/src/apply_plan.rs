@@ -11,13 +11,13 @@
 use std::collections::HashMap;
 
 use unspent_model::{
-    TxId,
+    Micros, TxId,
     wallet::{
         PlanOutcome, WalletEvent, WalletPlan,
         plan::{JournalEntry, plan},
     },
 };
-use unspent_sql::Tx;
+use unspent_sql::{RowId, Tx};
 
 use crate::{
     error::WalletError,
@@ -48,7 +48,7 @@ pub(crate) fn apply_plan(
     wallet: &mut WalletRow,
     events: &[WalletEvent],
     raws: &RawTxs,
-    now: i64,
+    now: Micros,
 ) -> Result<WalletPlan, WalletError> {
     let mut writes = PendingWrites::default();
     let share = WalletShare { wallet, events: events.to_vec(), loaded: LoadedFacts::default() };
@@ -63,7 +63,7 @@ pub(crate) fn apply_plans(
     shares: &mut [WalletShare<'_>],
     raws: &RawTxs,
     writes: &mut PendingWrites,
-    now: i64,
+    now: Micros,
 ) -> Result<Vec<WalletPlan>, WalletError> {
     let mut plans: Vec<Option<WalletPlan>> = shares.iter().map(|_| None).collect();
     for _ in 0..MAX_ROUNDS {
@@ -97,7 +97,7 @@ pub(crate) fn apply_plans(
 struct PlanWriter<'a, 'w> {
     share: &'a mut WalletShare<'w>,
     writes: &'a mut PendingWrites,
-    now: i64,
+    now: Micros,
 }
 
 impl PlanWriter<'_, '_> {
@@ -123,7 +123,7 @@ impl PlanWriter<'_, '_> {
         Ok(())
     }
 
-    fn row_of(&self, txid: TxId) -> Result<i64, WalletError> {
+    fn row_of(&self, txid: TxId) -> Result<RowId, WalletError> {
         let found = self.share.loaded.tx_rows.get(&txid).copied();
         found.ok_or(WalletError::Bug("a plan names a transaction that has no row"))
     }
@@ -165,7 +165,7 @@ impl PlanWriter<'_, '_> {
         Ok(())
     }
 
-    fn spender(&self, by: Option<(TxId, u32)>) -> Result<Option<(i64, u32)>, WalletError> {
+    fn spender(&self, by: Option<(TxId, u32)>) -> Result<Option<(RowId, u32)>, WalletError> {
         by.map(|(txid, input)| Ok((self.row_of(txid)?, input))).transpose()
     }
 }
@@ -175,7 +175,7 @@ pub(crate) fn write_lines(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     lines: &[JournalEntry],
-    now: i64,
+    now: Micros,
 ) -> Result<(), WalletError> {
     let mut writes = PendingWrites::default();
     lines.iter().try_for_each(|line| writes.line(wallet, line, now))?;

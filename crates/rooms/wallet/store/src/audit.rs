@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::{Transaction, consensus::encode};
 use unspent_model::{
-    Outpoint, TxId,
+    Micros, Outpoint, TxId,
     wallet::{StoredTx, TxStatus, facts::NeededFacts},
 };
 use unspent_sql::{Arg, Tx};
@@ -73,17 +73,17 @@ impl AuditRun {
             let args = [Arg::Int(wallet.0), Arg::Int(after), Arg::Int(PAGE)];
             let rows = tx.query(HASHES, &args)?;
             let Some(last) = rows.last() else { return Ok(()) };
-            after = last.int("id")?;
+            after = last.row_id("id")?.0;
             let mut needs = NeededFacts::default();
             for row in &rows {
                 needs.txs.insert(txid(row, "tx_hash")?);
                 needs.credits.insert(txid(row, "tx_hash")?);
             }
-            self.loaded.load(tx, wallet.0, &needs, i64::MIN)?;
-            let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
-            let mut inputs = inputs_of(tx, wallet.0, ids)?;
+            self.loaded.load(tx, wallet, &needs, Micros(i64::MIN))?;
+            let ids = rows.iter().map(|row| row.row_id("id")).collect::<Result<Vec<_>, _>>()?;
+            let mut inputs = inputs_of(tx, wallet, ids)?;
             for row in &rows {
-                let stored = inputs.remove(&row.int("id")?).unwrap_or_default();
+                let stored = inputs.remove(&row.row_id("id")?).unwrap_or_default();
                 self.check_raw(txid(row, "tx_hash")?, &row.blob("raw_tx")?, &stored);
             }
         }
@@ -216,10 +216,10 @@ impl AuditRun {
     fn pruned(
         &mut self,
         tx: &mut Tx<'_>,
-        wallet: i64,
+        wallet: WalletId,
     ) -> Result<HashMap<(TxId, Outpoint), u64>, WalletError> {
         let mut pruned = HashMap::new();
-        for input in tx.query(PRUNED, &[Arg::Int(wallet)])? {
+        for input in tx.query(PRUNED, &[Arg::Int(wallet.0)])? {
             let (coin, amount) = (prevout(&input)?, input.natural("pruned_amount")?);
             match self.loaded.facts.coins.get(&coin).copied().flatten() {
                 None => {

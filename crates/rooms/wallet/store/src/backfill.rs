@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use unspent_model::Micros;
 use unspent_sql::{Arg, Tx};
 
 use crate::{
@@ -53,7 +54,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         blocks: Vec<PlacedBlock>,
-        now: i64,
+        now: Micros,
     ) -> Result<(Option<BackfillRange>, RecordedChanges), WalletError> {
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         self.door.write(move |tx| {
@@ -89,7 +90,7 @@ pub(crate) fn begin(
     wallet: &WalletRow,
     from: u64,
 ) -> Result<Option<BackfillRange>, WalletError> {
-    let id = WalletId(wallet.id);
+    let id = wallet.id;
     let Some(tip) = wallet.tip().filter(|tip| *tip >= from) else { return find(tx, id) };
     let earlier = find(tx, id)?;
     let todo = match earlier {
@@ -161,7 +162,7 @@ fn read_block(
     placed: &PlacedBlock,
     watch: &mut WatchFilter,
     done: &mut RecordedChanges,
-    now: i64,
+    now: Micros,
 ) -> Result<Option<u64>, WalletError> {
     let row = WalletRow::lock(tx, wallet)?;
     let tip = row.tip();

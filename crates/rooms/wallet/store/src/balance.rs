@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use unspent_model::wallet::{
-    Balance, CoinFacts, CoinState, CoinSum, TxStatus, coin::depth, maturity,
+use unspent_model::{
+    Micros,
+    wallet::{Balance, CoinFacts, CoinState, CoinSum, TxStatus, coin::depth, maturity},
 };
-use unspent_sql::{Arg, Row, Tx};
+use unspent_sql::{Arg, Row, RowId, Tx};
 
 use crate::{
     error::WalletError, ids::WalletId, lease::height_arg, rows::status, store::WalletStore,
@@ -137,7 +138,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         minconf: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<Balance, WalletError> {
         self.door.read(move |tx| balance(tx, wallet, minconf, now))
     }
@@ -151,7 +152,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         minconf: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<Vec<AccountBalance>, WalletError> {
         self.door.read(move |tx| by_account(tx, wallet, minconf, now))
     }
@@ -186,7 +187,7 @@ pub(crate) fn balance(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     minconf: u32,
-    now: i64,
+    now: Micros,
 ) -> Result<Balance, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
     let mut whole = BalanceShare::of(kept_sum(&row)?);
@@ -200,17 +201,17 @@ fn by_account(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     minconf: u32,
-    now: i64,
+    now: Micros,
 ) -> Result<Vec<AccountBalance>, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
     let id = [Arg::Int(wallet.0)];
-    let mut shares: BTreeMap<i64, (String, BalanceShare)> = BTreeMap::new();
+    let mut shares: BTreeMap<RowId, (String, BalanceShare)> = BTreeMap::new();
     for account in tx.query(ACCOUNTS, &id)? {
         let share = (account.text("name")?, BalanceShare::of(CoinSum::default()));
-        shares.insert(account.int("id")?, share);
+        shares.insert(account.row_id("id")?, share);
     }
     for sum in tx.query(CONFIRMED_BY_ACCOUNT, &id)? {
-        if let Some((_, share)) = shares.get_mut(&sum.int("account_id")?) {
+        if let Some((_, share)) = shares.get_mut(&sum.row_id("account_id")?) {
             share.settled = read_sum(&sum)?;
         }
     }
@@ -227,7 +228,7 @@ fn by_account(
 
 /// A coin that a look found.
 struct LookedAt {
-    account: i64,
+    account: RowId,
     amount: u64,
     /// Spent by an unconfirmed transaction, and gone if that confirms.
     leaves: bool,
@@ -241,15 +242,15 @@ fn looked_at(
     tx: &mut Tx<'_>,
     row: &WalletRow,
     minconf: u32,
-    now: i64,
+    now: Micros,
 ) -> Result<Vec<LookedAt>, WalletError> {
     let tip = row.tip();
     let minconf = u64::from(minconf.max(1));
     // At this height and below a coin is as deep as asked for.
     let deep_to = tip.and_then(|tip| (tip + 1).checked_sub(minconf));
     let args = [
-        Arg::Int(row.id),
-        Arg::Int(now),
+        Arg::Int(row.id.0),
+        Arg::Int(now.0),
         Arg::Text(TxStatus::Published.name()),
         Arg::Text(TxStatus::Pending.name()),
         height_arg(deep_to)?,
@@ -258,7 +259,7 @@ fn looked_at(
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for coin in tx.query(LOOKS, &args)? {
-        if seen.insert(coin.int("id")?) {
+        if seen.insert(coin.row_id("id")?) {
             found.push(read(&coin, tip, minconf)?);
         }
     }
@@ -274,10 +275,10 @@ fn read(coin: &Row, tip: Option<u64>, minconf: u64) -> Result<LookedAt, WalletEr
         is_spent: false,
         is_leased: coin.flag("is_leased")?,
         is_frozen: coin.flag("is_frozen")?,
-        is_dropped: coin.opt_int("evicted_at")?.is_some(),
+        is_dropped: coin.opt_micros("evicted_at")?.is_some(),
     };
     Ok(LookedAt {
-        account: coin.int("account_id")?,
+        account: coin.row_id("account_id")?,
         amount: coin.natural("amount")?,
         leaves: coin.flag("leaves")?,
         state: CoinState::of(facts, tip),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use bitcoin::OutPoint;
 use serde::{Deserialize, Serialize};
-use unspent_model::Outpoint;
+use unspent_model::{Micros, Outpoint};
 use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
@@ -89,9 +89,9 @@ impl WalletStore {
     /// Whatever the database says.
     pub fn export_labels(&self, wallet: WalletId) -> Result<String, WalletError> {
         self.door.read(move |tx| {
-            let mut out = LabelExport { text: String::new(), frozen: all_frozen(tx, wallet.0)? };
-            each_record(tx, wallet.0, LABELS, |record| out.push(record))?;
-            each_record(tx, wallet.0, ORIGINS, |record| match record.label {
+            let mut out = LabelExport { text: String::new(), frozen: all_frozen(tx, wallet)? };
+            each_record(tx, wallet, LABELS, |record| out.push(record))?;
+            each_record(tx, wallet, ORIGINS, |record| match record.label {
                 Some(_) => Ok(()),
                 None => out.push(record),
             })?;
@@ -109,7 +109,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         text: &str,
-        now: i64,
+        now: Micros,
     ) -> Result<LabelImport, WalletError> {
         let (mut records, mut done) = (Vec::new(), LabelImport::default());
         for (at, line) in text.lines().enumerate() {
@@ -132,7 +132,7 @@ impl WalletStore {
         done.taken = records.len();
         self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
-            records.iter().try_for_each(|record| take(tx, wallet.0, record, now))?;
+            records.iter().try_for_each(|record| take(tx, wallet, record, now))?;
             Ok(done.clone())
         })
     }
@@ -170,7 +170,7 @@ impl LabelExport {
     }
 }
 
-fn all_frozen(tx: &mut Tx<'_>, wallet: i64) -> Result<BTreeSet<OutPoint>, WalletError> {
+fn all_frozen(tx: &mut Tx<'_>, wallet: WalletId) -> Result<BTreeSet<OutPoint>, WalletError> {
     let mut all = BTreeSet::new();
     let mut last: Option<Outpoint> = None;
     loop {
@@ -183,14 +183,14 @@ fn all_frozen(tx: &mut Tx<'_>, wallet: i64) -> Result<BTreeSet<OutPoint>, Wallet
 
 fn each_record(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     sql: &'static str,
     mut each: impl FnMut(LabelRecord) -> Result<(), WalletError>,
 ) -> Result<(), WalletError> {
     let mut last = (String::new(), String::new());
     loop {
         let args =
-            [Arg::Int(wallet), Arg::Text(&last.0), Arg::Text(&last.1), Arg::Int(MAX_PAGE.into())];
+            [Arg::Int(wallet.0), Arg::Text(&last.0), Arg::Text(&last.1), Arg::Int(MAX_PAGE.into())];
         let rows = tx.query(sql, &args)?;
         let Some(end) = rows.last() else { return Ok(()) };
         last = (end.text("kind")?, end.text("ref")?);
@@ -231,10 +231,15 @@ fn coin_of(record: &LabelRecord) -> Option<OutPoint> {
     if record.kind == "output" { record.reference.parse().ok() } else { None }
 }
 
-fn take(tx: &mut Tx<'_>, wallet: i64, record: &LabelRecord, now: i64) -> Result<(), WalletError> {
+fn take(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    record: &LabelRecord,
+    now: Micros,
+) -> Result<(), WalletError> {
     let (kind, reference) = (record.kind.clone(), record.reference.clone());
     if let Some(origin) = &record.origin {
-        let key = [Arg::Int(wallet), Arg::Text(&kind), Arg::Text(&reference), Arg::Text(origin)];
+        let key = [Arg::Int(wallet.0), Arg::Text(&kind), Arg::Text(&reference), Arg::Text(origin)];
         tx.execute(SET_ORIGIN, &key)?;
     }
     match (coin_of(record), record.spendable) {

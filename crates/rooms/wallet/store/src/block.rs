@@ -9,8 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use unspent_model::BlockHash;
-use unspent_sql::{Arg, Tx};
+use unspent_model::{BlockHash, Micros};
+use unspent_sql::{Arg, RowId, Tx};
 
 use crate::{
     apply_mode::ApplyMode,
@@ -86,7 +86,7 @@ impl WalletStore {
     pub fn apply_blocks(
         &self,
         blocks: Vec<PlacedBlock>,
-        now: i64,
+        now: Micros,
     ) -> Result<AppliedBlocks, WalletError> {
         if blocks.len() > MAX_BLOCKS_AT_ONCE {
             return Err(WalletError::Argument("more than 1,000 blocks at once".into()));
@@ -139,7 +139,7 @@ struct BlockApplier<'a, 'c> {
     tip: Standing,
     watch: WatchFilter,
     applied: AppliedBlocks,
-    now: i64,
+    now: Micros,
     mode: ApplyMode,
 }
 
@@ -266,7 +266,7 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
 /// The wallets that a block moves.
 struct WaitingWallets {
     /// Those that were looked at, now locked, each with the row id it will give next.
-    next_ids: BTreeMap<WalletId, i64>,
+    next_ids: BTreeMap<WalletId, RowId>,
     /// Some stand at the block's parent by themselves.
     has_here: bool,
     /// Some were never scanned.
@@ -309,7 +309,7 @@ fn waiting(
         }
     }
     for row in rows {
-        found.next_ids.insert(WalletId(row.int("id")?), row.int("next_id")?);
+        found.next_ids.insert(WalletId(row.row_id("id")?.0), row.row_id("next_id")?);
     }
     Ok(found)
 }

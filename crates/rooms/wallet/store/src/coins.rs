@@ -5,7 +5,10 @@
 //! says where to go on.
 
 use bitcoin::{OutPoint, ScriptBuf};
-use unspent_model::wallet::{CoinFacts, CoinState, LockId, TxStatus, coin::depth};
+use unspent_model::{
+    Micros,
+    wallet::{CoinFacts, CoinState, LockId, TxStatus, coin::depth},
+};
 use unspent_sql::{Arg, Row, Tx};
 
 use crate::{
@@ -195,7 +198,7 @@ impl WalletStore {
         wallet: WalletId,
         after: Option<CoinCursor>,
         limit: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<Vec<CoinInfo>, WalletError> {
         Ok(self.coins_where(wallet, &CoinFilter::default(), after, limit, now)?.coins)
     }
@@ -210,7 +213,7 @@ impl WalletStore {
         wallet: WalletId,
         after: i64,
         limit: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<Vec<CoinInfo>, WalletError> {
         Ok(self.all_coins_where(wallet, &CoinFilter::default(), after, limit, now)?.coins)
     }
@@ -227,7 +230,7 @@ impl WalletStore {
         filter: &CoinFilter,
         after: Option<CoinCursor>,
         limit: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<CoinPage, WalletError> {
         let lowest = filter.min.unwrap_or(0);
         // Before the first coin of that amount.
@@ -247,7 +250,7 @@ impl WalletStore {
         filter: &CoinFilter,
         after: i64,
         limit: u32,
-        now: i64,
+        now: Micros,
     ) -> Result<CoinPage, WalletError> {
         let after = CoinCursor { amount: 0, id: after };
         self.page_of(wallet, filter, after, limit, now, ever)
@@ -259,7 +262,7 @@ impl WalletStore {
         filter: &CoinFilter,
         mut after: CoinCursor,
         limit: u32,
-        now: i64,
+        now: Micros,
         read: ReadCoins,
     ) -> Result<CoinPage, WalletError> {
         let (filter, network) = (filter.clone(), self.bitcoin_network());
@@ -308,14 +311,18 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         coin: OutPoint,
-        now: i64,
+        now: Micros,
     ) -> Result<CoinInfo, WalletError> {
         let network = self.bitcoin_network();
         self.door.read(move |tx| {
             let tip = WalletRow::read(tx, wallet)?.tip();
             let txid = model_txid(coin.txid);
-            let args =
-                [Arg::Int(wallet.0), Arg::Int(now), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
+            let args = [
+                Arg::Int(wallet.0),
+                Arg::Int(now.0),
+                Arg::Blob(&txid.0),
+                Arg::Int(coin.vout.into()),
+            ];
             let row = tx.maybe(ONE, &args)?.ok_or(WalletError::CoinNotFound(coin))?;
             let mut found = [info(&row, tip)?];
             label(tx, wallet, network, &mut found)?;
@@ -330,10 +337,10 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says; a coin that no wallet knows is no error.
-    pub fn coins_at(&self, coin: OutPoint, now: i64) -> Result<Vec<FoundCoin>, WalletError> {
+    pub fn coins_at(&self, coin: OutPoint, now: Micros) -> Result<Vec<FoundCoin>, WalletError> {
         self.door.read(move |tx| {
             let txid = model_txid(coin.txid);
-            let args = [Arg::Blob(&txid.0), Arg::Int(now), Arg::Int(coin.vout.into())];
+            let args = [Arg::Blob(&txid.0), Arg::Int(now.0), Arg::Int(coin.vout.into())];
             tx.query(EVERYWHERE, &args)?.iter().map(found).collect()
         })
     }
@@ -344,7 +351,7 @@ struct CoinQuery<'a> {
     wallet: WalletId,
     filter: &'a CoinFilter,
     tip: Option<u64>,
-    now: i64,
+    now: Micros,
     limit: usize,
 }
 
@@ -358,7 +365,7 @@ fn unspent(
     let most = asked.filter.max.map(sql_int).transpose()?.unwrap_or(i64::MAX);
     let args = [
         Arg::Int(asked.wallet.0),
-        Arg::Int(asked.now),
+        Arg::Int(asked.now.0),
         Arg::Int(sql_int(after.amount)?),
         Arg::Int(after.id),
         Arg::Text(TxStatus::Published.name()),
@@ -379,7 +386,7 @@ fn ever(
     after: CoinCursor,
 ) -> Result<Vec<CoinInfo>, WalletError> {
     let limit = Arg::Int(sql_int(asked.limit as u64)?);
-    let args = [Arg::Int(asked.wallet.0), Arg::Int(asked.now), Arg::Int(after.id), limit];
+    let args = [Arg::Int(asked.wallet.0), Arg::Int(asked.now.0), Arg::Int(after.id), limit];
     tx.query(EVERY, &args)?.iter().map(|row| info(row, asked.tip)).collect()
 }
 
@@ -421,7 +428,7 @@ fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
         is_spent: spent_by.is_some(),
         is_leased: lock.is_some(),
         is_frozen: row.flag("is_frozen")?,
-        is_dropped: row.opt_int("evicted_at")?.is_some(),
+        is_dropped: row.opt_micros("evicted_at")?.is_some(),
     };
     Ok(CoinInfo {
         id: row.int("id")?,

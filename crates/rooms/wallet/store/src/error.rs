@@ -2,7 +2,7 @@
 
 use bitcoin::{OutPoint, Txid};
 use unspent_model::{
-    Network, TxId,
+    Micros, Network, TxId,
     wallet::{LockId, PlanRefusal, prune::PruneRefusal, select::SelectError},
 };
 use unspent_sql::{Failure, OpenError, SqlError};
@@ -128,7 +128,7 @@ pub enum WalletError {
         /// The holder.
         holder: LockId,
         /// When it ends, in microseconds.
-        expires_at: i64,
+        expires_at: Micros,
     },
     /// Somebody else's lease can't be released.
     #[error("coin {0} is leased by somebody else; only the holder may release it")]

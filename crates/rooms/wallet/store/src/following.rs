@@ -4,7 +4,7 @@
 //! concerns three. So each is one statement by an index, never one for each wallet.
 
 use bitcoin::Txid;
-use unspent_model::{BlockHash, wallet::TxStatus};
+use unspent_model::{BlockHash, Micros, wallet::TxStatus};
 use unspent_sql::Arg;
 
 use crate::{
@@ -29,7 +29,7 @@ pub struct UnconfirmedTx {
     /// Whether every input is ours.
     pub is_own: bool,
     /// When the mempool was found without it.
-    pub evicted_at: Option<i64>,
+    pub evicted_at: Option<Micros>,
 }
 
 const BEHIND: &str = wallets_where!(
@@ -133,7 +133,7 @@ impl WalletStore {
                     txid: bitcoin_txid(txid(row, "tx_hash")?),
                     status: status(row)?,
                     is_own: row.flag("is_own")?,
-                    evicted_at: row.opt_int("evicted_at")?,
+                    evicted_at: row.opt_micros("evicted_at")?,
                 })
             });
             waiting.collect()
@@ -145,12 +145,12 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn journal_ends(&self) -> Result<Vec<(WalletId, i64, Option<i64>)>, WalletError> {
+    pub fn journal_ends(&self) -> Result<Vec<(WalletId, i64, Option<Micros>)>, WalletError> {
         self.door.read(|tx| {
             let rows = tx.query(JOURNAL_ENDS, &[])?;
             let ends = rows.iter().map(|row| {
                 let last = row.int("next_line")? - 1;
-                Ok((WalletId(row.int("id")?), last, row.opt_int("stopped_at")?))
+                Ok((WalletId(row.row_id("id")?.0), last, row.opt_micros("stopped_at")?))
             });
             ends.collect()
         })

@@ -4,7 +4,7 @@
 //! and may come before the coin, as labels from another wallet do.
 
 use bitcoin::OutPoint;
-use unspent_model::Outpoint;
+use unspent_model::{Micros, Outpoint};
 use unspent_sql::{Arg, BulkStatement, Column, Tx};
 
 use crate::{
@@ -60,7 +60,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         coins: &[OutPoint],
-        now: i64,
+        now: Micros,
     ) -> Result<u64, WalletError> {
         let coins = checked(coins)?;
         self.door.write_for(wallet.0, move |tx| {
@@ -70,7 +70,7 @@ impl WalletStore {
             if let Some(stranger) = coins.iter().find(|coin| !known.contains(coin)) {
                 return Err(WalletError::CoinNotFound(bitcoin_outpoint(*stranger)));
             }
-            freeze(tx, wallet.0, &coins, now)
+            freeze(tx, wallet, &coins, now)
         })
     }
 
@@ -83,7 +83,7 @@ impl WalletStore {
         let coins = checked(coins)?;
         self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
-            thaw(tx, wallet.0, &coins)
+            thaw(tx, wallet, &coins)
         })
     }
 }
@@ -104,15 +104,19 @@ fn columns(coins: &[Outpoint]) -> [Column; 2] {
 
 pub(crate) fn freeze(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     coins: &[Outpoint],
-    now: i64,
+    now: Micros,
 ) -> Result<u64, WalletError> {
-    Ok(tx.execute_set(FREEZE, &[Arg::Int(wallet), Arg::Int(now)], &columns(coins))?)
+    Ok(tx.execute_set(FREEZE, &[Arg::Int(wallet.0), Arg::Int(now.0)], &columns(coins))?)
 }
 
-pub(crate) fn thaw(tx: &mut Tx<'_>, wallet: i64, coins: &[Outpoint]) -> Result<u64, WalletError> {
-    Ok(tx.execute_set(THAW, &[Arg::Int(wallet)], &columns(coins))?)
+pub(crate) fn thaw(
+    tx: &mut Tx<'_>,
+    wallet: WalletId,
+    coins: &[Outpoint],
+) -> Result<u64, WalletError> {
+    Ok(tx.execute_set(THAW, &[Arg::Int(wallet.0)], &columns(coins))?)
 }
 
 /// Coins that are named to be held or spent must not be frozen.
@@ -132,13 +136,13 @@ pub(crate) fn refuse_frozen(
 /// A page of frozen outputs after a given one, whether or not the wallet knows the coins.
 pub(crate) fn frozen(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     after: Option<Outpoint>,
     limit: u32,
 ) -> Result<Vec<Outpoint>, WalletError> {
     let hash = after.map_or([0; 32], |coin| coin.tx.0);
     let args = [
-        Arg::Int(wallet),
+        Arg::Int(wallet.0),
         Arg::Blob(&hash),
         Arg::Int(after.map_or(-1, |coin| coin.index.into())),
         Arg::Int(limit.into()),

@@ -6,8 +6,11 @@
 use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
-use unspent_model::wallet::{EdgeCause, TxStatus, coin::depth};
-use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
+use unspent_model::{
+    Micros,
+    wallet::{EdgeCause, TxStatus, coin::depth},
+};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
 use crate::{
     error::WalletError,
@@ -37,7 +40,7 @@ pub struct TxSummary {
     /// Blocks that hold it or build on the one that does, as far as the wallet has seen.
     pub confirmations: u64,
     /// When we first heard of it, in microseconds.
-    pub received: i64,
+    pub received: Micros,
     /// Whether it makes new money.
     pub is_coinbase: bool,
     /// Whether every input is ours.
@@ -51,7 +54,7 @@ pub struct TxSummary {
     /// What people call it, kept as BIP 329 says.
     pub label: Option<String>,
     /// When the mempool was found without it.
-    pub evicted_at: Option<i64>,
+    pub evicted_at: Option<Micros>,
 }
 
 impl TxSummary {
@@ -91,7 +94,7 @@ pub struct EdgeInfo {
     /// Why.
     pub cause: EdgeCause,
     /// When, in microseconds.
-    pub at: i64,
+    pub at: Micros,
 }
 
 /// A transaction in full.
@@ -117,7 +120,7 @@ pub struct TxDetail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxListing {
     /// All, latest heard of first, after a cursor of received time and row.
-    Latest(Option<(i64, i64)>),
+    Latest(Option<(Micros, i64)>),
     /// Those in blocks from one height to another, in the order of the chain.
     Blocks(u64, u64),
     /// The same from a place in the chain on, up to a height.
@@ -262,8 +265,8 @@ impl WalletStore {
             let limit = Arg::Int(limit.min(MAX_PAGE).into());
             let rows = match listing {
                 TxListing::Latest(after) => {
-                    let (time, row) = after.unwrap_or((i64::MAX, i64::MAX));
-                    tx.query(LATEST, &[id, Arg::Int(time), Arg::Int(row), limit])?
+                    let (time, row) = after.unwrap_or((Micros(i64::MAX), i64::MAX));
+                    tx.query(LATEST, &[id, Arg::Int(time.0), Arg::Int(row), limit])?
                 }
                 TxListing::Blocks(from, to) => {
                     let start = ChainCursor { height: from, position: 0, id: -1 };
@@ -331,15 +334,15 @@ fn summaries(
     wallet: WalletId,
     rows: &[Row],
 ) -> Result<Vec<TxSummary>, WalletError> {
-    let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
+    let ids = rows.iter().map(|row| row.row_id("id")).collect::<Result<Vec<_>, _>>()?;
     let scope = [Arg::Int(wallet.0)];
-    let mut credits: HashMap<i64, u64> = HashMap::new();
-    for row in tx.query_set(CREDITS, &scope, &[Column::ints(ids.iter().copied())])? {
-        credits.insert(row.int("tx_id")?, row.natural("amount")?);
+    let mut credits: HashMap<RowId, u64> = HashMap::new();
+    for row in tx.query_set(CREDITS, &scope, &[Column::row_ids(ids.iter().copied())])? {
+        credits.insert(row.row_id("tx_id")?, row.natural("amount")?);
     }
-    let mut debits: HashMap<i64, u64> = HashMap::new();
-    for row in tx.query_set(DEBITS, &scope, &[Column::ints(ids.iter().copied())])? {
-        *debits.entry(row.int("tx_id")?).or_default() += row.natural("amount")?;
+    let mut debits: HashMap<RowId, u64> = HashMap::new();
+    for row in tx.query_set(DEBITS, &scope, &[Column::row_ids(ids.iter().copied())])? {
+        *debits.entry(row.row_id("tx_id")?).or_default() += row.natural("amount")?;
     }
     let names = rows.iter().map(|row| Ok(bitcoin_txid(txid(row, "tx_hash")?).to_string()));
     let names = names.collect::<Result<Vec<String>, SqlError>>()?;
@@ -348,25 +351,25 @@ fn summaries(
         labels.insert(row.text("ref")?, row.text("label")?);
     }
     let summary = |row: &Row| {
-        let id = row.int("id")?;
+        let id = row.row_id("id")?;
         let txid = bitcoin_txid(txid(row, "tx_hash")?);
         let height = row.opt_natural("block_height")?;
         Ok(TxSummary {
-            id,
+            id: id.0,
             txid,
             status: status(row)?,
             height,
             position: row.opt_natural("block_position")?,
             block_time: row.opt_natural("block_time")?,
             confirmations: depth(height, row.opt_natural("tip")?),
-            received: row.int("received_time")?,
+            received: row.micros("received_time")?,
             is_coinbase: row.flag("is_coinbase")?,
             is_own: row.flag("is_own")?,
             fee: row.opt_natural("fee")?,
             credit: credits.get(&id).copied().unwrap_or(0),
             debit: debits.get(&id).copied().unwrap_or(0),
             label: labels.get(&txid.to_string()).cloned(),
-            evicted_at: row.opt_int("evicted_at")?,
+            evicted_at: row.opt_micros("evicted_at")?,
         })
     };
     rows.iter().map(summary).collect()
@@ -419,6 +422,6 @@ fn edge(row: &Row) -> Result<EdgeInfo, WalletError> {
     Ok(EdgeInfo {
         txid: bitcoin_txid(txid(row, "tx_hash")?),
         cause: cause.map_err(|_| WalletError::Corrupt(format!("unknown cause `{text}`")))?,
-        at: row.int("created_at")?,
+        at: row.micros("created_at")?,
     })
 }

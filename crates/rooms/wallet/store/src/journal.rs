@@ -2,7 +2,7 @@
 
 use bitcoin::{OutPoint, Txid};
 use unspent_model::{
-    Outpoint,
+    Micros, Outpoint,
     wallet::{JournalCause, LockId, TxStatus},
 };
 use unspent_sql::{Arg, Row};
@@ -21,7 +21,7 @@ pub struct JournalLine {
     /// Its number in the wallet.
     pub id: i64,
     /// When, in microseconds.
-    pub at: i64,
+    pub at: Micros,
     /// Why.
     pub cause: JournalCause,
     /// The transaction it is about.
@@ -112,7 +112,7 @@ fn journal_line(row: &Row) -> Result<JournalLine, WalletError> {
     let stored = |column: &str| row.opt_text(column)?.map(|text| known_status(&text)).transpose();
     Ok(JournalLine {
         id: row.int("id")?,
-        at: row.int("at")?,
+        at: row.micros("at")?,
         cause,
         txid: bitcoin_txid(txid(row, "tx_hash")?),
         output: output.map(|(tx, index)| bitcoin_outpoint(Outpoint::new(tx, index))),

@@ -10,7 +10,8 @@
 use std::collections::HashMap;
 
 use bitcoin::ScriptBuf;
-use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
+use unspent_model::wallet::AddressId;
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
 use crate::{
     apply_mode::ApplyMode,
@@ -61,8 +62,8 @@ const ADDRESS: &str =
 
 /// A chain of scripts that a wallet doesn't have yet.
 pub(crate) struct NewKeychain {
-    pub(crate) id: i64,
-    pub(crate) account: i64,
+    pub(crate) id: RowId,
+    pub(crate) account: RowId,
     pub(crate) purpose: KeychainPurpose,
     pub(crate) descriptor: String,
     pub(crate) weight: u64,
@@ -71,9 +72,9 @@ pub(crate) struct NewKeychain {
 impl NewKeychain {
     pub(crate) fn insert(&self, tx: &mut Tx<'_>, wallet: &WalletRow) -> Result<(), WalletError> {
         let args = [
-            Arg::Int(wallet.id),
-            Arg::Int(self.id),
-            Arg::Int(self.account),
+            Arg::Int(wallet.id.0),
+            Arg::Int(self.id.0),
+            Arg::Int(self.account.0),
             Arg::Text(self.purpose.name()),
             Arg::Text(&self.descriptor),
             Arg::Int(sql_int(self.weight)?),
@@ -95,14 +96,14 @@ fn already_watched(error: unspent_sql::SqlError) -> WalletError {
 pub(crate) fn watch_one(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    chain: i64,
+    chain: RowId,
     script: &ScriptBuf,
 ) -> Result<(), WalletError> {
     if !known_scripts(tx, wallet, &[(0, script.clone())])?.is_empty() {
         return Err(WalletError::ScriptExists);
     }
     let mut writes = PendingWrites::default();
-    writes.script(wallet.id, chain, wallet.new_id(), 0, script);
+    writes.script(wallet.id, chain, wallet.new_address(), 0, script);
     writes.chain(
         wallet.id,
         &KeychainState { id: chain, next: 1, derived: 1, ..KeychainState::default() },
@@ -112,8 +113,8 @@ pub(crate) fn watch_one(
 
 /// A script that the wallet watches already.
 struct KnownScript {
-    address: i64,
-    keychain: i64,
+    address: AddressId,
+    keychain: RowId,
     is_used: bool,
     is_imported: bool,
 }
@@ -124,11 +125,11 @@ fn known_scripts(
     scripts: &[(u32, ScriptBuf)],
 ) -> Result<HashMap<[u8; 32], KnownScript>, WalletError> {
     let keys = [Column::blobs(scripts.iter().map(|(_, script)| script_hash(script)))];
-    let rows = tx.query_set(SCRIPTS_KNOWN, &[Arg::Int(wallet.id)], &keys)?;
+    let rows = tx.query_set(SCRIPTS_KNOWN, &[Arg::Int(wallet.id.0)], &keys)?;
     let known = rows.iter().map(|row| {
         let found = KnownScript {
-            address: row.int("id")?,
-            keychain: row.int("keychain_id")?,
+            address: AddressId(row.int("id")?),
+            keychain: row.row_id("keychain_id")?,
             is_used: row.flag("is_used")?,
             is_imported: row.text("purpose")? == KeychainPurpose::Imported.name(),
         };
@@ -139,8 +140,8 @@ fn known_scripts(
 
 /// A script that a chain newly watches.
 pub(crate) struct DerivedScript {
-    pub(crate) address: i64,
-    pub(crate) keychain: i64,
+    pub(crate) address: AddressId,
+    pub(crate) keychain: RowId,
     pub(crate) index: u32,
     pub(crate) script: ScriptBuf,
 }
@@ -148,7 +149,7 @@ pub(crate) struct DerivedScript {
 /// How far a chain is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeychainState {
-    pub(crate) id: i64,
+    pub(crate) id: RowId,
     descriptor: String,
     is_imported: bool,
     pub(crate) next: u32,
@@ -161,7 +162,7 @@ impl KeychainState {
     /// From the columns of a keychain, whose row id is in `keychain_id`.
     pub(crate) fn read(row: &Row) -> Result<Self, SqlError> {
         Ok(Self {
-            id: row.int("keychain_id")?,
+            id: row.row_id("keychain_id")?,
             descriptor: row.text("descriptor")?,
             is_imported: row.text("purpose")? == KeychainPurpose::Imported.name(),
             next: row.index("next_index")?,
@@ -229,7 +230,7 @@ impl KeychainState {
                 self.adopt_known(tx, wallet, &mut scripts)?;
             }
             for (index, script) in scripts {
-                let address = wallet.new_id();
+                let address = wallet.new_address();
                 writes.script(wallet.id, self.id, address, index, &script);
                 fresh.push(DerivedScript { address, keychain: self.id, index, script });
             }
@@ -271,12 +272,12 @@ impl KeychainState {
 pub(crate) fn extend(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
-    chain: i64,
+    chain: RowId,
     used: Option<u32>,
     at_least_next: u32,
 ) -> Result<Vec<DerivedScript>, WalletError> {
     // The chain of a script that another chain has just adopted is gone.
-    let Some(row) = tx.maybe(KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(chain)])? else {
+    let Some(row) = tx.maybe(KEYCHAIN, &[Arg::Int(wallet.id.0), Arg::Int(chain.0)])? else {
         return Ok(Vec::new());
     };
     let mut chain = KeychainState::read(&row)?;
@@ -293,13 +294,13 @@ fn adopt(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     found: &KnownScript,
-    chain: i64,
+    chain: RowId,
     index: u32,
 ) -> Result<(), WalletError> {
-    let key = [Arg::Int(wallet.id), Arg::Int(found.address)];
-    tx.execute(ADOPT, &[key[0], key[1], Arg::Int(chain), Arg::Int(index.into())])?;
+    let key = [Arg::Int(wallet.id.0), Arg::Int(found.address.0)];
+    tx.execute(ADOPT, &[key[0], key[1], Arg::Int(chain.0), Arg::Int(index.into())])?;
     // The chain of one script that stood for it has none left.
-    tx.execute(DROP_KEYCHAIN, &[Arg::Int(wallet.id), Arg::Int(found.keychain)])?;
+    tx.execute(DROP_KEYCHAIN, &[Arg::Int(wallet.id.0), Arg::Int(found.keychain.0)])?;
     Ok(())
 }
 
@@ -312,7 +313,7 @@ pub(crate) fn reveal_into(
     mode: ApplyMode,
     writes: &mut PendingWrites,
 ) -> Result<AddressInfo, WalletError> {
-    let args = [Arg::Int(wallet.id), Arg::Text(purpose.name()), Arg::OptText(account)];
+    let args = [Arg::Int(wallet.id.0), Arg::Text(purpose.name()), Arg::OptText(account)];
     // The scripts up to the gap are derived already, so the next one is there.
     let Some(row) = tx.maybe(NEXT, &args)? else {
         let what = format!("this wallet has no {} chain of that name", purpose.name());
@@ -355,9 +356,9 @@ fn reach(
 fn address_at(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    chain: i64,
+    chain: RowId,
     index: u32,
 ) -> Result<Option<AddressInfo>, WalletError> {
-    let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
+    let args = [Arg::Int(wallet.id.0), Arg::Int(chain.0), Arg::Int(index.into())];
     tx.maybe(ADDRESS, &args)?.map(|row| address_info(&row)).transpose()
 }

@@ -64,7 +64,7 @@ impl WalletStore {
         let label = label.clone();
         self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
-            set(tx, wallet.0, &label)
+            set(tx, wallet, &label)
         })
     }
 
@@ -159,8 +159,8 @@ pub(crate) fn check(label: &Label) -> Result<(), WalletError> {
     Ok(())
 }
 
-pub(crate) fn set(tx: &mut Tx<'_>, wallet: i64, label: &Label) -> Result<(), WalletError> {
-    let key = [Arg::Int(wallet), Arg::Text(&label.kind), Arg::Text(&label.reference)];
+pub(crate) fn set(tx: &mut Tx<'_>, wallet: WalletId, label: &Label) -> Result<(), WalletError> {
+    let key = [Arg::Int(wallet.0), Arg::Text(&label.kind), Arg::Text(&label.reference)];
     if label.label.is_empty() {
         tx.execute(CLEAR, &key)?;
     } else {
@@ -177,7 +177,7 @@ pub(crate) fn follow_clones(
     edges: &[ReplacementEdge],
     raws: &RawTxs,
 ) -> Result<(), WalletError> {
-    if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id)])?.is_none() {
+    if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id.0)])?.is_none() {
         return Ok(());
     }
     for edge in edges {
@@ -193,14 +193,14 @@ pub(crate) fn follow_clones(
 /// What a transaction says, without what proves that it may.
 fn unsigned(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     txid: TxId,
     raws: &RawTxs,
 ) -> Result<Option<Transaction>, WalletError> {
     let stored = match raws.get(&txid) {
         Some(raw) => Some(raw.clone()),
         None => {
-            let row = tx.maybe(RAW, &[Arg::Int(wallet), Arg::Blob(&txid.0)])?;
+            let row = tx.maybe(RAW, &[Arg::Int(wallet.0), Arg::Blob(&txid.0)])?;
             row.map(|row| row.blob("raw_tx")).transpose()?
         }
     };
@@ -217,7 +217,7 @@ fn unsigned(
 /// Gives the labels of a transaction and of its outputs to another of the same form.
 fn hand_over(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     edge: &ReplacementEdge,
     outputs: usize,
 ) -> Result<(), WalletError> {
@@ -226,7 +226,7 @@ fn hand_over(
     let parts = (0..outputs).map(|n| ("output", format!("{loser}:{n}"), format!("{winner}:{n}")));
     for (kind, from, reference) in std::iter::once(whole).chain(parts) {
         let mut find =
-            |name: &str| tx.maybe(FIND, &[Arg::Int(wallet), Arg::Text(kind), Arg::Text(name)]);
+            |name: &str| tx.maybe(FIND, &[Arg::Int(wallet.0), Arg::Text(kind), Arg::Text(name)]);
         let (before, taken) = (find(&from)?, find(&reference)?);
         if let (Some(row), None) = (before, taken) {
             set(tx, wallet, &Label { kind: kind.into(), reference, label: row.text("label")? })?;
@@ -247,7 +247,7 @@ pub(crate) fn label_new(
     let txid = observed.tx.compute_txid();
     let label = Label { kind: "tx".into(), reference: txid.to_string(), label: text.clone() };
     check(&label)?;
-    let key = [Arg::Int(wallet.id), Arg::Text(&label.kind), Arg::Text(&label.reference)];
+    let key = [Arg::Int(wallet.id.0), Arg::Text(&label.kind), Arg::Text(&label.reference)];
     let before = tx.maybe(FIND, &key)?.map(|row| row.text("label")).transpose()?;
     match before {
         Some(before) if before == label.label => Ok(()),

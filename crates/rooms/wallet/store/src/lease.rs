@@ -8,10 +8,10 @@
 
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{
-    Outpoint,
+    Micros, Outpoint,
     wallet::{LockId, TxStatus},
 };
-use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, Tx};
 
 use crate::{
     error::WalletError,
@@ -44,7 +44,7 @@ impl LeaseTerms {
     }
 
     /// When it ends, if its terms can be.
-    pub(crate) fn expires_at(&self, now: i64) -> Result<i64, WalletError> {
+    pub(crate) fn expires_at(&self, now: Micros) -> Result<Micros, WalletError> {
         if self.hold_confirmations == Some(0) {
             return Err(WalletError::BadHold);
         }
@@ -65,7 +65,7 @@ pub struct LeaseInfo {
     /// By which the holder shows that the lease is theirs.
     pub lock: LockId,
     /// When it ends, in microseconds.
-    pub expires_at: i64,
+    pub expires_at: Micros,
     /// Confirmations that its spend must reach, where asked for.
     pub hold_confirmations: Option<u32>,
     /// Whether it is held only because its spend isn't deep enough yet.
@@ -166,8 +166,8 @@ impl WalletStore {
         wallet: WalletId,
         coins: &[OutPoint],
         terms: LeaseTerms,
-        now: i64,
-    ) -> Result<i64, WalletError> {
+        now: Micros,
+    ) -> Result<Micros, WalletError> {
         let expires_at = terms.expires_at(now)?;
         let coins = coins.to_vec();
         self.door.write_for(wallet.0, move |tx| {
@@ -190,15 +190,15 @@ impl WalletStore {
         wallet: WalletId,
         coins: &[OutPoint],
         lock: LockId,
-        now: i64,
+        now: Micros,
     ) -> Result<(), WalletError> {
         let coins = coins.to_vec();
         self.door.write_for(wallet.0, move |tx| {
             WalletRow::lock(tx, wallet)?;
             let ids = any(tx, wallet, &coins)?;
             for (coin, id) in &ids {
-                let key = [Arg::Int(wallet.0), Arg::Int(*id)];
-                let rest = [Arg::Blob(lock.as_bytes()), Arg::Int(now)];
+                let key = [Arg::Int(wallet.0), Arg::Int(id.0)];
+                let rest = [Arg::Blob(lock.as_bytes()), Arg::Int(now.0)];
                 tx.execute(RELEASE, &[key, rest].concat())?;
                 if !held(tx, wallet, &[*id], now)?.is_empty() {
                     return Err(WalletError::NotYourLease(*coin));
@@ -213,11 +213,11 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn leases(&self, wallet: WalletId, now: i64) -> Result<Vec<LeaseInfo>, WalletError> {
+    pub fn leases(&self, wallet: WalletId, now: Micros) -> Result<Vec<LeaseInfo>, WalletError> {
         self.door.read(move |tx| {
             let args = [
                 Arg::Int(wallet.0),
-                Arg::Int(now),
+                Arg::Int(now.0),
                 Arg::Text(TxStatus::Published.name()),
                 Arg::Text(TxStatus::Pending.name()),
             ];
@@ -230,29 +230,29 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn purge_leases(&self, wallet: Option<WalletId>, now: i64) -> Result<u64, WalletError> {
+    pub fn purge_leases(&self, wallet: Option<WalletId>, now: Micros) -> Result<u64, WalletError> {
         self.door.write(move |tx| {
             let (mut gone, holders) = match wallet {
                 Some(wallet) => {
-                    let args = [Arg::Int(now), Arg::Int(wallet.0)];
+                    let args = [Arg::Int(now.0), Arg::Int(wallet.0)];
                     (tx.execute(PURGE_ONE, &args)?, vec![wallet.0])
                 }
                 None => {
-                    let rows = tx.query(WALLETS_WITH_HELD, &[Arg::Int(now)])?;
+                    let rows = tx.query(WALLETS_WITH_HELD, &[Arg::Int(now.0)])?;
                     let ids =
                         rows.iter().map(|row| row.int("wallet_id")).collect::<Result<_, _>>()?;
-                    (tx.execute(PURGE, &[Arg::Int(now)])?, ids)
+                    (tx.execute(PURGE, &[Arg::Int(now.0)])?, ids)
                 }
             };
             for holder in holders {
-                gone += tx.execute(PURGE_HELD, &[Arg::Int(now), Arg::Int(holder)])?;
+                gone += tx.execute(PURGE_HELD, &[Arg::Int(now.0), Arg::Int(holder)])?;
             }
             Ok(gone)
         })
     }
 }
 
-type CoinRows = Vec<(OutPoint, i64)>;
+type CoinRows = Vec<(OutPoint, RowId)>;
 
 /// Rows of coins that may be leased, in the stable order of their rows.
 pub(crate) fn unspent(
@@ -287,7 +287,7 @@ fn found(
     ];
     let mut rows = Vec::with_capacity(wanted.len());
     for row in tx.query_set(set, scalars, &keys)? {
-        rows.push((bitcoin_outpoint(rows::coin(&row)?), row.int("id")?));
+        rows.push((bitcoin_outpoint(rows::coin(&row)?), row.row_id("id")?));
     }
     let missing =
         |coin: &&Outpoint| !rows.iter().any(|(found, _)| *found == bitcoin_outpoint(**coin));
@@ -302,17 +302,17 @@ fn found(
 
 /// An active lease, by the row of its coin.
 struct HeldLease {
-    coin: i64,
+    coin: RowId,
     lock: LockId,
-    expires_at: i64,
+    expires_at: Micros,
 }
 
 impl HeldLease {
     fn read(row: &Row) -> Result<Self, WalletError> {
         Ok(Self {
-            coin: row.int("utxo_id")?,
+            coin: row.row_id("utxo_id")?,
             lock: lock(row, "external_lock_id")?,
-            expires_at: row.int("expires_at")?,
+            expires_at: row.micros("expires_at")?,
         })
     }
 }
@@ -320,11 +320,11 @@ impl HeldLease {
 fn held(
     tx: &mut Tx<'_>,
     wallet: WalletId,
-    ids: &[i64],
-    now: i64,
+    ids: &[RowId],
+    now: Micros,
 ) -> Result<Vec<HeldLease>, WalletError> {
-    let scalars = [Arg::Int(wallet.0), Arg::Int(now)];
-    let rows = tx.query_set(HELD, &scalars, &[Column::ints(ids.iter().copied())])?;
+    let scalars = [Arg::Int(wallet.0), Arg::Int(now.0)];
+    let rows = tx.query_set(HELD, &scalars, &[Column::row_ids(ids.iter().copied())])?;
     rows.iter().map(HeldLease::read).collect()
 }
 
@@ -332,20 +332,20 @@ fn held(
 pub(crate) fn take(
     tx: &mut Tx<'_>,
     wallet: WalletId,
-    coins: &[(OutPoint, i64)],
+    coins: &[(OutPoint, RowId)],
     terms: &LeaseTerms,
-    now: i64,
+    now: Micros,
 ) -> Result<(), WalletError> {
     let expires_at = terms.expires_at(now)?;
     let scalars = [
         Arg::Int(wallet.0),
         Arg::Blob(terms.lock.as_bytes()),
-        Arg::Int(expires_at),
-        Arg::Int(now),
+        Arg::Int(expires_at.0),
+        Arg::Int(now.0),
         Arg::OptInt(terms.hold_confirmations.map(i64::from)),
     ];
-    let ids: Vec<i64> = coins.iter().map(|(_, id)| *id).collect();
-    let taken = tx.execute_set(TAKE, &scalars, &[Column::ints(ids.iter().copied())])?;
+    let ids: Vec<RowId> = coins.iter().map(|(_, id)| *id).collect();
+    let taken = tx.execute_set(TAKE, &scalars, &[Column::row_ids(ids.iter().copied())])?;
     if taken == coins.len() as u64 {
         return Ok(());
     }
@@ -363,10 +363,10 @@ pub(crate) fn take(
 pub(crate) fn take_over(
     tx: &mut Tx<'_>,
     wallet: WalletId,
-    coins: Vec<i64>,
+    coins: Vec<RowId>,
 ) -> Result<(), WalletError> {
     if !coins.is_empty() {
-        tx.execute_set(END, &[Arg::Int(wallet.0)], &[Column::ints(coins)])?;
+        tx.execute_set(END, &[Arg::Int(wallet.0)], &[Column::row_ids(coins)])?;
     }
     Ok(())
 }
@@ -377,7 +377,7 @@ fn info(row: &Row) -> Result<LeaseInfo, WalletError> {
         amount: row.natural("amount")?,
         script: ScriptBuf::from_bytes(row.blob("script_pub_key")?),
         lock: lock(row, "external_lock_id")?,
-        expires_at: row.int("expires_at")?,
+        expires_at: row.micros("expires_at")?,
         hold_confirmations: row.opt_index("hold_confirmations")?,
         is_spent: row.opt_int("spent_by_tx_id")?.is_some(),
     })

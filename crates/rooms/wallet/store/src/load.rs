@@ -13,13 +13,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use unspent_model::{
-    Outpoint, TxId,
-    wallet::{Coin, Confirmation, KnownFacts, StoredTx, facts::NeededFacts},
+    Micros, Outpoint, TxId,
+    wallet::{AddressId, Coin, Confirmation, KnownFacts, StoredTx, facts::NeededFacts},
 };
-use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, Tx};
 
 use crate::{
     error::WalletError,
+    ids::WalletId,
     rows::{self, opt_lock, opt_txid, prevout, status, txid},
 };
 
@@ -27,8 +28,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct LoadedFacts {
     pub(crate) facts: KnownFacts,
-    pub(crate) tx_rows: HashMap<TxId, i64>,
-    pub(crate) coin_rows: HashMap<Outpoint, i64>,
+    pub(crate) tx_rows: HashMap<TxId, RowId>,
+    pub(crate) coin_rows: HashMap<Outpoint, RowId>,
 }
 
 /// Each with its inputs in order, one row for an input; a coinbase has a row without one.
@@ -131,7 +132,7 @@ const CREDITS: BulkStatement = BulkStatement {
 
 /// What a plan lacks, with the wallet it is made for.
 pub(crate) struct MissingFacts<'l> {
-    pub(crate) wallet: i64,
+    pub(crate) wallet: WalletId,
     pub(crate) loaded: &'l mut LoadedFacts,
     pub(crate) needs: NeededFacts,
 }
@@ -140,7 +141,7 @@ pub(crate) struct MissingFacts<'l> {
 pub(crate) fn load(
     tx: &mut Tx<'_>,
     missing: &mut [MissingFacts<'_>],
-    now: i64,
+    now: Micros,
 ) -> Result<(), WalletError> {
     // Families and spenders bring transactions along, which then needn't be asked for again.
     let members = families(tx, missing)?;
@@ -157,12 +158,12 @@ pub(crate) fn load(
 
 fn of_wallet<'a, 'l>(
     missing: &'a mut [MissingFacts<'l>],
-    wallet: i64,
+    wallet: WalletId,
 ) -> Option<&'a mut MissingFacts<'l>> {
     missing.iter_mut().find(|one| one.wallet == wallet)
 }
 
-type TxNames = BTreeSet<(i64, TxId)>;
+type TxNames = BTreeSet<(WalletId, TxId)>;
 
 /// The roots that are asked for and all their descendants.
 fn families(tx: &mut Tx<'_>, missing: &[MissingFacts<'_>]) -> Result<TxNames, WalletError> {
@@ -174,7 +175,7 @@ fn families(tx: &mut Tx<'_>, missing: &[MissingFacts<'_>]) -> Result<TxNames, Wa
     });
     let mut members: TxNames = roots.collect();
     for row in tx.query_set(DESCENDANTS, &[], &name_columns(&members))? {
-        members.insert((row.int("wallet_id")?, txid(&row, "tx_hash")?));
+        members.insert((WalletId(row.int("wallet_id")?), txid(&row, "tx_hash")?));
     }
     Ok(members)
 }
@@ -190,8 +191,8 @@ fn spenders(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>]) -> Result<TxNames
     let mut named = TxNames::new();
     for row in &rows {
         let (wallet, spender) = (row.int("wallet_id")?, txid(row, "tx_hash")?);
-        named.insert((wallet, spender));
-        if let Some(one) = of_wallet(missing, wallet) {
+        named.insert((WalletId(wallet), spender));
+        if let Some(one) = of_wallet(missing, WalletId(wallet)) {
             one.loaded.facts.spenders.entry(prevout(row)?).or_default().push(spender);
         }
     }
@@ -220,16 +221,20 @@ fn transactions(
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(missing, wallet) {
+        if let Some(one) = of_wallet(missing, WalletId(wallet)) {
             one.loaded.keep_tx(row)?;
         }
     }
     Ok(())
 }
 
-fn coins(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Result<(), WalletError> {
+fn coins(
+    tx: &mut Tx<'_>,
+    missing: &mut [MissingFacts<'_>],
+    now: Micros,
+) -> Result<(), WalletError> {
     let columns = outpoint_columns(missing, |needs| &needs.coins);
-    let rows = tx.query_set(COINS, &[Arg::Int(now)], &columns)?;
+    let rows = tx.query_set(COINS, &[Arg::Int(now.0)], &columns)?;
     for one in missing.iter_mut() {
         for outpoint in &one.needs.coins {
             one.loaded.facts.coins.insert(*outpoint, None);
@@ -237,18 +242,22 @@ fn coins(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Result<
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(missing, wallet) {
+        if let Some(one) = of_wallet(missing, WalletId(wallet)) {
             one.loaded.keep_coin(row)?;
         }
     }
     Ok(())
 }
 
-fn credits(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Result<(), WalletError> {
+fn credits(
+    tx: &mut Tx<'_>,
+    missing: &mut [MissingFacts<'_>],
+    now: Micros,
+) -> Result<(), WalletError> {
     let wanted =
         missing.iter().flat_map(|one| one.needs.credits.iter().map(|txid| (one.wallet, *txid)));
     let columns = name_columns(&wanted.collect());
-    let rows = tx.query_set(CREDITS, &[Arg::Int(now)], &columns)?;
+    let rows = tx.query_set(CREDITS, &[Arg::Int(now.0)], &columns)?;
     for one in missing.iter_mut() {
         for txid in &one.needs.credits {
             one.loaded.facts.credits.insert(*txid, Vec::new());
@@ -256,7 +265,7 @@ fn credits(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Resul
     }
     for row in &rows {
         let wallet = row.int("wallet_id")?;
-        if let Some(one) = of_wallet(missing, wallet) {
+        if let Some(one) = of_wallet(missing, WalletId(wallet)) {
             let outpoint = one.loaded.keep_coin(row)?;
             one.loaded.facts.credits.entry(outpoint.tx).or_default().push(outpoint.index);
         }
@@ -266,7 +275,7 @@ fn credits(tx: &mut Tx<'_>, missing: &mut [MissingFacts<'_>], now: i64) -> Resul
 
 fn name_columns(names: &TxNames) -> [Column; 2] {
     [
-        Column::ints(names.iter().map(|(wallet, _)| *wallet)),
+        Column::ints(names.iter().map(|(wallet, _)| wallet.0)),
         Column::blobs(names.iter().map(|(_, txid)| txid.0)),
     ]
 }
@@ -275,12 +284,12 @@ fn outpoint_columns(
     missing: &[MissingFacts<'_>],
     wanted: impl Fn(&NeededFacts) -> &BTreeSet<Outpoint>,
 ) -> [Column; 3] {
-    let all: Vec<(i64, Outpoint)> = missing
+    let all: Vec<(WalletId, Outpoint)> = missing
         .iter()
         .flat_map(|one| wanted(&one.needs).iter().map(|outpoint| (one.wallet, *outpoint)))
         .collect();
     [
-        Column::ints(all.iter().map(|(wallet, _)| *wallet)),
+        Column::ints(all.iter().map(|(wallet, _)| wallet.0)),
         Column::blobs(all.iter().map(|(_, outpoint)| outpoint.tx.0)),
         Column::ints(all.iter().map(|(_, outpoint)| i64::from(outpoint.index))),
     ]
@@ -291,9 +300,9 @@ impl LoadedFacts {
     pub(crate) fn load(
         &mut self,
         tx: &mut Tx<'_>,
-        wallet: i64,
+        wallet: WalletId,
         needs: &NeededFacts,
-        now: i64,
+        now: Micros,
     ) -> Result<(), WalletError> {
         load(tx, &mut [MissingFacts { wallet, loaded: self, needs: needs.clone() }], now)
     }
@@ -307,7 +316,7 @@ impl LoadedFacts {
             known.inputs.extend(input);
             return Ok(());
         }
-        self.tx_rows.insert(name, row.int("id")?);
+        self.tx_rows.insert(name, row.row_id("id")?);
         let stored = stored_tx(row, input.into_iter().collect())?;
         self.facts.txs.insert(name, Some(stored));
         Ok(())
@@ -333,11 +342,11 @@ impl LoadedFacts {
         let spender = opt_txid(row, "spent_by")?.zip(row.opt_index("spent_input_index")?);
         let coin = Coin {
             amount: row.natural("amount")?,
-            address: row.int("address_id")?,
+            address: AddressId(row.int("address_id")?),
             spent_by: spender,
             holder: opt_lock(row, "external_lock_id")?,
         };
-        self.coin_rows.insert(outpoint, row.int("id")?);
+        self.coin_rows.insert(outpoint, row.row_id("id")?);
         self.facts.coins.insert(outpoint, Some(coin));
         Ok(outpoint)
     }
@@ -354,12 +363,12 @@ const INPUTS: BulkStatement = BulkStatement {
 /// Inputs in order, by the row of their transaction.
 pub(crate) fn inputs_of(
     tx: &mut Tx<'_>,
-    wallet: i64,
-    ids: Vec<i64>,
-) -> Result<HashMap<i64, Vec<Outpoint>>, WalletError> {
-    let mut found: HashMap<i64, Vec<Outpoint>> = HashMap::new();
-    for row in tx.query_set(INPUTS, &[Arg::Int(wallet)], &[Column::ints(ids)])? {
-        found.entry(row.int("tx_id")?).or_default().push(prevout(&row)?);
+    wallet: WalletId,
+    ids: Vec<RowId>,
+) -> Result<HashMap<RowId, Vec<Outpoint>>, WalletError> {
+    let mut found: HashMap<RowId, Vec<Outpoint>> = HashMap::new();
+    for row in tx.query_set(INPUTS, &[Arg::Int(wallet.0)], &[Column::row_ids(ids)])? {
+        found.entry(row.row_id("tx_id")?).or_default().push(prevout(&row)?);
     }
     Ok(found)
 }
@@ -376,8 +385,8 @@ fn stored_tx(row: &Row, inputs: Vec<Outpoint>) -> Result<StoredTx, WalletError> 
         is_own: row.flag("is_own")?,
         fee: row.opt_natural("fee")?,
         output_total: row.natural("output_total")?,
-        received: row.int("received_time")?,
-        evicted_at: row.opt_int("evicted_at")?,
+        received: row.micros("received_time")?,
+        evicted_at: row.opt_micros("evicted_at")?,
         inputs,
     })
 }

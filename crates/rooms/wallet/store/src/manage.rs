@@ -1,7 +1,8 @@
 //! What people change about a wallet: its name, whether it is followed, how far ahead it looks.
 
 use bitcoin::Script;
-use unspent_sql::{Arg, Tx};
+use unspent_model::Micros;
+use unspent_sql::{Arg, RowId, Tx};
 
 use crate::{
     backfill,
@@ -38,8 +39,10 @@ impl WalletStore {
             lock_room(tx)?;
             WalletRow::lock(tx, wallet)?;
             let owner = tx.maybe(NAMED, &[Arg::Text(&name)])?;
-            match owner.map(|row| row.int("id")).transpose()? {
-                Some(id) if id != wallet.0 => return Err(WalletError::WalletExists(name.clone())),
+            match owner.map(|row| row.row_id("id")).transpose()? {
+                Some(id) if id != RowId(wallet.0) => {
+                    return Err(WalletError::WalletExists(name.clone()));
+                }
                 Some(_) | None => {}
             }
             tx.execute(RENAME, &[Arg::Int(wallet.0), Arg::Text(&name)])?;
@@ -53,14 +56,18 @@ impl WalletStore {
     /// # Errors
     ///
     /// [`WalletError::NoWallet`].
-    pub fn archive_wallet(&self, wallet: WalletId, since: Option<i64>) -> Result<(), WalletError> {
+    pub fn archive_wallet(
+        &self,
+        wallet: WalletId,
+        since: Option<Micros>,
+    ) -> Result<(), WalletError> {
         self.door.write(move |tx| {
             lock_room(tx)?;
             let mut row = WalletRow::lock(tx, wallet)?;
             // The tip goes on without it.
             row.stand_at(row.scanned);
             row.save(tx)?;
-            tx.execute(ARCHIVE, &[Arg::Int(wallet.0), Arg::OptInt(since)])?;
+            tx.execute(ARCHIVE, &[Arg::Int(wallet.0), Arg::OptInt(since.map(Micros::get))])?;
             Ok(())
         })
     }
@@ -84,7 +91,7 @@ impl WalletStore {
             row.gap_limit = gap_limit;
             tx.execute(SET_GAP_LIMIT, &[Arg::Int(wallet.0), Arg::Int(gap_limit.into())])?;
             for chain in tx.query(CHAINS, &[Arg::Int(wallet.0)])? {
-                extend(tx, &mut row, chain.int("id")?, None, 0)?;
+                extend(tx, &mut row, chain.row_id("id")?, None, 0)?;
             }
             row.save(tx)?;
             if gap_limit <= before || row.next_id == known {
@@ -119,7 +126,7 @@ fn remove(tx: &mut Tx<'_>, wallet: WalletId, hash: &[u8; 32]) -> Result<(), Wall
     if row.flag("is_used")? {
         return refused("that script was paid; its history stays");
     }
-    tx.execute(DROP_ADDRESS, &[Arg::Int(wallet.0), Arg::Int(row.int("id")?)])?;
-    tx.execute(DROP_CHAIN, &[Arg::Int(wallet.0), Arg::Int(row.int("keychain_id")?)])?;
+    tx.execute(DROP_ADDRESS, &[Arg::Int(wallet.0), Arg::Int(row.row_id("id")?.0)])?;
+    tx.execute(DROP_CHAIN, &[Arg::Int(wallet.0), Arg::Int(row.row_id("keychain_id")?.0)])?;
     Ok(())
 }

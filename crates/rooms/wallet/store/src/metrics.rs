@@ -1,5 +1,6 @@
 //! Figures for monitoring: rows and bytes per table, active leases.
 
+use unspent_model::Micros;
 use unspent_sql::{Arg, Backend};
 
 use crate::{error::WalletError, store::WalletStore};
@@ -68,7 +69,7 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn metrics(&self, now: i64) -> Result<WalletMetrics, WalletError> {
+    pub fn metrics(&self, now: Micros) -> Result<WalletMetrics, WalletError> {
         self.door.read(move |tx| {
             let mut tables = Vec::with_capacity(COUNTS.len());
             for (name, sql) in COUNTS {
@@ -80,12 +81,12 @@ impl WalletStore {
                 let bytes = tx.one(sql, &[Arg::Text(name)])?.natural("bytes")?;
                 tables.push(TableSize { name, rows, bytes });
             }
-            let expired = tx.one(EXPIRED, &[Arg::Int(now)])?;
+            let expired = tx.one(EXPIRED, &[Arg::Int(now.0)])?;
             Ok(WalletMetrics {
                 tables,
-                active_leases: tx.one(LEASES, &[Arg::Int(now)])?.natural("rows")?,
+                active_leases: tx.one(LEASES, &[Arg::Int(now.0)])?.natural("rows")?,
                 expired_leases: expired.natural("rows")?,
-                purge_latency: expired.opt_int("oldest")?.map_or(0, |oldest| now - oldest),
+                purge_latency: expired.opt_int("oldest")?.map_or(0, |oldest| now.0 - oldest),
             })
         })
     }

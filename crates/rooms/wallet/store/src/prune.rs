@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bitcoin::Txid;
 use unspent_model::{
-    TxId,
+    Micros, TxId,
     wallet::{
         JournalCause,
         plan::JournalEntry,
         prune::{PruneFacts, PruneRule, as_many_as_possible, exactly},
     },
 };
-use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
 use crate::{
     apply_plan::write_lines,
@@ -164,7 +164,6 @@ const REMEMBER: BulkStatement = BulkStatement {
 };
 const FIRST_PRUNED: &str =
     "SELECT MIN(settled_height) AS first FROM pruned_txs WHERE wallet_id = $1";
-/// Nothing is missing any more below any height: what was pruned is back.
 
 impl WalletStore {
     /// Removes history, and names what went.
@@ -177,7 +176,7 @@ impl WalletStore {
         wallet: WalletId,
         request: &PruneRequest,
         depth: u64,
-        now: i64,
+        now: Micros,
     ) -> Result<Vec<Txid>, WalletError> {
         if depth == 0 {
             return Err(WalletError::Argument("a prune needs a depth of at least 1".into()));
@@ -233,22 +232,22 @@ fn facts(
     asked: &[TxId],
 ) -> Result<HashMap<TxId, PruneFacts>, WalletError> {
     let scope = [Arg::Int(wallet.0)];
-    let mut by_row: HashMap<i64, PruneFacts> = HashMap::new();
+    let mut by_row: HashMap<RowId, PruneFacts> = HashMap::new();
     for row in tx.query_set(TXS, &scope, &[Column::blobs(asked.iter().map(|txid| txid.0))])? {
-        by_row.insert(row.int("id")?, bare_facts(&row)?);
+        by_row.insert(row.row_id("id")?, bare_facts(&row)?);
     }
-    let keys = [Column::ints(by_row.keys().copied())];
+    let keys = [Column::row_ids(by_row.keys().copied())];
     for row in tx.query_set(COINS, &scope, &keys)? {
         let coin = (row.index("output_index")?, row.opt_natural("block_height")?);
-        by_row.entry(row.int("tx_id")?).and_modify(|facts| facts.coins.push(coin));
+        by_row.entry(row.row_id("tx_id")?).and_modify(|facts| facts.coins.push(coin));
     }
     for row in tx.query_set(PARENTS, &scope, &keys)? {
         let parent = txid(&row, "tx_hash")?;
-        by_row.entry(row.int("spent_by_tx_id")?).and_modify(|facts| facts.parents.push(parent));
+        by_row.entry(row.row_id("spent_by_tx_id")?).and_modify(|facts| facts.parents.push(parent));
     }
     for row in tx.query_set(LOSERS, &scope, &keys)? {
         let loser = txid(&row, "tx_hash")?;
-        by_row.entry(row.int("winner")?).and_modify(|facts| facts.losers.push(loser));
+        by_row.entry(row.row_id("winner")?).and_modify(|facts| facts.losers.push(loser));
     }
     Ok(by_row.into_values().map(|facts| (facts.txid, facts)).collect())
 }
@@ -310,12 +309,12 @@ fn remove(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     going: &[TxId],
-    now: i64,
+    now: Micros,
 ) -> Result<(), WalletError> {
-    let scope = [Arg::Int(wallet.id)];
+    let scope = [Arg::Int(wallet.id.0)];
     let rows = tx.query_set(TXS, &scope, &[Column::blobs(going.iter().map(|txid| txid.0))])?;
-    let ids = rows.iter().map(|row| row.int("id")).collect::<Result<Vec<_>, _>>()?;
-    let keys = [Column::ints(ids)];
+    let ids = rows.iter().map(|row| row.row_id("id")).collect::<Result<Vec<_>, _>>()?;
+    let keys = [Column::row_ids(ids)];
     let mut lines = rows.iter().map(pruned).collect::<Result<Vec<_>, _>>()?;
     let mut edges = BTreeSet::new();
     for row in tx.query_set(EDGES, &scope, &keys)? {
@@ -343,11 +342,11 @@ fn keep_amounts(
     scope: &[Arg<'_>],
     keys: &[Column],
 ) -> Result<(), WalletError> {
-    let names = going.iter().map(|row| Ok((row.int("id")?, txid(row, "tx_hash")?)));
-    let names = names.collect::<Result<HashMap<i64, TxId>, SqlError>>()?;
+    let names = going.iter().map(|row| Ok((row.row_id("id")?, txid(row, "tx_hash")?)));
+    let names = names.collect::<Result<HashMap<RowId, TxId>, SqlError>>()?;
     let (mut hashes, mut places, mut amounts) = (Vec::new(), Vec::new(), Vec::new());
     for coin in tx.query_set(COINS, scope, keys)? {
-        let Some(maker) = names.get(&coin.int("tx_id")?) else { continue };
+        let Some(maker) = names.get(&coin.row_id("tx_id")?) else { continue };
         hashes.push(maker.0);
         places.push(coin.int("output_index")?);
         amounts.push(coin.int("amount")?);

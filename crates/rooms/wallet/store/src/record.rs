@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
-    BlockHash, TxId,
+    BlockHash, Micros, TxId,
     network::MOST_BITCOIN_MONEY,
     wallet::{Confirmation, SightingPlace, TxSighting, WalletEvent},
 };
-use unspent_sql::{Arg, SqlError, Tx};
+use unspent_sql::{Arg, RowId, SqlError, Tx};
 
 use crate::{
     apply_mode::ApplyMode,
@@ -38,7 +38,7 @@ impl WalletStore {
     /// # Errors
     ///
     /// [`WalletError`]; nothing of the batch is kept then.
-    pub fn record(&self, batch: &TxBatch, now: i64) -> Result<RecordedChanges, WalletError> {
+    pub fn record(&self, batch: &TxBatch, now: Micros) -> Result<RecordedChanges, WalletError> {
         if batch.tip.is_some() {
             let why = "a tip belongs to one wallet; apply blocks, or name the wallet";
             return Err(WalletError::Argument(why.into()));
@@ -56,7 +56,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         batch: &TxBatch,
-        now: i64,
+        now: Micros,
     ) -> Result<RecordedChanges, WalletError> {
         let batch = batch.clone();
         self.batched_first_for(wallet, move |tx, mode| record(tx, &batch, Some(wallet), mode, now))
@@ -67,7 +67,12 @@ impl WalletStore {
     /// # Errors
     ///
     /// [`WalletError::Refused`] when it isn't known or no longer valid.
-    pub fn mark_broadcast(&self, wallet: WalletId, tx: Txid, now: i64) -> Result<(), WalletError> {
+    pub fn mark_broadcast(
+        &self,
+        wallet: WalletId,
+        tx: Txid,
+        now: Micros,
+    ) -> Result<(), WalletError> {
         self.one_event(wallet, WalletEvent::Broadcast(model_txid(tx)), now)
     }
 
@@ -76,11 +81,16 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn mark_evicted(&self, wallet: WalletId, tx: Txid, now: i64) -> Result<(), WalletError> {
+    pub fn mark_evicted(&self, wallet: WalletId, tx: Txid, now: Micros) -> Result<(), WalletError> {
         self.one_event(wallet, WalletEvent::Evicted(model_txid(tx)), now)
     }
 
-    fn one_event(&self, wallet: WalletId, event: WalletEvent, now: i64) -> Result<(), WalletError> {
+    fn one_event(
+        &self,
+        wallet: WalletId,
+        event: WalletEvent,
+        now: Micros,
+    ) -> Result<(), WalletError> {
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
             apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
@@ -95,7 +105,7 @@ pub(crate) fn record(
     batch: &TxBatch,
     only: Option<WalletId>,
     mode: ApplyMode,
-    now: i64,
+    now: Micros,
 ) -> Result<RecordedChanges, WalletError> {
     let needs_chain =
         batch.tip.is_some() || batch.txs.iter().any(|t| matches!(t.source, TxSource::Block(..)));
@@ -142,7 +152,7 @@ pub(crate) struct BatchRecorder<'b> {
     pub(crate) done: RecordedChanges,
     /// A chain came to watch more scripts.
     pub(crate) has_derived: bool,
-    pub(crate) now: i64,
+    pub(crate) now: Micros,
 }
 
 impl<'b> BatchRecorder<'b> {
@@ -150,7 +160,7 @@ impl<'b> BatchRecorder<'b> {
         txs: &'b [SeenTx<'b>],
         routes: BatchRoutes,
         done: RecordedChanges,
-        now: i64,
+        now: Micros,
     ) -> Self {
         Self { txs, routes, done, has_derived: false, now }
     }
@@ -203,7 +213,7 @@ impl BatchRecorder<'_> {
         let plans = apply_plans(tx, &mut shares, &raws, &mut writes, self.now)?;
         for (share, plan) in shares.iter().zip(&plans) {
             if !share.events.is_empty() {
-                self.done.wallets.insert(WalletId(share.wallet.id));
+                self.done.wallets.insert(share.wallet.id);
             }
             self.done.new_txs += plan.new_txs.len();
             self.done.changed_txs += plan.changed_txs.len();
@@ -228,7 +238,7 @@ impl BatchRecorder<'_> {
     }
 
     fn txids(&self, row: &WalletRow) -> Vec<TxId> {
-        self.concerning(WalletId(row.id)).map(|seen| seen.txid).collect()
+        self.concerning(row.id).map(|seen| seen.txid).collect()
     }
 
     /// A wallet's part of the batch, with what routing has found out about it.
@@ -238,7 +248,7 @@ impl BatchRecorder<'_> {
         settled: &HashSet<(WalletId, TxId)>,
         raws: &mut RawTxs,
     ) -> WalletShare<'w> {
-        let wallet = WalletId(row.id);
+        let wallet = row.id;
         let mut share =
             WalletShare { wallet: row, events: Vec::new(), loaded: LoadedFacts::default() };
         for seen in self.concerning(wallet) {
@@ -261,7 +271,7 @@ impl BatchRecorder<'_> {
         mode: ApplyMode,
         writes: &mut PendingWrites,
     ) -> Result<(), WalletError> {
-        let id = WalletId(wallet.id);
+        let id = wallet.id;
         let owners = self.routes.owners.values().flatten().copied();
         let mut used: Vec<ScriptOwner> = owners.filter(|owner| owner.wallet == id).collect();
         if used.is_empty() {
@@ -340,8 +350,8 @@ impl BatchRecorder<'_> {
     }
 }
 
-fn highest_used(owners: &[ScriptOwner]) -> HashMap<i64, u32> {
-    let mut highest: HashMap<i64, u32> = HashMap::new();
+fn highest_used(owners: &[ScriptOwner]) -> HashMap<RowId, u32> {
+    let mut highest: HashMap<RowId, u32> = HashMap::new();
     for owner in owners {
         let best = highest.entry(owner.keychain).or_insert(owner.index);
         *best = (*best).max(owner.index);

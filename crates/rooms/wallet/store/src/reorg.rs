@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspent_model::{
-    BlockHash, TxId,
+    BlockHash, Micros, TxId,
     wallet::{JournalCause, TxStatus, WalletEvent, plan::JournalEntry},
 };
 use unspent_sql::{Arg, Row, SqlError, Tx};
@@ -103,7 +103,7 @@ impl WalletStore {
     pub fn disconnect_above(
         &self,
         keep: Option<u64>,
-        now: i64,
+        now: Micros,
     ) -> Result<DisconnectCounts, WalletError> {
         let mut done = DisconnectCounts::default();
         loop {
@@ -135,7 +135,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         keep: Option<u64>,
-        now: i64,
+        now: Micros,
     ) -> Result<DisconnectCounts, WalletError> {
         let mut done = DisconnectCounts::default();
         loop {
@@ -204,7 +204,7 @@ fn disconnect_step(
     tx: &mut Tx<'_>,
     keep: Option<u64>,
     mode: ApplyMode,
-    now: i64,
+    now: Micros,
 ) -> Result<DisconnectCounts, WalletError> {
     let room_tip = lock_tip(tx)?;
     // No height is near the highest.
@@ -255,7 +255,7 @@ fn touched(
 ) -> Result<BTreeSet<WalletId>, WalletError> {
     let mut wallets: BTreeSet<WalletId> = txs.keys().copied().collect();
     for row in tx.query(CONCERNED, &[from])? {
-        wallets.insert(WalletId(row.int("id")?));
+        wallets.insert(WalletId(row.row_id("id")?.0));
     }
     Ok(wallets)
 }
@@ -281,7 +281,7 @@ fn rewind_step(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     keep: Option<u64>,
-    now: i64,
+    now: Micros,
 ) -> Result<DisconnectCounts, WalletError> {
     lock_room(tx)?;
     // No height is near the highest.
@@ -358,7 +358,7 @@ struct ChainDetach {
     below: Option<(u64, BlockHash)>,
     /// The blocks stay for the others: whoever followed the tip no longer does.
     is_alone: bool,
-    now: i64,
+    now: Micros,
 }
 
 impl ChainDetach {

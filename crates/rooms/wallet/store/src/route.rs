@@ -11,8 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map::Entry};
 
 use bitcoin::{Transaction, Txid};
-use unspent_model::{Outpoint, TxId, wallet::KnownFacts};
-use unspent_sql::{Backend, BulkStatement, Column, Row, SqlError, Tx};
+use unspent_model::{
+    Outpoint, TxId,
+    wallet::{AddressId, KnownFacts},
+};
+use unspent_sql::{Backend, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
 use crate::{
     batch::TxSource,
@@ -71,8 +74,8 @@ impl PlacedBlock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptOwner {
     pub(crate) wallet: WalletId,
-    pub(crate) address: i64,
-    pub(crate) keychain: i64,
+    pub(crate) address: AddressId,
+    pub(crate) keychain: RowId,
     pub(crate) index: u32,
     pub(crate) is_used: bool,
 }
@@ -81,8 +84,8 @@ impl ScriptOwner {
     fn read(row: &Row) -> Result<Self, SqlError> {
         Ok(Self {
             wallet: WalletId(row.int("wallet_id")?),
-            address: row.int("id")?,
-            keychain: row.int("keychain_id")?,
+            address: AddressId(row.int("id")?),
+            keychain: row.row_id("keychain_id")?,
             index: row.index("n")?,
             is_used: row.flag("is_used")?,
         })
@@ -95,7 +98,7 @@ pub(crate) struct BatchRoutes {
     /// Owners of scripts paid in the batch.
     pub(crate) owners: HashMap<[u8; 32], Vec<ScriptOwner>>,
     /// The chains those belong to.
-    pub(crate) chains: BTreeMap<(WalletId, i64), KeychainState>,
+    pub(crate) chains: BTreeMap<(WalletId, RowId), KeychainState>,
     /// For each wallet, the places of the transactions that concern it.
     pub(crate) concerned: BTreeMap<WalletId, BTreeSet<usize>>,
     stored: StoredNames,

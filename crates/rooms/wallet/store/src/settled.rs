@@ -20,6 +20,7 @@ const REMEMBERED: BulkStatement = BulkStatement {
 };
 const FORGET_ALL: &str = "DELETE FROM pruned_txs WHERE settled_height >= $1";
 const FORGET: &str = "DELETE FROM pruned_txs WHERE wallet_id = $2 AND settled_height >= $1";
+/// Nothing is missing any more below any height: what was pruned is back.
 const WHOLE: &str = "UPDATE wallets SET history_from = NULL WHERE id = $1
     AND history_from IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM pruned_txs p WHERE p.wallet_id = $1)";
@@ -32,9 +33,9 @@ pub(crate) fn settled<'w>(
     // Most wallets were never pruned.
     let pruned = wanted.filter(|(row, _)| row.history_from.is_some());
     let names = pruned.flat_map(|(row, txids)| txids.into_iter().map(|txid| (row.id, txid)));
-    let names: Vec<(i64, TxId)> = names.collect();
+    let names: Vec<(WalletId, TxId)> = names.collect();
     let keys = [
-        Column::ints(names.iter().map(|(wallet, _)| *wallet)),
+        Column::ints(names.iter().map(|(wallet, _)| wallet.0)),
         Column::blobs(names.iter().map(|(_, txid)| txid.0)),
     ];
     let rows = tx.query_set(REMEMBERED, &[], &keys)?;

@@ -9,7 +9,7 @@
 //! What is nobody's data (a lost connection, a full disk, a block that doesn't fit) stops nobody:
 //! it fails the whole batch, as ever.
 
-use unspent_model::BlockHash;
+use unspent_model::{BlockHash, Micros};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
@@ -57,7 +57,7 @@ pub(crate) fn stop(
         Arg::Int(wallet.0),
         Arg::OptInt(stopped.height.map(sql_int).transpose()?),
         Arg::Text(&stopped.reason),
-        Arg::Int(stopped.at),
+        Arg::Int(stopped.at.0),
         Arg::OptInt(height.map(sql_int).transpose()?),
         Arg::OptBlob(hash.as_ref().map(|hash| hash.0.as_slice())),
     ];
@@ -71,7 +71,7 @@ pub(crate) fn or_stop<T>(
     tx: &mut Tx<'_>,
     (wallet, place): (WalletId, Standing),
     height: Option<u64>,
-    now: i64,
+    now: Micros,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
 ) -> Result<Option<T>, WalletError> {
     match tx.apart(work)? {
@@ -86,7 +86,7 @@ pub(crate) fn stop_or_fail(
     (wallet, place): (WalletId, Standing),
     height: Option<u64>,
     error: WalletError,
-    now: i64,
+    now: Micros,
 ) -> Result<(), WalletError> {
     if !error.is_of_one_wallet() {
         return Err(error);

@@ -1,7 +1,7 @@
 //! Wallets, chains and addresses as they are shown and as they are asked for.
 
 use bitcoin::ScriptBuf;
-use unspent_model::BlockHash;
+use unspent_model::{BlockHash, Micros};
 use unspent_sql::{Row, SqlError};
 
 use crate::{error::WalletError, ids::WalletId, rows::scanned};
@@ -56,13 +56,13 @@ pub struct WalletInfo {
     /// Scripts watched beyond the last used one.
     pub gap_limit: u32,
     /// When it was made, in microseconds.
-    pub created_at: i64,
+    pub created_at: Micros,
     /// The lowest height as of which its balance is known, where a prune took what was below.
     pub history_from: Option<u64>,
     /// Why it stands still, where its own data can't take a block.
     pub stopped: Option<WalletStop>,
     /// When it was put away, in microseconds. No block moves it since.
-    pub archived_at: Option<i64>,
+    pub archived_at: Option<Micros>,
     /// Old blocks that are still to be read for scripts that came late: until then its history and
     /// its balance aren't whole.
     pub backfill: Option<BackfillRange>,
@@ -148,7 +148,7 @@ pub struct WalletStop {
     /// What was wrong.
     pub reason: String,
     /// Since when, in microseconds.
-    pub at: i64,
+    pub at: Micros,
 }
 
 impl WalletStop {
@@ -157,7 +157,7 @@ impl WalletStop {
         rewind to a height before the trouble, resume the wallet";
 
     pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
-        let Some(at) = row.opt_int("stopped_at")? else { return Ok(None) };
+        let Some(at) = row.opt_micros("stopped_at")? else { return Ok(None) };
         let reason = row.opt_text("stopped_reason")?.unwrap_or_default();
         Ok(Some(Self { height: row.opt_natural("stopped_height")?, reason, at }))
     }
@@ -231,10 +231,10 @@ pub(crate) fn wallet_info(row: &Row) -> Result<WalletInfo, WalletError> {
         rescan_from: row.opt_natural("rescan_from")?,
         scanned: place,
         gap_limit: row.index("gap_limit")?,
-        created_at: row.int("created_at")?,
+        created_at: row.micros("created_at")?,
         history_from: row.opt_natural("history_from")?.filter(|from| *from > 0),
         stopped: WalletStop::read(row)?,
-        archived_at: row.opt_int("archived_at")?,
+        archived_at: row.opt_micros("archived_at")?,
         backfill: BackfillRange::read(row)?,
     })
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use unspent_model::BlockHash;
-use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
+use unspent_model::{BlockHash, wallet::AddressId};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, Tx};
 
 use crate::{
     error::WalletError,
@@ -14,13 +14,13 @@ use crate::{
 /// A wallet's own row, held for the length of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WalletRow {
-    pub(crate) id: i64,
+    pub(crate) id: WalletId,
     pub(crate) birthday: u64,
     pub(crate) scanned: Option<(u64, BlockHash)>,
     /// It stands at the room's tip, whichever that is.
     pub(crate) follows_tip: bool,
     pub(crate) gap_limit: u32,
-    pub(crate) next_id: i64,
+    pub(crate) next_id: RowId,
     pub(crate) next_line: i64,
     pub(crate) confirmed_amount: i64,
     pub(crate) confirmed_coins: i64,
@@ -57,8 +57,8 @@ const LOCK_ROOM: &str = "SELECT next_wallet_id, tip_height AS scanned_height,
     tip_hash AS scanned_hash FROM room WHERE one = 1 FOR UPDATE";
 
 /// Holds the room's row: whoever changes the chain or the list of wallets holds it first.
-pub(crate) fn lock_room(tx: &mut Tx<'_>) -> Result<i64, WalletError> {
-    Ok(tx.one(LOCK_ROOM, &[])?.int("next_wallet_id")?)
+pub(crate) fn lock_room(tx: &mut Tx<'_>) -> Result<WalletId, WalletError> {
+    Ok(WalletId(tx.one(LOCK_ROOM, &[])?.int("next_wallet_id")?))
 }
 
 /// The same, for where the wallets stand that follow the room's tip.
@@ -103,17 +103,17 @@ impl WalletRow {
     fn from(row: Option<Row>, wallet: WalletId) -> Result<Self, WalletError> {
         let row = row.ok_or_else(|| WalletError::NoWallet(wallet.0.to_string()))?;
         Ok(Self {
-            id: row.int("id")?,
+            id: WalletId(row.int("id")?),
             birthday: row.natural("birthday_height")?,
             scanned: scanned(&row)?,
             follows_tip: row.flag("follows_tip")?,
             gap_limit: row.index("gap_limit")?,
-            next_id: row.int("next_id")?,
+            next_id: row.row_id("next_id")?,
             next_line: row.int("next_line")?,
             confirmed_amount: row.int("confirmed_amount")?,
             confirmed_coins: row.int("confirmed_coins")?,
             history_from: row.opt_natural("history_from")?,
-            is_idle: row.opt_int("stopped_at")?.or(row.opt_int("archived_at")?).is_some(),
+            is_idle: row.opt_micros("stopped_at")?.or(row.opt_micros("archived_at")?).is_some(),
         })
     }
 
@@ -134,9 +134,15 @@ impl WalletRow {
     }
 
     /// A new row id.
-    pub(crate) fn new_id(&mut self) -> i64 {
-        self.next_id += 1;
-        self.next_id - 1
+    pub(crate) fn new_id(&mut self) -> RowId {
+        let id = self.next_id;
+        self.next_id = RowId(id.0 + 1);
+        id
+    }
+
+    /// The same for an address.
+    pub(crate) fn new_address(&mut self) -> AddressId {
+        AddressId(self.new_id().0)
     }
 
     /// A new number for a line of the journal.

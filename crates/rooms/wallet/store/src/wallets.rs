@@ -5,6 +5,7 @@
 
 use bitcoin::ScriptBuf;
 
+use unspent_model::Micros;
 use unspent_sql::Arg;
 
 use crate::{
@@ -55,7 +56,7 @@ impl WalletStore {
     ///
     /// [`WalletError::BadName`], [`WalletError::WalletExists`], [`WalletError::Descriptor`] and the
     /// like; nothing is written then.
-    pub fn create_wallet(&self, new: &NewWallet, now: i64) -> Result<WalletId, WalletError> {
+    pub fn create_wallet(&self, new: &NewWallet, now: Micros) -> Result<WalletId, WalletError> {
         self.create_wallet_with(new, &[], now)
     }
 
@@ -69,7 +70,7 @@ impl WalletStore {
         &self,
         new: &NewWallet,
         scripts: &[ScriptBuf],
-        now: i64,
+        now: Micros,
     ) -> Result<WalletId, WalletError> {
         self.create_wallet_born(new, scripts, None, now)
     }
@@ -85,7 +86,7 @@ impl WalletStore {
         new: &NewWallet,
         scripts: &[ScriptBuf],
         born: Option<u64>,
-        now: i64,
+        now: Micros,
     ) -> Result<WalletId, WalletError> {
         check_name(&new.name)?;
         check_gap_limit(new.gap_limit)?;
@@ -102,19 +103,19 @@ impl WalletStore {
             }
             tx.execute(TAKE_WALLET_ID, &[])?;
             let args = [
-                Arg::Int(id),
+                Arg::Int(id.0),
                 Arg::Text(&new.name),
-                Arg::Int(now),
+                Arg::Int(now.0),
                 Arg::Int(birthday.height),
                 Arg::Int(new.gap_limit.into()),
                 Arg::OptInt(birthday.time),
                 Arg::Flag(birthday.time.is_some()),
             ];
             tx.execute(INSERT_WALLET, &args)?;
-            let mut wallet = WalletRow::lock(tx, WalletId(id))?;
+            let mut wallet = WalletRow::lock(tx, id)?;
             additions.write(tx, &mut wallet)?;
             wallet.save(tx)?;
-            Ok(WalletId(id))
+            Ok(id)
         })
     }
 
@@ -126,7 +127,7 @@ impl WalletStore {
     pub fn wallet(&self, name: &str) -> Result<WalletId, WalletError> {
         let name = name.to_owned();
         self.door.read(move |tx| match tx.maybe(FIND_WALLET, &[Arg::Text(&name)])? {
-            Some(row) => Ok(WalletId(row.int("id")?)),
+            Some(row) => Ok(WalletId(row.row_id("id")?.0)),
             None => Err(WalletError::NoWallet(name.clone())),
         })
     }

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, hash::BuildHasher as _};
 use bitcoin::{Script, Transaction, hashes::Hash as _};
 use foldhash::{HashSet, HashSetExt as _};
 use unspent_model::TxId;
-use unspent_sql::{Arg, BulkStatement, Column, Row, SqlError, Tx};
+use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
 use crate::{error::WalletError, ids::WalletId, placed_block::PlacedBlock};
 
@@ -61,7 +61,7 @@ pub(crate) struct WatchFilter {
     /// Rows that may still be read; nothing once that proved to be too few.
     budget: Option<usize>,
     /// For each wallet, the first row id that hasn't been read.
-    read_to: BTreeMap<WalletId, i64>,
+    read_to: BTreeMap<WalletId, RowId>,
     scripts: HashSet<u64>,
     names: HashSet<u64>,
 }
@@ -88,12 +88,14 @@ impl WatchFilter {
     pub(crate) fn catch_up(
         &mut self,
         tx: &mut Tx<'_>,
-        wallets: &BTreeMap<WalletId, i64>,
+        wallets: &BTreeMap<WalletId, RowId>,
     ) -> Result<(), WalletError> {
         let Some(budget) = self.budget else { return Ok(()) };
-        let unread: Vec<(WalletId, i64, i64)> = wallets
+        let unread: Vec<(WalletId, RowId, RowId)> = wallets
             .iter()
-            .map(|(wallet, next)| (*wallet, self.read_to.get(wallet).copied().unwrap_or(0), *next))
+            .map(|(wallet, next)| {
+                (*wallet, self.read_to.get(wallet).copied().unwrap_or(RowId(0)), *next)
+            })
             .filter(|(_, from, to)| from < to)
             .collect();
         if unread.is_empty() {
@@ -101,7 +103,7 @@ impl WatchFilter {
         }
         // Row ids are handed out one by one, so their distance is the most rows there can be,
         // inputs aside.
-        let most: i64 = unread.iter().map(|(_, from, to)| to - from).sum();
+        let most: i64 = unread.iter().map(|(_, from, to)| to.0 - from.0).sum();
         if usize::try_from(most).is_ok_and(|most| most <= budget) {
             self.read(tx, budget, &unread)?;
         } else {
@@ -115,14 +117,14 @@ impl WatchFilter {
         &mut self,
         tx: &mut Tx<'_>,
         budget: usize,
-        unread: &[(WalletId, i64, i64)],
+        unread: &[(WalletId, RowId, RowId)],
     ) -> Result<(), WalletError> {
         // One more than allowed, to tell "all of them" from "cut off".
         let limit = [Arg::Int(i64::try_from(budget).unwrap_or(i64::MAX).saturating_add(1))];
         let columns = [
             Column::ints(unread.iter().map(|(wallet, _, _)| wallet.0)),
-            Column::ints(unread.iter().map(|(_, from, _)| *from)),
-            Column::ints(unread.iter().map(|(_, _, to)| *to)),
+            Column::ints(unread.iter().map(|(_, from, _)| from.0)),
+            Column::ints(unread.iter().map(|(_, _, to)| to.0)),
         ];
         let mut rows = 0;
         for set in [STORED, SPENT] {

@@ -45,7 +45,7 @@ impl TxJson {
             height: tx.height,
             block_time: tx.block_time.map(Time::seconds),
             confirmations: tx.confirmations,
-            received_at: Time(tx.received),
+            received_at: Time(tx.received.0),
             coinbase: tx.is_coinbase,
             own: tx.is_own,
             fee: tx.fee.map(|fee| fee.to_string()),
@@ -53,7 +53,7 @@ impl TxJson {
             debit: tx.debit.to_string(),
             net: tx.net().to_string(),
             label: tx.label.clone(),
-            evicted_at: tx.evicted_at.map(Time),
+            evicted_at: tx.evicted_at.map(|at| Time(at.0)),
         }
     }
 }

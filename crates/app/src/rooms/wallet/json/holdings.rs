@@ -103,9 +103,9 @@ impl WalletJson {
                 height: stopped.height,
                 reason: stopped.reason.clone(),
                 remedy: WalletStop::REMEDY,
-                at: Time(stopped.at),
+                at: Time(stopped.at.0),
             }),
-            archived_at: info.archived_at.map(Time),
+            archived_at: info.archived_at.map(|at| Time(at.0)),
             backfill: info
                 .backfill
                 .map(|left| BackfillJson { next_height: left.next, end_height: left.end }),
@@ -466,7 +466,7 @@ impl LeaseJson {
             address: show_script(&lease.script, network),
             script: lease.script.to_hex_string(),
             lock: lease.lock.to_string(),
-            expires_at: Time(lease.expires_at),
+            expires_at: Time(lease.expires_at.0),
             hold_confirmations: lease.hold_confirmations,
             spent: lease.is_spent,
         }

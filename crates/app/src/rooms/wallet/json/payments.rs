@@ -127,7 +127,7 @@ impl UnsignedJson {
     ) -> Self {
         Self {
             account: unsigned.account.clone(),
-            expires_at: lock.is_some().then_some(Time(unsigned.held_until)),
+            expires_at: lock.is_some().then_some(Time(unsigned.held_until.0)),
             chosen: ChosenJson::new(&unsigned.chosen, lock, rate),
             unsigned_txid: psbt_txid(&unsigned.psbt).to_string(),
             change_vout: unsigned.change_output,

@@ -65,7 +65,7 @@ use super::{
     LockId,
     facts::{Confirmation, KnownFacts, NeededFacts},
 };
-use crate::{Outpoint, TxId};
+use crate::{Micros, Outpoint, TxId, wallet::AddressId};
 
 /// Something that happened, to be recorded.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ pub struct TxSighting {
     /// Whether it makes new money.
     pub is_coinbase: bool,
     /// Its outputs that are ours: index, satoshis, address.
-    pub credits: Vec<(u32, u64, i64)>,
+    pub credits: Vec<(u32, u64, AddressId)>,
     /// Where it was seen.
     pub how: SightingPlace,
     /// Whose leases it may use without force.
@@ -245,7 +245,7 @@ pub enum PlanOutcome {
 pub fn plan(
     facts: &KnownFacts,
     events: &[WalletEvent],
-    now: i64,
+    now: Micros,
 ) -> Result<PlanOutcome, PlanRefusal> {
     let mut working = working::PlanState::new(facts, now);
     for event in events {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::outcome::{JournalEntry, ReplacementEdge};
 use crate::{
-    Outpoint, TxId,
+    Micros, Outpoint, TxId,
     wallet::{
         EdgeCause, JournalCause, LockId, StatusMove, TxStatus,
         facts::{Coin, KnownFacts, NeededFacts, Ordered, StoredTx},
@@ -20,7 +20,7 @@ use crate::{
 /// thrown away.
 pub(super) struct PlanState<'f> {
     pub(super) facts: &'f KnownFacts,
-    pub(super) now: i64,
+    pub(super) now: Micros,
     pub(super) needs: NeededFacts,
     /// Transactions that are new or changed.
     pub(super) txs: HashMap<TxId, StoredTx>,
@@ -47,7 +47,7 @@ pub(super) struct PlanState<'f> {
 }
 
 impl<'f> PlanState<'f> {
-    pub(super) fn new(facts: &'f KnownFacts, now: i64) -> Self {
+    pub(super) fn new(facts: &'f KnownFacts, now: Micros) -> Self {
         Self {
             facts,
             now,

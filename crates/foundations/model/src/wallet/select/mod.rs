@@ -35,6 +35,8 @@ mod tests;
 
 use std::collections::HashMap;
 
+use crate::wallet::AddressId;
+
 pub use methods::SelectionMethod;
 pub use package::{PackageAncestor, UnpaidAncestors, unpaid};
 
@@ -152,7 +154,7 @@ pub struct CoinCandidate {
     /// The smaller, the older: height of its block, or above all heights when in none.
     pub age: u64,
     /// Coins of one address have the same group.
-    pub group: i64,
+    pub group: AddressId,
     /// Whether it must be chosen.
     pub required: bool,
 }
@@ -392,7 +394,7 @@ struct CoinGroup {
 
 fn grouped(candidates: &[CoinCandidate], request: &SelectionRequest) -> Vec<CoinGroup> {
     let mut groups: Vec<CoinGroup> = Vec::new();
-    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut places: HashMap<AddressId, usize> = HashMap::new();
     for (at, coin) in candidates.iter().enumerate() {
         let place = request.by_address.then(|| places.get(&coin.group).copied()).flatten();
         match place.and_then(|place| groups.get_mut(place)) {

@@ -21,7 +21,7 @@ use std::{
 
 use bitcoin::{BlockHash, OutPoint, ScriptBuf, consensus::encode::deserialize, hashes::Hash as _};
 use unspent_model::{
-    Network,
+    Micros, Network,
     wallet::{
         LockId,
         select::{ChangePolicy, FeePerWeight},
@@ -53,7 +53,7 @@ fn recording() {
             size = *target;
             let taken = timed(200, || {
                 let pay = world.payment(777);
-                world.room.record(&TxBatch::one(pay, TxSource::Mempool), 5).unwrap();
+                world.room.record(&TxBatch::one(pay, TxSource::Mempool), Micros(5)).unwrap();
             });
             size += 200;
             say(name, *target, median(&taken), "ms");
@@ -80,12 +80,13 @@ fn balances() {
         world.unconfirmed(20);
         let measure = |world: &World, label: &str| {
             let kept = timed(50, || {
-                std::hint::black_box(world.room.balance(world.wallet, 1, 9).unwrap());
+                std::hint::black_box(world.room.balance(world.wallet, 1, Micros(9)).unwrap());
             });
             let plain = timed(15, || {
                 std::hint::black_box(world.room.plain_sum(world.wallet).unwrap());
             });
-            let page = timed(30, || drop(world.room.coins(world.wallet, None, 100, 9).unwrap()));
+            let page =
+                timed(30, || drop(world.room.coins(world.wallet, None, 100, Micros(9)).unwrap()));
             say(&format!("{name}, {label}"), mine, median(&kept), "ms");
             say(&format!("{name} by plain SUM, {label}"), mine, median(&plain), "ms");
             say(&format!("{name}: page of 100 coins, {label}"), mine, median(&page), "ms");
@@ -128,7 +129,7 @@ fn select_once(room: &WalletStore, id: u8, n: usize) -> (Duration, bool) {
     let policy = CoinPolicy { seed: n as u64, ..CoinPolicy::default() };
     let now = (n as i64 + 1) * 10 * SECOND;
     let start = Instant::now();
-    let done = room.select_and_lease(WalletId(1), wanted(), &policy, terms, now);
+    let done = room.select_and_lease(WalletId(1), wanted(), &policy, terms, Micros(now));
     (start.elapsed(), done.is_ok())
 }
 
@@ -176,7 +177,7 @@ fn questions() {
             say(&format!("{name}: {what}"), 32_000, median(&timed(20, run)), "ms");
         };
         ask("balance", &|| {
-            std::hint::black_box(room.balance(wallet, 1, 9).unwrap());
+            std::hint::black_box(room.balance(wallet, 1, Micros(9)).unwrap());
         });
         ask("balance in the past", &|| {
             std::hint::black_box(room.balance_as_of(wallet, middle).unwrap());
@@ -184,7 +185,7 @@ fn questions() {
         ask("page of 100 transactions", &|| {
             drop(room.txs(wallet, TxListing::Latest(None), 100).unwrap());
         });
-        ask("page of 100 coins", &|| drop(room.coins(wallet, None, 100, 9).unwrap()));
+        ask("page of 100 coins", &|| drop(room.coins(wallet, None, 100, Micros(9)).unwrap()));
         ask("next address", &|| {
             drop(room.next_address(wallet, None, KeychainPurpose::Receive).unwrap());
         });
@@ -205,7 +206,7 @@ fn many_wallets() {
                     birthday: 0,
                     gap_limit: 20,
                 };
-                world.room.create_wallet_with(&new, &scripts, 1).unwrap();
+                world.room.create_wallet_with(&new, &scripts, Micros(1)).unwrap();
             }
             world.mine(Vec::new());
             let taken: Vec<Duration> = (0..50)
@@ -317,10 +318,10 @@ fn strangers() {
         .collect();
     World::all("block of strangers", |world, name| {
         for at_once in [50, 1] {
-            world.room.disconnect_above(None, 1).unwrap();
+            world.room.disconnect_above(None, Micros(1)).unwrap();
             let (start, before) = (Instant::now(), cpu());
             for batch in blocks.chunks(at_once) {
-                world.room.apply_blocks(batch.to_vec(), 1).unwrap();
+                world.room.apply_blocks(batch.to_vec(), Micros(1)).unwrap();
             }
             let each = |nanos: f64| nanos / 1e6 / count as f64;
             let size = format!("{at_once} at once");
@@ -348,12 +349,12 @@ fn invalidation() {
             }
             for part in txs.chunks(2_000) {
                 let batch = TxBatch { txs: part.to_vec(), ..TxBatch::default() };
-                world.room.record(&batch, 3).unwrap();
+                world.room.record(&batch, Micros(3)).unwrap();
             }
             let coin = OutPoint::new(funding.compute_txid(), 0);
             let rival = TxBatch::one(tx(&[coin], &[(theirs(3), 1)]), TxSource::Mempool);
             let start = Instant::now();
-            let done = world.room.record(&rival, 4).unwrap();
+            let done = world.room.record(&rival, Micros(4)).unwrap();
             assert_eq!(done.changed_txs, depth);
             say(name, format!("{depth} deep"), start.elapsed().as_secs_f64() * 1e3, "ms");
         }
@@ -370,7 +371,7 @@ fn disconnect() {
                 world.mine(txs);
             }
             let start = Instant::now();
-            let done = world.room.disconnect_above(Some(keep), 5).unwrap();
+            let done = world.room.disconnect_above(Some(keep), Micros(5)).unwrap();
             assert_eq!(done.blocks, count);
             let taken = start.elapsed().as_secs_f64() * 1e3;
             say(name, format!("{count} blocks"), taken, "ms");
@@ -394,13 +395,13 @@ fn beside_peers() {
         let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(blocks);
         say(&format!("{name}: block of {per_block}, persisted"), blocks, each, "ms");
         let taken = timed(20, || {
-            std::hint::black_box(world.room.balance(world.wallet, 1, 5).unwrap());
+            std::hint::black_box(world.room.balance(world.wallet, 1, Micros(5)).unwrap());
         });
         say(&format!("{name}: balance"), u64::from(blocks) * per_block, median(&taken), "ms");
         let url: Url = world.url.parse().unwrap();
         let taken = timed(5, || {
             let room = WalletStore::open_existing(&url, Options::default()).unwrap();
-            room.balance(world.wallet, 1, 5).unwrap();
+            room.balance(world.wallet, 1, Micros(5)).unwrap();
         });
         say(&format!("{name}: open and balance"), blocks, median(&taken), "ms");
     });

@@ -13,7 +13,7 @@ use bitcoin::{
     secp256k1::Secp256k1,
     transaction::Version,
 };
-use unspent_model::Network;
+use unspent_model::{Micros, Network};
 use unspent_sql::{Options, Url};
 use unspent_wallet::{
     NewAccount, NewWallet, TxBatch, TxSource, WalletId, WalletStore, descriptor::Keychain,
@@ -139,7 +139,7 @@ impl World {
     pub(crate) fn mine(&mut self, txs: Vec<Transaction>) -> Duration {
         let block = self.block(txs);
         let start = Instant::now();
-        self.room.apply_blocks(vec![block], 1).unwrap();
+        self.room.apply_blocks(vec![block], Micros(1)).unwrap();
         start.elapsed()
     }
 
@@ -158,7 +158,7 @@ impl World {
     pub(crate) fn unconfirmed(&mut self, count: u64) {
         for n in 0..count {
             let pay = self.payment(5_000 + n);
-            self.room.record(&TxBatch::one(pay, TxSource::Mempool), 5).unwrap();
+            self.room.record(&TxBatch::one(pay, TxSource::Mempool), Micros(5)).unwrap();
         }
     }
 }
@@ -171,7 +171,7 @@ pub(crate) fn new_wallet(room: &WalletStore, name: &str, seed: u8) -> WalletId {
         birthday: 1_000_000_000,
         gap_limit: 20,
     };
-    room.create_wallet(&new, 1).unwrap()
+    room.create_wallet(&new, Micros(1)).unwrap()
 }
 
 pub(crate) fn timed(times: usize, mut work: impl FnMut()) -> Vec<Duration> {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use unspent_model::wallet::TxStatus;
-use unspent_sql::{Arg, Column, Tx};
+use unspent_sql::{Arg, Column, RowId, Tx};
 
 use super::{ChosenCoin, candidates::ANCESTORS};
 use crate::{error::WalletError, rows::status, wallet_row::WalletRow};
@@ -19,7 +19,7 @@ const MAX_ANCESTORS: usize = 24;
 /// Unconfirmed transactions of one coin: its own and those below.
 #[derive(Default)]
 struct AncestorSet {
-    txs: HashSet<i64>,
+    txs: HashSet<RowId>,
     all_own: bool,
     all_sent: bool,
 }
@@ -33,14 +33,14 @@ pub(super) fn trusted(
     pending: bool,
 ) -> Result<Vec<ChosenCoin>, WalletError> {
     let unconfirmed = |coin: &&ChosenCoin| coin.age == u64::MAX;
-    let named: HashSet<i64> = required.iter().filter(unconfirmed).map(|coin| coin.tx).collect();
-    let mut roots: Vec<i64> = free.iter().filter(unconfirmed).map(|coin| coin.tx).collect();
+    let named: HashSet<RowId> = required.iter().filter(unconfirmed).map(|coin| coin.tx).collect();
+    let mut roots: Vec<RowId> = free.iter().filter(unconfirmed).map(|coin| coin.tx).collect();
     roots.extend(&named);
     if roots.is_empty() {
         return Ok(free);
     }
     let mut below = ancestors(tx, wallet, roots)?;
-    let mut together: HashSet<i64> = HashSet::new();
+    let mut together: HashSet<RowId> = HashSet::new();
     for root in &named {
         together.extend(below.remove(root).map(|found| found.txs).unwrap_or_default());
     }
@@ -50,7 +50,7 @@ pub(super) fn trusted(
     }
     // Whatever is chosen among those that are let in, all of them together stay below the limit.
     let mut allowed = named;
-    let mut others: Vec<(i64, AncestorSet)> = below.into_iter().collect();
+    let mut others: Vec<(RowId, AncestorSet)> = below.into_iter().collect();
     others.sort_by_key(|(root, found)| (found.txs.len(), *root));
     for (root, found) in others {
         let union = found.txs.union(&together).count();
@@ -66,20 +66,20 @@ pub(super) fn trusted(
 fn ancestors(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
-    mut roots: Vec<i64>,
-) -> Result<BTreeMap<i64, AncestorSet>, WalletError> {
+    mut roots: Vec<RowId>,
+) -> Result<BTreeMap<RowId, AncestorSet>, WalletError> {
     roots.sort_unstable();
     roots.dedup();
     let most = i64::try_from(MAX_ANCESTORS + 1).unwrap_or(i64::MAX);
-    let scalars = [Arg::Int(wallet.id), Arg::Int(most)];
-    let mut found: HashMap<i64, AncestorSet> = HashMap::new();
-    for row in tx.query_set(ANCESTORS, &scalars, &[Column::ints(roots)])? {
-        let below = found.entry(row.int("root")?).or_insert_with(|| AncestorSet {
+    let scalars = [Arg::Int(wallet.id.0), Arg::Int(most)];
+    let mut found: HashMap<RowId, AncestorSet> = HashMap::new();
+    for row in tx.query_set(ANCESTORS, &scalars, &[Column::row_ids(roots)])? {
+        let below = found.entry(row.row_id("root")?).or_insert_with(|| AncestorSet {
             all_own: true,
             all_sent: true,
             ..AncestorSet::default()
         });
-        below.txs.insert(row.int("id")?);
+        below.txs.insert(row.row_id("id")?);
         below.all_own &= row.flag("is_own")?;
         below.all_sent &= status(&row)? == TxStatus::Published;
     }

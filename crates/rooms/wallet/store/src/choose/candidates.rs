@@ -232,6 +232,7 @@ pub(super) const ANCESTORS: BulkStatement = BulkStatement {
 #[cfg(test)]
 mod tests {
     use bitcoin::{Amount, OutPoint, Transaction, TxIn, TxOut, absolute, transaction::Version};
+    use unspent_model::Micros;
     use unspent_model::Network;
     use unspent_sql::{Arg, Door, Options, SqlError};
 
@@ -275,7 +276,7 @@ mod tests {
             input: vec![TxIn { previous_output, ..TxIn::default() }],
             output: vec![coin; 50],
         };
-        room.record(&TxBatch::one(tx, TxSource::Mempool), 5).unwrap();
+        room.record(&TxBatch::one(tx, TxSource::Mempool), Micros(5)).unwrap();
     }
 
     fn check(door: &Door, when: &'static str) {
@@ -309,7 +310,7 @@ mod tests {
         let receive = format!("wpkh({xpub}/<0;1>/*)");
         let accounts = vec![NewAccount { name: "main".into(), receive, change: None }];
         let new = NewWallet { name: "ours".into(), accounts, birthday: 0, gap_limit: 20 };
-        room.create_wallet(&new, 1).unwrap();
+        room.create_wallet(&new, Micros(1)).unwrap();
         let door = Door::open(&url, &SCHEMA, Options::default()).unwrap();
         check(&door, "empty");
         (0..40).for_each(|n| coins(&room, n));

@@ -16,16 +16,16 @@ pub(crate) mod time_locks;
 
 use bitcoin::OutPoint;
 use unspent_model::{
-    TxId,
+    Micros, TxId,
     wallet::{
-        LockId,
+        AddressId, LockId,
         select::{
             ChangePolicy, CoinCandidate, CoinSelection, FeePerWeight, FeeRule, PaidAmount,
             SelectError, SelectionRequest, SelectionStrategy, select,
         },
     },
 };
-use unspent_sql::{Arg, Backend, BulkStatement, Row, Tx};
+use unspent_sql::{Arg, Backend, BulkStatement, Row, RowId, Tx};
 
 use self::{
     candidates::LEASED_NOW,
@@ -134,7 +134,7 @@ impl SelectionTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenCoin {
     /// By which it is leased.
-    pub(crate) row: i64,
+    pub(crate) row: RowId,
     /// The output that an input will name.
     pub outpoint: OutPoint,
     /// In satoshis, before the fee of its own input.
@@ -143,8 +143,8 @@ pub struct ChosenCoin {
     pub(crate) time_lock: TimeLock,
     /// Whether the transaction that is to be replaced spends it.
     pub(crate) is_freed: bool,
-    tx: i64,
-    address: i64,
+    tx: RowId,
+    address: AddressId,
     weight: u64,
     age: u64,
     required: bool,
@@ -183,7 +183,7 @@ impl WalletStore {
         wanted: SelectionTarget,
         policy: &CoinPolicy,
         terms: LeaseTerms,
-        now: i64,
+        now: Micros,
     ) -> Result<ChosenCoins, WalletError> {
         terms.expires_at(now)?;
         let policy = policy.clone();
@@ -204,7 +204,7 @@ impl WalletStore {
         wallet: WalletId,
         wanted: SelectionTarget,
         policy: &CoinPolicy,
-        now: i64,
+        now: Micros,
     ) -> Result<ChosenCoins, WalletError> {
         let policy = policy.clone();
         self.door.read(move |tx| {
@@ -222,7 +222,7 @@ pub(crate) struct CoinChoice<'a> {
     pub(crate) policy: &'a CoinPolicy,
     /// A transaction whose own inputs count as unspent, because it is to be replaced.
     pub(crate) replaces: Option<TxId>,
-    pub(crate) now: i64,
+    pub(crate) now: Micros,
 }
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
@@ -232,10 +232,10 @@ pub(crate) fn account_row(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     name: &str,
-) -> Result<i64, WalletError> {
-    let found = tx.maybe(ACCOUNT, &[Arg::Int(wallet.id), Arg::Text(name)])?;
+) -> Result<RowId, WalletError> {
+    let found = tx.maybe(ACCOUNT, &[Arg::Int(wallet.id.0), Arg::Text(name)])?;
     let none = || WalletError::Argument(format!("this wallet has no account `{name}`"));
-    Ok(found.ok_or_else(none)?.int("id")?)
+    Ok(found.ok_or_else(none)?.row_id("id")?)
 }
 
 impl CoinChoice<'_> {
@@ -251,13 +251,13 @@ impl CoinChoice<'_> {
             return Ok(done);
         }
         let chosen = self.choose(tx, Some(terms.lock))?;
-        let mut rows: Vec<(OutPoint, i64)> =
+        let mut rows: Vec<(OutPoint, RowId)> =
             chosen.coins.iter().map(|coin| (coin.outpoint, coin.row)).collect();
         // Leases are taken in one order by everybody, so that no two callers wait for each other.
         rows.sort_by_key(|(_, id)| *id);
         let freed = chosen.coins.iter().filter(|coin| coin.is_freed).map(|coin| coin.row);
-        take_over(tx, WalletId(self.wallet.id), freed.collect())?;
-        take(tx, WalletId(self.wallet.id), &rows, terms, self.now)?;
+        take_over(tx, self.wallet.id, freed.collect())?;
+        take(tx, self.wallet.id, &rows, terms, self.now)?;
         Ok(chosen)
     }
 
@@ -269,10 +269,10 @@ impl CoinChoice<'_> {
         terms: &LeaseTerms,
     ) -> Result<Option<ChosenCoins>, WalletError> {
         let args = [
-            Arg::Int(self.wallet.id),
+            Arg::Int(self.wallet.id.0),
             Arg::Blob(terms.lock.as_bytes()),
-            Arg::Int(self.now),
-            Arg::Int(terms.expires_at(self.now)?),
+            Arg::Int(self.now.0),
+            Arg::Int(terms.expires_at(self.now)?.0),
         ];
         let rows = tx.query(of(tx, LEASED_NOW), &args)?;
         if rows.is_empty() {
@@ -348,13 +348,13 @@ fn of(tx: &Tx<'_>, both: BulkStatement) -> &'static str {
 
 fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
     Ok(ChosenCoin {
-        row: row.int("id")?,
+        row: row.row_id("id")?,
         outpoint: bitcoin_outpoint(rows::coin(row)?),
         amount: row.natural("amount")?,
         time_lock: TimeLock::default(),
         is_freed: false,
-        tx: row.int("tx_id")?,
-        address: row.int("address_id")?,
+        tx: row.row_id("tx_id")?,
+        address: AddressId(row.row_id("address_id")?.0),
         weight: row.natural("input_weight")?,
         age: row.opt_natural("block_height")?.unwrap_or(u64::MAX),
         required,

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use bitcoin::OutPoint;
 use unspent_model::wallet::{
-    TxStatus, maturity,
+    AddressId, TxStatus, maturity,
     select::{PaidAmount, SelectionMethod, SelectionStrategy},
 };
-use unspent_sql::{Arg, Column, Row, Tx};
+use unspent_sql::{Arg, Column, Row, RowId, Tx};
 
 use super::{
     ChosenCoin, CoinChoice, ancestors, candidate,
@@ -33,7 +33,7 @@ const MAX_POOL: i64 = 4_096;
 /// What a choice looks at.
 pub(super) struct CandidatePool<'a> {
     choosing: &'a CoinChoice<'a>,
-    account: Option<i64>,
+    account: Option<RowId>,
     required: Vec<ChosenCoin>,
     rows: Vec<Row>,
     times: i64,
@@ -45,7 +45,7 @@ pub(super) struct CandidatePool<'a> {
 impl<'a> CandidatePool<'a> {
     pub(super) fn new(
         choosing: &'a CoinChoice<'a>,
-        account: Option<i64>,
+        account: Option<RowId>,
         required: Vec<ChosenCoin>,
     ) -> Self {
         // All coins are wanted at once, or as many as fit.
@@ -100,7 +100,7 @@ impl<'a> CandidatePool<'a> {
         let mut known = HashSet::new();
         self.rows.clear();
         for row in rows {
-            if known.insert(row.int("id")?) {
+            if known.insert(row.row_id("id")?) {
                 let counted = if row.int("amount")? >= exact { &mut over } else { &mut under };
                 *counted += 1;
                 self.rows.push(row);
@@ -134,15 +134,15 @@ impl<'a> CandidatePool<'a> {
         let tip = wallet.tip();
         let deep = tip.and_then(|tip| (tip + 1).checked_sub(policy.minconf.max(1).into()));
         Ok([
-            Arg::Int(wallet.id),
-            Arg::Int(*now),
+            Arg::Int(wallet.id.0),
+            Arg::Int(now.0),
             height_arg(deep)?,
             height_arg(maturity::mature_up_to(tip))?,
             Arg::Flag(policy.own_change),
             Arg::Text(TxStatus::Published.name()),
             Arg::Flag(policy.pending_chaining),
             Arg::Text(TxStatus::Pending.name()),
-            Arg::OptInt(self.account),
+            Arg::OptInt(self.account.map(RowId::get)),
             Arg::Flag(policy.imported),
         ])
     }
@@ -190,11 +190,15 @@ impl<'a> CandidatePool<'a> {
     /// Coins of one address are spent together, so all coins of the addresses at hand are read.
     fn whole_addresses(&mut self, tx: &mut Tx<'_>, free: &[ChosenCoin]) -> Result<(), WalletError> {
         let coins = self.required.iter().chain(free);
-        let mut addresses: Vec<i64> = coins.map(|coin| coin.address).collect();
+        let mut addresses: Vec<AddressId> = coins.map(|coin| coin.address).collect();
         addresses.sort_unstable();
         addresses.dedup();
         let scalars = [&self.scalars()?[..], &[Arg::Int(MAX_OF_ADDRESS)]].concat();
-        self.rows = tx.query_set(OF_ADDRESSES, &scalars, &[Column::ints(addresses)])?;
+        self.rows = tx.query_set(
+            OF_ADDRESSES,
+            &scalars,
+            &[Column::ints(addresses.iter().map(|address| address.0))],
+        )?;
         self.time_locked = TimeLockedTotal::default();
         Ok(())
     }

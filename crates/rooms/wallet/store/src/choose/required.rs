@@ -6,7 +6,7 @@ use unspent_model::{
     Outpoint,
     wallet::{LockId, maturity},
 };
-use unspent_sql::{Arg, Column, Row, Tx};
+use unspent_sql::{Arg, Column, Row, RowId, Tx};
 
 use super::{
     ChosenCoin, CoinChoice, candidate,
@@ -26,7 +26,7 @@ impl CoinChoice<'_> {
     pub(super) fn required(
         &self,
         tx: &mut Tx<'_>,
-        account: Option<i64>,
+        account: Option<RowId>,
         lock: Option<LockId>,
     ) -> Result<Vec<ChosenCoin>, WalletError> {
         let require = &self.policy.require;
@@ -38,7 +38,7 @@ impl CoinChoice<'_> {
             Column::blobs(names.iter().map(|coin| coin.tx.0)),
             Column::ints(names.iter().map(|coin| i64::from(coin.index))),
         ];
-        let scalars = [Arg::Int(self.wallet.id), Arg::Int(self.now)];
+        let scalars = [Arg::Int(self.wallet.id.0), Arg::Int(self.now.0)];
         let mut found = HashMap::new();
         let mut locks = TimeLocks::default();
         for row in tx.query_set(NAMED, &scalars, &keys)? {
@@ -56,7 +56,7 @@ impl CoinChoice<'_> {
     fn spendable(
         &self,
         row: &Row,
-        account: Option<i64>,
+        account: Option<RowId>,
         lock: Option<LockId>,
         locks: &mut TimeLocks,
     ) -> Result<Option<ChosenCoin>, WalletError> {
@@ -68,16 +68,16 @@ impl CoinChoice<'_> {
             && Some(holder) != lock
             && !coin.is_freed
         {
-            let expires_at = row.int("expires_at")?;
+            let expires_at = row.micros("expires_at")?;
             return Err(WalletError::AlreadyLeased { coin: coin.outpoint, holder, expires_at });
         }
         let name = coin.outpoint;
         let refuse =
             |why: &str| Err(WalletError::Payment(format!("coin {name} can't be spent: {why}")));
-        if row.opt_int("frozen_at")?.is_some() && !coin.is_freed {
+        if row.opt_micros("frozen_at")?.is_some() && !coin.is_freed {
             return Err(WalletError::CoinFrozen(name));
         }
-        let owner = row.int("account_id")?;
+        let owner = row.row_id("account_id")?;
         let is_foreign = account.is_some_and(|account| account != owner);
         if is_foreign && row.text("purpose")? != KeychainPurpose::Imported.name() {
             return refuse("it belongs to another account than the one that pays");

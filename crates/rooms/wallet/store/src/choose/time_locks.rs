@@ -13,7 +13,7 @@ use miniscript::{
     DescriptorPublicKey, ForEachKey as _,
     plan::{Assets, Plan},
 };
-use unspent_sql::Row;
+use unspent_sql::{Row, RowId};
 
 use crate::{descriptor::Keychain, error::WalletError};
 
@@ -109,14 +109,14 @@ fn all_keys(keychain: &Keychain) -> Assets {
 /// Time locks by chain, each worked out once.
 #[derive(Default)]
 pub(crate) struct TimeLocks {
-    known: HashMap<i64, TimeLock>,
+    known: HashMap<RowId, TimeLock>,
 }
 
 impl TimeLocks {
     /// What the chain of a row's coin needs: `keychain_id` and `time_locked`.
     pub(crate) fn of(&mut self, row: &Row) -> Result<TimeLock, WalletError> {
         let Some(text) = row.opt_text("time_locked")? else { return Ok(TimeLock::default()) };
-        let chain = row.int("keychain_id")?;
+        let chain = row.row_id("keychain_id")?;
         if let Some(known) = self.known.get(&chain) {
             return Ok(*known);
         }

@@ -16,7 +16,7 @@ use unspent_btcwallet::{
     history::{History, SourceBlock},
     keys::{Keys, PublicKeys, Scope, SourceAccount, SourceAddress},
 };
-use unspent_model::{BlockHash, Network, wallet::LockId};
+use unspent_model::{BlockHash, Micros, Network, wallet::LockId};
 
 use super::{AccountImport, CoinClaim, LeaseImport, TxImport, WalletImport, report::LeftOut};
 use crate::{
@@ -35,7 +35,7 @@ pub struct ImportTerms {
     /// Scripts watched beyond the last used one.
     pub gap_limit: u32,
     /// The time, in microseconds.
-    pub now: i64,
+    pub now: Micros,
 }
 
 /// A wallet ready to be taken in, and what is left behind.
@@ -144,8 +144,9 @@ fn tip(file: &WalletFile<'_>) -> Option<BlockRef> {
 }
 
 /// Seconds of the source as microseconds.
-pub(super) fn micros(seconds: u64) -> i64 {
-    i64::try_from(seconds).ok().and_then(|s| s.checked_mul(1_000_000)).unwrap_or(i64::MAX)
+pub(super) fn micros(seconds: u64) -> Micros {
+    let micros = i64::try_from(seconds).ok().and_then(|s| s.checked_mul(1_000_000));
+    Micros(micros.unwrap_or(i64::MAX))
 }
 
 struct ImportBuilder {
@@ -261,7 +262,7 @@ impl ImportBuilder {
         made
     }
 
-    fn leases(&mut self, history: &History, now: i64) -> Vec<LeaseImport> {
+    fn leases(&mut self, history: &History, now: Micros) -> Vec<LeaseImport> {
         let (mut made, mut ended, mut odd) = (Vec::new(), 0, 0);
         for lease in &history.leases {
             let expires_at = micros(lease.expires);

@@ -91,7 +91,7 @@ fn coins(
         let args = [Arg::Int(wallet.0), Arg::Int(after), Arg::Int(MAX_PAGE.into())];
         let page = tx.query(COINS, &args)?;
         for row in &page {
-            after = row.int("id")?;
+            after = row.row_id("id")?.0;
             all.insert(bitcoin_outpoint(rows::coin(row)?), found(row, tip)?);
         }
         if page.is_empty() {

@@ -25,7 +25,10 @@ pub mod report;
 mod write;
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
-use unspent_model::wallet::{Balance, CoinState, LockId};
+use unspent_model::{
+    Micros,
+    wallet::{Balance, CoinState, LockId},
+};
 use unspent_sql::{Failure, SqlError};
 
 use crate::{
@@ -85,7 +88,7 @@ pub struct TxImport {
     /// With its signatures.
     pub tx: Transaction,
     /// When it was first seen there, in microseconds.
-    pub received: i64,
+    pub received: Micros,
     /// Its block and place; nothing while it waits.
     pub block: Option<(BlockRef, u64)>,
 }
@@ -98,7 +101,7 @@ pub struct LeaseImport {
     /// For whom.
     pub lock: LockId,
     /// Until when, in microseconds.
-    pub expires_at: i64,
+    pub expires_at: Micros,
 }
 
 /// What the source says of one of its coins.
@@ -206,7 +209,7 @@ impl WalletStore {
         &self,
         import: WalletImport,
         dry_run: bool,
-        now: i64,
+        now: Micros,
     ) -> Result<ImportResult, WalletError> {
         check_name(&import.name)?;
         let network = self.bitcoin_network();

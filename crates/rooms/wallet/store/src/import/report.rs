@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use bitcoin::OutPoint;
 use serde::{Serialize, Serializer};
 use unspent_btcwallet::{WalletFile, history::SourceTx};
-use unspent_model::wallet::{Balance, CoinState, maturity};
+use unspent_model::{
+    Micros,
+    wallet::{Balance, CoinState, maturity},
+};
 
 use super::{CoinDifference, ImportResult, btcwallet::PreparedImport};
 
@@ -116,7 +119,7 @@ impl ImportReport {
         prepared: &PreparedImport,
         done: &ImportResult,
         dry_run: bool,
-        now: i64,
+        now: Micros,
     ) -> Self {
         let import = &prepared.import;
         let mut left = prepared.left.clone();
@@ -194,11 +197,11 @@ impl<'a> CoinComparison<'a> {
         file: &'a WalletFile<'a>,
         prepared: &PreparedImport,
         done: &'a ImportResult,
-        now: i64,
+        now: Micros,
     ) -> Self {
         let by_coin = done.differences.iter().map(|found| (found.coin, found)).collect();
         let tip = prepared.import.tip.map_or(0, |tip| tip.height);
-        let (tip, now) = (u32::try_from(tip).unwrap_or(0), now.max(0).unsigned_abs() / 1_000_000);
+        let (tip, now) = (u32::try_from(tip).unwrap_or(0), now.0.max(0).unsigned_abs() / 1_000_000);
         Self { file, done, by_coin, tip, now }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use bitcoin::{OutPoint, ScriptBuf, Txid};
-use unspent_model::{TxId, wallet::TxStatus};
-use unspent_sql::{Arg, BulkStatement, Column, Tx};
+use unspent_model::{Micros, TxId, wallet::TxStatus};
+use unspent_sql::{Arg, BulkStatement, Column, RowId, Tx};
 
 use super::{AccountImport, ImportResult, LeaseImport, TxImport, WalletImport, compare::compare};
 use crate::{
@@ -63,7 +63,7 @@ pub(super) fn write(
     tx: &mut Tx<'_>,
     import: &WalletImport,
     accounts: &[ParsedAccount],
-    now: i64,
+    now: Micros,
 ) -> Result<ImportResult, WalletError> {
     let (wallet, is_new) = find_or_make(tx, import, now)?;
     let mut step = ImportStep { tx, wallet, now };
@@ -96,31 +96,31 @@ pub(super) fn write(
 fn find_or_make(
     tx: &mut Tx<'_>,
     import: &WalletImport,
-    now: i64,
+    now: Micros,
 ) -> Result<(WalletId, bool), WalletError> {
     let id = lock_room(tx)?;
     if let Some(row) = tx.maybe(FIND_WALLET, &[Arg::Text(&import.name)])? {
-        return Ok((WalletId(row.int("id")?), false));
+        return Ok((WalletId(row.row_id("id")?.0), false));
     }
     tx.execute(TAKE_WALLET_ID, &[])?;
     let birthday = StoredBirthday::new(import.birthday, import.born)?;
     let args = [
-        Arg::Int(id),
+        Arg::Int(id.0),
         Arg::Text(&import.name),
-        Arg::Int(now),
+        Arg::Int(now.0),
         Arg::Int(birthday.height),
         Arg::Int(import.gap_limit.into()),
         Arg::OptInt(birthday.time),
         Arg::Flag(birthday.time.is_some()),
     ];
     tx.execute(INSERT_WALLET, &args)?;
-    Ok((WalletId(id), true))
+    Ok((id, true))
 }
 
 struct ImportStep<'s, 'c> {
     tx: &'s mut Tx<'c>,
     wallet: WalletId,
-    now: i64,
+    now: Micros,
 }
 
 #[derive(Default)]
@@ -173,8 +173,8 @@ impl ImportStep<'_, '_> {
         parsed: &ParsedAccount,
     ) -> Result<(), WalletError> {
         let args = [Arg::Int(self.wallet.0), Arg::Text(&parsed.name)];
-        let account = self.tx.one(FIND_ACCOUNT, &args)?.int("id")?;
-        let known = self.tx.query(CHAINS, &[Arg::Int(self.wallet.0), Arg::Int(account)])?;
+        let account = self.tx.one(FIND_ACCOUNT, &args)?.row_id("id")?;
+        let known = self.tx.query(CHAINS, &[Arg::Int(self.wallet.0), Arg::Int(account.0)])?;
         for ((purpose, chain), next) in parsed.chains.iter().zip(new.next) {
             let (name, text) = (purpose.name(), chain.to_string());
             let same = known.iter().find(|known| {
@@ -185,7 +185,7 @@ impl ImportStep<'_, '_> {
                 let why = format!("account `{}` is already there with other keys", parsed.name);
                 return Err(WalletError::Argument(why));
             };
-            let id = same.int("id")?;
+            let id = same.row_id("id")?;
             self.use_addresses(row, id, *purpose, next, new)?;
         }
         Ok(())
@@ -194,7 +194,7 @@ impl ImportStep<'_, '_> {
     fn use_addresses(
         &mut self,
         row: &mut WalletRow,
-        chain: i64,
+        chain: RowId,
         purpose: KeychainPurpose,
         next: u32,
         new: &AccountImport,
@@ -203,7 +203,7 @@ impl ImportStep<'_, '_> {
         let used: Vec<u32> = used.collect();
         extend(self.tx, row, chain, used.iter().max().copied(), next)?;
         let columns = [
-            Column::ints(used.iter().map(|_| chain)),
+            Column::ints(used.iter().map(|_| chain.0)),
             Column::ints(used.iter().map(|index| i64::from(*index))),
         ];
         self.tx.execute_set(USE_ADDRESS, &[Arg::Int(self.wallet.0)], &columns)?;
@@ -257,7 +257,7 @@ impl ImportStep<'_, '_> {
             counts.coins += done.new_coins;
             let columns = [
                 Column::blobs(fresh.iter().map(|(txid, _)| txid.0)),
-                Column::ints(fresh.iter().map(|(_, new)| new.received)),
+                Column::ints(fresh.iter().map(|(_, new)| new.received.0)),
             ];
             self.tx.execute_set(SET_RECEIVED, &[Arg::Int(self.wallet.0)], &columns)?;
         }
@@ -309,8 +309,8 @@ impl ImportStep<'_, '_> {
                 other => other?,
             };
             let Some((_, id)) = found.first() else { continue };
-            let held = self.tx.maybe(LEASE_OF, &[Arg::Int(self.wallet.0), Arg::Int(*id)])?;
-            let held = held.filter(|row| row.int("expires_at").is_ok_and(|end| end > self.now));
+            let held = self.tx.maybe(LEASE_OF, &[Arg::Int(self.wallet.0), Arg::Int(id.0)])?;
+            let held = held.filter(|row| row.micros("expires_at").is_ok_and(|end| end > self.now));
             if let Some(row) = held {
                 if row.blob("external_lock_id")? != lease.lock.as_bytes() {
                     left.push(lease.coin);
@@ -318,7 +318,7 @@ impl ImportStep<'_, '_> {
                 continue;
             }
             // No time is near the ends of what can be counted.
-            let duration = lease.expires_at.saturating_sub(self.now);
+            let duration = lease.expires_at.0.saturating_sub(self.now.0);
             let terms = lease::LeaseTerms { lock: lease.lock, duration, hold_confirmations: None };
             lease::take(self.tx, self.wallet, &found, &terms, self.now)?;
             taken += 1;

@@ -5,7 +5,7 @@ use bitcoin::{
     transaction::Version,
 };
 use unspent_model::{
-    TxId,
+    Micros, TxId,
     wallet::select::{ChangePolicy, FeePerWeight, FeeRule, OVERHEAD_WEIGHT, PaidAmount},
 };
 use unspent_sql::{Arg, Tx};
@@ -113,7 +113,7 @@ impl PaymentDraft {
         }
     }
 
-    fn choosing<'a>(&'a self, wallet: &'a WalletRow, now: i64) -> CoinChoice<'a> {
+    fn choosing<'a>(&'a self, wallet: &'a WalletRow, now: Micros) -> CoinChoice<'a> {
         let (policy, replaces) = (&self.policy, self.replaces);
         CoinChoice { wallet, wanted: self.wanted(), policy, replaces, now }
     }
@@ -193,7 +193,7 @@ pub(super) fn build(
     tx: &mut Tx<'_>,
     wallet: &mut WalletRow,
     draft: &PaymentDraft,
-    now: i64,
+    now: Micros,
 ) -> Result<UnsignedPayment, WalletError> {
     let chosen = draft.choosing(wallet, now).lease(tx, &draft.terms)?;
     if chosen.selection.change.is_some() {
@@ -207,7 +207,7 @@ pub(super) fn preview(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,
     draft: &PaymentDraft,
-    now: i64,
+    now: Micros,
 ) -> Result<UnsignedPayment, WalletError> {
     let chosen = draft.choosing(wallet, now).choose(tx, Some(draft.terms.lock))?;
     finished(tx, wallet, draft, chosen, now)
@@ -229,7 +229,7 @@ fn rename(
     for _ in 0..RENAMES {
         let name = model_txid(unsigned.compute_txid());
         let height = unsigned.lock_time.to_consensus_u32();
-        let is_known = tx.maybe(IS_KNOWN, &[Arg::Int(wallet.id), Arg::Blob(&name.0)])?.is_some();
+        let is_known = tx.maybe(IS_KNOWN, &[Arg::Int(wallet.id.0), Arg::Blob(&name.0)])?.is_some();
         if !is_known || height <= least {
             break;
         }
@@ -243,7 +243,7 @@ fn finished(
     wallet: &WalletRow,
     draft: &PaymentDraft,
     chosen: ChosenCoins,
-    now: i64,
+    now: Micros,
 ) -> Result<UnsignedPayment, WalletError> {
     check_fee(chosen.selection.fee, chosen.selection.weight, draft.allow_high_fee)?;
     let AssembledTx { tx: mut unsigned, change } = draft.assemble(wallet, &chosen)?;

@@ -6,7 +6,7 @@
 //! gap, and a payment that is taken back gives its index back.
 
 use bitcoin::{ScriptBuf, Txid};
-use unspent_sql::{Arg, Tx};
+use unspent_sql::{Arg, RowId, Tx};
 
 use crate::{
     choose::account_row, descriptor::Keychain, error::WalletError, ids::model_txid,
@@ -48,7 +48,7 @@ const GIVE_BACK: &str = "UPDATE keychains SET next_index = $3, last_used = $4
 /// The account that a payment is made from.
 #[derive(Clone, Debug)]
 pub(super) struct PayingAccount {
-    pub(super) id: i64,
+    pub(super) id: RowId,
     pub(super) name: String,
 }
 
@@ -65,18 +65,18 @@ pub(super) fn paying_account(
     }
     for coin in coins {
         let txid = model_txid(coin.txid);
-        let args = [Arg::Int(wallet.id), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
+        let args = [Arg::Int(wallet.id.0), Arg::Blob(&txid.0), Arg::Int(coin.vout.into())];
         if let Some(row) = tx.maybe(ACCOUNT_OF_COIN, &args)?
             && row.text("purpose")? != KeychainPurpose::Imported.name()
         {
-            return Ok(PayingAccount { id: row.int("id")?, name: row.text("name")? });
+            return Ok(PayingAccount { id: row.row_id("id")?, name: row.text("name")? });
         }
     }
-    let Some(row) = tx.maybe(FIRST_ACCOUNT, &[Arg::Int(wallet.id)])? else {
+    let Some(row) = tx.maybe(FIRST_ACCOUNT, &[Arg::Int(wallet.id.0)])? else {
         let why = "this wallet has no descriptor to pay from, only scripts that it watches";
         return Err(WalletError::Payment(why.into()));
     };
-    Ok(PayingAccount { id: row.int("id")?, name: row.text("name")? })
+    Ok(PayingAccount { id: row.row_id("id")?, name: row.text("name")? })
 }
 
 /// A script that change may go to. Nothing is used up until it is taken.
@@ -85,7 +85,7 @@ pub(super) struct ChangeScript {
     pub(super) script: ScriptBuf,
     pub(super) spend_weight: u64,
     /// The chain and the index that it uses up, where it does.
-    takes: Option<(i64, u32)>,
+    takes: Option<(RowId, u32)>,
 }
 
 impl ChangeScript {
@@ -98,7 +98,7 @@ impl ChangeScript {
     ) -> Result<Self, WalletError> {
         let mut found = None;
         for purpose in [KeychainPurpose::Change, KeychainPurpose::Receive] {
-            let args = [Arg::Int(wallet.id), Arg::Int(account.id), Arg::Text(purpose.name())];
+            let args = [Arg::Int(wallet.id.0), Arg::Int(account.id.0), Arg::Text(purpose.name())];
             found = tx.maybe(CHAIN, &args)?;
             if found.is_some() {
                 break;
@@ -108,7 +108,7 @@ impl ChangeScript {
             let why = format!("account `{}` has no chain that change could go to", account.name);
             return Err(WalletError::Payment(why));
         };
-        let (chain, next) = (row.int("id")?, row.index("next_index")?);
+        let (chain, next) = (row.row_id("id")?, row.index("next_index")?);
         let derived = row.index("derived_to")?;
         let is_single = derived == 1 && !Keychain::stored(&row.text("descriptor")?)?.has_many();
         // Indexes end at 2^31.
@@ -125,7 +125,7 @@ impl ChangeScript {
             let step = u32::try_from(seed % u64::from(gap)).unwrap_or(0);
             (after_used.saturating_add(step), None)
         };
-        let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(index.into())];
+        let args = [Arg::Int(wallet.id.0), Arg::Int(chain.0), Arg::Int(index.into())];
         let script = ScriptBuf::from_bytes(tx.one(SCRIPT_AT, &args)?.blob("script_pub_key")?);
         Ok(Self { script, spend_weight: row.natural("input_weight")?, takes })
     }
@@ -153,21 +153,21 @@ pub(super) fn give_back(
     txid: Txid,
 ) -> Result<(), WalletError> {
     let name = model_txid(txid);
-    for row in tx.query(CHANGE_OF, &[Arg::Int(wallet.id), Arg::Blob(&name.0)])? {
-        let (chain, handed_out) = (row.int("id")?, row.index("next_index")?);
+    for row in tx.query(CHANGE_OF, &[Arg::Int(wallet.id.0), Arg::Blob(&name.0)])? {
+        let (chain, handed_out) = (row.row_id("id")?, row.index("next_index")?);
         let mut next = handed_out;
         while next > 0 {
-            let args = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int((next - 1).into())];
+            let args = [Arg::Int(wallet.id.0), Arg::Int(chain.0), Arg::Int((next - 1).into())];
             let Some(use_of) = tx.maybe(USES, &args)? else { break };
             // A script that nobody paid may be in a payment that still waits for its signatures.
             if use_of.int("coins")? == 0 || use_of.int("seen")? > 0 {
                 break;
             }
-            tx.execute(UNUSE, &[Arg::Int(wallet.id), Arg::Int(use_of.int("id")?)])?;
+            tx.execute(UNUSE, &[Arg::Int(wallet.id.0), Arg::Int(use_of.row_id("id")?.0)])?;
             next -= 1;
         }
         if next < handed_out {
-            let key = [Arg::Int(wallet.id), Arg::Int(chain), Arg::Int(next.into())];
+            let key = [Arg::Int(wallet.id.0), Arg::Int(chain.0), Arg::Int(next.into())];
             let last_used = tx.one(LAST_USED, &key)?.opt_int("last_used")?;
             tx.execute(GIVE_BACK, &[&key[..], &[Arg::OptInt(last_used)]].concat())?;
         }

@@ -9,7 +9,7 @@ use unspent_sql::{Arg, BulkStatement, Column, Row, Tx};
 use crate::{
     descriptor::{Keychain, script_hash},
     error::WalletError,
-    ids::{bitcoin_outpoint, model_txid},
+    ids::{WalletId, bitcoin_outpoint, model_txid},
     rows,
     wallet_info::KeychainPurpose,
     wallet_row::WalletRow,
@@ -89,7 +89,7 @@ fn explain_inputs(
         Column::ints(names.iter().map(|name| i64::from(name.vout))),
     ];
     let mut sources = HashMap::new();
-    for row in tx.query_set(COIN_SOURCES, &[Arg::Int(wallet.id)], &keys)? {
+    for row in tx.query_set(COIN_SOURCES, &[Arg::Int(wallet.id.0)], &keys)? {
         sources.insert(bitcoin_outpoint(rows::coin(&row)?), row);
     }
     for (place, name) in names.iter().enumerate() {
@@ -146,7 +146,7 @@ pub(super) fn output_of(parent: &Transaction, name: OutPoint) -> Result<TxOut, W
 /// What is known of scripts, by the script's hash: those that are ours.
 pub(super) fn own_scripts<'s>(
     tx: &mut Tx<'_>,
-    wallet: i64,
+    wallet: WalletId,
     scripts: impl Iterator<Item = &'s ScriptBuf>,
 ) -> Result<HashMap<[u8; 32], Row>, WalletError> {
     let mut hashes: Vec<[u8; 32]> = scripts.map(|script| script_hash(script)).collect();
@@ -154,7 +154,7 @@ pub(super) fn own_scripts<'s>(
     hashes.dedup();
     let keys = [Column::blobs(hashes)];
     let mut found = HashMap::new();
-    for row in tx.query_set(SCRIPT_SOURCES, &[Arg::Int(wallet)], &keys)? {
+    for row in tx.query_set(SCRIPT_SOURCES, &[Arg::Int(wallet.0)], &keys)? {
         found.insert(row.hash("script_hash")?, row);
     }
     Ok(found)

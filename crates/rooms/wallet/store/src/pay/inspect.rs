@@ -102,7 +102,7 @@ impl WalletStore {
     fn psbt_outputs(&self, wallet: WalletId, psbt: &Psbt) -> Result<Vec<PsbtOutput>, WalletError> {
         let outputs = psbt.unsigned_tx.output.clone();
         self.door.read(move |tx| {
-            let ours = own_scripts(tx, wallet.0, outputs.iter().map(|out| &out.script_pubkey))?;
+            let ours = own_scripts(tx, wallet, outputs.iter().map(|out| &out.script_pubkey))?;
             let view = outputs.iter().map(|output| {
                 let row = ours.get(&script_hash(&output.script_pubkey));
                 Ok(PsbtOutput {

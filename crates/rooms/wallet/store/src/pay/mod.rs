@@ -31,6 +31,7 @@ mod withdraw;
 
 use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
 use unspent_model::{
+    Micros,
     network::MOST_BITCOIN_MONEY,
     wallet::{
         LockId,
@@ -154,7 +155,7 @@ pub struct UnsignedPayment {
     /// The account that pays.
     pub account: String,
     /// Until when the coins are held, in microseconds. A preview holds none.
-    pub held_until: i64,
+    pub held_until: Micros,
 }
 
 /// How a signed transaction is taken in.
@@ -179,7 +180,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         payment: &Payment,
-        now: i64,
+        now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
@@ -196,7 +197,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         payment: &Payment,
-        now: i64,
+        now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
         payment.terms.expires_at(now)?;
         let payment = payment.clone();
@@ -213,7 +214,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         bump: &FeeBump,
-        now: i64,
+        now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
         bump.terms.expires_at(now)?;
         let bump = bump.clone();
@@ -230,7 +231,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         bump: &FeeBump,
-        now: i64,
+        now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
         bump.terms.expires_at(now)?;
         let bump = bump.clone();
@@ -248,7 +249,7 @@ impl WalletStore {
         &self,
         wallet: WalletId,
         lift: &CpfpRequest,
-        now: i64,
+        now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
         lift.terms.expires_at(now)?;
         let lift = lift.clone();
@@ -259,7 +260,7 @@ impl WalletStore {
     fn preview<D>(
         &self,
         wallet: WalletId,
-        now: i64,
+        now: Micros,
         draft: D,
     ) -> Result<UnsignedPayment, WalletError>
     where
@@ -273,7 +274,12 @@ impl WalletStore {
     }
 
     /// Drafts and builds under the wallet's lock, in one transaction.
-    fn build<D>(&self, wallet: WalletId, now: i64, draft: D) -> Result<UnsignedPayment, WalletError>
+    fn build<D>(
+        &self,
+        wallet: WalletId,
+        now: Micros,
+        draft: D,
+    ) -> Result<UnsignedPayment, WalletError>
     where
         D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::PaymentDraft, WalletError> + Send + 'static,
     {
@@ -298,7 +304,7 @@ impl WalletStore {
         wallet: WalletId,
         signed: SignedPayment,
         how: FinishOptions,
-        now: i64,
+        now: Micros,
     ) -> Result<(Txid, RecordedChanges), WalletError> {
         let done = self.complete(wallet, signed, how.allow_high_fee)?;
         self.record_completed(wallet, done, how, now)
@@ -314,7 +320,7 @@ impl WalletStore {
         wallet: WalletId,
         done: CompletedTx,
         how: FinishOptions,
-        now: i64,
+        now: Micros,
     ) -> Result<(Txid, RecordedChanges), WalletError> {
         let CompletedTx { tx, fee } = done;
         let txid = tx.compute_txid();

@@ -99,7 +99,7 @@ pub(super) fn package(
     let mut next = roots;
     while !next.is_empty() {
         let names = next.iter().map(|txid| model_txid(*txid).0);
-        let rows = tx.query_set(STORED, &[Arg::Int(wallet.id)], &[Column::blobs(names)])?;
+        let rows = tx.query_set(STORED, &[Arg::Int(wallet.id.0)], &[Column::blobs(names)])?;
         for row in &rows {
             let txid = bitcoin_txid(rows::txid(row, "tx_hash")?);
             if row.opt_int("block_height")?.is_some() || !status(row)?.is_live() {

@@ -2,7 +2,7 @@
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid};
 use unspent_model::wallet::select::{FeeRule, UnpaidAncestors};
-use unspent_sql::{Arg, Row, Tx};
+use unspent_sql::{Arg, Row, RowId, Tx};
 
 use super::{
     CpfpRequest, FeeBump,
@@ -36,7 +36,7 @@ fn refuse<T>(why: &str) -> Result<T, WalletError> {
 /// A transaction that is live and in no block.
 fn unconfirmed(tx: &mut Tx<'_>, wallet: &WalletRow, txid: Txid) -> Result<Row, WalletError> {
     let id = model_txid(txid);
-    let found = tx.maybe(UNCONFIRMED, &[Arg::Int(wallet.id), Arg::Blob(&id.0)])?;
+    let found = tx.maybe(UNCONFIRMED, &[Arg::Int(wallet.id.0), Arg::Blob(&id.0)])?;
     let row = found.ok_or(WalletError::NoTransaction(txid))?;
     if row.opt_int("block_height")?.is_some() {
         return refuse("it is confirmed");
@@ -59,7 +59,7 @@ pub(super) fn bumped(
         return refuse("not all of its inputs are ours");
     };
     let id = model_txid(bump.tx);
-    if tx.one(CHILDREN, &[Arg::Int(wallet.id), Arg::Blob(&id.0)])?.int("children")? > 0 {
+    if tx.one(CHILDREN, &[Arg::Int(wallet.id.0), Arg::Blob(&id.0)])?.int("children")? > 0 {
         return refuse("a live transaction spends its outputs");
     }
     let old = raw_tx(&row)?;
@@ -126,8 +126,8 @@ fn change_of(
     old: &Transaction,
 ) -> Result<Option<(usize, ChangeScript)>, WalletError> {
     let ours = own_scripts(tx, wallet.id, old.output.iter().map(|out| &out.script_pubkey))?;
-    let args = [Arg::Int(wallet.id), Arg::Int(account.id)];
-    let has_chain = tx.one(HAS_CHANGE_CHAIN, &args)?.int("chains")? > 0;
+    let args = [Arg::Int(wallet.id.0), Arg::Int(account.id.0)];
+    let has_chain = tx.one(HAS_CHANGE_CHAIN, &args)?.row_id("chains")? > RowId(0);
     let purpose = if has_chain { KeychainPurpose::Change } else { KeychainPurpose::Receive };
     let mut best: Option<(u32, usize, ChangeScript)> = None;
     for (place, output) in old.output.iter().enumerate() {
@@ -151,7 +151,7 @@ pub(super) fn lifting(
     lift: &CpfpRequest,
 ) -> Result<PaymentDraft, WalletError> {
     let row = unconfirmed(tx, wallet, lift.tx)?;
-    let args = [Arg::Int(wallet.id), Arg::Int(row.int("id")?)];
+    let args = [Arg::Int(wallet.id.0), Arg::Int(row.row_id("id")?.0)];
     let mut coins = Vec::new();
     for unspent in tx.query(UNSPENT_OF, &args)? {
         coins.push(OutPoint::new(lift.tx, unspent.index("output_index")?));

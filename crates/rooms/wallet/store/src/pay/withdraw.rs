@@ -1,7 +1,7 @@
 //! Taking a payment back that was never sent.
 
 use bitcoin::Txid;
-use unspent_model::wallet::WalletEvent;
+use unspent_model::{Micros, wallet::WalletEvent};
 
 use super::change::give_back;
 use crate::{
@@ -18,7 +18,7 @@ impl WalletStore {
     /// # Errors
     ///
     /// [`WalletError::Refused`] for anything that isn't pending.
-    pub fn invalidate(&self, wallet: WalletId, txid: Txid, now: i64) -> Result<(), WalletError> {
+    pub fn invalidate(&self, wallet: WalletId, txid: Txid, now: Micros) -> Result<(), WalletError> {
         let event = WalletEvent::Withdraw(model_txid(txid));
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;

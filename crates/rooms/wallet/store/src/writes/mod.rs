@@ -11,18 +11,18 @@ use std::sync::LazyLock;
 
 use bitcoin::ScriptBuf;
 use unspent_model::{
-    Outpoint, TxId,
+    Micros, Outpoint, TxId,
     wallet::{
-        Coin, StoredTx, TxStatus,
+        AddressId, Coin, StoredTx, TxStatus,
         plan::{JournalEntry, ReplacementEdge, TxChange},
     },
 };
-use unspent_sql::{Backend, BulkStatement, Column, Tx};
+use unspent_sql::{Backend, BulkStatement, Column, RowId, Tx};
 
 use crate::{
     descriptor::script_hash,
     error::WalletError,
-    ids::sql_int,
+    ids::{WalletId, sql_int},
     keychains::KeychainState,
     wallet_row::WalletRow,
     writes::rows::{BulkRow, TableShape, bulk_row},
@@ -31,9 +31,9 @@ use crate::{
 bulk_row! {
     /// A script to watch.
     NewScript: Insert "addresses" {
-        Put wallet_id: i64,
-        Put keychain_id: i64,
-        Put id: i64,
+        Put wallet_id: WalletId,
+        Put keychain_id: RowId,
+        Put id: AddressId,
         Put address_index: u32,
         Put script_hash: [u8; 32],
         Put script_pub_key: Vec<u8>,
@@ -44,8 +44,8 @@ bulk_row! {
 bulk_row! {
     /// An address that was paid for the first time.
     UsedAddress: Update "addresses" {
-        Key wallet_id: i64,
-        Key id: i64,
+        Key wallet_id: WalletId,
+        Key id: AddressId,
         Put is_used: bool,
     }
 }
@@ -53,8 +53,8 @@ bulk_row! {
 bulk_row! {
     /// A chain that reaches further.
     MovedChain: Update "keychains" {
-        Key wallet_id: i64,
-        Key id: i64,
+        Key wallet_id: WalletId,
+        Key id: RowId,
         Put next_index: u32,
         Put last_used: Option<u32>,
         Put derived_to: u32,
@@ -63,9 +63,9 @@ bulk_row! {
 
 bulk_row! {
     NewTx: Insert "transactions" {
-        Put wallet_id: i64,
-        Put received_time: i64,
-        Put id: i64,
+        Put wallet_id: WalletId,
+        Put received_time: Micros,
+        Put id: RowId,
         Put tx_hash: TxId,
         Put block_height: Option<i64>,
         Put block_position: Option<i64>,
@@ -82,8 +82,8 @@ bulk_row! {
 
 bulk_row! {
     NewInput: Insert "tx_inputs" {
-        Put wallet_id: i64,
-        Put tx_id: i64,
+        Put wallet_id: WalletId,
+        Put tx_id: RowId,
         Put input_index: i64,
         Put prev_tx_hash: TxId,
         Put prev_output_index: u32,
@@ -94,8 +94,8 @@ bulk_row! {
     /// The bytes that a block holds are the ones to keep: the witness may differ from what was
     /// relayed.
     ChangedTx: Update "transactions" {
-        Key wallet_id: i64,
-        Key id: i64,
+        Key wallet_id: WalletId,
+        Key id: RowId,
         Guard was as "status": TxStatus,
         Put status: TxStatus,
         Put block_height: Option<i64>,
@@ -104,20 +104,20 @@ bulk_row! {
         Put withdrawn: bool,
         Put is_own: bool,
         Put fee: Option<i64>,
-        Put evicted_at: Option<i64>,
+        Put evicted_at: Option<Micros>,
         PutKnown raw_tx: Option<Vec<u8>>,
     }
 }
 
 bulk_row! {
     NewCoin: Insert "utxos" {
-        Put wallet_id: i64,
-        Put id: i64,
-        Put tx_id: i64,
+        Put wallet_id: WalletId,
+        Put id: RowId,
+        Put tx_id: RowId,
         Put output_index: u32,
         Put amount: i64,
-        Put address_id: i64,
-        Put spent_by_tx_id: Option<i64>,
+        Put address_id: AddressId,
+        Put spent_by_tx_id: Option<RowId>,
         Put spent_input_index: Option<u32>,
     }
 }
@@ -125,9 +125,9 @@ bulk_row! {
 bulk_row! {
     /// Who spends a coin that was known, or nobody any longer.
     CoinSpend: Update "utxos" {
-        Key wallet_id: i64,
-        Key id: i64,
-        Put spent_by_tx_id: Option<i64>,
+        Key wallet_id: WalletId,
+        Key id: RowId,
+        Put spent_by_tx_id: Option<RowId>,
         Put spent_input_index: Option<u32>,
     }
 }
@@ -135,18 +135,18 @@ bulk_row! {
 bulk_row! {
     /// The same edge may be found from either of its ends.
     Replacement: InsertNew "tx_replacements" {
-        Put wallet_id: i64,
-        Put created_at: i64,
-        Put replaced_tx_id: i64,
-        Put replacement_tx_id: i64,
+        Put wallet_id: WalletId,
+        Put created_at: Micros,
+        Put replaced_tx_id: RowId,
+        Put replacement_tx_id: RowId,
         Put cause: &'static str,
     }
 }
 
 bulk_row! {
     JournalLine: Insert "journal" {
-        Put wallet_id: i64,
-        Put at: i64,
+        Put wallet_id: WalletId,
+        Put at: Micros,
         Put id: i64,
         Put cause: &'static str,
         Put tx_hash: TxId,
@@ -163,11 +163,11 @@ bulk_row! {
 bulk_row! {
     /// What changes of a wallet's own row.
     SavedWallet: Update "wallets" {
-        Key id: i64,
+        Key id: WalletId,
         Put scanned_height: Option<i64>,
         Put scanned_hash: Option<[u8; 32]>,
         Put follows_tip: bool,
-        Put next_id: i64,
+        Put next_id: RowId,
         Put next_line: i64,
         Put confirmed_amount: i64,
         Put confirmed_coins: i64,
@@ -267,9 +267,9 @@ impl PendingWrites {
     /// A script to watch.
     pub(crate) fn script(
         &mut self,
-        wallet: i64,
-        chain: i64,
-        id: i64,
+        wallet: WalletId,
+        chain: RowId,
+        id: AddressId,
         index: u32,
         script: &ScriptBuf,
     ) {
@@ -286,13 +286,13 @@ impl PendingWrites {
     }
 
     /// An address was paid for the first time.
-    pub(crate) fn used(&mut self, wallet: i64, address: i64) {
+    pub(crate) fn used(&mut self, wallet: WalletId, address: AddressId) {
         let row = UsedAddress { wallet_id: wallet, id: address, is_used: true };
         row.gather(&mut self.used);
     }
 
     /// A chain reaches further.
-    pub(crate) fn chain(&mut self, wallet: i64, chain: &KeychainState) {
+    pub(crate) fn chain(&mut self, wallet: WalletId, chain: &KeychainState) {
         let row = MovedChain {
             wallet_id: wallet,
             id: chain.id,
@@ -306,9 +306,9 @@ impl PendingWrites {
     /// A transaction that wasn't known.
     pub(crate) fn new_tx(
         &mut self,
-        wallet: i64,
-        now: i64,
-        id: i64,
+        wallet: WalletId,
+        now: Micros,
+        id: RowId,
         tx: &StoredTx,
         raw: &[u8],
     ) -> Result<(), WalletError> {
@@ -345,8 +345,8 @@ impl PendingWrites {
     /// A known transaction in another state.
     pub(crate) fn changed_tx(
         &mut self,
-        wallet: i64,
-        id: i64,
+        wallet: WalletId,
+        id: RowId,
         change: &TxChange,
         raw: Option<&[u8]>,
     ) -> Result<(), WalletError> {
@@ -372,12 +372,12 @@ impl PendingWrites {
     /// A coin that wasn't known, made by the transaction in row `maker`.
     pub(crate) fn coin(
         &mut self,
-        wallet: i64,
-        id: i64,
-        maker: i64,
+        wallet: WalletId,
+        id: RowId,
+        maker: RowId,
         outpoint: Outpoint,
         coin: &Coin,
-        spender: Option<(i64, u32)>,
+        spender: Option<(RowId, u32)>,
     ) -> Result<(), WalletError> {
         let (spent_by_tx_id, spent_input_index) = spender.unzip();
         let row = NewCoin {
@@ -395,7 +395,7 @@ impl PendingWrites {
     }
 
     /// Who spends a known coin.
-    pub(crate) fn spend(&mut self, wallet: i64, coin: i64, spender: Option<(i64, u32)>) {
+    pub(crate) fn spend(&mut self, wallet: WalletId, coin: RowId, spender: Option<(RowId, u32)>) {
         let (spent_by_tx_id, spent_input_index) = spender.unzip();
         let row = CoinSpend { wallet_id: wallet, id: coin, spent_by_tx_id, spent_input_index };
         row.gather(&mut self.spends);
@@ -404,11 +404,11 @@ impl PendingWrites {
     /// One transaction stands in another's way.
     pub(crate) fn edge(
         &mut self,
-        wallet: i64,
-        now: i64,
+        wallet: WalletId,
+        now: Micros,
         edge: &ReplacementEdge,
-        loser: i64,
-        winner: i64,
+        loser: RowId,
+        winner: RowId,
     ) {
         let row = Replacement {
             wallet_id: wallet,
@@ -425,7 +425,7 @@ impl PendingWrites {
         &mut self,
         wallet: &mut WalletRow,
         line: &JournalEntry,
-        now: i64,
+        now: Micros,
     ) -> Result<(), WalletError> {
         let row = JournalLine {
             wallet_id: wallet.id,

@@ -1,8 +1,13 @@
 //! What a row of a table is, declared once: the order of its columns, their types and the
 //! statements of both databases follow from one list.
 
-use unspent_model::{TxId, wallet::TxStatus};
-use unspent_sql::{BulkStatement, Column};
+use unspent_model::{
+    Micros, TxId,
+    wallet::{AddressId, TxStatus},
+};
+use unspent_sql::{BulkStatement, Column, RowId};
+
+use crate::ids::WalletId;
 
 /// A Rust type that a column holds, row by row.
 pub(super) trait ColumnType {
@@ -41,6 +46,12 @@ fields! {
         i64: number => Some(number);
         u32: number => Some(number.into());
         Option<i64>: number => number;
+        WalletId: wallet => Some(wallet.0);
+        AddressId: address => Some(address.0);
+        RowId: row => Some(row.0);
+        Option<RowId>: row => row.map(RowId::get);
+        Micros: moment => Some(moment.0);
+        Option<Micros>: moment => moment.map(Micros::get);
         Option<u32>: number => number.map(i64::from);
     }
     Texts "text[]" Option<String> {

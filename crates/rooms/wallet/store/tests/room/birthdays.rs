@@ -1,5 +1,6 @@
 //! Wallets of which only a date is known, and how far a wallet has come.
 
+use unspent_model::Micros;
 use unspent_wallet::{
     additions::WatchAdditions,
     birthday::ScanProgress,
@@ -21,7 +22,7 @@ fn a_wallet_of_which_only_a_date_is_known_waits_for_its_block() {
     on_both(|l| {
         l.mine_empty(3);
         let new = new_wallet("dated", 7);
-        let made = l.room.create_wallet_born(&new, &[], Some(DATE), l.tick()).unwrap();
+        let made = l.room.create_wallet_born(&new, &[], Some(DATE), Micros(l.tick())).unwrap();
         let info = || l.room.wallet_info(made).unwrap();
         assert_eq!((info().birthday, info().birthday_time), (0, Some(DATE)));
         assert!(info().is_birthday_open);
@@ -35,7 +36,7 @@ fn a_wallet_of_which_only_a_date_is_known_waits_for_its_block() {
         assert_eq!(info().birthday_time, Some(DATE), "the date is remembered");
         l.room.settle_birthday(made, 5).unwrap();
         assert_eq!(info().birthday, FIRST + 1, "once is enough");
-        l.room.apply_blocks(blocks(&l, FIRST + 1, l.height()), l.tick()).unwrap();
+        l.room.apply_blocks(blocks(&l, FIRST + 1, l.height()), Micros(l.tick())).unwrap();
         assert_eq!(info().scanned.map(|(height, _)| height), Some(l.height()));
         assert!(l.room.open_birthdays().unwrap().is_empty());
     });
@@ -56,7 +57,7 @@ fn a_dated_wallet_that_nobody_asks_about_is_read_from_the_first_block() {
             accounts: vec![account],
             ..WalletImport::default()
         };
-        l.room.import(import, false, l.tick()).unwrap();
+        l.room.import(import, false, Micros(l.tick())).unwrap();
         let info = || l.room.wallet_info(l.room.wallet("dated").unwrap()).unwrap();
         assert!(info().is_birthday_open);
         assert_eq!(l.room.first_needed().unwrap(), Some(0));
@@ -75,20 +76,20 @@ fn a_wallet_tells_how_far_it_has_come() {
         assert_eq!(progress(), None);
         let ahead = l.room.wallet_info(l.wallet).unwrap().progress(Some(last + 5)).unwrap();
         assert_eq!((ahead.next, ahead.to), (last + 1, last + 5), "the source is ahead");
-        l.room.rewind(l.wallet, Some(FIRST + 4), l.tick()).unwrap();
+        l.room.rewind(l.wallet, Some(FIRST + 4), Micros(l.tick())).unwrap();
         let (from, is_backfill) = (FIRST + 5, false);
         let begun = ScanProgress { is_backfill, from, next: from, to: last };
         assert_eq!(progress(), Some(begun));
         assert!(begun.fraction() == 0.0);
-        l.room.apply_blocks(blocks(&l, from, from + 1), l.tick()).unwrap();
+        l.room.apply_blocks(blocks(&l, from, from + 1), Micros(l.tick())).unwrap();
         let later = progress().unwrap();
         assert_eq!(later, ScanProgress { next: from + 2, ..begun });
         assert!((later.fraction() - 0.4).abs() < 1e-9, "{}", later.fraction());
-        l.room.apply_blocks(blocks(&l, from + 2, last), l.tick()).unwrap();
+        l.room.apply_blocks(blocks(&l, from + 2, last), Micros(l.tick())).unwrap();
         assert_eq!(progress(), None);
         let additions = WatchAdditions { scripts: vec![theirs(9)], ..WatchAdditions::default() };
         l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
-        l.room.backfill(l.wallet, blocks(&l, FIRST, FIRST + 3), l.tick()).unwrap();
+        l.room.backfill(l.wallet, blocks(&l, FIRST, FIRST + 3), Micros(l.tick())).unwrap();
         let past = ScanProgress { is_backfill: true, from: FIRST, next: FIRST + 4, to: last };
         assert_eq!(progress(), Some(past));
         assert!((past.fraction() - 0.4).abs() < 1e-9);
@@ -100,7 +101,7 @@ fn a_wallet_tells_how_far_it_has_come() {
         l.room.extend_wallet(l.wallet, &additions, Some(FIRST + 2)).unwrap();
         let (from, next) = (FIRST + 2, FIRST + 2);
         assert_eq!(progress(), Some(ScanProgress { from, next, ..past }));
-        l.room.archive_wallet(l.wallet, Some(l.tick())).unwrap();
+        l.room.archive_wallet(l.wallet, Some(Micros(l.tick()))).unwrap();
         assert_eq!(progress(), None, "nobody reads blocks for it");
     });
 }

@@ -1,6 +1,9 @@
 //! Replacement, double spends, recursive invalidation and revival.
 
-use unspent_model::wallet::{CoinState, JournalCause, PlanRefusal, TxStatus};
+use unspent_model::{
+    Micros,
+    wallet::{CoinState, JournalCause, PlanRefusal, TxStatus},
+};
 use unspent_wallet::{TxBatch, TxSource, WalletError, labels::Label};
 
 use crate::ledger::*;
@@ -202,7 +205,7 @@ fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
         for made in [&a, &b, &c] {
             l.create(made);
         }
-        l.room.invalidate(l.wallet, a.compute_txid(), l.tick()).unwrap();
+        l.room.invalidate(l.wallet, a.compute_txid(), Micros(l.tick())).unwrap();
         l.check();
         assert_eq!([l.status(&a), l.status(&b), l.status(&c)], [FAILED; 3]);
         assert_eq!(l.unspent(), [(out(&coin, 0), 5_000)]);
@@ -211,14 +214,15 @@ fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
         let sent = tx(&[foreign(5)], &[(&l.ours(4), 10)]);
         l.mempool(&sent);
         for wrong in [&a, &coin, &sent] {
-            let refused = l.room.invalidate(l.wallet, wrong.compute_txid(), l.tick()).unwrap_err();
+            let refused =
+                l.room.invalidate(l.wallet, wrong.compute_txid(), Micros(l.tick())).unwrap_err();
             assert!(matches!(refused, WalletError::Refused(PlanRefusal::NotPending { .. })));
         }
-        let missing = l.room.invalidate(l.wallet, foreign(9).txid, l.tick()).unwrap_err();
+        let missing = l.room.invalidate(l.wallet, foreign(9).txid, Micros(l.tick())).unwrap_err();
         assert!(matches!(missing, WalletError::Refused(PlanRefusal::Unknown(_))));
         let rival = tx(&[out(&coin, 0)], &[(&theirs(1), 4_999)]);
         l.create(&rival);
-        l.room.invalidate(l.wallet, rival.compute_txid(), l.tick()).unwrap();
+        l.room.invalidate(l.wallet, rival.compute_txid(), Micros(l.tick())).unwrap();
         assert_eq!(l.status(&a), FAILED, "what was taken back does not come back by itself");
         l.mempool(&a);
         assert_eq!(l.status(&a), PUBLISHED, "unless the network has it");
@@ -382,7 +386,7 @@ fn a_deep_chain_falls_and_rises_in_one_pass() {
             chain.push(tx(&[out(last, 0)], &[(&script, 999_999_999 - u64::from(n))]));
         }
         let txs = chain.iter().map(|made| observed(made, TxSource::Mempool)).collect();
-        l.room.record(&TxBatch { txs, ..TxBatch::default() }, l.tick()).unwrap();
+        l.room.record(&TxBatch { txs, ..TxBatch::default() }, Micros(l.tick())).unwrap();
         l.check();
         let rival = tx(&[out(&coin, 0)], &[(&theirs(1), 1)]);
         let done = l.mempool(&rival);
@@ -400,12 +404,12 @@ fn eviction_is_noted_and_changes_no_status() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         l.mempool(&pay);
         let txid = pay.compute_txid();
-        l.room.mark_evicted(l.wallet, txid, l.tick()).unwrap();
+        l.room.mark_evicted(l.wallet, txid, Micros(l.tick())).unwrap();
         let at = l.now.get();
-        l.room.mark_evicted(l.wallet, txid, l.tick()).unwrap();
+        l.room.mark_evicted(l.wallet, txid, Micros(l.tick())).unwrap();
         assert_eq!(l.status(&pay), PUBLISHED);
         let shown = || l.room.tx(l.wallet, txid).unwrap().summary.evicted_at;
-        assert_eq!(shown(), Some(at));
+        assert_eq!(shown(), Some(Micros(at)));
         l.mempool(&pay);
         assert_eq!(shown(), None, "seen again");
     });

@@ -11,6 +11,7 @@ use bitcoin::{
     consensus::encode::{deserialize_hex, serialize_hex},
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use unspent_model::Micros;
 use unspent_wallet::{
     TxBatch, TxSource, WalletError, history::TxListing, placed_block::PlacedBlock,
     prune::PruneRequest,
@@ -58,16 +59,18 @@ impl Step {
     fn perform(&self, l: &Ledger, at: usize) -> Result<(), WalletError> {
         let now = at as i64 * 400 * SECOND;
         match self {
-            Self::See(tx, how) => l.room.record(&TxBatch::one(tx.clone(), *how), now).map(drop),
-            Self::Apply(block) => l.room.apply_blocks(vec![block.clone()], now).map(drop),
-            Self::Undo(keep) => l.room.disconnect_above(Some(*keep), now).map(drop),
-            Self::Lease(coins, byte) => {
-                l.room.lease(l.wallet, coins, l.terms(*byte), now).map(drop)
+            Self::See(tx, how) => {
+                l.room.record(&TxBatch::one(tx.clone(), *how), Micros(now)).map(drop)
             }
-            Self::Purge => l.room.purge_leases(None, now).map(drop),
+            Self::Apply(block) => l.room.apply_blocks(vec![block.clone()], Micros(now)).map(drop),
+            Self::Undo(keep) => l.room.disconnect_above(Some(*keep), Micros(now)).map(drop),
+            Self::Lease(coins, byte) => {
+                l.room.lease(l.wallet, coins, l.terms(*byte), Micros(now)).map(drop)
+            }
+            Self::Purge => l.room.purge_leases(None, Micros(now)).map(drop),
             Self::Prune(to) => {
                 let request = PruneRequest::UpTo(*to);
-                l.room.prune(l.wallet, &request, PRUNE_DEPTH, now).map(drop)
+                l.room.prune(l.wallet, &request, PRUNE_DEPTH, Micros(now)).map(drop)
             }
         }
     }
@@ -148,7 +151,7 @@ fn snapshot(l: &Ledger) -> Vec<String> {
     for found in l.room.txs(l.wallet, TxListing::Latest(None), 1_000).unwrap() {
         lines.push(format!("{} {} {:?}", found.txid, found.status, found.height));
     }
-    for coin in l.room.all_coins(l.wallet, 0, 1_000, 0).unwrap() {
+    for coin in l.room.all_coins(l.wallet, 0, 1_000, Micros(0)).unwrap() {
         lines.push(format!("{} {:?} {:?}", coin.outpoint, coin.spent_by, coin.lock));
     }
     lines.push(format!("{:?}", l.room.wallets(None).unwrap()[0].scanned));

@@ -1,6 +1,9 @@
 //! Lists, details, labels, past balances, pruning and the audit.
 
-use unspent_model::wallet::{JournalCause, TxStatus, prune::PruneRefusal};
+use unspent_model::{
+    Micros,
+    wallet::{JournalCause, TxStatus, prune::PruneRefusal},
+};
 use unspent_wallet::{
     TxSource, WalletError, coins::CoinCursor, history::TxListing, labels::Label,
     prune::PruneRequest,
@@ -17,24 +20,24 @@ fn a_transaction_and_a_coin_are_found_in_every_wallet_that_knows_them() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500), (&theirs_too, 700)]);
         l.mine(&[&pay]);
         let terms = l.terms(1);
-        l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.tick()).unwrap();
+        l.room.lease(l.wallet, &[out(&pay, 0)], terms, Micros(l.tick())).unwrap();
         let named = |id, name: &str| (id, name.to_owned());
         let all = [named(l.wallet, "ours"), named(other, "other"), named(third, "third")];
         assert_eq!(l.room.wallets_of_tx(pay.compute_txid()).unwrap(), all);
         assert_eq!(l.room.wallets_of_tx(foreign(1).txid).unwrap(), []);
         for vout in 0..2 {
-            let found = l.room.coins_at(out(&pay, vout), l.now.get()).unwrap();
+            let found = l.room.coins_at(out(&pay, vout), Micros(l.now.get())).unwrap();
             let known = [l.wallet, other, third].into_iter().filter_map(|wallet| {
-                Some((wallet, l.room.coin(wallet, out(&pay, vout), l.now.get()).ok()?))
+                Some((wallet, l.room.coin(wallet, out(&pay, vout), Micros(l.now.get())).ok()?))
             });
             assert!(found.iter().map(|at| (at.wallet, at.coin.clone())).eq(known));
             assert_eq!(found.len(), if vout == 0 { 2 } else { 1 });
         }
-        let found = l.room.coins_at(out(&pay, 0), l.now.get()).unwrap();
+        let found = l.room.coins_at(out(&pay, 0), Micros(l.now.get())).unwrap();
         assert_eq!((found[0].name.as_str(), found[1].name.as_str()), ("ours", "third"));
         assert_eq!(found[0].coin.lock, Some(lock(1)), "a lease is the wallet's own");
         assert_eq!(found[1].coin.lock, None);
-        assert!(l.room.coins_at(out(&pay, 2), l.now.get()).unwrap().is_empty());
+        assert!(l.room.coins_at(out(&pay, 2), Micros(l.now.get())).unwrap().is_empty());
     });
 }
 
@@ -74,7 +77,7 @@ fn pages_by_cursor_show_each_thing_once() {
         assert_eq!((count, seen.len()), (25, 25));
         let (mut coins, mut after) = (Vec::new(), None);
         loop {
-            let page = l.room.coins(l.wallet, after, 4, 0).unwrap();
+            let page = l.room.coins(l.wallet, after, 4, Micros(0)).unwrap();
             let Some(last) = page.last() else { break };
             after = Some(CoinCursor { amount: last.amount, id: last.id });
             coins.extend(page.iter().map(|coin| (coin.amount, coin.id)));
@@ -136,7 +139,7 @@ fn pruning_takes_what_is_finished_keeps_the_audit_and_makes_no_coin_unspent() {
         l.mine(&[&last]);
         let prune = |txs: &[&bitcoin::Transaction]| {
             let names = txs.iter().map(|tx| tx.compute_txid()).collect();
-            l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick())
+            l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, Micros(l.tick()))
         };
         let shallow = prune(&[&funding]).unwrap_err();
         let why = matches!(shallow, WalletError::Prune(PruneRefusal::Shallow { .. }));
@@ -164,7 +167,8 @@ fn pruning_takes_what_is_finished_keeps_the_audit_and_makes_no_coin_unspent() {
         let pruned = kept.iter().find(|line| line.cause == JournalCause::Pruned).unwrap();
         assert_eq!(pruned.from, Some(TxStatus::Published));
         assert_eq!(l.balance().confirmed.sats, 300);
-        let rest = l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, l.tick()).unwrap();
+        let rest =
+            l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, Micros(l.tick())).unwrap();
         assert_eq!(rest, [last.compute_txid()]);
         l.check();
         assert_eq!(l.balance().total(), 400);
@@ -183,7 +187,7 @@ fn what_was_pruned_stays_settled_until_its_block_goes() {
         l.try_apply(block.clone()).unwrap();
         l.mine_empty(10);
         let names = [&funding, &spend].map(|tx| tx.compute_txid()).to_vec();
-        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick()).unwrap();
+        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, Micros(l.tick())).unwrap();
         for again in [&funding, &spend, &loser] {
             for how in [
                 TxSource::Mempool,
@@ -222,7 +226,8 @@ fn a_reorganisation_deeper_than_a_prune_brings_the_coin_back() {
         let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 8_000)]);
         let spent_at = l.mine(&[&spend]);
         l.mine_empty(10);
-        let gone = l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, l.tick()).unwrap();
+        let gone =
+            l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, Micros(l.tick())).unwrap();
         assert_eq!(gone.len(), 2);
         // Less deep than the spend: nothing is in doubt.
         let told = || l.room.wallet_info(l.wallet).unwrap();
@@ -252,7 +257,7 @@ fn a_pruned_coin_whose_spender_is_undone_comes_back() {
         l.mine(&[&spend]);
         l.mine_empty(10);
         let names = vec![funding.compute_txid()];
-        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, l.tick()).unwrap();
+        l.room.prune(l.wallet, &PruneRequest::Exactly(names), 10, Micros(l.tick())).unwrap();
         l.undo(11);
         // The foreign input is spent by somebody else: ours can never be mined again.
         l.mine(&[&tx(&[foreign(2)], &[(&theirs(1), 5)])]);
@@ -269,11 +274,11 @@ fn a_wallet_rewound_below_a_prune_is_whole_afterwards() {
         let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 8_000)]);
         let spent_at = l.mine(&[&spend]);
         l.mine_empty(10);
-        l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, l.tick()).unwrap();
-        l.room.rewind(l.wallet, Some(spent_at - 1), l.tick()).unwrap();
+        l.room.prune(l.wallet, &PruneRequest::UpTo(spent_at), 10, Micros(l.tick())).unwrap();
+        l.room.rewind(l.wallet, Some(spent_at - 1), Micros(l.tick())).unwrap();
         l.read_again();
         let blocks = l.chain.borrow().clone();
-        l.room.apply_blocks(blocks, l.tick()).unwrap();
+        l.room.apply_blocks(blocks, Micros(l.tick())).unwrap();
         let told = l.room.wallet_info(l.wallet).unwrap();
         assert_eq!((told.backfill, told.history_from), (None, None));
         assert_eq!(l.spender(&funding, 0), Some(spend.compute_txid()));
@@ -316,12 +321,12 @@ fn the_audit_names_what_was_tampered_with() {
 fn a_kept_sum_that_holds_less_than_the_coins_is_damage_and_no_balance() {
     let l = Ledger::sqlite();
     let pay = l.fund(1, 9_000);
-    l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+    l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), Micros(l.now.get())).unwrap();
     let schema = &unspent_wallet::schema::SCHEMA;
     let door = unspent_sql::Door::open(&l.url, schema, unspent_sql::Options::default()).unwrap();
     let tamper = "UPDATE wallets SET confirmed_amount = 17";
     door.write(move |tx| tx.execute(tamper, &[])).unwrap();
-    let balance = l.room.balance(l.wallet, 1, l.now.get()).unwrap_err();
+    let balance = l.room.balance(l.wallet, 1, Micros(l.now.get())).unwrap_err();
     let before = l.room.balance_as_of(l.wallet, 0).unwrap_err();
     for error in [balance, before] {
         assert_eq!(error.kind(), unspent_wallet::Kind::Corrupt, "{error}");
@@ -333,13 +338,13 @@ fn a_kept_sum_that_holds_less_than_the_coins_is_damage_and_no_balance() {
 fn metrics_tell_rows_bytes_and_leases() {
     on_both(|l| {
         let pay = l.fund(1, 9_000);
-        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
-        let found = l.room.metrics(l.now.get()).unwrap();
+        l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), Micros(l.now.get())).unwrap();
+        let found = l.room.metrics(Micros(l.now.get())).unwrap();
         let table = |name| found.tables.iter().find(|table| table.name == name).unwrap();
         assert_eq!((table("utxos").rows, table("transactions").rows), (1, 1));
         assert!(found.tables.iter().all(|table| table.rows == 0 || table.bytes > 0), "{found:?}");
         assert_eq!((found.active_leases, found.expired_leases, found.purge_latency), (1, 0, 0));
-        let late = l.room.metrics(l.now.get() + 700 * SECOND).unwrap();
+        let late = l.room.metrics(Micros(l.now.get() + 700 * SECOND)).unwrap();
         assert_eq!((late.expired_leases, late.purge_latency), (1, 100 * SECOND));
     });
 }
@@ -361,7 +366,8 @@ fn a_prune_changes_no_number_that_is_still_told() {
         let at = |height| l.room.balance_as_of(l.wallet, height);
         assert_eq!((at(FIRST).unwrap().sats, at(spent_at).unwrap().sats), (10_000, 3_505));
         // The parent goes; its child stays, because it still holds money.
-        let gone = l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, l.tick()).unwrap();
+        let gone =
+            l.room.prune(l.wallet, &PruneRequest::UpTo(l.height()), 10, Micros(l.tick())).unwrap();
         assert_eq!(gone, [parent.compute_txid()]);
         l.check();
         assert_eq!(told(&l), before);

@@ -8,7 +8,7 @@ use std::{
 use bitcoin::{Block, OutPoint, ScriptBuf, hashes::Hash as _};
 use serde_json::Value;
 use unspent_btcwallet::WalletFile;
-use unspent_model::wallet::CoinState;
+use unspent_model::{Micros, wallet::CoinState};
 use unspent_testkit::data;
 use unspent_wallet::{
     WalletError, WalletId,
@@ -54,7 +54,7 @@ fn with_story(name: &str, test: impl Fn(&Story<'_>, &Ledger)) {
     let expected = file(&format!("{name}/expected.json")).unwrap();
     let file = WalletFile::read(&bytes).unwrap();
     let public = file.keys.open(&["public"]).unwrap();
-    let terms = ImportTerms { name: NAME.into(), gap_limit: 20, now: NOW };
+    let terms = ImportTerms { name: NAME.into(), gap_limit: 20, now: Micros(NOW) };
     let prepared = prepare(&file, &public, bitcoin::Network::Regtest, &terms).unwrap();
     let expected = serde_json::from_slice(&expected).unwrap();
     let story = Story { file, prepared, expected };
@@ -67,8 +67,8 @@ impl Story<'_> {
         ledger: &Ledger,
         dry_run: bool,
     ) -> Result<(ImportResult, ImportReport), WalletError> {
-        let done = ledger.room.import(self.prepared.import.clone(), dry_run, NOW)?;
-        let report = ImportReport::new(&self.file, &self.prepared, &done, dry_run, NOW);
+        let done = ledger.room.import(self.prepared.import.clone(), dry_run, Micros(NOW))?;
+        let report = ImportReport::new(&self.file, &self.prepared, &done, dry_run, Micros(NOW));
         Ok((done, report))
     }
 
@@ -93,7 +93,7 @@ fn check_transactions(story: &Story<'_>, ledger: &Ledger, wallet: WalletId) {
         assert_eq!(bitcoin::consensus::encode::serialize_hex(&found.tx), said["raw"], "{txid}");
         let summary = &found.summary;
         assert_eq!(summary.height, said["block"]["height"].as_u64(), "{txid}");
-        assert_eq!(summary.received, said["received"].as_i64().unwrap() * SECOND, "{txid}");
+        assert_eq!(summary.received, Micros(said["received"].as_i64().unwrap() * SECOND), "{txid}");
         assert_eq!(summary.label.as_deref().unwrap_or(""), said["label"], "{txid}");
         let parts = |name: &str| -> BTreeMap<u64, u64> {
             let parts = said[name].as_array().unwrap().iter();
@@ -116,7 +116,7 @@ fn check_transactions(story: &Story<'_>, ledger: &Ledger, wallet: WalletId) {
 fn free_coins(ledger: &Ledger, wallet: WalletId) -> BTreeMap<OutPoint, u64> {
     let (mut all, mut after) = (BTreeMap::new(), 0);
     loop {
-        let page = ledger.room.all_coins(wallet, after, 1_000, NOW).unwrap();
+        let page = ledger.room.all_coins(wallet, after, 1_000, Micros(NOW)).unwrap();
         let Some(last) = page.last() else { return all };
         after = last.id;
         let free = page.iter().filter(|coin| {
@@ -132,8 +132,8 @@ fn check_unspent(story: &Story<'_>, ledger: &Ledger, wallet: WalletId, lost: &BT
     let said = story.said("unspent").iter().map(|said| (coin(said), number(&said["amount"])));
     let said: BTreeMap<_, _> = said.filter(|(coin, _)| !lost.contains(coin)).collect();
     assert_eq!(free_coins(ledger, wallet), said);
-    let held = ledger.room.leases(wallet, NOW).unwrap();
-    let held = held.iter().map(|lease| (lease.coin, lease.lock.to_string(), lease.expires_at));
+    let held = ledger.room.leases(wallet, Micros(NOW)).unwrap();
+    let held = held.iter().map(|lease| (lease.coin, lease.lock.to_string(), lease.expires_at.0));
     let wanted = story.said("locked_outputs").iter().map(|said| {
         let expires = said["expiration"].as_i64().unwrap() * SECOND;
         (coin(said), said["id"].as_str().unwrap().to_owned(), expires)
@@ -179,7 +179,7 @@ fn check_balances(story: &Story<'_>, ledger: &Ledger, wallet: WalletId, lost: u6
     let said = story.expected["wtxmgr"]["balance_by_minconf"].as_object().unwrap();
     for (minconf, said) in said {
         let minconf: u32 = minconf.parse().unwrap();
-        let found = ledger.room.balance(wallet, minconf, NOW).unwrap();
+        let found = ledger.room.balance(wallet, minconf, Micros(NOW)).unwrap();
         let waiting = found.unconfirmed_own.sats + found.unconfirmed_foreign.sats;
         let (extra, lost) = if minconf == 0 { (waiting, lost) } else { (0, 0) };
         assert_eq!(found.confirmed.sats + extra + lost, number(said), "at {minconf}");
@@ -273,7 +273,7 @@ fn a_dry_run_leaves_nothing() {
 fn a_wallet_that_was_taken_in_follows_the_chain() {
     with_story("a", |story, ledger| {
         let wallet = story.import(ledger, false).unwrap().0.wallet;
-        let before = ledger.room.balance(wallet, 1, NOW).unwrap();
+        let before = ledger.room.balance(wallet, 1, Micros(NOW)).unwrap();
         let (height, parent) = ledger.room.wallet_info(wallet).unwrap().scanned.unwrap();
         // The first address that the source had not handed out yet.
         let address = ledger.room.next_address(wallet, Some("bip84/default"), purpose()).unwrap();
@@ -283,16 +283,17 @@ fn a_wallet_that_was_taken_in_follows_the_chain() {
             ledger.block_of(vec![coinbase(&ScriptBuf::from_bytes(vec![0x51]), 1, 1), paid.clone()]);
         let mut block: Block = (*made.block).clone();
         block.header.prev_blockhash = bitcoin::BlockHash::from_byte_array(parent.0);
-        let applied = ledger.room.apply_blocks(vec![PlacedBlock::of(height + 1, block)], NOW);
+        let applied =
+            ledger.room.apply_blocks(vec![PlacedBlock::of(height + 1, block)], Micros(NOW));
         assert!(applied.unwrap().moved.contains(&wallet));
-        let after = ledger.room.balance(wallet, 1, NOW).unwrap();
+        let after = ledger.room.balance(wallet, 1, Micros(NOW)).unwrap();
         assert_eq!(after.confirmed.sats, before.confirmed.sats + 777);
-        let found = ledger.room.coin(wallet, out(&paid, 0), NOW).unwrap();
+        let found = ledger.room.coin(wallet, out(&paid, 0), Micros(NOW)).unwrap();
         assert_eq!(found.state, CoinState::Confirmed);
         // Taken in again, what came since stays.
         let (again, report) = story.import(ledger, false).unwrap();
         assert!(again.is_nothing() && again.has_gone_on && report.is_sound());
-        assert_eq!(ledger.room.balance(wallet, 1, NOW).unwrap(), after);
+        assert_eq!(ledger.room.balance(wallet, 1, Micros(NOW)).unwrap(), after);
     });
 }
 
@@ -314,7 +315,7 @@ fn an_account_of_the_same_name_with_other_keys_refuses_the_whole_file() {
             birthday: 0,
             gap_limit: 20,
         };
-        let wallet = ledger.room.create_wallet(&new, 1).unwrap();
+        let wallet = ledger.room.create_wallet(&new, Micros(1)).unwrap();
         let error = story.import(ledger, false).err().unwrap();
         assert!(error.to_string().contains("already there with other keys"), "{error}");
         assert_eq!(ledger.room.keychains(wallet).unwrap().len(), 2);

@@ -1,6 +1,6 @@
 //! Bad input: clear errors, nothing written. Hostile names, wrong networks, broken rows.
 
-use unspent_model::{Network, wallet::LockId};
+use unspent_model::{Micros, Network, wallet::LockId};
 use unspent_sql::{Door, Options};
 use unspent_wallet::{
     NewAccount, NewWallet, WalletError, WalletStore, descriptor, schema::SCHEMA,
@@ -35,7 +35,7 @@ fn descriptors_that_can_not_be_watched_are_refused() {
             "tr(".repeat(10_000),
         ];
         for text in wrong {
-            let refused = l.room.create_wallet(&with_descriptor(&text), 1).unwrap_err();
+            let refused = l.room.create_wallet(&with_descriptor(&text), Micros(1)).unwrap_err();
             assert!(matches!(refused, WalletError::Descriptor(_)), "{text:.40}: {refused}");
         }
         let twice = NewAccount { name: "again".into(), receive: descriptor(1), change: None };
@@ -50,20 +50,20 @@ fn descriptors_that_can_not_be_watched_are_refused() {
 fn names_from_hell_are_refused_and_strange_ones_are_kept() {
     on_both(|l| {
         for name in ["", " ", "a ", ".", "..", "\0", "a\nb", "\u{1b}[31m", &"x".repeat(101)] {
-            let refused = l.room.create_wallet(&new_wallet(name, 2), 1).unwrap_err();
+            let refused = l.room.create_wallet(&new_wallet(name, 2), Micros(1)).unwrap_err();
             assert!(matches!(refused, WalletError::BadName(_)), "{name:?}");
         }
         for name in ["'; DROP TABLE wallets; --", "日本 🪙", "../../etc", "$1 ?1", "a\"b"] {
-            let made = l.room.create_wallet(&new_wallet(name, 2), 1).unwrap();
+            let made = l.room.create_wallet(&new_wallet(name, 2), Micros(1)).unwrap();
             assert_eq!(l.room.wallet(name).unwrap(), made);
         }
-        let again = l.room.create_wallet(&new_wallet("ours", 2), 1).unwrap_err();
+        let again = l.room.create_wallet(&new_wallet("ours", 2), Micros(1)).unwrap_err();
         assert!(matches!(again, WalletError::WalletExists(_)));
         assert!(matches!(l.room.wallet("nobody"), Err(WalletError::NoWallet(_))));
         assert_eq!(l.room.wallets(None).unwrap().len(), 6);
         for gap_limit in [0, 10_001] {
             let new = NewWallet { gap_limit, ..new_wallet("gap", 3) };
-            assert!(matches!(l.room.create_wallet(&new, 1), Err(WalletError::Argument(_))));
+            assert!(matches!(l.room.create_wallet(&new, Micros(1)), Err(WalletError::Argument(_))));
         }
     });
 }
@@ -110,7 +110,7 @@ fn an_account_that_is_not_there_is_told() {
             l.room.next_address(l.wallet, Some("nobody"), KeychainPurpose::Receive).unwrap_err();
         assert!(matches!(missing, WalletError::Argument(_)));
         let nobody = unspent_wallet::WalletId(99);
-        assert!(matches!(l.room.balance(nobody, 1, 0), Err(WalletError::NoWallet(_))));
+        assert!(matches!(l.room.balance(nobody, 1, Micros(0)), Err(WalletError::NoWallet(_))));
         assert!(matches!(l.room.audit(nobody), Err(WalletError::NoWallet(_))));
     });
 }
@@ -120,7 +120,7 @@ fn an_account_that_is_not_there_is_told() {
 fn damaged_rows_are_a_loud_error() {
     let l = Ledger::sqlite();
     let pay = l.fund(1, 500);
-    l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), l.now.get()).unwrap();
+    l.room.lease(l.wallet, &[out(&pay, 0)], l.terms(1), Micros(l.now.get())).unwrap();
     let tamper = |sql: &'static str| {
         let door = Door::open(&l.url, &SCHEMA, Options::default()).unwrap();
         door.write(move |tx| {
@@ -130,7 +130,7 @@ fn damaged_rows_are_a_loud_error() {
         .unwrap();
     };
     tamper("UPDATE utxo_leases SET external_lock_id = x'0102'");
-    assert!(l.room.leases(l.wallet, l.now.get()).is_err());
+    assert!(l.room.leases(l.wallet, Micros(l.now.get())).is_err());
     tamper("UPDATE transactions SET status = 'lost'");
     assert!(l.room.tx(l.wallet, pay.compute_txid()).is_err());
     tamper("UPDATE transactions SET status = 'published', tx_hash = x'01'");

@@ -10,6 +10,8 @@ use unspent_wallet::{
 
 use super::ledger::{Ledger, descriptor, on_both, xpriv, xpub};
 
+use unspent_model::Micros;
+
 /// The vectors of SLIP-132: the seed of eleven times `abandon` and `about`.
 const XPUB: &str = "xpub6BosfCnifzxcFwrSzQiqu2DBVTshkCXacvNsWGYJVVhhawA7d4R5WSWGFNbi8Aw6ZRc1brxMyWMzG3DSSSSoekkudhUd9yLb6qx39T9nMdj";
 const YPUB: &str = "ypub6Ww3ibxVfGzLrAH1PNcjyAWenMTbbAosGNB6VvmSEgytSER9azLDWCxoJwW7Ke7icmizBMXrzBx9979FfaHxHcrArf3zbeJJJUZPf663zsP";
@@ -111,7 +113,7 @@ fn cores_active_descriptors_become_accounts_as_far_along_as_they_were() {
         let list = read(core_list());
         let prepared = prepare(&list, "shop", Network::Regtest, None).unwrap();
         assert_eq!((prepared.born, prepared.left.len()), (1_700_000_000, 0));
-        let done = ledger.room.import(prepared.import.clone(), false, 1).unwrap();
+        let done = ledger.room.import(prepared.import.clone(), false, Micros(1)).unwrap();
         let chains = ledger.room.keychains(done.wallet).unwrap();
         let shown: Vec<_> = chains
             .iter()
@@ -126,7 +128,7 @@ fn cores_active_descriptors_become_accounts_as_far_along_as_they_were() {
             let (_, last) = core.range.unwrap();
             assert!(chain.derived_to > last, "what Core watches is watched");
         }
-        let again = ledger.room.import(prepared.import, false, 2).unwrap();
+        let again = ledger.room.import(prepared.import, false, Micros(2)).unwrap();
         assert!(again.is_nothing());
     });
 }
@@ -158,7 +160,7 @@ fn other_descriptors_of_core_are_watched_or_named() {
     assert_eq!((prepared.born, prepared.import.gap_limit), (3, 30));
     assert_eq!(prepared.left.len(), 1);
     assert!(prepared.left[0].what.starts_with("combo("));
-    let done = ledger.room.import(prepared.import, false, 1).unwrap();
+    let done = ledger.room.import(prepared.import, false, Micros(1)).unwrap();
     let names = ledger.room.keychains(done.wallet).unwrap();
     let names: Vec<_> = names.iter().map(|chain| chain.account.as_str()).collect();
     assert_eq!(names, ["wpkh", "wpkh", "wpkh-2", "wpkh-2", "imported", "imported"]);
@@ -195,7 +197,7 @@ fn a_wallet_is_made_from_a_bare_key() {
     let key = versioned(&xpub(8).to_string(), [0x04, 0x5F, 0x1C, 0xF6]);
     let account = NewAccount { name: "main".into(), receive: key, change: None };
     let new = NewWallet { name: "z".into(), accounts: vec![account], birthday: 0, gap_limit: 5 };
-    let wallet = ledger.room.create_wallet(&new, 1).unwrap();
+    let wallet = ledger.room.create_wallet(&new, Micros(1)).unwrap();
     let chains = ledger.room.keychains(wallet).unwrap();
     assert_eq!(chains.len(), 2);
     assert!(chains[0].descriptor.starts_with("wpkh(tpub"), "{}", chains[0].descriptor);

@@ -1,5 +1,6 @@
 //! Labels out and in as BIP-329 has them.
 
+use unspent_model::Micros;
 use unspent_wallet::{bip329::BadLine, descriptor::show_script, labels::Label};
 
 use crate::ledger::*;
@@ -9,11 +10,11 @@ fn labels_leave_and_enter_as_bip_329() {
     on_both(|l| {
         let lines = "{\"type\":\"tx\",\"ref\":\"aa\",\"label\":\"rent \\\"\\u00e9\\\"\"}\n\
             {\"type\":\"addr\",\"ref\":\"bb\",\"label\":\"shop\",\"other\":\"x\"}\n\n";
-        assert_eq!(l.room.import_labels(l.wallet, lines, 1).unwrap().taken, 2);
+        assert_eq!(l.room.import_labels(l.wallet, lines, Micros(1)).unwrap().taken, 2);
         let out = l.room.export_labels(l.wallet).unwrap();
         assert_eq!(out.lines().count(), 2);
         let other = l.other_wallet("other", 2);
-        assert_eq!(l.room.import_labels(other, &out, 1).unwrap().taken, 2);
+        assert_eq!(l.room.import_labels(other, &out, Micros(1)).unwrap().taken, 2);
         assert_eq!(l.room.export_labels(other).unwrap(), out);
     });
 }
@@ -26,7 +27,7 @@ fn a_bad_line_is_named_by_its_number_and_the_rest_goes_in() {
             {\"type\":\"coin\",\"ref\":\"bb\",\"label\":\"x\"}\n\
             {\"type\":\"addr\",\"ref\":\"cc\",\"spendable\":false}\n\
             {\"type\":\"tx\",\"ref\":\"dd\",\"label\":\"last\"}\n";
-        let done = l.room.import_labels(l.wallet, lines, 1).unwrap();
+        let done = l.room.import_labels(l.wallet, lines, Micros(1)).unwrap();
         assert_eq!((done.taken, done.left_out), (2, 3));
         assert_eq!(done.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [2, 4, 5]);
         let BadLine { why, .. } = &done.bad[1];
@@ -50,8 +51,8 @@ fn origins_and_frozen_coins_are_kept_and_a_record_without_label_clears_nothing()
              {{\"type\":\"output\",\"ref\":\"{}\",\"spendable\":false}}\n",
             foreign(9)
         );
-        assert_eq!(l.room.import_labels(l.wallet, &lines, 7).unwrap().taken, 3);
-        let found = l.room.coin(l.wallet, coin, l.now.get()).unwrap();
+        assert_eq!(l.room.import_labels(l.wallet, &lines, Micros(7)).unwrap().taken, 3);
+        let found = l.room.coin(l.wallet, coin, Micros(l.now.get())).unwrap();
         assert_eq!((found.label.as_deref(), found.is_frozen), (Some("gift"), true));
         let out = l.room.export_labels(l.wallet).unwrap();
         let expected = [
@@ -63,8 +64,8 @@ fn origins_and_frozen_coins_are_kept_and_a_record_without_label_clears_nothing()
         ];
         assert_eq!(out.lines().collect::<Vec<_>>(), expected);
         let thaw = format!("{{\"type\":\"output\",\"ref\":\"{coin}\",\"spendable\":true}}");
-        l.room.import_labels(l.wallet, &thaw, 8).unwrap();
-        assert!(!l.room.coin(l.wallet, coin, l.now.get()).unwrap().is_frozen);
+        l.room.import_labels(l.wallet, &thaw, Micros(8)).unwrap();
+        assert!(!l.room.coin(l.wallet, coin, Micros(l.now.get())).unwrap().is_frozen);
     });
 }
 

@@ -1,6 +1,7 @@
 //! Accounts and scripts that come late, and their past.
 
 use bitcoin::ScriptBuf;
+use unspent_model::Micros;
 use unspent_wallet::{
     NewAccount, NewWallet, WalletError, WalletId,
     additions::WatchAdditions,
@@ -23,13 +24,13 @@ fn left(l: &Ledger) -> Option<BackfillRange> {
 fn backfill(l: &Ledger, piece: usize) {
     let all: Vec<PlacedBlock> = l.chain.borrow().clone();
     for part in all.chunks(piece) {
-        l.room.backfill(l.wallet, part.to_vec(), l.tick()).unwrap();
+        l.room.backfill(l.wallet, part.to_vec(), Micros(l.tick())).unwrap();
     }
     l.check();
 }
 
 fn confirmed(l: &Ledger, wallet: WalletId) -> u64 {
-    l.room.balance(wallet, 1, l.now.get()).unwrap().confirmed.sats
+    l.room.balance(wallet, 1, Micros(l.now.get())).unwrap().confirmed.sats
 }
 
 #[test]
@@ -40,14 +41,14 @@ fn a_wallet_with_a_thousand_scripts_is_made_in_one_step() {
             .collect();
         let new =
             NewWallet { name: "many".into(), accounts: Vec::new(), birthday: FIRST, gap_limit: 20 };
-        let made = l.room.create_wallet_with(&new, &scripts, l.tick()).unwrap();
+        let made = l.room.create_wallet_with(&new, &scripts, Micros(l.tick())).unwrap();
         let pay: Vec<(&ScriptBuf, u64)> = scripts.iter().map(|script| (script, 25)).collect();
         l.mine(&[&tx(&[foreign(1)], &pay)]);
         assert_eq!(confirmed(&l, made), 25_000);
         // One that can't be watched, and nothing of the wallet stays.
         let twice = [scripts[0].clone(), scripts[0].clone()];
         let other = NewWallet { name: "twice".into(), ..new };
-        let refused = l.room.create_wallet_with(&other, &twice, l.tick()).unwrap_err();
+        let refused = l.room.create_wallet_with(&other, &twice, Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::ScriptExists), "{refused}");
         assert!(l.room.wallet("twice").is_err());
     });
@@ -117,7 +118,7 @@ fn a_backfill_survives_a_reorganisation_and_refuses_another_chain() {
         let gone = l.undo(3);
         assert_eq!(left(&l).unwrap().end, l.height(), "what was undone comes with the tip");
         let other = PlacedBlock::of(FIRST, bitcoin::Block::clone(&gone[0].block));
-        let wrong = l.room.backfill(l.wallet, vec![other], l.tick()).unwrap_err();
+        let wrong = l.room.backfill(l.wallet, vec![other], Micros(l.tick())).unwrap_err();
         assert!(matches!(wrong, WalletError::BlockMismatch { .. }), "{wrong}");
         l.mine_empty(1);
         l.mine(&[&pay]);
@@ -144,13 +145,13 @@ fn a_wider_gap_looks_into_the_past_too() {
 fn an_archived_wallet_stands_still_until_it_is_taken_out() {
     on_both(|l| {
         l.fund(1, 10);
-        l.room.archive_wallet(l.wallet, Some(5)).unwrap();
+        l.room.archive_wallet(l.wallet, Some(Micros(5))).unwrap();
         l.mine(&[&tx(&[foreign(2)], &[(&l.ours(1), 3)])]);
         assert_eq!(l.balance().confirmed.sats, 10);
-        assert_eq!(l.room.wallet_info(l.wallet).unwrap().archived_at, Some(5));
+        assert_eq!(l.room.wallet_info(l.wallet).unwrap().archived_at, Some(Micros(5)));
         l.room.archive_wallet(l.wallet, None).unwrap();
         let all: Vec<PlacedBlock> = l.chain.borrow().clone();
-        l.room.apply_blocks(all, l.tick()).unwrap();
+        l.room.apply_blocks(all, Micros(l.tick())).unwrap();
         assert_eq!(l.balance().confirmed.sats, 13);
     });
 }
@@ -190,7 +191,7 @@ fn many_wallets_at_the_tip_move_without_a_write_and_miss_nothing() {
                     gap_limit: 20,
                 };
                 let scripts = [script.clone()];
-                (l.room.create_wallet_with(&new, &scripts, l.tick()).unwrap(), script)
+                (l.room.create_wallet_with(&new, &scripts, Micros(l.tick())).unwrap(), script)
             })
             .collect();
         l.mine_empty(2);
@@ -201,13 +202,13 @@ fn many_wallets_at_the_tip_move_without_a_write_and_miss_nothing() {
         assert!(many.iter().all(|(wallet, _)| at(*wallet) == l.height()));
         assert_eq!((confirmed(&l, many[3].0), confirmed(&l, many[77].0)), (5, 6));
         // One goes back by itself and is brought up again; the others stay.
-        l.room.rewind(many[5].0, Some(FIRST), l.tick()).unwrap();
+        l.room.rewind(many[5].0, Some(FIRST), Micros(l.tick())).unwrap();
         assert_eq!((at(many[5].0), at(many[6].0)), (FIRST, l.height()));
         let spend = tx(&[out(&pay, 0)], &[(&many[5].1, 4)]);
         l.mine(&[&spend]);
         assert_eq!((confirmed(&l, many[3].0), confirmed(&l, many[5].0)), (0, 0));
         let all: Vec<PlacedBlock> = l.chain.borrow().clone();
-        l.room.apply_blocks(all, l.tick()).unwrap();
+        l.room.apply_blocks(all, Micros(l.tick())).unwrap();
         assert_eq!((at(many[5].0), confirmed(&l, many[5].0)), (l.height(), 4));
         // A reorganisation takes all of them back.
         l.undo(3);

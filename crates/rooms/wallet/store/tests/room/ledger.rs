@@ -17,7 +17,7 @@ use bitcoin::{
     transaction::Version,
 };
 use unspent_model::{
-    Network, TxId,
+    Micros, Network, TxId,
     wallet::{Balance, CoinState, LockId, TxStatus},
 };
 use unspent_sql::{Door, Options, Row, SqlError, Url};
@@ -139,7 +139,7 @@ impl Ledger {
             DELETE FROM blocks; DELETE FROM wallets;
             UPDATE room SET next_wallet_id = 1, tip_height = NULL, tip_hash = NULL";
         self.own_door().write(|tx| tx.script(EMPTY)).unwrap();
-        self.wallet = self.room.create_wallet(&new_wallet("ours", 1), 1).unwrap();
+        self.wallet = self.room.create_wallet(&new_wallet("ours", 1), Micros(1)).unwrap();
         self.now.set(1_000 * SECOND);
         self.salt.set(0);
         self.chain.borrow_mut().clear();
@@ -155,7 +155,7 @@ impl Ledger {
         let room = WalletStore::open(&url, Network::BitcoinRegtest, Options::default()).unwrap();
         let wallet = match room.wallet("ours") {
             Ok(there) => there,
-            Err(_) => room.create_wallet(&new_wallet("ours", 1), 1).unwrap(),
+            Err(_) => room.create_wallet(&new_wallet("ours", 1), Micros(1)).unwrap(),
         };
         let network = bitcoin::Network::Regtest;
         Self {
@@ -179,7 +179,7 @@ impl Ledger {
 
     /// A second wallet in the same database.
     pub fn other_wallet(&self, name: &str, seed: u8) -> WalletId {
-        self.room.create_wallet(&new_wallet(name, seed), 1).unwrap()
+        self.room.create_wallet(&new_wallet(name, seed), Micros(1)).unwrap()
     }
 
     pub fn ours(&self, n: u32) -> ScriptBuf {
@@ -198,7 +198,7 @@ impl Ledger {
     }
 
     pub fn see(&self, tx: &Transaction, how: TxSource) -> Result<RecordedChanges, WalletError> {
-        self.room.record(&TxBatch::one(tx.clone(), how), self.tick())
+        self.room.record(&TxBatch::one(tx.clone(), how), Micros(self.tick()))
     }
 
     pub fn mempool(&self, tx: &Transaction) -> RecordedChanges {
@@ -256,7 +256,7 @@ impl Ledger {
     }
 
     pub fn try_apply(&self, block: PlacedBlock) -> Result<AppliedBlocks, WalletError> {
-        let applied = self.room.apply_blocks(vec![block.clone()], self.tick())?;
+        let applied = self.room.apply_blocks(vec![block.clone()], Micros(self.tick()))?;
         self.chain.borrow_mut().push(block);
         Ok(applied)
     }
@@ -298,7 +298,7 @@ impl Ledger {
         let gone = chain.split_off(at);
         let keep = chain.last().map(|block| block.height);
         drop(chain);
-        self.room.disconnect_above(keep, self.tick()).unwrap();
+        self.room.disconnect_above(keep, Micros(self.tick())).unwrap();
         self.check();
         gone
     }
@@ -306,7 +306,7 @@ impl Ledger {
     /// Feeds the wallet the old blocks that it waits for.
     pub fn read_again(&self) {
         let blocks = self.chain.borrow().clone();
-        let (left, _) = self.room.backfill(self.wallet, blocks, self.tick()).unwrap();
+        let (left, _) = self.room.backfill(self.wallet, blocks, Micros(self.tick())).unwrap();
         assert_eq!(left, None, "all blocks were given");
     }
 
@@ -320,19 +320,19 @@ impl Ledger {
     }
 
     pub fn coin(&self, tx: &Transaction, vout: u32) -> CoinState {
-        self.room.coin(self.wallet, out(tx, vout), self.now.get()).unwrap().state
+        self.room.coin(self.wallet, out(tx, vout), Micros(self.now.get())).unwrap().state
     }
 
     pub fn spender(&self, tx: &Transaction, vout: u32) -> Option<Txid> {
-        self.room.coin(self.wallet, out(tx, vout), self.now.get()).unwrap().spent_by
+        self.room.coin(self.wallet, out(tx, vout), Micros(self.now.get())).unwrap().spent_by
     }
 
     pub fn balance(&self) -> Balance {
-        self.room.balance(self.wallet, 1, self.now.get()).unwrap()
+        self.room.balance(self.wallet, 1, Micros(self.now.get())).unwrap()
     }
 
     pub fn unspent(&self) -> Vec<(OutPoint, u64)> {
-        let coins = self.room.coins(self.wallet, None, 1_000, self.now.get()).unwrap();
+        let coins = self.room.coins(self.wallet, None, 1_000, Micros(self.now.get())).unwrap();
         coins.into_iter().map(|coin| (coin.outpoint, coin.amount)).collect()
     }
 

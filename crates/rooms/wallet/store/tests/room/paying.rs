@@ -1,11 +1,14 @@
 //! From amounts to a PSBT and back, with coins chosen and leased in one step.
 
 use bitcoin::{Psbt, ScriptBuf, Txid, secp256k1::Secp256k1};
-use unspent_model::wallet::{
-    CoinState, TxStatus,
-    select::{
-        ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
-        SelectionStrategy,
+use unspent_model::{
+    Micros,
+    wallet::{
+        CoinState, TxStatus,
+        select::{
+            ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
+            SelectionStrategy,
+        },
     },
 };
 use unspent_wallet::{
@@ -31,7 +34,8 @@ pub fn payment(l: &Ledger, outputs: &[(ScriptBuf, u64)]) -> Payment {
 /// Takes a PSBT back under the lock of [`payment`].
 fn finish(l: &Ledger, psbt: Psbt) -> Result<Txid, WalletError> {
     let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
-    let done = l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, l.tick());
+    let done =
+        l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, Micros(l.tick()));
     done.map(|(txid, _)| txid)
 }
 
@@ -42,7 +46,13 @@ fn chosen_coins_are_leased_and_never_chosen_again() {
         l.mine(&[&pay]);
         let policy = CoinPolicy::default();
         let choose = |byte| {
-            l.room.select_and_lease(l.wallet, wanted(40_000), &policy, l.terms(byte), l.now.get())
+            l.room.select_and_lease(
+                l.wallet,
+                wanted(40_000),
+                &policy,
+                l.terms(byte),
+                Micros(l.now.get()),
+            )
         };
         let (first, second) = (choose(1).unwrap(), choose(2).unwrap());
         assert_ne!(first.coins[0].outpoint, second.coins[0].outpoint);
@@ -50,7 +60,8 @@ fn chosen_coins_are_leased_and_never_chosen_again() {
         let third = choose(3).unwrap_err();
         assert!(matches!(third, WalletError::Select(SelectError::Insufficient { .. })), "{third}");
         assert_eq!(l.balance().leased.coins, 2);
-        let looked = l.room.preview_selection(l.wallet, wanted(1_000), &policy, i64::MAX).unwrap();
+        let looked =
+            l.room.preview_selection(l.wallet, wanted(1_000), &policy, Micros(i64::MAX)).unwrap();
         assert_eq!(looked.coins.len(), 1, "after all leases have ended");
     });
 }
@@ -69,7 +80,8 @@ fn what_may_be_chosen_follows_the_policy() {
         let all = |policy: &CoinPolicy| -> Vec<_> {
             let mut names = Vec::new();
             for target in [5_000, 66_000, 75_000, 135_000, 145_000] {
-                let found = l.room.preview_selection(l.wallet, wanted(target), policy, l.now.get());
+                let found =
+                    l.room.preview_selection(l.wallet, wanted(target), policy, Micros(l.now.get()));
                 names.extend(found.iter().flat_map(|c| c.coins.iter().map(|coin| coin.outpoint)));
             }
             names.sort_unstable();
@@ -91,7 +103,8 @@ fn what_may_be_chosen_follows_the_policy() {
         let excluded = CoinPolicy { exclude: vec![out(&own, 0)], ..CoinPolicy::default() };
         assert_eq!(all(&excluded), [out(&confirmed, 0)]);
         let required = CoinPolicy { require: vec![out(&young, 0)], ..CoinPolicy::default() };
-        let refused = l.room.preview_selection(l.wallet, wanted(5), &required, 0).unwrap_err();
+        let refused =
+            l.room.preview_selection(l.wallet, wanted(5), &required, Micros(0)).unwrap_err();
         assert!(matches!(refused, WalletError::CoinNotFound(_)), "immature, even when required");
     });
 }
@@ -105,7 +118,8 @@ fn change_of_a_replacement_is_not_spent_before_it_confirms() {
         l.mempool(&first);
         l.mempool(&second);
         let policy = CoinPolicy::default();
-        let find = || l.room.preview_selection(l.wallet, wanted(5_000), &policy, l.now.get());
+        let find =
+            || l.room.preview_selection(l.wallet, wanted(5_000), &policy, Micros(l.now.get()));
         assert!(find().is_err());
         l.mine(&[&second]);
         assert!(find().is_ok());
@@ -121,7 +135,7 @@ fn every_method_can_be_asked_for_alone() {
         }
         let with = |strategy| {
             let policy = CoinPolicy { strategy, ..CoinPolicy::default() };
-            l.room.preview_selection(l.wallet, wanted(9_000), &policy, l.now.get()).unwrap()
+            l.room.preview_selection(l.wallet, wanted(9_000), &policy, Micros(l.now.get())).unwrap()
         };
         assert_eq!(
             with(SelectionStrategy::Only(SelectionMethod::LargestFirst)).coins[0].amount,
@@ -137,9 +151,10 @@ fn every_method_can_be_asked_for_alone() {
         );
         assert_eq!(with(SelectionStrategy::Best).selection.tried.len(), 4);
         let grouped = CoinPolicy { by_address: true, ..CoinPolicy::default() };
-        assert!(l.room.preview_selection(l.wallet, wanted(9_000), &grouped, 0).is_ok());
+        assert!(l.room.preview_selection(l.wallet, wanted(9_000), &grouped, Micros(0)).is_ok());
         let light = CoinPolicy { max_weight: 100, ..CoinPolicy::default() };
-        let refused = l.room.preview_selection(l.wallet, wanted(9_000), &light, 0).unwrap_err();
+        let refused =
+            l.room.preview_selection(l.wallet, wanted(9_000), &light, Micros(0)).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::TooHeavy { .. })), "{refused}");
     });
 }
@@ -151,8 +166,10 @@ fn a_large_wallet_is_searched_beyond_the_first_pool() {
         let many = tx(&[foreign(1)], &vec![(&script, 1_000); 900]);
         l.mine(&[&many]);
         let policy = CoinPolicy::default();
-        let found =
-            l.room.preview_selection(l.wallet, wanted(600_000), &policy, l.now.get()).unwrap();
+        let found = l
+            .room
+            .preview_selection(l.wallet, wanted(600_000), &policy, Micros(l.now.get()))
+            .unwrap();
         assert!(found.coins.len() > 600);
     });
 }
@@ -162,14 +179,15 @@ fn a_payment_goes_out_as_a_psbt_and_comes_back_signed() {
     on_both(|l| {
         let funding = l.fund(1, 100_000);
         let to = theirs(1);
-        let unsigned = l.room.pay(l.wallet, &payment(&l, &[(to.clone(), 30_000)]), l.now.get());
+        let unsigned =
+            l.room.pay(l.wallet, &payment(&l, &[(to.clone(), 30_000)]), Micros(l.now.get()));
         let unsigned = unsigned.unwrap();
         let mut psbt = unsigned.psbt.clone();
         let change = unsigned.change_output.unwrap();
         assert_eq!(psbt.unsigned_tx.output[change].script_pubkey, l.change(0));
         assert!(!psbt.outputs[change].bip32_derivation.is_empty());
         assert_eq!(l.coin(&funding, 0), CoinState::Leased);
-        assert_eq!(unsigned.held_until, l.now.get() + 600 * SECOND);
+        assert_eq!(unsigned.held_until, Micros(l.now.get() + 600 * SECOND));
         let unsigned_back = finish(&l, psbt.clone());
         assert!(matches!(unsigned_back, Err(WalletError::Payment(_))), "no signature");
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
@@ -183,7 +201,7 @@ fn a_payment_goes_out_as_a_psbt_and_comes_back_signed() {
         assert_eq!(l.coin(&funding, 0), CoinState::Spent, "the lease became a spend");
         let lines = l.room.journal(l.wallet, Some(txid), 0, 10).unwrap();
         assert_eq!(lines.len(), 1);
-        l.room.mark_broadcast(l.wallet, txid, l.tick()).unwrap();
+        l.room.mark_broadcast(l.wallet, txid, Micros(l.tick())).unwrap();
         l.mine(&[&found.tx]);
         assert_eq!(l.balance().confirmed.sats, 70_000 - unsigned.chosen.selection.fee);
     });
@@ -195,16 +213,16 @@ fn a_fee_bump_replaces_and_pays_more() {
         l.fund(1, 100_000);
         l.fund(2, 40_000);
         let pay = payment(&l, &[(theirs(1), 30_000)]);
-        let mut psbt = l.room.pay(l.wallet, &pay, l.now.get()).unwrap().psbt;
+        let mut psbt = l.room.pay(l.wallet, &pay, Micros(l.now.get())).unwrap().psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let first = finish(&l, psbt).unwrap();
-        l.room.mark_broadcast(l.wallet, first, l.tick()).unwrap();
+        l.room.mark_broadcast(l.wallet, first, Micros(l.tick())).unwrap();
         let dearer = |tx: Txid| FeeBump::new(tx, FeePerWeight { sat_per_kwu: 600 }, l.terms(1));
-        let leased = || l.room.leases(l.wallet, l.now.get()).unwrap();
+        let leased = || l.room.leases(l.wallet, Micros(l.now.get())).unwrap();
         let before = leased();
-        let look = l.room.preview_bump(l.wallet, &dearer(first), l.tick()).unwrap();
+        let look = l.room.preview_bump(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
         assert_eq!(leased(), before, "a look leases nothing");
-        let bump = l.room.bump(l.wallet, &dearer(first), l.tick()).unwrap();
+        let bump = l.room.bump(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
         let old = l.room.tx(l.wallet, first).unwrap();
         assert!(bump.chosen.selection.fee > old.summary.fee.unwrap());
         assert_eq!(look.psbt, bump.psbt, "it shows what is built");
@@ -217,16 +235,16 @@ fn a_fee_bump_replaces_and_pays_more() {
         assert_eq!(l.room.tx(l.wallet, first).unwrap().summary.status, TxStatus::Replaced);
         assert_eq!(l.room.tx(l.wallet, first).unwrap().replaced_by[0].txid, second);
         assert_eq!(l.room.tx(l.wallet, second).unwrap().replaces[0].txid, first);
-        l.room.invalidate(l.wallet, second, l.tick()).unwrap();
+        l.room.invalidate(l.wallet, second, Micros(l.tick())).unwrap();
         l.check();
         let back = l.room.tx(l.wallet, first).unwrap().summary.status;
         assert_eq!(back, TxStatus::Published, "the bump was never sent, so the first lives again");
-        let dead = l.room.bump(l.wallet, &dearer(second), l.tick());
+        let dead = l.room.bump(l.wallet, &dearer(second), Micros(l.tick()));
         assert!(matches!(dead, Err(WalletError::Payment(_))));
         let incoming = tx(&[foreign(9)], &[(&l.ours(5), 10)]);
         l.mempool(&incoming);
         let txid = incoming.compute_txid();
-        let strange = l.room.bump(l.wallet, &dearer(txid), l.tick());
+        let strange = l.room.bump(l.wallet, &dearer(txid), Micros(l.tick()));
         assert!(matches!(strange, Err(WalletError::Payment(_))));
     });
 }
@@ -245,16 +263,20 @@ fn payments_that_can_not_be_are_refused_and_lease_nothing() {
             vec![(theirs(1), u64::MAX), (theirs(1), u64::MAX)],
         ];
         for outputs in wrong {
-            let refused = l.room.pay(l.wallet, &payment(&l, &outputs), l.now.get()).unwrap_err();
+            let refused =
+                l.room.pay(l.wallet, &payment(&l, &outputs), Micros(l.now.get())).unwrap_err();
             assert!(matches!(refused, WalletError::Payment(_)), "{refused}");
         }
-        let too_much = l.room.pay(l.wallet, &payment(&l, &[(theirs(1), 100_000)]), 0).unwrap_err();
+        let too_much =
+            l.room.pay(l.wallet, &payment(&l, &[(theirs(1), 100_000)]), Micros(0)).unwrap_err();
         assert!(matches!(too_much, WalletError::Select(SelectError::Insufficient { .. })));
         let mut absurd = payment(&l, &[(theirs(1), 10_000)]);
         absurd.rate = FeePerWeight { sat_per_kwu: 1_000_000 };
-        assert!(l.room.pay(l.wallet, &absurd, 0).is_err());
+        assert!(l.room.pay(l.wallet, &absurd, Micros(0)).is_err());
         let note = ScriptBuf::new_op_return([1, 2, 3]);
-        assert!(l.room.pay(l.wallet, &payment(&l, &[(note, 0), (theirs(1), 500)]), 0).is_ok());
+        assert!(
+            l.room.pay(l.wallet, &payment(&l, &[(note, 0), (theirs(1), 500)]), Micros(0)).is_ok()
+        );
     });
 }
 
@@ -283,7 +305,7 @@ fn every_kind_of_descriptor_receives_and_pays() {
                 birthday: 1_000_000,
                 gap_limit: 5,
             };
-            let wallet = l.room.create_wallet(&new, 1).unwrap();
+            let wallet = l.room.create_wallet(&new, Micros(1)).unwrap();
             let address = l.room.next_address(wallet, None, KeychainPurpose::Receive).unwrap();
             let pay = tx(&[foreign(n as u32)], &[(&address.script, 100_000)]);
             let seen = l.see(&pay, TxSource::Mempool).unwrap();
@@ -295,7 +317,8 @@ fn every_kind_of_descriptor_receives_and_pays() {
             for _ in 0..9 {
                 l.try_apply(l.block(&[])).unwrap();
             }
-            let unsigned = l.room.pay(wallet, &payment(&l, &[(theirs(1), 30_000)]), l.now.get());
+            let unsigned =
+                l.room.pay(wallet, &payment(&l, &[(theirs(1), 30_000)]), Micros(l.now.get()));
             let unsigned = unsigned.unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert!(unsigned.change_output.is_some());
             assert!(unsigned.chosen.selection.fee > 0);

@@ -9,6 +9,7 @@ use std::{
     sync::Mutex,
 };
 
+use unspent_model::Micros;
 use unspent_sql::{Backend, Options};
 use unspent_wallet::{
     NewAccount, TxSource, WalletId, WalletStore,
@@ -110,14 +111,14 @@ fn make_history(l: &Ledger) {
         see(l, &spend, TxSource::Mempool);
         see(l, &child, TxSource::Relayed);
         see(l, &rival, TxSource::Mempool);
-        l.room.mark_evicted(l.wallet, rival.compute_txid(), l.tick()).unwrap();
+        l.room.mark_evicted(l.wallet, rival.compute_txid(), Micros(l.tick())).unwrap();
     }
     let pending = own_payment(l);
     see(l, &pending, TxSource::Created { lock: None, force: false });
-    l.room.mark_broadcast(l.wallet, pending.compute_txid(), l.tick()).unwrap();
+    l.room.mark_broadcast(l.wallet, pending.compute_txid(), Micros(l.tick())).unwrap();
     let unsent = tx(&[out(&funding[11], 0)], &[(&l.change(3), 90_000)]);
     see(l, &unsent, TxSource::Created { lock: None, force: false });
-    l.room.invalidate(l.wallet, unsent.compute_txid(), l.tick()).unwrap();
+    l.room.invalidate(l.wallet, unsent.compute_txid(), Micros(l.tick())).unwrap();
     let spend = tx(&[out(&funding[12], 0)], &[(&theirs(1), 90_000)]);
     l.try_apply(l.block(&[&spend])).unwrap();
     let made = coinbase(&l.ours(4), 5_000, l.new_salt());
@@ -127,15 +128,17 @@ fn make_history(l: &Ledger) {
 fn pay_and_lease(l: &Ledger) {
     let coin = out(&tx(&[foreign(20)], &[(&l.ours(0), 100_000)]), 0);
     let (terms, policy) = (l.terms(9), CoinPolicy::default());
-    l.room.lease(l.wallet, &[coin], terms, l.tick()).unwrap();
-    l.room.leases(l.wallet, l.now.get()).unwrap();
-    l.room.release(l.wallet, &[coin], lock(9), l.tick()).unwrap();
-    l.room.preview_selection(l.wallet, wanted(70_000), &policy, l.now.get()).unwrap();
+    l.room.lease(l.wallet, &[coin], terms, Micros(l.tick())).unwrap();
+    l.room.leases(l.wallet, Micros(l.now.get())).unwrap();
+    l.room.release(l.wallet, &[coin], lock(9), Micros(l.tick())).unwrap();
+    l.room.preview_selection(l.wallet, wanted(70_000), &policy, Micros(l.now.get())).unwrap();
     let by_address = CoinPolicy { by_address: true, ..CoinPolicy::default() };
-    l.room.preview_selection(l.wallet, wanted(70_000), &by_address, l.now.get()).unwrap();
+    l.room.preview_selection(l.wallet, wanted(70_000), &by_address, Micros(l.now.get())).unwrap();
     let named = CoinPolicy { require: vec![coin], ..CoinPolicy::default() };
-    l.room.select_and_lease(l.wallet, wanted(70_000), &named, l.terms(8), l.tick()).unwrap();
-    l.room.pay(l.wallet, &payment(l, &[(theirs(3), 30_000)]), l.tick()).unwrap();
+    l.room
+        .select_and_lease(l.wallet, wanted(70_000), &named, l.terms(8), Micros(l.tick()))
+        .unwrap();
+    l.room.pay(l.wallet, &payment(l, &[(theirs(3), 30_000)]), Micros(l.tick())).unwrap();
     let bump = FeeBump {
         tx: own_payment(l).compute_txid(),
         rate: unspent_model::wallet::select::FeePerWeight { sat_per_kwu: 25_000 },
@@ -144,32 +147,32 @@ fn pay_and_lease(l: &Ledger) {
         policy,
         terms: l.terms(7),
     };
-    l.room.bump(l.wallet, &bump, l.tick()).unwrap();
-    l.room.purge_leases(Some(l.wallet), l.now.get() + 9_000 * SECOND).unwrap();
-    l.room.purge_leases(None, l.now.get() + 9_000 * SECOND).unwrap();
+    l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
+    l.room.purge_leases(Some(l.wallet), Micros(l.now.get() + 9_000 * SECOND)).unwrap();
+    l.room.purge_leases(None, Micros(l.now.get() + 9_000 * SECOND)).unwrap();
 }
 
 fn ask(l: &Ledger) {
     let (room, wallet, now) = (&l.room, l.wallet, l.now.get());
     let funding = tx(&[foreign(1)], &[(&l.ours(1), 100_000)]);
     for minconf in [1, 3] {
-        room.balance(wallet, minconf, now).unwrap();
+        room.balance(wallet, minconf, Micros(now)).unwrap();
     }
-    room.balance_by_account(wallet, 1, now).unwrap();
+    room.balance_by_account(wallet, 1, Micros(now)).unwrap();
     room.statement(wallet, Some(FIRST), None, None, 100).unwrap();
     room.own_address(wallet, &l.ours(1)).unwrap();
     let filter = CoinFilter { script: Some(l.ours(1)), min: Some(5), ..CoinFilter::default() };
-    room.coins_where(wallet, &filter, None, 100, now).unwrap();
-    room.freeze(wallet, &[out(&funding, 0)], now).unwrap();
-    room.balance(wallet, 1, now).unwrap();
+    room.coins_where(wallet, &filter, None, 100, Micros(now)).unwrap();
+    room.freeze(wallet, &[out(&funding, 0)], Micros(now)).unwrap();
+    room.balance(wallet, 1, Micros(now)).unwrap();
     room.export_labels(wallet).unwrap();
     room.thaw(wallet, &[out(&funding, 0)]).unwrap();
     room.balance_as_of(wallet, FIRST).unwrap();
     room.plain_sum(wallet).unwrap();
-    room.coins(wallet, None, 100, now).unwrap();
-    room.all_coins(wallet, 0, 100, now).unwrap();
-    room.coin(wallet, out(&funding, 0), now).unwrap();
-    room.coins_at(out(&funding, 0), now).unwrap();
+    room.coins(wallet, None, 100, Micros(now)).unwrap();
+    room.all_coins(wallet, 0, 100, Micros(now)).unwrap();
+    room.coin(wallet, out(&funding, 0), Micros(now)).unwrap();
+    room.coins_at(out(&funding, 0), Micros(now)).unwrap();
     let place = ChainCursor { height: FIRST, position: 1, id: 1 };
     let listings = [
         TxListing::Latest(None),
@@ -186,7 +189,7 @@ fn ask(l: &Ledger) {
     room.newest_journal(wallet, None, i64::MAX, 100).unwrap();
     room.newest_journal(wallet, Some(funding.compute_txid()), i64::MAX, 100).unwrap();
     room.journal(wallet, Some(funding.compute_txid()), 0, 100).unwrap();
-    room.metrics(now).unwrap();
+    room.metrics(Micros(now)).unwrap();
     room.tip().unwrap();
     room.blocks_below(FIRST + 2, 10).unwrap();
     room.compare(|_| Ok(None)).unwrap();
@@ -198,7 +201,7 @@ fn label(l: &Ledger) {
     l.room.set_label(l.wallet, &label).unwrap();
     l.room.labels(l.wallet, Some(&label)).unwrap();
     let lines = l.room.export_labels(l.wallet).unwrap();
-    l.room.import_labels(l.wallet, &lines, l.tick()).unwrap();
+    l.room.import_labels(l.wallet, &lines, Micros(l.tick())).unwrap();
     l.room.set_label(l.wallet, &Label { label: String::new(), ..label }).unwrap();
 }
 
@@ -223,7 +226,8 @@ fn take_in(l: &Ledger) {
     let paid = tx(&[foreign(500)], &[(&l.ours(2), 70_000)]);
     let waiting = tx(&[out(&paid, 0)], &[(&theirs(6), 60_000)]);
     let block = l.chain.borrow()[0].reference();
-    let taken = |tx: &bitcoin::Transaction, block| TxImport { tx: tx.clone(), received: 5, block };
+    let taken =
+        |tx: &bitcoin::Transaction, block| TxImport { tx: tx.clone(), received: Micros(5), block };
     let import = || WalletImport {
         name: "ours".into(),
         birthday: FIRST,
@@ -240,13 +244,13 @@ fn take_in(l: &Ledger) {
         leases: vec![LeaseImport {
             coin: out(&paid, 0),
             lock: lock(3),
-            expires_at: l.now.get() + 9_000 * SECOND,
+            expires_at: Micros(l.now.get() + 9_000 * SECOND),
         }],
         coins: vec![CoinClaim { coin: out(&paid, 0), amount: 70_000, is_spent: true }],
         ..WalletImport::default()
     };
     for dry_run in [true, false, false] {
-        l.room.import(import(), dry_run, l.tick()).unwrap();
+        l.room.import(import(), dry_run, Micros(l.tick())).unwrap();
     }
     l.room.height_before(1_600_007_205).unwrap();
     let parent = own_payment(l).compute_txid();
@@ -259,15 +263,16 @@ fn take_in(l: &Ledger) {
         policy: CoinPolicy::default(),
         terms: l.terms(6),
     };
-    l.room.lift(l.wallet, &lift, l.tick()).unwrap();
+    l.room.lift(l.wallet, &lift, Micros(l.tick())).unwrap();
     let new = new_wallet("dated", 6);
-    let dated = l.room.create_wallet_born(&new, &[], Some(1_600_000_000), l.tick()).unwrap();
+    let dated =
+        l.room.create_wallet_born(&new, &[], Some(1_600_000_000), Micros(l.tick())).unwrap();
     l.room.open_birthdays().unwrap();
     l.room.settle_birthday(dated, FIRST).unwrap();
     let additions = WatchAdditions { scripts: vec![theirs(12)], ..WatchAdditions::default() };
     l.room.extend_wallet(l.wallet, &additions, Some(FIRST)).unwrap();
     let first = l.chain.borrow()[0].clone();
-    l.room.backfill(l.wallet, vec![first], l.tick()).unwrap();
+    l.room.backfill(l.wallet, vec![first], Micros(l.tick())).unwrap();
     l.room.backfilling().unwrap();
     l.room.behind(FIRST + 9, 10).unwrap();
 }
@@ -280,10 +285,10 @@ fn take_back(l: &Ledger) {
         tx(&[out(&tx(&[foreign(12)], &[(&l.ours(12), 100_000)]), 0)], &[(&theirs(1), 90_000)]);
     let funding = tx(&[foreign(12)], &[(&l.ours(12), 100_000)]);
     let names = vec![funding.compute_txid(), spend.compute_txid()];
-    l.room.prune(l.wallet, &PruneRequest::Exactly(names), 2, l.tick()).unwrap();
-    l.room.prune(l.wallet, &PruneRequest::UpTo(0), 2, l.tick()).unwrap();
-    l.room.rewind(l.wallet, Some(FIRST + 3), l.tick()).unwrap();
-    l.room.disconnect_above(Some(FIRST + 2), l.tick()).unwrap();
+    l.room.prune(l.wallet, &PruneRequest::Exactly(names), 2, Micros(l.tick())).unwrap();
+    l.room.prune(l.wallet, &PruneRequest::UpTo(0), 2, Micros(l.tick())).unwrap();
+    l.room.rewind(l.wallet, Some(FIRST + 3), Micros(l.tick())).unwrap();
+    l.room.disconnect_above(Some(FIRST + 2), Micros(l.tick())).unwrap();
 }
 
 /// The table behind a name in a plan.

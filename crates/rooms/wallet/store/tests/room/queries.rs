@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use unspent_model::{Kind, wallet::CoinState};
+use unspent_model::{Kind, Micros, wallet::CoinState};
 use unspent_sql::{Door, Options, SqlError};
 use unspent_wallet::{
     NewAccount, WalletError, WalletStore,
@@ -34,7 +34,7 @@ fn a_payment_that_the_node_dropped_has_a_class_of_its_own() {
         l.mempool(&own);
         l.mempool(&incoming);
         for sent in [&own, &incoming] {
-            l.room.mark_evicted(l.wallet, sent.compute_txid(), l.tick()).unwrap();
+            l.room.mark_evicted(l.wallet, sent.compute_txid(), Micros(l.tick())).unwrap();
         }
         let balance = l.balance();
         assert_eq!((balance.dropped.sats, balance.dropped.coins), (8_700, 2));
@@ -62,8 +62,8 @@ fn the_balances_of_accounts_sum_up_to_the_wallets() {
         l.mine(&[&both]);
         l.mempool(&tx(&[foreign(2)], &[(&other, 300)]));
         l.mempool(&tx(&[out(&both, 1)], &[(&theirs(1), 6_000), (&main, 900)]));
-        l.room.lease(l.wallet, &[out(&both, 0)], l.terms(1), l.now.get()).unwrap();
-        let found = l.room.balance_by_account(l.wallet, 1, l.now.get()).unwrap();
+        l.room.lease(l.wallet, &[out(&both, 0)], l.terms(1), Micros(l.now.get())).unwrap();
+        let found = l.room.balance_by_account(l.wallet, 1, Micros(l.now.get())).unwrap();
         let [AccountBalance { account, balance: first }, rest] = &found[..] else {
             panic!("{found:?}")
         };
@@ -95,7 +95,7 @@ fn a_balance_takes_two_statements_whatever_the_wallet_holds() {
         let options = Options { on_plan: Some(count), ..Options::default() };
         let room = WalletStore::open(&l.url, l.room.network(), options).unwrap();
         STATEMENTS.store(0, Ordering::Relaxed);
-        room.balance(l.wallet, 1, l.now.get()).unwrap();
+        room.balance(l.wallet, 1, Micros(l.now.get())).unwrap();
         assert_eq!(STATEMENTS.load(Ordering::Relaxed), 2);
     });
 }
@@ -113,7 +113,7 @@ fn past_balances_are_refused_where_a_prune_took_what_it_takes_to_know() {
             (found.net(), found.fee)
         };
         let name = vec![funding.compute_txid()];
-        l.room.prune(l.wallet, &PruneRequest::Exactly(name), 2, l.tick()).unwrap();
+        l.room.prune(l.wallet, &PruneRequest::Exactly(name), 2, Micros(l.tick())).unwrap();
         run(&l, format!("UPDATE wallets SET history_from = {height}"));
         run(&l, "UPDATE tx_inputs SET pruned_amount = 9000".into());
         let after = l.room.tx(l.wallet, spend.compute_txid()).unwrap();
@@ -169,9 +169,13 @@ fn frozen_coins_stay_so_until_somebody_thaws_them() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 5_000), (&l.ours(1), 6_000)]);
         l.mempool(&pay);
         let coin = out(&pay, 0);
-        assert_eq!(l.room.freeze(l.wallet, &[coin], l.tick()).unwrap(), 1);
-        assert_eq!(l.room.freeze(l.wallet, &[coin], l.tick()).unwrap(), 0, "frozen already");
-        let stranger = l.room.freeze(l.wallet, &[out(&pay, 1), foreign(5)], l.tick());
+        assert_eq!(l.room.freeze(l.wallet, &[coin], Micros(l.tick())).unwrap(), 1);
+        assert_eq!(
+            l.room.freeze(l.wallet, &[coin], Micros(l.tick())).unwrap(),
+            0,
+            "frozen already"
+        );
+        let stranger = l.room.freeze(l.wallet, &[out(&pay, 1), foreign(5)], Micros(l.tick()));
         assert!(matches!(stranger, Err(WalletError::CoinNotFound(name)) if name == foreign(5)));
         l.mine(&[&pay]);
         assert_eq!((l.coin(&pay, 0), l.coin(&pay, 1)), (CoinState::Frozen, CoinState::Confirmed));
@@ -198,7 +202,8 @@ fn coins_are_listed_by_address_account_amount_label_and_state() {
         let label = Label { kind: "output".into(), reference, label: "Rent of May".into() };
         l.room.set_label(l.wallet, &label).unwrap();
         let listed = |filter: CoinFilter| -> Vec<u64> {
-            let page = l.room.coins_where(l.wallet, &filter, None, 100, l.now.get()).unwrap();
+            let page =
+                l.room.coins_where(l.wallet, &filter, None, 100, Micros(l.now.get())).unwrap();
             assert_eq!(page.next, None);
             page.coins.iter().map(|coin| coin.amount).collect()
         };
@@ -217,7 +222,8 @@ fn coins_are_listed_by_address_account_amount_label_and_state() {
         let (mut seen, mut after) = (Vec::new(), None);
         let confirmed = CoinFilter { state: Some(CoinState::Confirmed), ..all() };
         loop {
-            let page = l.room.coins_where(l.wallet, &confirmed, after, 3, l.now.get()).unwrap();
+            let page =
+                l.room.coins_where(l.wallet, &confirmed, after, 3, Micros(l.now.get())).unwrap();
             seen.extend(page.coins.iter().map(|coin: &CoinInfo| coin.amount));
             after = page.next;
             if after.is_none() {
@@ -278,13 +284,13 @@ fn leases_that_are_held_by_confirmations_are_not_late() {
     on_both(|l| {
         let pay = l.fund(1, 9_000);
         let terms = LeaseTerms { hold_confirmations: Some(3), ..l.terms(1) };
-        l.room.lease(l.wallet, &[out(&pay, 0)], terms, l.now.get()).unwrap();
+        l.room.lease(l.wallet, &[out(&pay, 0)], terms, Micros(l.now.get())).unwrap();
         let late = l.now.get() + 700 * SECOND;
         let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 8_000)]);
         l.mempool(&spend);
-        let held = l.room.metrics(late).unwrap();
+        let held = l.room.metrics(Micros(late)).unwrap();
         assert_eq!((held.expired_leases, held.purge_latency), (0, 0));
         l.mine(&[&spend]);
-        assert_eq!(l.room.metrics(late).unwrap().expired_leases, 0, "one confirmation");
+        assert_eq!(l.room.metrics(Micros(late)).unwrap().expired_leases, 0, "one confirmation");
     });
 }

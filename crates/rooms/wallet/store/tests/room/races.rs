@@ -7,7 +7,7 @@ use std::{
 };
 
 use unspent_model::{
-    Network,
+    Micros, Network,
     wallet::{
         LockId,
         select::{ChangePolicy, FeePerWeight},
@@ -59,7 +59,7 @@ fn worker_of_a_race_does_nothing_unless_asked() {
             FeePerWeight { sat_per_kwu: 250 },
             ChangePolicy { weight: 124, spend_weight: 272, min: 294 },
         );
-        match room.select_and_lease(WalletId(1), wanted, &policy, terms, now) {
+        match room.select_and_lease(WalletId(1), wanted, &policy, terms, Micros(now)) {
             Ok(chosen) => {
                 for coin in chosen.coins {
                     println!("LEASED {} {now} {} {me}-{round}", coin.outpoint, now + duration);
@@ -121,6 +121,6 @@ fn thirty_two_processes_never_lease_a_coin_twice() {
         l.check();
         assert_eq!(l.unspent().len(), COINS, "no coin is lost");
         let later = clock() + 100_000;
-        assert_eq!(l.room.balance(l.wallet, 1, later).unwrap().leased.coins, 0);
+        assert_eq!(l.room.balance(l.wallet, 1, Micros(later)).unwrap().leased.coins, 0);
     });
 }

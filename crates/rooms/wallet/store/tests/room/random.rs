@@ -9,7 +9,7 @@ use std::{
 
 use bitcoin::{OutPoint, Transaction, Txid, hashes::Hash as _};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::StdRng};
-use unspent_model::{Outpoint, TxId};
+use unspent_model::{Micros, Outpoint, TxId};
 use unspent_testkit::wallet::model::{Model, ModelRefused, SeenHow, WorldTx};
 use unspent_wallet::{
     TxBatch, TxSource, WalletError, history::TxListing, placed_block::PlacedBlock,
@@ -107,7 +107,7 @@ impl Three {
         for (replaced, by) in l.edges() {
             lines.push(format!("edge {replaced:?} {by:?}"));
         }
-        for coin in l.room.all_coins(l.wallet, 0, 1_000, self.now).unwrap() {
+        for coin in l.room.all_coins(l.wallet, 0, 1_000, Micros(self.now)).unwrap() {
             let name = wire(coin.outpoint.txid);
             let spender = coin.spent_by.map(wire);
             let lock = coin.lock.map(|lock| lock.as_bytes()[0]);
@@ -136,7 +136,7 @@ impl Three {
             if self.checks.get().is_multiple_of(AUDIT_EVERY) {
                 self.audit(what, l);
             }
-            let balance = l.room.balance(l.wallet, 1, self.now).unwrap();
+            let balance = l.room.balance(l.wallet, 1, Micros(self.now)).unwrap();
             let (unspent, ..) = self.model.value();
             assert_eq!(balance.total(), unspent, "{what}: value is conserved");
             let tip = l.room.wallets(None).unwrap()[0].scanned.map(|(height, _)| height);
@@ -199,27 +199,29 @@ fn one_history(seed: u64, server: Option<Ledger>) -> Option<Ledger> {
                 let name = wire(picked.compute_txid());
                 let expected = three.model.broadcast(name);
                 three.all(&format!("{what} broadcast"), expected, |l| {
-                    l.room.mark_broadcast(l.wallet, picked.compute_txid(), now)
+                    l.room.mark_broadcast(l.wallet, picked.compute_txid(), Micros(now))
                 });
             }
             15 => {
                 let name = wire(picked.compute_txid());
                 let expected = three.model.withdraw(name);
                 three.all(&format!("{what} withdraw"), expected, |l| {
-                    l.room.invalidate(l.wallet, picked.compute_txid(), now)
+                    l.room.invalidate(l.wallet, picked.compute_txid(), Micros(now))
                 });
             }
             16 | 17 => lease(&mut three, &mut rng, &what),
             18 => {
                 let gone = three.model.purge(now);
-                three.all(&format!("{what} purge"), Ok(gone), |l| l.room.purge_leases(None, now));
+                three.all(&format!("{what} purge"), Ok(gone), |l| {
+                    l.room.purge_leases(None, Micros(now))
+                });
             }
             _ => {
                 let top = heights.last().copied().unwrap_or(0);
                 let gone = three.model.prune(top, 3).len();
                 three.all(&format!("{what} prune"), Ok(gone), |l| {
                     let request = PruneRequest::UpTo(top);
-                    l.room.prune(l.wallet, &request, 3, now).map(|gone| gone.len())
+                    l.room.prune(l.wallet, &request, 3, Micros(now)).map(|gone| gone.len())
                 });
             }
         }
@@ -242,7 +244,7 @@ fn see(three: &mut Three, rng: &mut StdRng, tx: &Transaction, what: &str) {
         three.model = before;
     }
     three.all(&format!("{what} {how:?}"), expected, |l| {
-        l.room.record(&TxBatch::one(tx.clone(), how), now).map(drop)
+        l.room.record(&TxBatch::one(tx.clone(), how), Micros(now)).map(drop)
     });
 }
 
@@ -289,7 +291,7 @@ fn mine(
         let mut block = bitcoin::Block::clone(&placed.block);
         block.header.nonce = nonce;
         let block = PlacedBlock::of(placed.height, block);
-        let applied = l.room.apply_blocks(vec![block.clone()], now)?;
+        let applied = l.room.apply_blocks(vec![block.clone()], Micros(now))?;
         if applied.stopped.contains(&l.wallet) {
             return Err(back_before(l, height, now));
         }
@@ -305,7 +307,7 @@ fn mine(
 /// The block goes again, and the wallet goes on as if it had never been.
 fn back_before(l: &Ledger, height: u64, now: i64) -> WalletError {
     let reason = l.room.wallet_info(l.wallet).unwrap().stopped.unwrap().reason;
-    l.room.disconnect_above(Some(height - 1), now).unwrap();
+    l.room.disconnect_above(Some(height - 1), Micros(now)).unwrap();
     l.room.resume_wallet(l.wallet).unwrap();
     WalletError::Argument(reason)
 }
@@ -352,7 +354,7 @@ fn undo(three: &mut Three, rng: &mut StdRng, heights: &mut Vec<u64>, what: &str)
     }
     three.all(&format!("{what} undo {count}, read again from {first:?}"), Ok(()), |l| {
         l.chain.borrow_mut().truncate(kept);
-        l.room.disconnect_above(keep, now)?;
+        l.room.disconnect_above(keep, Micros(now))?;
         l.read_again();
         Ok(())
     });
@@ -385,7 +387,7 @@ fn lease(three: &mut Three, rng: &mut StdRng, what: &str) {
     three.all(&format!("{what} lease"), expected, |l| {
         let mut terms = l.terms(byte);
         terms.duration = duration;
-        l.room.lease(l.wallet, &coins, terms, now).map(drop)
+        l.room.lease(l.wallet, &coins, terms, Micros(now)).map(drop)
     });
 }
 
@@ -427,12 +429,12 @@ fn catching_up_equals_following_live() {
         let late = Ledger::sqlite();
         let blocks: Vec<PlacedBlock> = l.chain.borrow().clone();
         for part in blocks.chunks(7) {
-            late.room.apply_blocks(part.to_vec(), 5).unwrap();
+            late.room.apply_blocks(part.to_vec(), Micros(5)).unwrap();
         }
         let coins = |l: &Ledger| {
             let mut all: Vec<_> = l
                 .room
-                .all_coins(l.wallet, 0, 1_000, 0)
+                .all_coins(l.wallet, 0, 1_000, Micros(0))
                 .unwrap()
                 .into_iter()
                 .map(|coin| (coin.outpoint, coin.amount, coin.state, coin.height, coin.spent_by))

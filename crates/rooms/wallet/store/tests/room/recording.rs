@@ -1,7 +1,10 @@
 //! Recording: any order, any source, as often as the teller likes.
 
 use bitcoin::Amount;
-use unspent_model::wallet::{CoinState, PlanRefusal, TxStatus};
+use unspent_model::{
+    Micros,
+    wallet::{CoinState, PlanRefusal, TxStatus},
+};
 use unspent_wallet::{ObservedTx, TxBatch, TxSource, WalletError, history::TxListing};
 
 use crate::ledger::*;
@@ -45,7 +48,7 @@ fn a_transaction_that_concerns_nobody_is_not_stored_and_refused_for_a_named_wall
         let stranger = tx(&[foreign(1)], &[(&theirs(1), 500)]);
         assert!(l.mempool(&stranger).wallets.is_empty());
         let batch = TxBatch::one(stranger.clone(), TxSource::Mempool);
-        let refused = l.room.record_for(l.wallet, &batch, l.tick()).unwrap_err();
+        let refused = l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::NotOurs(_)), "{refused}");
         assert_eq!(l.count_txs(), 0);
     });
@@ -90,7 +93,7 @@ fn the_same_again_changes_nothing() {
         l.mine(&[&pay]);
         let lines = l.room.journal(l.wallet, None, 0, 100).unwrap();
         let block = l.chain.borrow().last().unwrap().clone();
-        let applied = l.room.apply_blocks(vec![block.clone()], l.tick()).unwrap();
+        let applied = l.room.apply_blocks(vec![block.clone()], Micros(l.tick())).unwrap();
         assert!(applied.moved.is_empty());
         let again = l.see(&pay, in_block(&block, 1)).unwrap();
         assert_eq!((again.new_txs, again.changed_txs, again.new_coins), (0, 0, 0));
@@ -114,11 +117,11 @@ fn another_label_in_a_batch_refuses_the_batch_and_the_tip_stays() {
             ..ObservedTx::new(pay.clone(), TxSource::Mempool)
         };
         let batch = TxBatch { txs: vec![labelled("rent")], ..TxBatch::default() };
-        l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
-        l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
+        l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
+        l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
         let block = block_ref(7, 7);
         let other = TxBatch { txs: vec![labelled("food")], blocks: vec![block], tip: Some(block) };
-        let refused = l.room.record_for(l.wallet, &other, l.tick()).unwrap_err();
+        let refused = l.room.record_for(l.wallet, &other, Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::LabelDiffers(_)));
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, None);
         let found = l.room.tx(l.wallet, pay.compute_txid()).unwrap();
@@ -169,13 +172,13 @@ fn a_pending_transaction_is_published_by_mempool_broadcast_or_block_and_keeps_it
                 ..observed(made, TxSource::Created { lock: None, force: false })
             };
             let batch = TxBatch { txs: vec![labelled], ..TxBatch::default() };
-            l.room.record(&batch, l.tick()).unwrap();
+            l.room.record(&batch, Micros(l.tick())).unwrap();
             assert_eq!(l.status(made), (TxStatus::Pending, None));
             assert_eq!(l.coin(made, 0), CoinState::Pending);
         }
         assert_eq!(l.balance().pending.sats, 1_500);
         l.mempool(&made[0]);
-        l.room.mark_broadcast(l.wallet, made[1].compute_txid(), l.tick()).unwrap();
+        l.room.mark_broadcast(l.wallet, made[1].compute_txid(), Micros(l.tick())).unwrap();
         let height = l.mine(&[&made[2]]);
         assert_eq!(l.status(&made[0]), (TxStatus::Published, None));
         assert_eq!(l.status(&made[1]), (TxStatus::Published, None));
@@ -204,7 +207,7 @@ fn a_child_before_its_parent_ends_as_a_child_after_it() {
             (parent, child)
         };
         let txs = vec![observed(&child2, TxSource::Mempool), observed(&parent2, TxSource::Mempool)];
-        l.room.record(&TxBatch { txs, ..TxBatch::default() }, l.tick()).unwrap();
+        l.room.record(&TxBatch { txs, ..TxBatch::default() }, Micros(l.tick())).unwrap();
         l.check();
         assert_eq!(l.spender(&parent2, 0), Some(child2.compute_txid()));
     });
@@ -221,10 +224,10 @@ fn a_batch_with_one_bad_transaction_is_refused_whole() {
         for wrong in [&bad, &stranger] {
             let txs = vec![observed(&good, TxSource::Mempool), observed(wrong, TxSource::Mempool)];
             let batch = TxBatch { txs, blocks: vec![block], tip: Some(block) };
-            assert!(l.room.record_for(l.wallet, &batch, l.tick()).is_err());
+            assert!(l.room.record_for(l.wallet, &batch, Micros(l.tick())).is_err());
         }
         let for_other = TxBatch::one(good, TxSource::Mempool);
-        assert!(l.room.record_for(other, &for_other, l.tick()).is_err());
+        assert!(l.room.record_for(other, &for_other, Micros(l.tick())).is_err());
         assert_eq!(l.count_txs(), 0);
         assert_eq!(l.room.tip().unwrap(), None);
         assert!(l.room.wallets(None).unwrap().iter().all(|info| info.scanned.is_none()));
@@ -238,13 +241,13 @@ fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
         let first = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let txs = vec![observed(&first, TxSource::Block(block, 1))];
         let batch = TxBatch { txs, blocks: vec![block], tip: None };
-        l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
+        l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
         assert_eq!(l.status(&first), (TxStatus::Published, Some(5)));
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, None);
         let with_tip = TxBatch { tip: Some(block), ..batch };
-        l.room.record_for(l.wallet, &with_tip, l.tick()).unwrap();
+        l.room.record_for(l.wallet, &with_tip, Micros(l.tick())).unwrap();
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, Some((5, block.hash)));
-        let anywhere = l.room.record(&with_tip, l.tick()).unwrap_err();
+        let anywhere = l.room.record(&with_tip, Micros(l.tick())).unwrap_err();
         assert!(matches!(anywhere, WalletError::Argument(_)));
     });
 }
@@ -282,8 +285,8 @@ fn a_chain_mined_in_one_block_is_confirmed_whole_and_counted_right() {
             assert_eq!(l.status(tx), (TxStatus::Published, Some(height)));
         }
         assert_eq!(l.balance().confirmed.sats, 3_900);
-        assert_eq!(l.room.balance(l.wallet, 2, 0).unwrap().confirmed.sats, 0);
-        assert_eq!(l.room.balance(l.wallet, 2, 0).unwrap().unconfirmed_own.sats, 3_900);
+        assert_eq!(l.room.balance(l.wallet, 2, Micros(0)).unwrap().confirmed.sats, 0);
+        assert_eq!(l.room.balance(l.wallet, 2, Micros(0)).unwrap().unconfirmed_own.sats, 3_900);
     });
 }
 
@@ -328,9 +331,12 @@ fn payer_and_payee_in_one_database_have_rows_of_their_own() {
         assert_eq!(l.room.tx(other, txid).unwrap().summary.net(), 6_000);
         assert!(l.room.tx(other, txid).unwrap().summary.fee.is_none());
         l.mine(&[&pay]);
-        assert_eq!(l.room.balance(other, 1, 0).unwrap().confirmed.sats, 6_000);
+        assert_eq!(l.room.balance(other, 1, Micros(0)).unwrap().confirmed.sats, 6_000);
         assert!(l.room.audit(other).unwrap().is_empty());
-        assert!(l.room.coin(other, out(&funding, 0), 0).is_err(), "no coin of another wallet");
+        assert!(
+            l.room.coin(other, out(&funding, 0), Micros(0)).is_err(),
+            "no coin of another wallet"
+        );
     });
 }
 
@@ -361,11 +367,11 @@ fn the_highest_output_index_is_simply_not_found() {
     on_both(|l| {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         l.mempool(&pay);
-        let missing = l.room.coin(l.wallet, out(&pay, u32::MAX), 0);
+        let missing = l.room.coin(l.wallet, out(&pay, u32::MAX), Micros(0));
         assert!(matches!(missing, Err(WalletError::CoinNotFound(_))));
         let spends_it = tx(&[out(&pay, u32::MAX)], &[(&l.ours(1), 5)]);
         l.mempool(&spends_it);
-        let leased = l.room.lease(l.wallet, &[out(&pay, u32::MAX)], l.terms(1), 0);
+        let leased = l.room.lease(l.wallet, &[out(&pay, u32::MAX)], l.terms(1), Micros(0));
         assert!(matches!(leased, Err(WalletError::CoinNotFound(_))));
     });
 }
@@ -438,12 +444,12 @@ fn a_wallet_that_knows_a_transaction_keeps_its_view_while_others_are_told() {
         let bump = tx(&[out(&coin, 0)], &[(&to, 7_000)]);
         let created = TxSource::Created { lock: None, force: false };
         for (tx, how) in [(&first, TxSource::Mempool), (&bump, created)] {
-            l.room.record_for(l.wallet, &TxBatch::one(tx.clone(), how), l.tick()).unwrap();
+            l.room.record_for(l.wallet, &TxBatch::one(tx.clone(), how), Micros(l.tick())).unwrap();
         }
         assert_eq!(l.status(&first).0, TxStatus::Replaced);
         let known = ObservedTx { known_to: vec![l.wallet], ..observed(&first, TxSource::Mempool) };
         let batch = TxBatch { txs: vec![known], ..TxBatch::default() };
-        let done = l.room.record(&batch, l.tick()).unwrap();
+        let done = l.room.record(&batch, Micros(l.tick())).unwrap();
         assert_eq!(done.wallets, [other].into());
         assert_eq!(
             (l.status(&first).0, l.status(&bump).0),

@@ -1,6 +1,9 @@
 //! Blocks that come, go and come again.
 
-use unspent_model::wallet::{CoinState, TxStatus};
+use unspent_model::{
+    Micros,
+    wallet::{CoinState, TxStatus},
+};
 use unspent_wallet::{
     TxBatch, TxSource, WalletError, placed_block::PlacedBlock, reorg::ChainComparison,
 };
@@ -76,17 +79,17 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
             let pay = tx(&[foreign(height as u32)], &[(&l.ours(0), 500)]);
             let txs = vec![observed(&pay, TxSource::Block(block, 0))];
             let batch = TxBatch { txs, blocks: vec![block], tip: Some(block) };
-            l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
+            l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
         }
         let tip = || l.room.wallets(None).unwrap()[0].scanned.map(|(height, _)| height);
-        l.room.disconnect_above(Some(70), l.tick()).unwrap();
+        l.room.disconnect_above(Some(70), Micros(l.tick())).unwrap();
         assert_eq!(tip(), Some(50));
-        l.room.disconnect_above(Some(49), l.tick()).unwrap();
+        l.room.disconnect_above(Some(49), Micros(l.tick())).unwrap();
         assert_eq!(tip(), Some(10));
         assert_eq!(l.balance().confirmed.sats, 500);
-        l.room.disconnect_above(None, l.tick()).unwrap();
+        l.room.disconnect_above(None, Micros(l.tick())).unwrap();
         assert_eq!((tip(), l.room.tip().unwrap()), (None, None));
-        l.room.disconnect_above(None, l.tick()).unwrap();
+        l.room.disconnect_above(None, Micros(l.tick())).unwrap();
         l.check();
         assert_eq!(l.balance().unconfirmed_foreign.sats, 1_500);
     });
@@ -102,14 +105,14 @@ fn rewinding_one_wallet_leaves_the_others_alone_and_a_scan_brings_it_back() {
         l.mine(&[]);
         l.mine(&[&pay]);
         l.mine(&[]);
-        l.room.rewind(l.wallet, Some(FIRST), l.tick()).unwrap();
+        l.room.rewind(l.wallet, Some(FIRST), Micros(l.tick())).unwrap();
         l.check();
         assert_eq!(l.status(&pay), PUBLISHED);
         assert_eq!(l.balance().confirmed.sats, 0);
-        assert_eq!(l.room.balance(other, 1, 0).unwrap().confirmed.sats, 700);
+        assert_eq!(l.room.balance(other, 1, Micros(0)).unwrap().confirmed.sats, 700);
         assert_eq!(l.room.tip().unwrap().unwrap().0, FIRST + 2);
         let blocks = l.chain.borrow().clone();
-        let applied = l.room.apply_blocks(blocks, l.tick()).unwrap();
+        let applied = l.room.apply_blocks(blocks, Micros(l.tick())).unwrap();
         assert_eq!(applied.moved.into_iter().collect::<Vec<_>>(), [l.wallet]);
         assert_eq!(l.balance().confirmed.sats, 500);
         l.check();
@@ -125,7 +128,7 @@ fn a_block_above_a_wallets_tip_counts_as_unconfirmed() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let txs = vec![observed(&pay, TxSource::Block(ahead, 0))];
         let batch = TxBatch { txs, blocks: vec![ahead], tip: None };
-        l.room.record_for(l.wallet, &batch, l.tick()).unwrap();
+        l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
         assert_eq!(l.coin(&pay, 0), CoinState::Unconfirmed);
         let balance = l.balance();
         assert_eq!((balance.confirmed.sats, balance.unconfirmed_foreign.sats), (0, 500));
@@ -155,7 +158,7 @@ fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected()
         l.mine(&[&pay]);
         let held = l.chain.borrow_mut().pop().unwrap();
         let rival = l.block(&[]);
-        let refused = l.room.apply_blocks(vec![rival.clone()], l.tick()).unwrap_err();
+        let refused = l.room.apply_blocks(vec![rival.clone()], Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::BlockMismatch { .. }), "{refused}");
         l.chain.borrow_mut().push(held);
         l.undo(1);
@@ -163,13 +166,13 @@ fn another_block_at_the_same_height_is_refused_until_the_first_is_disconnected()
         assert_eq!(l.status(&pay), PUBLISHED, "the new block does not hold it");
         let mut gap = l.block(&[]);
         gap.height += 3;
-        let refused = l.room.apply_blocks(vec![gap], l.tick()).unwrap_err();
+        let refused = l.room.apply_blocks(vec![gap], Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::Gap { .. }), "{refused}");
         let next = l.block(&[]);
         let mut wrong = bitcoin::Block::clone(&next.block);
         wrong.header.prev_blockhash = bitcoin::hashes::Hash::all_zeros();
         let wrong = PlacedBlock::of(next.height, wrong);
-        let refused = l.room.apply_blocks(vec![wrong], l.tick()).unwrap_err();
+        let refused = l.room.apply_blocks(vec![wrong], Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::WrongParent { .. }), "{refused}");
     });
 }
@@ -206,7 +209,7 @@ fn maturity_turns_at_the_hundredth_block_above_and_back_with_a_reorganisation() 
         l.create(&spend);
         l.undo(1);
         assert_eq!(l.status(&spend), (TxStatus::Pending, None));
-        l.room.invalidate(l.wallet, spend.compute_txid(), l.tick()).unwrap();
+        l.room.invalidate(l.wallet, spend.compute_txid(), Micros(l.tick())).unwrap();
         assert_eq!(l.coin(&mined, 0), CoinState::Immature);
     });
 }
@@ -220,12 +223,12 @@ fn hundreds_of_blocks_go_in_bounded_steps() {
             l.try_apply(l.block(&[pay])).unwrap();
         }
         assert_eq!(l.balance().confirmed.sats, 125_000);
-        let done = l.room.disconnect_above(Some(FIRST), l.tick()).unwrap();
+        let done = l.room.disconnect_above(Some(FIRST), Micros(l.tick())).unwrap();
         assert_eq!((done.blocks, done.txs, done.steps), (250, 250, 3));
         l.check();
         assert_eq!(l.balance().unconfirmed_foreign.sats, 125_000);
         let kept: Vec<_> = l.chain.borrow_mut().drain(1..).collect();
-        l.room.apply_blocks(kept, l.tick()).unwrap();
+        l.room.apply_blocks(kept, Micros(l.tick())).unwrap();
         l.check();
         assert_eq!(l.balance().confirmed.sats, 125_000);
     });
@@ -247,12 +250,16 @@ fn a_new_wallet_is_scanned_apart_and_joins_the_others() {
         l.mine(&[]);
         let mut new = new_wallet("late", 3);
         new.birthday = FIRST;
-        let late = l.room.create_wallet(&new, 1).unwrap();
+        let late = l.room.create_wallet(&new, Micros(1)).unwrap();
         l.mine(&[]);
-        assert_eq!(l.room.balance(late, 1, 0).unwrap().total(), 0, "it waits for its birthday");
+        assert_eq!(
+            l.room.balance(late, 1, Micros(0)).unwrap().total(),
+            0,
+            "it waits for its birthday"
+        );
         let blocks = l.chain.borrow().clone();
-        l.room.apply_blocks(blocks, l.tick()).unwrap();
-        assert_eq!(l.room.balance(late, 1, 0).unwrap().confirmed.sats, 900);
+        l.room.apply_blocks(blocks, Micros(l.tick())).unwrap();
+        assert_eq!(l.room.balance(late, 1, Micros(0)).unwrap().confirmed.sats, 900);
         l.mine(&[]);
         let tips: Vec<_> = l.room.wallets(None).unwrap().iter().map(|w| w.scanned).collect();
         assert_eq!(tips[0], tips[1]);
@@ -266,7 +273,7 @@ fn another_process_sees_the_same_at_once() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         l.mine(&[&pay]);
         let again = l.another_room();
-        assert_eq!(again.balance(l.wallet, 1, 0).unwrap(), l.balance());
+        assert_eq!(again.balance(l.wallet, 1, Micros(0)).unwrap(), l.balance());
         assert_eq!(again.wallets(None).unwrap(), l.room.wallets(None).unwrap());
     });
 }

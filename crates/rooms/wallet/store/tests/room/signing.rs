@@ -7,7 +7,7 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use serde_json::json;
-use unspent_model::wallet::select::FeePerWeight;
+use unspent_model::{Micros, wallet::select::FeePerWeight};
 use unspent_testkit::peers::{Knots, Signer};
 use unspent_wallet::{
     NewAccount, NewWallet, WalletId,
@@ -73,7 +73,7 @@ impl Signing {
                 birthday: 1,
                 gap_limit: 5,
             };
-            let wallet = world.l.room.create_wallet(&new, 1).unwrap();
+            let wallet = world.l.room.create_wallet(&new, Micros(1)).unwrap();
             for _ in 0..2 {
                 let next =
                     world.l.room.next_address(wallet, None, KeychainPurpose::Receive).unwrap();
@@ -97,7 +97,7 @@ impl Signing {
             let block: Block = deserialize_hex(raw.as_str().unwrap()).unwrap();
             PlacedBlock::of(height, block)
         });
-        self.l.room.apply_blocks(blocks.collect(), self.l.tick()).unwrap();
+        self.l.room.apply_blocks(blocks.collect(), Micros(self.l.tick())).unwrap();
         self.height = tip;
     }
 
@@ -114,14 +114,18 @@ impl Signing {
         assert!(count >= made.psbt.inputs.len(), "{kind}: {count} signatures");
         let signed: Psbt = signed.parse().unwrap();
         let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
-        let done =
-            self.l.room.finalize(wallet, SignedPayment::Psbt(Box::new(signed)), how, self.l.tick());
+        let done = self.l.room.finalize(
+            wallet,
+            SignedPayment::Psbt(Box::new(signed)),
+            how,
+            Micros(self.l.tick()),
+        );
         let (txid, _) = done.unwrap_or_else(|error| panic!("{kind}: {error}"));
         let tx = self.l.room.tx(wallet, txid).unwrap().tx;
         let answer = self.node.call("testmempoolaccept", json!([[serialize_hex(&tx)]]));
         assert_eq!(answer[0]["allowed"], true, "{kind}: {answer}");
         self.node.call("sendrawtransaction", json!([serialize_hex(&tx)]));
-        self.l.room.mark_broadcast(wallet, txid, self.l.tick()).unwrap();
+        self.l.room.mark_broadcast(wallet, txid, Micros(self.l.tick())).unwrap();
         txid
     }
 }
@@ -134,7 +138,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
         let (l, wallet) = (&world.l, *wallet);
         // More than one coin holds, so that there are two inputs.
         let payment = Payment::new(vec![(theirs(2), 6_000_000_000)], FIVE, l.terms(1));
-        let made = l.room.pay(wallet, &payment, l.now.get());
+        let made = l.room.pay(wallet, &payment, Micros(l.now.get()));
         let made = made.unwrap_or_else(|error| panic!("{kind}: {error}"));
         let is_legacy = kind.starts_with("pkh")
             || kind.starts_with("sh(multi")
@@ -146,7 +150,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
         let txid = world.send(wallet, kind, seeds, &made);
         // The node applies the rules of replacement too.
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 1_300 }, l.terms(1));
-        let bumped = l.room.bump(wallet, &bump, l.tick());
+        let bumped = l.room.bump(wallet, &bump, Micros(l.tick()));
         let bumped = bumped.unwrap_or_else(|error| panic!("{kind}: {error}"));
         world.send(wallet, kind, seeds, &bumped);
     }
@@ -154,7 +158,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
     assert_eq!(held.as_array().unwrap().len(), kinds.len());
     world.mine(1);
     for (wallet, kind, _) in &kinds {
-        let balance = world.l.room.balance(*wallet, 1, world.l.now.get()).unwrap();
+        let balance = world.l.room.balance(*wallet, 1, Micros(world.l.now.get())).unwrap();
         assert_eq!(balance.confirmed.coins, 1, "{kind}: the change came back");
     }
 }

@@ -1,11 +1,14 @@
 //! What may be spent, when, and at which price: the rules around a payment.
 
 use bitcoin::{OutPoint, Psbt, ScriptBuf, Sequence, Txid, secp256k1::Secp256k1};
-use unspent_model::wallet::{
-    TxStatus,
-    select::{
-        ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
-        SelectionStrategy, virtual_size,
+use unspent_model::{
+    Micros,
+    wallet::{
+        TxStatus,
+        select::{
+            ChangePolicy, FeePerWeight, OVERHEAD_WEIGHT, SelectError, SelectionMethod,
+            SelectionStrategy, virtual_size,
+        },
     },
 };
 use unspent_sql::{Arg, Door, Options, SqlError};
@@ -34,13 +37,14 @@ fn wanted(target: u64) -> SelectionTarget {
 pub fn finish_as(l: &Ledger, byte: u8, mut psbt: Psbt) -> Result<Txid, WalletError> {
     psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
     let how = FinishOptions { lock: Some(lock(byte)), ..FinishOptions::default() };
-    let done = l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, l.tick());
+    let done =
+        l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt)), how, Micros(l.tick()));
     done.map(|(txid, _)| txid)
 }
 
 fn sent(l: &Ledger, unsigned: &UnsignedPayment) -> Txid {
     let txid = finish_as(l, 1, unsigned.psbt.clone()).unwrap();
-    l.room.mark_broadcast(l.wallet, txid, l.tick()).unwrap();
+    l.room.mark_broadcast(l.wallet, txid, Micros(l.tick())).unwrap();
     l.check();
     txid
 }
@@ -62,7 +66,7 @@ fn wallet_of(l: &Ledger, name: &str, accounts: &[(&str, String)]) -> WalletId {
         birthday: 1_000_000,
         gap_limit: 20,
     };
-    l.room.create_wallet(&new, 1).unwrap()
+    l.room.create_wallet(&new, Micros(1)).unwrap()
 }
 
 fn fund_wallet(l: &Ledger, wallet: WalletId, account: Option<&str>, n: u32, sats: u64) -> OutPoint {
@@ -79,7 +83,7 @@ fn the_fee_covers_the_rounded_up_virtual_size() {
             l.fund(n, 100_000);
             let mut pay = payment(&l, 20_000 + u64::from(n));
             pay.rate = FeePerWeight { sat_per_kwu: rate };
-            let unsigned = l.room.pay(l.wallet, &pay, l.now.get()).unwrap();
+            let unsigned = l.room.pay(l.wallet, &pay, Micros(l.now.get())).unwrap();
             let fee = unsigned.chosen.selection.fee;
             let txid = finish_as(&l, 1, unsigned.psbt).unwrap();
             let tx = l.room.tx(l.wallet, txid).unwrap().tx;
@@ -101,7 +105,7 @@ fn the_exact_coin_is_found_among_many_larger_and_smaller_ones() {
         l.mine(&[&tx(&[foreign(1)], &outputs)]);
         // While spending costs no less later, nothing speaks for more coins than needed.
         let policy = CoinPolicy { long_term_rate: RATE, ..CoinPolicy::default() };
-        let found = l.room.preview_selection(l.wallet, wanted(50_000), &policy, 0).unwrap();
+        let found = l.room.preview_selection(l.wallet, wanted(50_000), &policy, Micros(0)).unwrap();
         assert_eq!(found.selection.method, SelectionMethod::BranchAndBound);
         assert_eq!((found.coins.len(), found.selection.change), (1, None));
         let draw = CoinPolicy {
@@ -111,7 +115,8 @@ fn the_exact_coin_is_found_among_many_larger_and_smaller_ones() {
         let mut small = 0;
         for seed in 0..20 {
             let policy = CoinPolicy { seed, ..draw.clone() };
-            let found = l.room.preview_selection(l.wallet, wanted(50_000), &policy, 0).unwrap();
+            let found =
+                l.room.preview_selection(l.wallet, wanted(50_000), &policy, Micros(0)).unwrap();
             small += found.coins.iter().filter(|coin| coin.amount < 3_000).count();
         }
         assert!(small > 0, "random draws see small coins too");
@@ -131,7 +136,7 @@ fn all_coins_of_an_address_are_spent_together_however_small() {
             strategy: SelectionStrategy::Only(SelectionMethod::LargestFirst),
             ..CoinPolicy::default()
         };
-        let found = l.room.preview_selection(l.wallet, wanted(90_000), &policy, 0).unwrap();
+        let found = l.room.preview_selection(l.wallet, wanted(90_000), &policy, Micros(0)).unwrap();
         let of_both = found.coins.len();
         assert!(of_both == 151 || of_both == 300 || of_both == 451, "{of_both} coins");
     });
@@ -145,13 +150,14 @@ fn payments_take_no_coin_without_a_key_path_unless_asked_by_name() {
         let own = l.fund(1, 30_000);
         let watched = tx(&[foreign(2)], &[(&bare, 90_000)]);
         l.mine(&[&watched]);
-        let refused = l.room.pay(l.wallet, &payment(&l, 50_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(l.wallet, &payment(&l, 50_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
-        let chosen = l.room.pay(l.wallet, &payment(&l, 10_000), l.now.get()).unwrap().chosen;
+        let chosen =
+            l.room.pay(l.wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap().chosen;
         assert_eq!(chosen.coins[0].outpoint, out(&own, 0));
         let mut asked = payment(&l, 50_000);
         asked.policy.require = vec![out(&watched, 0)];
-        let unsigned = l.room.pay(l.wallet, &asked, l.now.get()).unwrap();
+        let unsigned = l.room.pay(l.wallet, &asked, Micros(l.now.get())).unwrap();
         assert!(unsigned.chosen.coins.iter().any(|coin| coin.outpoint == out(&watched, 0)));
     });
 }
@@ -162,11 +168,11 @@ fn one_account_pays_and_gets_the_change() {
         let wallet = wallet_of(&l, "two", &[("day", descriptor(31)), ("night", descriptor(32))]);
         let day = fund_wallet(&l, wallet, Some("day"), 1, 50_000);
         let night = fund_wallet(&l, wallet, Some("night"), 2, 90_000);
-        let refused = l.room.pay(wallet, &payment(&l, 60_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(wallet, &payment(&l, 60_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
         let mut from = payment(&l, 60_000);
         from.policy.account = Some("night".into());
-        let made = l.room.preview_pay(wallet, &from, l.now.get()).unwrap();
+        let made = l.room.preview_pay(wallet, &from, Micros(l.now.get())).unwrap();
         assert_eq!((made.account.as_str(), made.chosen.coins[0].outpoint), ("night", night));
         let network = bitcoin::Network::Regtest;
         let change = Keychain::parse(&descriptor(32), network).unwrap()[1].script(0).unwrap();
@@ -174,11 +180,17 @@ fn one_account_pays_and_gets_the_change() {
         assert_eq!(made.psbt.unsigned_tx.output[place].script_pubkey, change);
         let mut by_coin = payment(&l, 10_000);
         by_coin.policy.require = vec![night];
-        assert_eq!(l.room.preview_pay(wallet, &by_coin, l.now.get()).unwrap().account, "night");
+        assert_eq!(
+            l.room.preview_pay(wallet, &by_coin, Micros(l.now.get())).unwrap().account,
+            "night"
+        );
         by_coin.policy.account = Some("day".into());
-        let mixed = l.room.preview_pay(wallet, &by_coin, l.now.get()).unwrap_err();
+        let mixed = l.room.preview_pay(wallet, &by_coin, Micros(l.now.get())).unwrap_err();
         assert!(mixed.to_string().contains("another account"), "{mixed}");
-        assert_eq!(l.room.pay(wallet, &payment(&l, 9_000), l.now.get()).unwrap().account, "day");
+        assert_eq!(
+            l.room.pay(wallet, &payment(&l, 9_000), Micros(l.now.get())).unwrap().account,
+            "day"
+        );
         assert_ne!(day, night);
     });
 }
@@ -190,8 +202,9 @@ fn own_change_is_trusted_only_above_own_ancestors() {
         l.mempool(&incoming);
         let own = tx(&[out(&incoming, 0)], &[(&l.change(0), 79_000)]);
         l.mempool(&own);
-        let find =
-            |sats| l.room.preview_selection(l.wallet, wanted(sats), &CoinPolicy::default(), 0);
+        let find = |sats| {
+            l.room.preview_selection(l.wallet, wanted(sats), &CoinPolicy::default(), Micros(0))
+        };
         assert!(find(5_000).is_err(), "it dies with the foreign coin below it");
         l.mine(&[&incoming]);
         assert!(find(5_000).is_ok());
@@ -202,8 +215,11 @@ fn own_change_is_trusted_only_above_own_ancestors() {
 fn payments_have_at_most_25_unconfirmed_transactions_in_line() {
     on_both(|l| {
         let mut last = l.fund(1, 1_000_000);
-        let find =
-            || l.room.preview_selection(l.wallet, wanted(5_000), &CoinPolicy::default(), 0).is_ok();
+        let find = || {
+            l.room
+                .preview_selection(l.wallet, wanted(5_000), &CoinPolicy::default(), Micros(0))
+                .is_ok()
+        };
         for n in 0..25_u64 {
             let next = tx(&[out(&last, 0)], &[(&l.change(n as u32), 1_000_000 - 500 * (n + 1))]);
             l.see(&next, unspent_wallet::TxSource::Mempool).unwrap();
@@ -211,7 +227,8 @@ fn payments_have_at_most_25_unconfirmed_transactions_in_line() {
             assert_eq!(find(), n < 24, "after {} in line", n + 1);
         }
         let asked = CoinPolicy { require: vec![out(&last, 0)], ..CoinPolicy::default() };
-        let named = l.room.preview_selection(l.wallet, wanted(5_000), &asked, 0).unwrap_err();
+        let named =
+            l.room.preview_selection(l.wallet, wanted(5_000), &asked, Micros(0)).unwrap_err();
         assert!(named.to_string().contains("24 unconfirmed"), "{named}");
     });
 }
@@ -228,11 +245,11 @@ fn frozen_coins_are_not_chosen() {
             tx.execute(FREEZE, &[Arg::Int(wallet), Arg::Blob(&hash)])
         })
         .unwrap();
-        let refused = l.room.pay(l.wallet, &payment(&l, 10_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(l.wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
         let mut asked = payment(&l, 10_000);
         asked.policy.require = vec![out(&pay, 0)];
-        let refused = l.room.pay(l.wallet, &asked, l.now.get()).unwrap_err();
+        let refused = l.room.pay(l.wallet, &asked, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("frozen"), "{refused}");
     });
 }
@@ -245,20 +262,20 @@ fn a_relative_time_lock_is_waited_for_and_set() {
         let wallet = wallet_of(&l, "waits", &[("main", waits)]);
         let coin = fund_wallet(&l, wallet, None, 1, 100_000);
         let height = l.height();
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", height + 10)), "{refused}");
         let mut asked = payment(&l, 10_000);
         asked.policy.require = vec![coin];
-        let refused = l.room.pay(wallet, &asked, l.now.get()).unwrap_err();
+        let refused = l.room.pay(wallet, &asked, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", height + 10)), "{refused}");
         l.mine_empty(9);
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap();
+        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         assert_eq!(unsigned.psbt.unsigned_tx.input[0].sequence, Sequence::from_height(10));
         // With a way that needs no waiting, that way is taken.
         let either = format!("wsh(or_d(pk({a}/<0;1>/*),and_v(v:pkh({b}/<0;1>/*),older(144))))");
         let wallet = wallet_of(&l, "either", &[("main", either)]);
         fund_wallet(&l, wallet, None, 2, 100_000);
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap();
+        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         let sequence = unsigned.psbt.unsigned_tx.input[0].sequence;
         assert_eq!(sequence, Sequence::ENABLE_RBF_NO_LOCKTIME);
     });
@@ -272,18 +289,18 @@ fn an_absolute_time_lock_is_waited_for_and_a_clock_is_refused() {
         let waits = format!("wsh(and_v(v:pk({a}/<0;1>/*),after({until})))");
         let wallet = wallet_of(&l, "waits", &[("main", waits)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", until + 1)), "{refused}");
         while l.height() < until {
             l.mine_empty(1);
         }
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap();
+        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         let lock_time = unsigned.psbt.unsigned_tx.lock_time.to_consensus_u32();
         assert!(u64::from(lock_time) >= until);
         let clock = format!("wsh(and_v(v:pk({a}/<0;1>/*),after(1900000000)))");
         let wallet = wallet_of(&l, "clock", &[("main", clock)]);
         fund_wallet(&l, wallet, None, 2, 100_000);
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), l.now.get()).unwrap_err();
+        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("time-locked"), "{refused}");
     });
 }
@@ -318,7 +335,7 @@ fn send_all_leaves_nothing_and_makes_no_change() {
         l.fund(3, 20);
         let mut all = Payment::new(vec![(theirs(2), 10_000)], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        let unsigned = l.room.pay(l.wallet, &all, l.now.get()).unwrap();
+        let unsigned = l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
         assert_eq!(unsigned.change_output, None);
         assert_eq!(unsigned.chosen.coins.len(), 2, "20 sats cost more than they bring");
         let fee = unsigned.chosen.selection.fee;
@@ -334,7 +351,7 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
         let mut less =
             Payment::new(vec![(theirs(1), 30_001), (theirs(2), 20_000)], RATE, l.terms(1));
         less.subtract_fee = true;
-        let made = l.room.preview_pay(l.wallet, &less, l.now.get()).unwrap();
+        let made = l.room.preview_pay(l.wallet, &less, Micros(l.now.get())).unwrap();
         let (fee, tx) = (made.chosen.selection.fee, &made.psbt.unsigned_tx);
         let total: u64 = tx.output.iter().map(|out| out.value.to_sat()).sum();
         assert_eq!(total + fee, 100_000);
@@ -342,10 +359,10 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
         let first = paid_to_others(&made.psbt);
         assert_eq!(first, 30_001 - (fee - fee / 2), "equal parts, the odd sat by the first");
         let fixed = Payment { fee: Some(4_321), ..payment(&l, 30_000) };
-        let made = l.room.preview_pay(l.wallet, &fixed, l.now.get()).unwrap();
+        let made = l.room.preview_pay(l.wallet, &fixed, Micros(l.now.get())).unwrap();
         assert_eq!(made.chosen.selection.fee, 4_321);
         let free = Payment { rate: FeePerWeight { sat_per_kwu: 0 }, ..payment(&l, 30_000) };
-        let refused = l.room.pay(l.wallet, &free, l.now.get()).unwrap_err();
+        let refused = l.room.pay(l.wallet, &free, Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::RateZero)), "{refused}");
     });
 }
@@ -354,9 +371,10 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
 fn a_preview_holds_nothing_and_uses_nothing_up() {
     on_both(|l| {
         l.fund(1, 100_000);
-        let looked = l.room.preview_pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let looked =
+            l.room.preview_pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         assert_eq!(l.balance().leased.sats, 0);
-        let real = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let real = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         assert_eq!(looked.psbt, real.psbt);
     });
 }
@@ -366,15 +384,20 @@ fn an_absurd_fee_must_be_allowed() {
     on_both(|l| {
         l.fund(1, 100_000_000);
         let absurd = Payment { fee: Some(20_000_000), ..payment(&l, 30_000) };
-        let refused = l.room.pay(l.wallet, &absurd, l.now.get()).unwrap_err();
+        let refused = l.room.pay(l.wallet, &absurd, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("looks like a mistake"), "{refused}");
         let meant = Payment { allow_high_fee: true, ..absurd };
-        let unsigned = l.room.pay(l.wallet, &meant, l.now.get()).unwrap();
+        let unsigned = l.room.pay(l.wallet, &meant, Micros(l.now.get())).unwrap();
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let take = |allow_high_fee| {
             let how = FinishOptions { lock: Some(lock(1)), force: false, allow_high_fee };
-            l.room.finalize(l.wallet, SignedPayment::Psbt(Box::new(psbt.clone())), how, l.tick())
+            l.room.finalize(
+                l.wallet,
+                SignedPayment::Psbt(Box::new(psbt.clone())),
+                how,
+                Micros(l.tick()),
+            )
         };
         assert!(take(false).is_err());
         take(true).unwrap();
@@ -385,7 +408,7 @@ fn an_absurd_fee_must_be_allowed() {
 fn wrong_signatures_are_not_recorded() {
     on_both(|l| {
         let coin = l.fund(1, 100_000);
-        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
@@ -393,13 +416,15 @@ fn wrong_signatures_are_not_recorded() {
         assert_eq!(done.fee, Some(unsigned.chosen.selection.fee));
         let mut forged = done.tx.clone();
         forged.output[0].value -= bitcoin::Amount::from_sat(1);
-        let refused =
-            l.room.finalize(l.wallet, SignedPayment::Raw(forged), how, l.tick()).unwrap_err();
+        let refused = l
+            .room
+            .finalize(l.wallet, SignedPayment::Raw(forged), how, Micros(l.tick()))
+            .unwrap_err();
         assert!(refused.to_string().contains("input 0"), "{refused}");
         let dummy = tx(&[out(&coin, 0)], &[(&theirs(1), 90_000)]);
-        let refused = l.room.finalize(l.wallet, SignedPayment::Raw(dummy), how, l.tick());
+        let refused = l.room.finalize(l.wallet, SignedPayment::Raw(dummy), how, Micros(l.tick()));
         assert!(matches!(refused, Err(WalletError::Payment(_))));
-        l.room.finalize(l.wallet, SignedPayment::Raw(done.tx), how, l.tick()).unwrap();
+        l.room.finalize(l.wallet, SignedPayment::Raw(done.tx), how, Micros(l.tick())).unwrap();
     });
 }
 
@@ -407,13 +432,13 @@ fn wrong_signatures_are_not_recorded() {
 fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
     on_both(|l| {
         l.fund(1, 100_000);
-        let first = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let first = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let (place, old_fee) = (first.change_output.unwrap(), first.chosen.selection.fee);
         let change = first.psbt.unsigned_tx.output[place].script_pubkey.clone();
         let txid = sent(&l, &first);
         // A rate that is hardly higher still pays for its own relay; another lock will do.
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 501 }, l.terms(2));
-        let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
+        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
         let new = &second.psbt.unsigned_tx;
         let place = second.change_output.unwrap();
         assert_eq!(new.output[place].script_pubkey, change, "the same change again");
@@ -430,11 +455,11 @@ fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
 fn a_bump_adds_inputs_where_change_does_not_suffice() {
     on_both(|l| {
         l.fund(1, 31_000);
-        let first = l.room.pay(l.wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let first = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let txid = sent(&l, &first);
         l.fund(2, 60_000);
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 10_000 }, l.terms(2));
-        let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
+        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(second.psbt.unsigned_tx.input.len(), 2);
         let new_txid = finish_as(&l, 2, second.psbt.clone()).unwrap();
         let size = l.room.tx(l.wallet, new_txid).unwrap().tx.vsize() as u64;
@@ -448,12 +473,15 @@ fn a_bump_can_take_the_fee_from_the_payment() {
         l.fund(1, 100_000);
         let mut all = Payment::new(vec![], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        let first = l.room.pay(l.wallet, &all, l.now.get()).unwrap();
+        let first = l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
         let txid = sent(&l, &first);
         let plain = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, l.terms(2));
-        assert!(l.room.bump(l.wallet, &plain, l.tick()).is_err(), "there is nothing to add");
+        assert!(
+            l.room.bump(l.wallet, &plain, Micros(l.tick())).is_err(),
+            "there is nothing to add"
+        );
         let bump = FeeBump { subtract_fee: true, ..plain };
-        let second = l.room.bump(l.wallet, &bump, l.tick()).unwrap();
+        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(paid_to_others(&second.psbt), 100_000 - second.chosen.selection.fee);
         finish_as(&l, 2, second.psbt).unwrap();
     });
@@ -466,15 +494,15 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
         let only = format!("wpkh([{fingerprint}/84h/1h/0h]{}/7/*)", xpub(1));
         let wallet = wallet_of(&l, "single", &[("main", only)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let first = l.room.pay(wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let first = l.room.pay(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let old_fee = first.chosen.selection.fee;
         let mut psbt = first.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
         let signed = SignedPayment::Psbt(Box::new(psbt));
-        let (txid, _) = l.room.finalize(wallet, signed, how, l.tick()).unwrap();
+        let (txid, _) = l.room.finalize(wallet, signed, how, Micros(l.tick())).unwrap();
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 900 }, l.terms(2));
-        let second = l.room.bump(wallet, &bump, l.tick()).unwrap();
+        let second = l.room.bump(wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(second.psbt.unsigned_tx.output.len(), 2);
         assert!(second.chosen.selection.fee > old_fee);
         assert_eq!(paid_to_others(&second.psbt), 30_000);
@@ -485,22 +513,22 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
 fn abandoned_payments_give_their_change_index_back() {
     on_both(|l| {
         let coin = [out(&l.fund(1, 100_000), 0)];
-        let release = || l.room.release(l.wallet, &coin, lock(1), l.tick()).unwrap();
+        let release = || l.room.release(l.wallet, &coin, lock(1), Micros(l.tick())).unwrap();
         for _ in 0..30 {
-            let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), l.tick()).unwrap();
+            let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
             let txid = finish_as(&l, 1, unsigned.psbt).unwrap();
-            l.room.invalidate(l.wallet, txid, l.tick()).unwrap();
+            l.room.invalidate(l.wallet, txid, Micros(l.tick())).unwrap();
             l.check();
             release();
         }
-        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), l.tick()).unwrap();
+        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
         let place = unsigned.change_output.unwrap();
         assert_eq!(unsigned.psbt.unsigned_tx.output[place].script_pubkey, l.change(0));
         // Payments that never come back from their signer don't run beyond the gap either.
         let window: Vec<ScriptBuf> = (0..20).map(|n| l.change(n)).collect();
         for _ in 0..50 {
             release();
-            let again = l.room.pay(l.wallet, &payment(&l, 30_000), l.tick()).unwrap();
+            let again = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
             let place = again.change_output.unwrap();
             assert!(window.contains(&again.psbt.unsigned_tx.output[place].script_pubkey));
         }
@@ -513,7 +541,7 @@ fn a_payment_without_change_uses_no_index_up() {
         l.fund(1, 100_000);
         let mut all = Payment::new(vec![], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        l.room.pay(l.wallet, &all, l.now.get()).unwrap();
+        l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
         let chains = l.room.keychains(l.wallet).unwrap();
         let change = chains.iter().find(|chain| chain.purpose == "change").unwrap();
         assert_eq!(change.next_index, 0);
@@ -530,7 +558,7 @@ fn a_psbt_is_shown_and_its_copies_are_combined() {
         let both = format!("wsh(sortedmulti(2,{},{}))", key(51), key(52));
         let wallet = wallet_of(&l, "both", &[("main", both)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let unsigned = l.room.pay(wallet, &payment(&l, 30_000), l.now.get()).unwrap();
+        let unsigned = l.room.pay(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let seen = l.room.inspect_psbt(wallet, &unsigned.psbt).unwrap();
         assert_eq!((seen.fee, seen.pays_others), (Some(unsigned.chosen.selection.fee), 30_000));
         assert!(!seen.is_complete && seen.inputs[0].is_known);

@@ -1,6 +1,7 @@
 //! Nothing that one wallet holds may stop the others.
 
 use bitcoin::ScriptBuf;
+use unspent_model::Micros;
 use unspent_sql::{Arg, SqlError};
 use unspent_wallet::{
     NewAccount, WalletId, placed_block::PlacedBlock, wallet_info::KeychainPurpose,
@@ -26,13 +27,13 @@ fn stopped_at(l: &Ledger, wallet: WalletId) -> Option<Option<u64>> {
 }
 
 fn confirmed(l: &Ledger, wallet: WalletId) -> u64 {
-    l.room.balance(wallet, 1, l.now.get()).unwrap().confirmed.sats
+    l.room.balance(wallet, 1, Micros(l.now.get())).unwrap().confirmed.sats
 }
 
 /// Feeds all blocks again, as a scan does for whoever is behind.
 fn feed_again(l: &Ledger) {
     let all: Vec<PlacedBlock> = l.chain.borrow().clone();
-    l.room.apply_blocks(all, l.tick()).unwrap();
+    l.room.apply_blocks(all, Micros(l.tick())).unwrap();
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn a_wallet_that_cannot_take_a_block_stays_behind_alone_and_can_be_resumed() {
                 block
             })
             .collect();
-        let applied = l.room.apply_blocks(blocks, l.tick()).unwrap();
+        let applied = l.room.apply_blocks(blocks, Micros(l.tick())).unwrap();
         assert_eq!(applied.stopped.iter().copied().collect::<Vec<_>>(), [l.wallet]);
         assert_eq!(applied.moved.iter().copied().collect::<Vec<_>>(), [other]);
         assert_eq!((confirmed(&l, l.wallet), confirmed(&l, other)), (1_000, 27));
@@ -164,7 +165,7 @@ fn a_reorganisation_goes_on_over_a_wallet_that_cannot_follow_it() {
         l.mine_empty(1);
         l.mine(&[&tx(&[foreign(1)], &[(&l.ours(0), 1_000), (&theirs_now, 900)])]);
         tamper(&l, BREAK, l.wallet, "ours");
-        l.room.disconnect_above(Some(FIRST), l.tick()).unwrap();
+        l.room.disconnect_above(Some(FIRST), Micros(l.tick())).unwrap();
         let gone = l.chain.borrow_mut().pop().unwrap();
         assert_eq!((confirmed(&l, l.wallet), confirmed(&l, other)), (0, 0));
         assert!(l.room.audit(other).unwrap().is_empty());

@@ -2,7 +2,10 @@
 //! that concerns it may be missed by that.
 
 use bitcoin::{OutPoint, Transaction};
-use unspent_model::wallet::{CoinState, TxStatus};
+use unspent_model::{
+    Micros,
+    wallet::{CoinState, TxStatus},
+};
 use unspent_wallet::{WalletError, WalletId, placed_block::PlacedBlock};
 
 use crate::ledger::*;
@@ -27,7 +30,7 @@ fn crowded(l: &Ledger, ours: &[&Transaction]) -> PlacedBlock {
 }
 
 fn coins(l: &Ledger, wallet: WalletId) -> Vec<(OutPoint, u64, CoinState, Option<u64>)> {
-    let all = l.room.all_coins(wallet, 0, 1_000, 0).unwrap();
+    let all = l.room.all_coins(wallet, 0, 1_000, Micros(0)).unwrap();
     let shown = all.into_iter().map(|coin| (coin.outpoint, coin.amount, coin.state, coin.height));
     let mut shown: Vec<_> = shown.collect();
     shown.sort_by_key(|coin| coin.0);
@@ -41,7 +44,7 @@ fn finds_the_same(l: &Ledger, contents: &[Vec<&Transaction>]) {
         alone.mine(ours);
     }
     let batch: Vec<PlacedBlock> = contents.iter().map(|ours| crowded(l, ours)).collect();
-    l.room.apply_blocks(batch, l.tick()).unwrap();
+    l.room.apply_blocks(batch, Micros(l.tick())).unwrap();
     assert_eq!(coins(l, l.wallet), coins(&alone, alone.wallet));
     assert_eq!(l.balance(), alone.balance());
     l.check();
@@ -86,7 +89,7 @@ fn a_conflict_on_an_output_of_nobody_here_is_seen() {
         l.mempool(&ours);
         let rival = tx(&[foreign(1)], &[(&theirs(4), 500)]);
         let batch = vec![crowded(&l, &[]), crowded(&l, &[&rival])];
-        l.room.apply_blocks(batch, l.tick()).unwrap();
+        l.room.apply_blocks(batch, Micros(l.tick())).unwrap();
         assert_eq!(l.status(&ours).0, TxStatus::Failed);
         l.check();
     });
@@ -98,11 +101,11 @@ fn a_wallet_that_joins_in_the_middle_of_a_batch_misses_nothing() {
         let other = l.other_wallet("other", 2);
         let script = l.room.addresses(other, 0, 1).unwrap().remove(0).script;
         let batch: Vec<PlacedBlock> = (0..3).map(|_| crowded(&l, &[])).collect();
-        l.room.apply_blocks(batch.clone(), l.tick()).unwrap();
-        l.room.rewind(l.wallet, Some(FIRST), l.tick()).unwrap();
+        l.room.apply_blocks(batch.clone(), Micros(l.tick())).unwrap();
+        l.room.rewind(l.wallet, Some(FIRST), Micros(l.tick())).unwrap();
         let both = tx(&[foreign(1)], &[(&l.ours(0), 500), (&script, 700)]);
         let again: Vec<PlacedBlock> = batch.into_iter().chain([crowded(&l, &[&both])]).collect();
-        let applied = l.room.apply_blocks(again, l.tick()).unwrap();
+        let applied = l.room.apply_blocks(again, Micros(l.tick())).unwrap();
         assert_eq!(applied.moved.len(), 2);
         assert_eq!((coins(&l, l.wallet).len(), coins(&l, other).len()), (1, 1));
         l.check();
@@ -115,7 +118,7 @@ fn a_block_with_a_name_too_few_is_refused() {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 500)]);
         let mut block = l.block(&[&pay]);
         block.txids = block.txids[..1].into();
-        let refused = l.room.apply_blocks(vec![block], l.tick()).unwrap_err();
+        let refused = l.room.apply_blocks(vec![block], Micros(l.tick())).unwrap_err();
         assert!(matches!(refused, WalletError::Argument(_)), "{refused}");
         assert_eq!(l.room.tip().unwrap(), None);
     });
