@@ -54,7 +54,7 @@ fn check_readable(
     choice: &Choice,
 ) -> anyhow::Result<()> {
     let below = match choice.fork.map(|fork| fork.target) {
-        Some(unspent_chain::Target::Point { hash, .. }) => stored.find(&hash)?,
+        Some(unspent_chain::RollbackTarget::Point { hash, .. }) => stored.find(&hash)?,
         Some(_) | None => None,
     };
     let to_beat = stored.tip.map_or(Work::default(), |tip| tip.work);

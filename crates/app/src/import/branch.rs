@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use anyhow::Context;
-use unspent_chain::{Target, codec::StoredPoint};
+use unspent_chain::{RollbackTarget, codec::StoredPoint};
 use unspent_model::{
     BlockHash, Network,
     chain::Work,
@@ -187,7 +187,7 @@ fn accept(best: Candidate, stored: &Stored) -> Option<Choice> {
         _ if extends => None,
         Some(tip) if work > tip.work => {
             let height = fork.map(|fork| fork.point.height);
-            let target = fork.map_or(Target::Origin, |fork| Target::Point {
+            let target = fork.map_or(RollbackTarget::Origin, |fork| RollbackTarget::Point {
                 height: fork.point.height,
                 hash: fork.point.hash,
             });

@@ -21,7 +21,7 @@ use std::{
 };
 
 use anyhow::Context;
-use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, Status};
+use unspent_chain::{ChainIndex, OpenError, OpenReport, Options, Reader, StoreStatus};
 use unspent_chain_room::ChainFollower;
 use unspent_engine::{
     config::Follow,
@@ -135,7 +135,7 @@ fn take_in(
 }
 
 /// What an existing folder says of itself; `None` when there is none.
-pub(crate) fn known(folder: &Path) -> anyhow::Result<Option<Status>> {
+pub(crate) fn known(folder: &Path) -> anyhow::Result<Option<StoreStatus>> {
     match Reader::open(folder, SMALL_CACHE) {
         Ok(reader) => Ok(Some(reader.status()?)),
         Err(OpenError::NotFound(_)) => Ok(None),
@@ -143,7 +143,7 @@ pub(crate) fn known(folder: &Path) -> anyhow::Result<Option<Status>> {
     }
 }
 
-fn network(request: &Request<'_>, known: Option<&Status>) -> anyhow::Result<Network> {
+fn network(request: &Request<'_>, known: Option<&StoreStatus>) -> anyhow::Result<Network> {
     match (request.network, known.map(|status| status.network)) {
         (Some(wanted), Some(found)) if wanted != found => {
             Err(OpenError::OtherNetwork { found, wanted }.into())
@@ -200,7 +200,7 @@ fn make_plan(
 
 fn warnings(
     request: &Request<'_>,
-    known: Option<&Status>,
+    known: Option<&StoreStatus>,
     options: &Options,
     found: &OpenReport,
 ) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What an import is going to do, decided before anything is written.
 
-use unspent_chain::{Reader, Target, codec::StoredPoint};
+use unspent_chain::{Reader, RollbackTarget, codec::StoredPoint};
 use unspent_model::BlockHash;
 use unspent_source::files::catalogue::PassedOver;
 
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fork {
     /// The last common block.
-    pub(crate) target: Target,
+    pub(crate) target: RollbackTarget,
     /// Its height; `None` for the origin.
     pub(crate) height: Option<u64>,
     /// Blocks that stand above it now.

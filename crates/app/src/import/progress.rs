@@ -8,8 +8,8 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use unspent_chain::Counts;
-use unspent_chain_room::Tally;
+use unspent_chain::CoinCounts;
+use unspent_chain_room::BlockTally;
 use unspent_engine::road::Watch;
 use unspent_model::Point;
 
@@ -61,7 +61,7 @@ impl Show {
         self,
         total: u64,
         coins: u64,
-        tally: Arc<Mutex<Tally>>,
+        tally: Arc<Mutex<BlockTally>>,
         interrupt: &Interrupt,
     ) -> Progress {
         let bar = (self == Self::Bar).then(|| {
@@ -84,7 +84,7 @@ pub(crate) struct Progress {
     total: u64,
     /// Coins before the import.
     coins: u64,
-    tally: Arc<Mutex<Tally>>,
+    tally: Arc<Mutex<BlockTally>>,
     interrupt: Interrupt,
     started: Instant,
     said: Mutex<Instant>,
@@ -114,15 +114,15 @@ impl Watch for Progress {
 }
 
 impl Progress {
-    fn line(&self, done: &Tally) -> String {
+    fn line(&self, done: &BlockTally) -> String {
         let speed = rate(done.blocks, self.started.elapsed());
         let (done_blocks, total) = (number(done.blocks), number(self.total));
         let place = self.place(done);
         format!("{done_blocks} of {total} blocks, {place}, {speed:.0} blocks/s")
     }
 
-    fn place(&self, done: &Tally) -> String {
-        let Counts { created, spent, .. } = done.counts;
+    fn place(&self, done: &BlockTally) -> String {
+        let CoinCounts { created, spent, .. } = done.counts;
         let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
         format!("height {}, {} coins", number(done.height), number(coins))
     }

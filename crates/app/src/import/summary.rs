@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use unspent_chain::Status;
-use unspent_chain_room::Tally;
+use unspent_chain::StoreStatus;
+use unspent_chain_room::BlockTally;
 use unspent_model::{Network, Point};
 use unspent_source::files::catalogue::PassedOver;
 
@@ -77,7 +77,7 @@ struct RolledBackJson {
 }
 
 impl Summary {
-    pub(super) fn new(status: &Status, done: Tally, report: Report) -> Self {
+    pub(super) fn new(status: &StoreStatus, done: BlockTally, report: Report) -> Self {
         let Report { rolled_back, left_out, passed_over, mut warnings, interrupted, took } = report;
         warnings.extend(passed_over_warnings(&passed_over));
         let network = status.network;
@@ -171,7 +171,7 @@ fn passed_over_warnings(places: &[PassedOver]) -> Vec<String> {
 const OPTIONAL: [&str; 4] = ["already there", "stale", "not connected", "bytes passed over"];
 
 /// On a chain without holes every input must be known.
-fn missing_warning(status: &Status) -> Option<String> {
+fn missing_warning(status: &StoreStatus) -> Option<String> {
     let missing = status.cursor.missing_inputs;
     (missing > 0 && status.holes.is_empty()).then(|| {
         let genesis = match status.network {

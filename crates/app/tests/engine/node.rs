@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use bitcoin::{Psbt, Txid, bip32::Xpriv, secp256k1::Secp256k1};
 use serde_json::json;
-use unspent_chain::{ChainIndex, Options, Target, prepare};
+use unspent_chain::{ChainIndex, Options, RollbackTarget, prepare};
 use unspent_engine::{Engine, RoomName, RoomState};
 use unspent_model::{
     Micros, Network, Point,
@@ -347,7 +347,7 @@ fn the_coin_set_equals_the_nodes() {
                 }
                 Step::Backward(point) => {
                     let Point { height, hash, .. } = point.unwrap();
-                    index.rollback(Target::Point { height, hash }).unwrap();
+                    index.rollback(RollbackTarget::Point { height, hash }).unwrap();
                 }
                 Step::Nothing => return,
             }

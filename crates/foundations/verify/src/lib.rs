@@ -51,7 +51,7 @@
 //! let proof = Proof::from_bytes(&bytes)?;
 //! assert_eq!(proof.check(&root)?, [Verdict::Spent]);
 //! assert!(proof.check(&[0; 32]).is_err());
-//! # Ok::<(), unspent_verify::Refused>(())
+//! # Ok::<(), unspent_verify::ProofError>(())
 //! ```
 #![no_std]
 
@@ -63,4 +63,4 @@ pub mod tree;
 pub mod wire;
 
 pub use hash::Hash;
-pub use proof::{Head, Leaf, LiveChunk, Proof, Refused, Verdict};
+pub use proof::{Head, Leaf, LiveChunk, Proof, ProofError, Verdict};

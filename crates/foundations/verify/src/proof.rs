@@ -101,7 +101,7 @@ impl fmt::Display for Verdict {
 /// Why a proof proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum ProofError {
     /// The bytes are no proof in canonical form.
     Encoding,
     /// It names no output.
@@ -114,7 +114,7 @@ pub enum Refused {
     Root,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ProofError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Encoding => "this is no proof in canonical form",
@@ -126,22 +126,22 @@ impl fmt::Display for Refused {
     }
 }
 
-impl core::error::Error for Refused {}
+impl core::error::Error for ProofError {}
 
 impl Proof {
     /// What the proof says of each of its outputs, if it leads to this root.
     ///
     /// # Errors
     ///
-    /// [`Refused`]: then it says nothing.
-    pub fn check(&self, root: &Hash) -> Result<Vec<Verdict>, Refused> {
+    /// [`ProofError`]: then it says nothing.
+    pub fn check(&self, root: &Hash) -> Result<Vec<Verdict>, ProofError> {
         let Head { leaves, .. } = self.head;
         let mut places = self.coins.iter().map(|(place, _)| *place);
         if !places.clone().is_sorted_by(|a, b| a < b) || places.any(|place| place >= leaves) {
-            return Err(Refused::Places);
+            return Err(ProofError::Places);
         }
         if self.coins.is_empty() {
-            return Err(Refused::Empty);
+            return Err(ProofError::Empty);
         }
         let outputs: Vec<_> =
             self.coins.iter().map(|(place, leaf)| (*place, leaf.hash(*place))).collect();
@@ -150,28 +150,28 @@ impl Proof {
         let bits: Vec<_> =
             chunks.iter().map(|(number, bits)| (*number, hash::chunk(*number, &bits.0))).collect();
         let live = climb(Domain::LIVE, leaves.div_ceil(CHUNK_BITS), &bits, &self.live_nodes);
-        let (Some(outputs), Some(live)) = (outputs, live) else { return Err(Refused::Shape) };
+        let (Some(outputs), Some(live)) = (outputs, live) else { return Err(ProofError::Shape) };
         if self.head.root(&outputs, &live) != *root {
-            return Err(Refused::Root);
+            return Err(ProofError::Root);
         }
         self.coins.iter().map(|(place, _)| verdict(*place, &chunks)).collect()
     }
 
     /// The chunks with their numbers, in order.
-    fn numbered_chunks(&self) -> Result<Vec<(u64, &LiveChunk)>, Refused> {
+    fn numbered_chunks(&self) -> Result<Vec<(u64, &LiveChunk)>, ProofError> {
         let mut numbers: Vec<u64> =
             self.coins.iter().map(|(place, _)| place / CHUNK_BITS).collect();
         numbers.dedup();
         if numbers.len() != self.chunks.len() {
-            return Err(Refused::Shape);
+            return Err(ProofError::Shape);
         }
         Ok(numbers.into_iter().zip(&self.chunks).collect())
     }
 }
 
-fn verdict(place: u64, chunks: &[(u64, &LiveChunk)]) -> Result<Verdict, Refused> {
+fn verdict(place: u64, chunks: &[(u64, &LiveChunk)]) -> Result<Verdict, ProofError> {
     let at = chunks.binary_search_by_key(&(place / CHUNK_BITS), |(number, _)| *number);
-    let at = at.map_err(|_| Refused::Shape)?;
-    let (_, chunk) = chunks.get(at).ok_or(Refused::Shape)?;
+    let at = at.map_err(|_| ProofError::Shape)?;
+    let (_, chunk) = chunks.get(at).ok_or(ProofError::Shape)?;
     Ok(if chunk.is_live(place) { Verdict::Unspent } else { Verdict::Spent })
 }

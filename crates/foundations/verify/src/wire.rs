@@ -18,7 +18,7 @@ use minicbor::{Decoder, Encoder, decode};
 
 use crate::{
     hash::Hash,
-    proof::{Head, Leaf, LiveChunk, Proof, Refused},
+    proof::{Head, Leaf, LiveChunk, Proof, ProofError},
 };
 
 const VERSION: u8 = 1;
@@ -55,10 +55,10 @@ impl Proof {
     ///
     /// # Errors
     ///
-    /// [`Refused::Encoding`].
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Refused> {
-        let proof = read(&mut Decoder::new(bytes)).map_err(|_| Refused::Encoding)?;
-        if proof.to_bytes() == bytes { Ok(proof) } else { Err(Refused::Encoding) }
+    /// [`ProofError::Encoding`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ProofError> {
+        let proof = read(&mut Decoder::new(bytes)).map_err(|_| ProofError::Encoding)?;
+        if proof.to_bytes() == bytes { Ok(proof) } else { Err(ProofError::Encoding) }
     }
 }
 

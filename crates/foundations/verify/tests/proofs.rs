@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use unspent_verify::{
-    Hash, Head, Leaf, LiveChunk, Proof, Refused, Verdict,
+    Hash, Head, Leaf, LiveChunk, Proof, ProofError, Verdict,
     hash::{self, Domain},
     tree::{self, Forest, exists, needed, peaks},
 };
@@ -189,7 +189,7 @@ fn no_changed_byte_is_believed() {
             assert!(cut.is_err(), "cut at {at}");
         }
         let longer = [bytes.as_slice(), &[0]].concat();
-        assert_eq!(Proof::from_bytes(&longer), Err(Refused::Encoding), "something behind it");
+        assert_eq!(Proof::from_bytes(&longer), Err(ProofError::Encoding), "something behind it");
     }
     assert!(tried > 5_000, "{tried}");
 }
@@ -202,27 +202,27 @@ fn proofs_of_other_blocks_networks_and_shapes_are_refused() {
     let abroad = Set::new("bitcoin-signet", 7, 1_500, |place| place % 2 == 0);
     let proof = set.proof(&[10]);
     assert_eq!(proof.check(&root), Ok(vec![Verdict::Unspent]));
-    assert_eq!(proof.check(&later.root()), Err(Refused::Root), "a stale root");
-    assert_eq!(proof.check(&abroad.root()), Err(Refused::Root), "another network");
+    assert_eq!(proof.check(&later.root()), Err(ProofError::Root), "a stale root");
+    assert_eq!(proof.check(&abroad.root()), Err(ProofError::Root), "another network");
     assert_eq!(later.proof(&[10]).check(&later.root()), Ok(vec![Verdict::Spent]));
     let told = |change: &dyn Fn(&mut Proof)| {
         let mut changed = set.proof(&[10, 11]);
         change(&mut changed);
         changed.check(&root)
     };
-    assert_eq!(told(&|proof| proof.coins.swap(0, 1)), Err(Refused::Places));
-    assert_eq!(told(&|proof| proof.coins[1] = proof.coins[0].clone()), Err(Refused::Places));
-    assert_eq!(told(&|proof| proof.coins[1].0 = 1_500), Err(Refused::Places));
-    assert_eq!(told(&|proof| proof.coins.clear()), Err(Refused::Empty));
-    assert_eq!(told(&|proof| proof.output_nodes.truncate(1)), Err(Refused::Shape));
-    assert_eq!(told(&|proof| proof.output_nodes.push([0; 32])), Err(Refused::Shape));
-    assert_eq!(told(&|proof| proof.live_nodes.push([0; 32])), Err(Refused::Shape));
-    assert_eq!(told(&|proof| proof.chunks.push(LiveChunk([0; 128]))), Err(Refused::Shape));
+    assert_eq!(told(&|proof| proof.coins.swap(0, 1)), Err(ProofError::Places));
+    assert_eq!(told(&|proof| proof.coins[1] = proof.coins[0].clone()), Err(ProofError::Places));
+    assert_eq!(told(&|proof| proof.coins[1].0 = 1_500), Err(ProofError::Places));
+    assert_eq!(told(&|proof| proof.coins.clear()), Err(ProofError::Empty));
+    assert_eq!(told(&|proof| proof.output_nodes.truncate(1)), Err(ProofError::Shape));
+    assert_eq!(told(&|proof| proof.output_nodes.push([0; 32])), Err(ProofError::Shape));
+    assert_eq!(told(&|proof| proof.live_nodes.push([0; 32])), Err(ProofError::Shape));
+    assert_eq!(told(&|proof| proof.chunks.push(LiveChunk([0; 128]))), Err(ProofError::Shape));
     let last = set.proof(&[10, 11]).output_nodes.len() - 1;
-    assert_eq!(told(&|proof| proof.output_nodes.swap(last, last - 1)), Err(Refused::Root));
-    assert_eq!(told(&|proof| proof.head.live += 1), Err(Refused::Root));
-    assert_eq!(told(&|proof| proof.chunks[0].0[1] ^= 0x20), Err(Refused::Root));
-    assert_eq!(told(&|proof| proof.coins[0].1.record.push(0)), Err(Refused::Root));
+    assert_eq!(told(&|proof| proof.output_nodes.swap(last, last - 1)), Err(ProofError::Root));
+    assert_eq!(told(&|proof| proof.head.live += 1), Err(ProofError::Root));
+    assert_eq!(told(&|proof| proof.chunks[0].0[1] ^= 0x20), Err(ProofError::Root));
+    assert_eq!(told(&|proof| proof.coins[0].1.record.push(0)), Err(ProofError::Root));
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn a_number_written_at_length_is_refused() {
     let bytes = set.proof(&[3]).to_bytes();
     // The version as two bytes instead of one.
     let longer = [&bytes[..1], &[0x18, 0x01], &bytes[2..]].concat();
-    assert_eq!(Proof::from_bytes(&longer), Err(Refused::Encoding));
+    assert_eq!(Proof::from_bytes(&longer), Err(ProofError::Encoding));
     // An array without a length.
     let open = [&[0x9f], &bytes[1..], &[0xff]].concat();
-    assert_eq!(Proof::from_bytes(&open), Err(Refused::Encoding));
+    assert_eq!(Proof::from_bytes(&open), Err(ProofError::Encoding));
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{Json, extract::State};
 use bitcoin::consensus::deserialize;
 use serde::Serialize;
-use unspent_chain::{CoinState, Moment, QueryError, codec::StoredPoint};
+use unspent_chain::{ChainSnapshot, CoinState, QueryError, codec::StoredPoint};
 use unspent_chain_room::block_bytes;
 use unspent_engine::Engine;
 use unspent_model::{Family, Network, Outpoint, Point, chain::Record};
@@ -72,8 +72,8 @@ pub(crate) struct BlockDetailJson {
 }
 
 /// A coin's body, where the delta doesn't have it.
-fn record(moment: &Moment<'_>, coin: &Outpoint) -> Result<Option<Record>, QueryError> {
-    Ok(match moment.coin(coin)? {
+fn record(snapshot: &ChainSnapshot<'_>, coin: &Outpoint) -> Result<Option<Record>, QueryError> {
+    Ok(match snapshot.coin(coin)? {
         CoinState::Unspent(record) => Some(record),
         CoinState::Spent(spent) => Some(spent.record),
         CoinState::Unknown => None,
@@ -115,17 +115,17 @@ impl CoinSum {
 
 /// What the blocks at a height did; `None` where it is no longer kept.
 fn sides(
-    moment: &Moment<'_>,
+    snapshot: &ChainSnapshot<'_>,
     stored: &StoredPoint,
 ) -> Result<Option<(BlockSideJson, BlockSideJson)>, QueryError> {
-    let network = moment.network();
-    let Ok(deltas) = moment.delta(stored.point.height) else { return Ok(None) };
+    let network = snapshot.network();
+    let Ok(deltas) = snapshot.delta(stored.point.height) else { return Ok(None) };
     let (mut created, mut spent) = (CoinSum::new(network), CoinSum::new(network));
     for delta in deltas.iter().filter(|delta| delta.point.hash == stored.point.hash) {
         for born in &delta.created {
             let known = match &born.record {
                 Some(record) => Some(record.clone()),
-                None => record(moment, &born.outpoint)?,
+                None => record(snapshot, &born.outpoint)?,
             };
             created.add(&born.outpoint, known.as_ref(), None);
         }
@@ -171,11 +171,11 @@ pub(super) async fn block_detail(
 ) -> Result<Json<BlockDetailJson>, ApiError> {
     let network = app.network();
     let found = app.chain(move |reader| {
-        let moment = reader.moment();
-        let (stored, block) = find(&moment, &text)?;
-        let sides = sides(&moment, &stored)?;
+        let snapshot = reader.snapshot();
+        let (stored, block) = find(&snapshot, &text)?;
+        let sides = sides(&snapshot, &stored)?;
         let below = stored.point.height.checked_sub(1);
-        let parent = below.map(|height| moment.block_at(height)).transpose()?.flatten();
+        let parent = below.map(|height| snapshot.block_at(height)).transpose()?.flatten();
         Ok((block, sides, parent.map(|parent| parent.point), stored.point))
     });
     let (block, sides, parent, at) = found.await?;

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Serialize;
 use unspent_chain::{
-    Moment, Reader,
+    ChainSnapshot, Reader,
     codec::{DeltaCounts, StoredDelta, StoredPoint},
 };
 use unspent_model::{BlockHash, Family, Network};
@@ -51,9 +51,9 @@ impl BlockJson {
     }
 
     /// With the counts, where the delta is kept.
-    fn with_counts(moment: &Moment<'_>, stored: &StoredPoint, tip: u64) -> Self {
-        let mut shown = Self::new(moment.network(), stored, tip);
-        if let Ok(DeltaCounts { created, spent }) = moment.delta_counts(stored.point.height) {
+    fn with_counts(snapshot: &ChainSnapshot<'_>, stored: &StoredPoint, tip: u64) -> Self {
+        let mut shown = Self::new(snapshot.network(), stored, tip);
+        if let Ok(DeltaCounts { created, spent }) = snapshot.delta_counts(stored.point.height) {
             (shown.created, shown.spent) = (Some(created), Some(spent));
         }
         shown
@@ -112,8 +112,8 @@ pub(super) async fn blocks(
     let below = query.after()?.map(|text| text.parse::<u64>().map_err(|_| bad_cursor()));
     let below = below.transpose()?;
     let found = app.chain(move |reader| {
-        let moment = reader.moment();
-        let Some(last) = moment.last_block()? else {
+        let snapshot = reader.snapshot();
+        let Some(last) = snapshot.last_block()? else {
             return Ok(BlocksJson { blocks: Vec::new(), next: None });
         };
         let tip = last.point.height;
@@ -123,7 +123,7 @@ pub(super) async fn blocks(
         let mut lowest = end;
         for height in (start..end).rev() {
             // A height without a block lies in a hole that an import left.
-            if let Some(stored) = moment.block_at(height)? {
+            if let Some(stored) = snapshot.block_at(height)? {
                 blocks.push(BlockJson::new(reader.network(), &stored, tip));
             }
             lowest = height;
@@ -134,8 +134,8 @@ pub(super) async fn blocks(
     Ok(Json(found.await?))
 }
 
-fn last_block(moment: &Moment<'_>) -> Result<StoredPoint, ApiError> {
-    moment.last_block()?.ok_or_else(|| ApiError::not_found("there are no blocks yet"))
+fn last_block(snapshot: &ChainSnapshot<'_>) -> Result<StoredPoint, ApiError> {
+    snapshot.last_block()?.ok_or_else(|| ApiError::not_found("there are no blocks yet"))
 }
 
 /// The tip
@@ -143,9 +143,9 @@ fn last_block(moment: &Moment<'_>) -> Result<StoredPoint, ApiError> {
     responses((status = 200, body = BlockJson), Failures))]
 pub(super) async fn tip(_: May<Read>, State(app): State<App>) -> Result<Json<BlockJson>, ApiError> {
     let found = app.chain(|reader| {
-        let moment = reader.moment();
-        let stored = last_block(&moment)?;
-        Ok(BlockJson::with_counts(&moment, &stored, stored.point.height))
+        let snapshot = reader.snapshot();
+        let stored = last_block(&snapshot)?;
+        Ok(BlockJson::with_counts(&snapshot, &stored, stored.point.height))
     });
     Ok(Json(found.await?))
 }
@@ -159,20 +159,23 @@ pub(super) async fn one(
     State(app): State<App>,
     ApiPath(text): ApiPath<String>,
 ) -> Result<Json<BlockJson>, ApiError> {
-    let found = app.chain(move |reader| Ok(find(&reader.moment(), &text)?.1));
+    let found = app.chain(move |reader| Ok(find(&reader.snapshot(), &text)?.1));
     Ok(Json(found.await?))
 }
 
 /// A block that somebody names, as it is stored and as it is shown.
-pub(super) fn find(moment: &Moment<'_>, text: &str) -> Result<(StoredPoint, BlockJson), ApiError> {
+pub(super) fn find(
+    snapshot: &ChainSnapshot<'_>,
+    text: &str,
+) -> Result<(StoredPoint, BlockJson), ApiError> {
     let wrong = || ApiError::malformed("a block is named by its height or its hash");
-    let stored = match BlockName::parse(moment.network(), text).ok_or_else(wrong)? {
-        BlockName::Height(height) => moment.block_at(height)?,
-        BlockName::Hash(hash) => moment.block_by_hash(&hash)?,
+    let stored = match BlockName::parse(snapshot.network(), text).ok_or_else(wrong)? {
+        BlockName::Height(height) => snapshot.block_at(height)?,
+        BlockName::Hash(hash) => snapshot.block_by_hash(&hash)?,
     };
     let stored = stored.ok_or_else(|| ApiError::not_found("no such block is stored"))?;
-    let tip = last_block(moment)?.point.height;
-    let shown = BlockJson::with_counts(moment, &stored, tip);
+    let tip = last_block(snapshot)?.point.height;
+    let shown = BlockJson::with_counts(snapshot, &stored, tip);
     Ok((stored, shown))
 }
 

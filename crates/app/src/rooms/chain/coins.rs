@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use unspent_chain::{Balance, CoinState, Order, Owner, PageCursor, QueryError, Reader};
+use unspent_chain::{CoinState, Owner, OwnerBalance, PageCursor, PageOrder, QueryError, Reader};
 use unspent_model::{Network, Point, chain::Record};
 use unspent_networks::address::{Query, parse_query, show_address};
 use utoipa::{IntoParams, ToSchema};
@@ -61,7 +61,7 @@ pub(crate) enum OrderName {
     Desc,
 }
 
-impl From<OrderName> for Order {
+impl From<OrderName> for PageOrder {
     fn from(order: OrderName) -> Self {
         match order {
             OrderName::Asc => Self::Ascending,
@@ -71,7 +71,7 @@ impl From<OrderName> for Order {
 }
 
 impl CoinsPage {
-    fn run(&self, reader: &Reader, owner: Owner) -> Result<unspent_chain::Page, QueryError> {
+    fn run(&self, reader: &Reader, owner: Owner) -> Result<unspent_chain::CoinPage, QueryError> {
         let after = self.after.as_deref().map(str::parse::<PageCursor>).transpose()?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         reader.page(owner, self.order.into(), limit, after.as_ref())
@@ -324,7 +324,7 @@ pub(super) fn print_balance(
     Ok(Outcome::Done)
 }
 
-fn balance_text(network: Network, balance: &Balance) -> String {
+fn balance_text(network: Network, balance: &OwnerBalance) -> String {
     let mut rows = vec![
         ("value", text::value(network, balance.value)),
         ("coins", text::grouped(u128::from(balance.coins))),

@@ -95,21 +95,21 @@ fn point(reader: &Reader, at: Option<Point>) -> Option<PointJson> {
 }
 
 fn find_coins(reader: &Reader, names: &[Outpoint]) -> Result<FoundCoinsJson, ApiError> {
-    let moment = reader.moment();
+    let snapshot = reader.snapshot();
     let network = reader.network();
-    let found = names.iter().map(|name| Ok(CoinJson::new(network, name, &moment.coin(name)?)));
+    let found = names.iter().map(|name| Ok(CoinJson::new(network, name, &snapshot.coin(name)?)));
     let utxos = found.collect::<Result<_, ApiError>>()?;
-    Ok(FoundCoinsJson { utxos, at: point(reader, moment.tip()?) })
+    Ok(FoundCoinsJson { utxos, at: point(reader, snapshot.tip()?) })
 }
 
 fn find_addresses(
     reader: &Reader,
     asked: Vec<(String, Owner)>,
 ) -> Result<FoundAddressesJson, ApiError> {
-    let moment = reader.moment();
+    let snapshot = reader.snapshot();
     let (mut addresses, mut coins) = (Vec::with_capacity(asked.len()), 0);
     for (address, owner) in asked {
-        let balance = moment.balance(owner)?;
+        let balance = snapshot.balance(owner)?;
         coins += balance.coins;
         if coins > MOST_COINS {
             let message = format!("these addresses have more than {MOST_COINS} coins together");
@@ -119,7 +119,7 @@ fn find_addresses(
         let (known, utxos) = (balance.coins > 0, balance.coins);
         addresses.push(FoundAddressJson { address, known, utxos, value });
     }
-    Ok(FoundAddressesJson { addresses, at: point(reader, moment.tip()?) })
+    Ok(FoundAddressesJson { addresses, at: point(reader, snapshot.tip()?) })
 }
 
 /// Up to 500 coins from one moment, in the order of the request

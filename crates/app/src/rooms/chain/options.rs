@@ -3,7 +3,7 @@
 //! What a folder knows of itself (which lists it keeps, whether it has an index, its windows and
 //! delta mode) need not be repeated.
 
-use unspent_chain::{Indexes, IndexingStrategy, Options, Status, StoreKind};
+use unspent_chain::{IndexName, Indexes, IndexingStrategy, Options, StoreKind, StoreStatus};
 use unspent_model::Network;
 
 use crate::error::CliError;
@@ -29,7 +29,7 @@ impl ChainOptions {
     pub(crate) fn resolve(
         &self,
         network: Network,
-        known: Option<&Status>,
+        known: Option<&StoreStatus>,
     ) -> anyhow::Result<Options> {
         let mut options = Options::for_network(network);
         options.indexes = self.indexes(known.and_then(|status| status.indexes))?;
@@ -60,7 +60,9 @@ impl ChainOptions {
 
     fn indexes(&self, known: Option<Indexes>) -> anyhow::Result<Indexes> {
         let (address, credential) = (self.index_address_hash, self.index_payment_credential);
-        let chosen = Indexes::choose(self.indexing_strategy, address, credential)?;
+        let switches =
+            [(IndexName::AddressHash, address), (IndexName::PaymentCredential, credential)];
+        let chosen = Indexes::choose(self.indexing_strategy, switches)?;
         let nothing_said = self.indexing_strategy.is_none() && address.is_none();
         Ok(match known {
             Some(known) if nothing_said && credential.is_none() => known,

@@ -1,6 +1,6 @@
 //! What people type, as values.
 
-use unspent_chain::{Owner, Target};
+use unspent_chain::{Owner, RollbackTarget};
 use unspent_model::{BlockHash, Network, Outpoint};
 use unspent_networks::address::{Query, parse_query};
 
@@ -24,14 +24,14 @@ pub(crate) fn outpoint(network: Network, text: &str) -> Result<Outpoint, CliErro
 }
 
 /// `HEIGHT`, `slot:N`, `HEIGHT:HASH` or `origin`.
-pub(crate) fn target(network: Network, text: &str) -> Result<Target, CliError> {
+pub(crate) fn target(network: Network, text: &str) -> Result<RollbackTarget, CliError> {
     let parsed = match text.split_once(':') {
-        None if text == "origin" => Some(Target::Origin),
-        None => digits(text).map(Target::Height),
-        Some(("slot", slot)) => digits(slot).map(Target::Slot),
+        None if text == "origin" => Some(RollbackTarget::Origin),
+        None => digits(text).map(RollbackTarget::Height),
+        Some(("slot", slot)) => digits(slot).map(RollbackTarget::Slot),
         Some((height, hash)) => digits(height).and_then(|height| {
             let hash = BlockHash(network.parse_hash(hash)?);
-            Some(Target::Point { height, hash })
+            Some(RollbackTarget::Point { height, hash })
         }),
     };
     parsed.ok_or_else(|| {
@@ -57,10 +57,10 @@ mod tests {
         let hash = "00".repeat(31) + "01";
         let mut wire = [0; 32];
         wire[0] = 1;
-        assert_eq!(target(network, "origin").unwrap(), Target::Origin);
-        assert_eq!(target(network, "17").unwrap(), Target::Height(17));
-        assert_eq!(target(network, "slot:17").unwrap(), Target::Slot(17));
-        let point = Target::Point { height: 17, hash: BlockHash(wire) };
+        assert_eq!(target(network, "origin").unwrap(), RollbackTarget::Origin);
+        assert_eq!(target(network, "17").unwrap(), RollbackTarget::Height(17));
+        assert_eq!(target(network, "slot:17").unwrap(), RollbackTarget::Slot(17));
+        let point = RollbackTarget::Point { height: 17, hash: BlockHash(wire) };
         assert_eq!(target(network, &format!("17:{hash}")).unwrap(), point);
         for bad in
             ["", "-1", "+1", "slot:", "slot:x", "17:", "17:zz", "x:y", "99999999999999999999"]

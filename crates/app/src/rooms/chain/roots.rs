@@ -11,7 +11,7 @@ use axum::{
 };
 use clap::Args;
 use serde::Deserialize;
-use unspent_chain::{Proven, Reader};
+use unspent_chain::{CheckedProof, Reader};
 use unspent_model::{Network, Outpoint, TxId};
 use utoipa::IntoParams;
 
@@ -56,7 +56,7 @@ pub(super) async fn root(
 ) -> Result<Json<RootJson>, ApiError> {
     let found = app
         .chain(move |reader| {
-            let root = reader.moment().root(at.height)?;
+            let root = reader.snapshot().root(at.height)?;
             Ok(RootJson::new(reader.network(), &root))
         })
         .await?;
@@ -84,8 +84,8 @@ pub(super) async fn proof(
     let wrong = || ApiError::malformed("a transaction is named by 64 hex digits");
     let txid = TxId(app.network().parse_hash(&txid).ok_or_else(wrong)?);
     let coin = Outpoint::new(txid, index);
-    let found =
-        app.chain(move |reader| Ok((reader.network(), reader.moment().prove(&[coin], at.height)?)));
+    let found = app
+        .chain(move |reader| Ok((reader.network(), reader.snapshot().prove(&[coin], at.height)?)));
     let (network, proven) = found.await?;
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|accepted| accepted.contains(CBOR)) {
@@ -114,7 +114,7 @@ pub(super) fn print_root(
     at: &AtBlock,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let root = reader.moment().root(at.height)?;
+    let root = reader.snapshot().root(at.height)?;
     let network = reader.network();
     output.answer(&RootJson::new(network, &root), || {
         facts(&[
@@ -135,7 +135,7 @@ pub(super) fn print_proof(
     let network = reader.network();
     let coins = args.outpoints.iter().map(|text| parse::outpoint(network, text));
     let coins: Vec<Outpoint> = coins.collect::<Result<_, _>>()?;
-    let proven = reader.moment().prove(&coins, args.at.height)?;
+    let proven = reader.snapshot().prove(&coins, args.at.height)?;
     let document = ProvenJson::new(network, &proven);
     if let Some(file) = &args.out {
         let bytes = if output.is_json() {
@@ -149,7 +149,7 @@ pub(super) fn print_proof(
     Ok(Outcome::Done)
 }
 
-fn proof_text(network: Network, proven: &Proven, file: Option<&PathBuf>) -> String {
+fn proof_text(network: Network, proven: &CheckedProof, file: Option<&PathBuf>) -> String {
     let rows = proven.proof.coins.iter().zip(&proven.verdicts).map(|((_, leaf), verdict)| {
         let outpoint = Outpoint::new(TxId(leaf.txid), leaf.vout);
         [text::outpoint(network, &outpoint), verdict.to_string()]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use unspent_chain::{Reader, Status};
+use unspent_chain::{IndexName, Reader, StoreStatus};
 use unspent_model::Family;
 use utoipa::ToSchema;
 
@@ -74,7 +74,7 @@ pub(crate) struct SizeJson {
 }
 
 impl FiguresJson {
-    pub(crate) fn new(status: &Status) -> Self {
+    pub(crate) fn new(status: &StoreStatus) -> Self {
         let cursor = &status.cursor;
         let chain_blocks = status.chain.as_ref().map_or(0, |(ordinal, _)| *ordinal);
         let time = status.chain.as_ref().filter(|(ordinal, _)| *ordinal == cursor.ordinal);
@@ -82,6 +82,7 @@ impl FiguresJson {
         let tip = cursor
             .point()
             .map(|point| TimedPointJson { point: PointJson::new(status.network, &point), time });
+        let keeps = |name| status.indexes.is_some_and(|indexes| indexes.has(name));
         Self {
             network: status.network.name(),
             enabled: status.enabled,
@@ -105,10 +106,8 @@ impl FiguresJson {
                 index_ahead: cursor.ordinal.saturating_sub(chain_blocks),
             },
             index: IndexJson {
-                address_hash: status.indexes.is_some_and(|indexes| indexes.address_hash),
-                payment_credential: status
-                    .indexes
-                    .is_some_and(|indexes| indexes.payment_credential),
+                address_hash: keeps(IndexName::AddressHash),
+                payment_credential: keeps(IndexName::PaymentCredential),
             },
             sizes: status
                 .sizes
@@ -120,7 +119,7 @@ impl FiguresJson {
 }
 
 /// Blocks down to the horizon or to just above the last hole, whichever comes first.
-fn undoable(status: &Status) -> u64 {
+fn undoable(status: &StoreStatus) -> u64 {
     let hole = status.holes.iter().map(|hole| hole.ordinal).max().unwrap_or(0);
     status.cursor.ordinal.saturating_sub(status.horizon.floor.max(hole))
 }
@@ -132,7 +131,7 @@ pub(crate) fn run(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result<Ou
     Ok(Outcome::Done)
 }
 
-fn rows(status: &Status, shown: &FiguresJson) -> Vec<(&'static str, String)> {
+fn rows(status: &StoreStatus, shown: &FiguresJson) -> Vec<(&'static str, String)> {
     let number = |number: u64| text::grouped(u128::from(number));
     // Bitcoin has no credentials, whatever the switch says.
     let credentials = shown.index.payment_credential && status.network.family() == Family::Cardano;

@@ -188,7 +188,7 @@ fn mark(
 
 /// The root of a block, where the store keeps roots and still has this one.
 fn root(reader: &Reader, point: Point) -> Option<String> {
-    let found = reader.moment().root(Some(point.height)).ok();
+    let found = reader.snapshot().root(Some(point.height)).ok();
     let found = found.filter(|found| found.point == Some(point))?;
     Some(found.root.iter().map(|byte| format!("{byte:02x}")).collect())
 }

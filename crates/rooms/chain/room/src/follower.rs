@@ -10,8 +10,8 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender};
 use unspent_chain::{
-    Applied, ApplyError, ChainIndex, Counts, OpenError, PreparedBlock, Pruned, RollbackError,
-    StoreError, Target, prepare,
+    ApplyError, ApplyOutcome, ChainIndex, CoinCounts, OpenError, PreparedBlock, Pruned,
+    RollbackError, RollbackTarget, StoreError, prepare,
 };
 use unspent_engine::{
     road::{Cause, Follower, SharedBlock, Trouble},
@@ -30,7 +30,7 @@ const OPEN_PAUSE: Duration = Duration::from_millis(50);
 const SPACE_TO_OPEN: usize = 8 << 20;
 
 /// Something that only the thread with the index can do.
-pub(super) enum Order {
+pub(super) enum WriterOrder {
     /// Forget what is due.
     Prune {
         /// Passes at most.
@@ -42,7 +42,7 @@ pub(super) enum Order {
 
 /// What went in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct BlockTally {
     /// Blocks applied.
     pub blocks: u64,
     /// Blocks that had been applied before.
@@ -50,29 +50,29 @@ pub struct Tally {
     /// Transactions of the applied blocks.
     pub txs: u64,
     /// What they did to the coin set.
-    pub counts: Counts,
+    pub counts: CoinCounts,
     /// Height of the last of them.
     pub height: u64,
 }
 
-impl Tally {
-    fn count(&mut self, applied: Applied, txs: usize, height: u64) {
+impl BlockTally {
+    fn count(&mut self, applied: ApplyOutcome, txs: usize, height: u64) {
         self.height = height;
         match applied {
-            Applied::New(counts) => {
+            ApplyOutcome::New(counts) => {
                 self.blocks += 1;
                 self.txs += txs as u64;
                 self.counts.add(&counts);
             }
-            Applied::Already => self.already += 1,
+            ApplyOutcome::Already => self.already += 1,
         }
     }
 }
 
 /// The daemon's side of the room's thread.
-struct Serving {
+struct ServingRoom {
     settings: ChainRoom,
-    orders: Receiver<Order>,
+    orders: Receiver<WriterOrder>,
     room: Arc<OpenChain>,
 }
 
@@ -80,8 +80,8 @@ struct Serving {
 pub struct ChainFollower {
     /// Absent only while it is being opened again.
     index: Option<ChainIndex>,
-    serving: Option<Serving>,
-    tally: Arc<Mutex<Tally>>,
+    serving: Option<ServingRoom>,
+    tally: Arc<Mutex<BlockTally>>,
 }
 
 /// Opens the room.
@@ -109,15 +109,15 @@ impl ChainFollower {
     pub(super) fn serving(
         index: ChainIndex,
         settings: ChainRoom,
-        orders: Receiver<Order>,
+        orders: Receiver<WriterOrder>,
         room: Arc<OpenChain>,
     ) -> Self {
-        let serving = Some(Serving { settings, orders, room });
+        let serving = Some(ServingRoom { settings, orders, room });
         Self { index: Some(index), serving, tally: Arc::default() }
     }
 
     /// What went in so far, for whoever shows it meanwhile.
-    pub fn tally(&self) -> Arc<Mutex<Tally>> {
+    pub fn tally(&self) -> Arc<Mutex<BlockTally>> {
         self.tally.clone()
     }
 
@@ -201,14 +201,16 @@ impl Follower for ChainFollower {
     }
 
     fn roll_back(&mut self, to: Option<Point>) -> Result<(), Trouble> {
-        let target =
-            to.map_or(Target::Origin, |to| Target::Point { height: to.height, hash: to.hash });
+        let target = to.map_or(RollbackTarget::Origin, |to| RollbackTarget::Point {
+            height: to.height,
+            hash: to.hash,
+        });
         self.index()?.rollback(target).map_err(not_rolled_back)?;
         Ok(())
     }
 
     fn upkeep(&mut self) -> Result<bool, Trouble> {
-        while let Some(Ok(Order::Prune { passes, reply })) =
+        while let Some(Ok(WriterOrder::Prune { passes, reply })) =
             self.serving.as_ref().map(|serving| serving.orders.try_recv())
         {
             let pruned = self.prune(passes);
@@ -221,7 +223,7 @@ impl Follower for ChainFollower {
     }
 
     fn reopen(&mut self) -> Result<(), Trouble> {
-        let Some(Serving { settings, room, .. }) = &self.serving else { return Ok(()) };
+        let Some(ServingRoom { settings, room, .. }) = &self.serving else { return Ok(()) };
         // While there is no space the room answers questions as it is.
         try_space(&settings.folder).map_err(|error| Trouble::Disk(error.into()))?;
         room.set_reader(None);
@@ -242,7 +244,7 @@ impl Follower for ChainFollower {
 
     fn refuse_orders(&mut self, reason: &str) {
         let Some(serving) = &self.serving else { return };
-        while let Ok(Order::Prune { reply, .. }) = serving.orders.try_recv() {
+        while let Ok(WriterOrder::Prune { reply, .. }) = serving.orders.try_recv() {
             let _ = reply.send(Err(reason.to_owned()));
         }
     }

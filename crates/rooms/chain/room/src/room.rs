@@ -21,10 +21,10 @@ use unspent_engine::{
 use unspent_model::{Network, Point, chain::GenesisCoin};
 use unspent_source::{SourceError, Step, wakeup::lock};
 
-use crate::follower::{Order, open};
+use crate::follower::{WriterOrder, open};
 use crate::{events, series};
 
-pub use crate::follower::{ChainFollower, Tally};
+pub use crate::follower::{BlockTally, ChainFollower};
 
 /// The room's name.
 pub const NAME: RoomName = RoomName::new("chain");
@@ -189,12 +189,12 @@ pub fn block_bytes(
 }
 
 /// Has the room forget what is due. Only its own thread may do that.
-fn prune(context: &Context, orders: &Sender<Order>, passes: u32) -> Result<Outcome, String> {
+fn prune(context: &Context, orders: &Sender<WriterOrder>, passes: u32) -> Result<Outcome, String> {
     if context.state(NAME) == RoomState::CatchingUp {
         return Ok(Outcome::Later("the chain room is catching up, and prunes by itself".into()));
     }
     let (reply, answer) = bounded(1);
-    if orders.try_send(Order::Prune { passes, reply }).is_err() {
+    if orders.try_send(WriterOrder::Prune { passes, reply }).is_err() {
         return Err("the chain room is busy or has ended".into());
     }
     let pruned = answer.recv_timeout(ORDER_PATIENCE);

@@ -16,7 +16,7 @@ const LENGTH: usize = 24;
 
 /// What the note says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct DurableMark {
     /// The database's sequence number.
     pub(crate) sequence: u64,
     /// Blocks applied at that moment.
@@ -24,13 +24,13 @@ pub(crate) struct Noted {
 }
 
 /// The open note.
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedNote {
     file: Option<File>,
 }
 
-impl Acknowledged {
+impl AcknowledgedNote {
     /// Opens the note and returns what it says. A note that can't be read says nothing.
-    pub(crate) fn open(folder: &Path) -> (Self, Option<Noted>) {
+    pub(crate) fn open(folder: &Path) -> (Self, Option<DurableMark>) {
         let path = folder.join(NAME);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -42,7 +42,7 @@ impl Acknowledged {
     }
 
     /// Notes what is durable now. Failure is harmless and ignored.
-    pub(crate) fn write(&self, noted: Noted) {
+    pub(crate) fn write(&self, noted: DurableMark) {
         if let Some(file) = &self.file {
             let _ = file.write_all_at(&encode(noted), 0);
         }
@@ -50,7 +50,7 @@ impl Acknowledged {
 }
 
 /// Both numbers and a check, so that half a note is recognised as none.
-fn encode(noted: Noted) -> [u8; LENGTH] {
+fn encode(noted: DurableMark) -> [u8; LENGTH] {
     let check = !(noted.sequence ^ noted.ordinal.rotate_left(17));
     let mut bytes = [0; LENGTH];
     let parts = [noted.sequence, noted.ordinal, check];
@@ -60,10 +60,12 @@ fn encode(noted: Noted) -> [u8; LENGTH] {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Noted> {
+fn decode(bytes: &[u8]) -> Option<DurableMark> {
     let (sequence, rest) = bytes.split_first_chunk::<8>()?;
     let (ordinal, _) = rest.split_first_chunk::<8>()?;
-    let noted =
-        Noted { sequence: u64::from_be_bytes(*sequence), ordinal: u64::from_be_bytes(*ordinal) };
+    let noted = DurableMark {
+        sequence: u64::from_be_bytes(*sequence),
+        ordinal: u64::from_be_bytes(*ordinal),
+    };
     (encode(noted) == bytes).then_some(noted)
 }

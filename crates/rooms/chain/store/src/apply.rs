@@ -8,41 +8,41 @@
 //!
 //! What the block does is `unspent_model::chain`'s decision; here it is laid over the database,
 //! with the data that undoing it will need. In a bulk import most blocks are already deeper than
-//! any rollback may reach when they come in, so they leave none: [`Undo`] says which.
+//! any rollback may reach when they come in, so they leave none: [`UndoPolicy`] says which.
 //!
 //! Invariant: all that can refuse a block or fail on it comes before the first change.
 
 use std::collections::HashMap;
 
 use unspent_model::{
-    Family as ChainFamily, Network, Outpoint,
+    Family, Network, Outpoint,
     chain::{self, Admission, AdmitError, BlockDelta, Era, Header, Tip, Work},
 };
 
 use crate::{
-    codec::{Cursor, Hole, Rewind, StoredPoint, UndoData, encode_delta},
+    codec::{ImportHole, IndexCursor, StoredPoint, TreeRewind, UndoData, encode_delta},
     coin::{Coin, PreparedBlock, SharedCoin},
     db::{Db, Get as _},
     error::{ApplyError, StoreError},
-    mmr::{Ground, Growth},
+    mmr::{BlockLeaves, TreeBase},
     open,
     options::Options,
-    pending::{self, Pending, State},
-    schema::{Family, OutpointKey, decode_ordinal},
+    pending::{self, PendingBatch, StoreState},
+    schema::{ColumnFamily, OutpointKey, decode_ordinal},
 };
 
 /// What became of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Applied {
+pub enum ApplyOutcome {
     /// It was applied; this is what it did.
-    New(Counts),
+    New(CoinCounts),
     /// It had been applied before; nothing changed.
     Already,
 }
 
 /// What a block did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct CoinCounts {
     /// Coins created, those spent again by the same block included.
     pub created: usize,
     /// Coins spent, those created by the same block included.
@@ -53,7 +53,7 @@ pub struct Counts {
     pub missing: usize,
 }
 
-impl Counts {
+impl CoinCounts {
     /// Adds another block's counts.
     pub fn add(&mut self, more: &Self) {
         self.created += more.created;
@@ -65,12 +65,12 @@ impl Counts {
 
 /// Which undo data a block leaves. What isn't written raises the floor instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Undo {
+pub(crate) struct UndoPolicy {
     pub(crate) delta: bool,
     pub(crate) spends: bool,
 }
 
-impl Undo {
+impl UndoPolicy {
     pub(crate) const KEEP: Self = Self { delta: true, spends: true };
 
     /// What a block needs when the chain is known to reach at least `known_tip`.
@@ -82,24 +82,24 @@ impl Undo {
 }
 
 /// Blocks on their way to the disk, over the database.
-pub(crate) struct Stage<'a> {
+pub(crate) struct BlockApplier<'a> {
     pub(crate) db: &'a Db,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
-    pub(crate) pending: &'a mut Pending,
+    pub(crate) pending: &'a mut PendingBatch,
     /// The batch before this one, which may still be being written.
-    pub(crate) frozen: Option<&'a Pending>,
-    pub(crate) state: &'a mut State,
+    pub(crate) frozen: Option<&'a PendingBatch>,
+    pub(crate) state: &'a mut StoreState,
 }
 
-impl Stage<'_> {
+impl BlockApplier<'_> {
     /// Takes one more block in. After an error nothing has changed.
     pub(crate) fn apply(
         &mut self,
         block: PreparedBlock,
         allow_holes: bool,
-        undo: impl FnOnce(u64) -> Undo,
-    ) -> Result<Applied, ApplyError> {
+        undo: impl FnOnce(u64) -> UndoPolicy,
+    ) -> Result<ApplyOutcome, ApplyError> {
         let header = block.header;
         let admission = self.admit(&header, allow_holes)?;
         if admission == Admission::Below {
@@ -108,13 +108,13 @@ impl Stage<'_> {
         let counts = if self.options.enabled {
             self.coins(block, undo(self.state.cursor.ordinal + 1))?
         } else {
-            Counts::default()
+            CoinCounts::default()
         };
         if admission == Admission::AfterHole {
             self.note_hole(&header);
         }
         self.advance(&header);
-        Ok(Applied::New(counts))
+        Ok(ApplyOutcome::New(counts))
     }
 
     fn admit(&self, header: &Header, allow_holes: bool) -> Result<Admission, ApplyError> {
@@ -123,10 +123,10 @@ impl Stage<'_> {
         // The points may be ahead of the index (it was switched off for a while): then they decide.
         let next = (self.state.cursor.ordinal + 1).to_be_bytes();
         if admission != Admission::Below
-            && let Some(known) = self.db.get(Family::Points, &next)?
+            && let Some(known) = self.db.get(ColumnFamily::Points, &next)?
         {
             let known = StoredPoint::decode(&known)
-                .map_err(StoreError::value(Family::Points.name(), &next))?;
+                .map_err(StoreError::value(ColumnFamily::Points.name(), &next))?;
             if known.point.hash != header.point.hash {
                 return Err(AdmitError::OtherBranch { height: header.point.height }.into());
             }
@@ -135,34 +135,39 @@ impl Stage<'_> {
     }
 
     /// A repeat if we know its hash, else another branch.
-    fn below(&self, header: &Header) -> Result<Applied, ApplyError> {
+    fn below(&self, header: &Header) -> Result<ApplyOutcome, ApplyError> {
         let hash = &header.point.hash;
         let waiting = self.pending.has_block(hash)
             || self.frozen.is_some_and(|frozen| frozen.has_block(hash));
-        let known = match self.db.get(Family::Hashes, &hash.0)? {
+        let known = match self.db.get(ColumnFamily::Hashes, &hash.0)? {
             Some(ordinal) => {
                 let ordinal = decode_ordinal(&ordinal)
-                    .map_err(StoreError::key(Family::Hashes.name(), &hash.0))?;
+                    .map_err(StoreError::key(ColumnFamily::Hashes.name(), &hash.0))?;
                 ordinal <= self.state.cursor.ordinal
             }
             None => waiting,
         };
         if known {
-            return Ok(Applied::Already);
+            return Ok(ApplyOutcome::Already);
         }
         Err(AdmitError::OtherBranch { height: header.point.height }.into())
     }
 
     fn note_hole(&mut self, header: &Header) {
-        self.state.holes.push(Hole {
+        self.state.holes.push(ImportHole {
             ordinal: self.state.cursor.ordinal + 1,
             left_at: self.state.cursor.point().map(|point| point.height),
             resumes_at: header.point.height,
         });
     }
 
-    fn coins(&mut self, mut block: PreparedBlock, undo: Undo) -> Result<Counts, ApplyError> {
+    fn coins(
+        &mut self,
+        mut block: PreparedBlock,
+        undo: UndoPolicy,
+    ) -> Result<CoinCounts, ApplyError> {
         let header = block.header;
+        // Before the plan is made of them: the coins are shared from there on.
         if let Some(commitment) = &self.state.commitment {
             let created = block.txs.iter_mut().flat_map(|tx| &mut tx.creates);
             let leaves = commitment.leaves..;
@@ -184,22 +189,22 @@ impl Stage<'_> {
     fn grow_trees(
         &mut self,
         delta: &BlockDelta<SharedCoin>,
-        undo: Undo,
-    ) -> Result<Option<Rewind>, StoreError> {
+        undo: UndoPolicy,
+    ) -> Result<Option<TreeRewind>, StoreError> {
         let Some(commitment) = &mut self.state.commitment else { return Ok(None) };
         let frozen = self.frozen.map(|frozen| &frozen.trees);
-        let ground = Ground { db: self.db, frozen, network: self.network };
+        let base = TreeBase { db: self.db, frozen, network: self.network };
         let parent = self.state.cursor.point();
-        let growth = Growth { delta, parent, keeps_undo: undo.delta };
-        self.pending.trees.apply(ground, commitment, &growth)
+        let block = BlockLeaves { delta, parent, keeps_undo: undo.delta };
+        self.pending.trees.apply(base, commitment, &block)
     }
 
     fn undo_value(
         &self,
         delta: &BlockDelta<SharedCoin>,
         header: &Header,
-        undo: Undo,
-        rewind: Option<&Rewind>,
+        undo: UndoPolicy,
+        rewind: Option<&TreeRewind>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         if !undo.delta {
             return Ok(None);
@@ -208,10 +213,15 @@ impl Stage<'_> {
         let self_contained = self.options.self_contained;
         let value = encode_delta(&UndoData { delta, time, epoch, self_contained, rewind });
         let key = (self.state.cursor.ordinal + 1).to_be_bytes();
-        value.map(Some).map_err(StoreError::value(Family::Delta.name(), &key))
+        value.map(Some).map_err(StoreError::value(ColumnFamily::Delta.name(), &key))
     }
 
-    fn keep_undo(&mut self, delta: &BlockDelta<SharedCoin>, undo: Undo, value: Option<Vec<u8>>) {
+    fn keep_undo(
+        &mut self,
+        delta: &BlockDelta<SharedCoin>,
+        undo: UndoPolicy,
+        value: Option<Vec<u8>>,
+    ) {
         let ordinal = self.state.cursor.ordinal + 1;
         if undo.spends {
             self.pending.record_spends(ordinal, delta);
@@ -229,6 +239,7 @@ impl Stage<'_> {
         let before = match self.state.cursor.tip {
             Some((_, before)) => before,
             None if era == Era::Bitcoin => return Ok(Vec::new()),
+            // Cardano's genesis is of the first era.
             None => Era::Byron,
         };
         if era == Era::Bitcoin || !chain::retires_redeem_coins(before, era) {
@@ -241,8 +252,8 @@ impl Stage<'_> {
     }
 
     /// Finds coins by sorted outpoints: in the overlays first, the rest on disk in one sweep.
-    fn resolve(&self, wanted: &[Outpoint]) -> Result<Found, StoreError> {
-        let mut found = Found::with_capacity_and_hasher(wanted.len(), Default::default());
+    fn resolve(&self, wanted: &[Outpoint]) -> Result<FoundCoins, StoreError> {
+        let mut found = FoundCoins::with_capacity_and_hasher(wanted.len(), Default::default());
         let mut on_disk = Vec::new();
         for outpoint in wanted {
             let ahead = self.pending.find(outpoint);
@@ -250,6 +261,7 @@ impl Stage<'_> {
                 Some(Some(coin)) => {
                     found.insert(*outpoint, coin.clone());
                 }
+                // Spent further up, whatever the disk still says.
                 Some(None) => {}
                 None => on_disk.push(*outpoint),
             }
@@ -266,10 +278,11 @@ impl Stage<'_> {
             point: header.point,
             era: header.era,
             time: header.time,
+            // No chain has 2^256 hashes behind it, and what it has decides nothing here.
             work: work.checked_add(header.work).unwrap_or(work),
         };
         let cursor = &mut self.state.cursor;
-        *cursor = Cursor {
+        *cursor = IndexCursor {
             ordinal: cursor.ordinal + 1,
             tip: Some((header.point, header.era)),
             ..*cursor
@@ -280,28 +293,28 @@ impl Stage<'_> {
     }
 }
 
-type Found = HashMap<Outpoint, SharedCoin, foldhash::fast::RandomState>;
+type FoundCoins = HashMap<Outpoint, SharedCoin, foldhash::fast::RandomState>;
 
 /// Reads coins that are on disk, by sorted outpoints; absent ones are passed over.
 pub(crate) fn read_coins(
     db: &Db,
-    chain: ChainFamily,
+    chain: Family,
     sorted: &[Outpoint],
     mut take: impl FnMut(Outpoint, SharedCoin),
 ) -> Result<(), StoreError> {
     let keys: Vec<_> = sorted.iter().map(|outpoint| OutpointKey(*outpoint).encode()).collect();
-    let values = db.multi_get(Family::Unspent, &keys)?;
+    let values = db.multi_get(ColumnFamily::Unspent, &keys)?;
     for ((outpoint, key), value) in sorted.iter().zip(&keys).zip(values) {
         let Some(value) = value else { continue };
         let coin = Coin::from_stored(chain, &value);
-        let coin = coin.map_err(StoreError::value(Family::Unspent.name(), key))?;
+        let coin = coin.map_err(StoreError::value(ColumnFamily::Unspent.name(), key))?;
         take(*outpoint, coin.into());
     }
     Ok(())
 }
 
-fn count(delta: &BlockDelta<SharedCoin>) -> Counts {
-    Counts {
+fn count(delta: &BlockDelta<SharedCoin>) -> CoinCounts {
+    CoinCounts {
         created: delta.created.len(),
         spent: delta.spent.len(),
         same_block: delta.spent.iter().filter(|spent| spent.born_here).count(),

@@ -27,13 +27,13 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::{
-    apply::{Applied, Counts, Stage, Undo},
+    apply::{ApplyOutcome, BlockApplier, CoinCounts, UndoPolicy},
     coin::PreparedBlock,
     db::Durability,
     error::{ApplyError, StoreError},
     index::ChainIndex,
-    mmr::Ground,
-    pending::{Pending, State},
+    mmr::TreeBase,
+    pending::{PendingBatch, StoreState},
     query, telemetry,
 };
 
@@ -43,19 +43,19 @@ const FLUSH_AFTER: Duration = Duration::from_secs(60);
 
 /// A full batch on its way to the disk, with the state that holds once it is there.
 struct FlushJob {
-    pending: Arc<Pending>,
-    state: State,
-    counts: Counts,
+    pending: Arc<PendingBatch>,
+    state: StoreState,
+    counts: CoinCounts,
 }
 
-/// Catching up. Nothing is durable before [`Bulk::finish`] or an automatic flush; dropping it
+/// Catching up. Nothing is durable before [`BulkWriter::finish`] or an automatic flush; dropping it
 /// without finishing loses the blocks since the last one.
-pub struct Bulk<'a> {
+pub struct BulkWriter<'a> {
     index: &'a mut ChainIndex,
-    pending: Pending,
-    frozen: Option<Arc<Pending>>,
-    state: State,
-    counts: Counts,
+    pending: PendingBatch,
+    frozen: Option<Arc<PendingBatch>>,
+    state: StoreState,
+    counts: CoinCounts,
     /// Since when the batch has been filling.
     filling: Instant,
     known_tip: u64,
@@ -63,13 +63,13 @@ pub struct Bulk<'a> {
     flusher: Option<Flusher>,
 }
 
-impl<'a> Bulk<'a> {
+impl<'a> BulkWriter<'a> {
     pub(crate) fn new(index: &'a mut ChainIndex, coming: u64, allow_holes: bool) -> Self {
         Self {
-            pending: Pending::default(),
+            pending: PendingBatch::default(),
             frozen: None,
             state: index.state.clone(),
-            counts: Counts::default(),
+            counts: CoinCounts::default(),
             filling: Instant::now(),
             // A guess of the source; at most it keeps no undo data of what it says is coming.
             known_tip: index.state.cursor.ordinal.saturating_add(coming),
@@ -85,9 +85,9 @@ impl<'a> Bulk<'a> {
     ///
     /// [`ApplyError`]: a refused block leaves the batch as it was; after a failure of the disk the
     /// blocks since the last flush are lost and have to be fed again.
-    pub fn apply(&mut self, block: PreparedBlock) -> Result<Applied, ApplyError> {
+    pub fn apply(&mut self, block: PreparedBlock) -> Result<ApplyOutcome, ApplyError> {
         self.index.usable()?;
-        let mut stage = Stage {
+        let mut stage = BlockApplier {
             db: &self.index.db,
             network: self.index.network,
             options: &self.index.options,
@@ -96,14 +96,14 @@ impl<'a> Bulk<'a> {
             state: &mut self.state,
         };
         let (known_tip, options) = (self.known_tip, &self.index.options);
-        let undo = |ordinal| Undo::below(known_tip, ordinal, options);
+        let undo = |ordinal| UndoPolicy::below(known_tip, ordinal, options);
         let applied = stage.apply(block, self.allow_holes, undo);
         if matches!(applied, Err(ApplyError::Store(_))) && self.state.commitment.is_some() {
             // The trees may be halfway into the block.
             self.index.mark_broken();
         }
         let applied = applied?;
-        let Applied::New(counts) = applied else { return Ok(applied) };
+        let ApplyOutcome::New(counts) = applied else { return Ok(applied) };
         self.counts.add(&counts);
         if self.is_full() {
             self.flush()?;
@@ -133,6 +133,7 @@ impl<'a> Bulk<'a> {
         self.index.usable()?;
         self.flush()?;
         self.wait()?;
+        // Near the tip one pass follows each block; here none did.
         self.index.prune_all()?;
         Ok(())
     }
@@ -142,6 +143,7 @@ impl<'a> Bulk<'a> {
         if self.pending.blocks == 0 {
             return Ok(());
         }
+        // While the batch before is still being written: its trees are read in memory.
         self.settle_root()?;
         self.wait()?;
         self.filling = Instant::now();
@@ -149,14 +151,15 @@ impl<'a> Bulk<'a> {
         let pending = Arc::new(std::mem::replace(&mut self.pending, next));
         self.frozen = Some(pending.clone());
         let batch = FlushJob { pending, state: self.state.clone(), counts: self.counts };
-        self.counts = Counts::default();
+        self.counts = CoinCounts::default();
         let index = &self.index;
         let flusher = self.flusher.get_or_insert_with(|| Flusher::start(index));
         flusher.send(batch)
     }
 
     /// An overlay for the next batch: the one before the last, which is on disk.
-    fn emptied(&mut self) -> Pending {
+    fn emptied(&mut self) -> PendingBatch {
+        // The thread that flushed it let go of it before it told the outcome, which was waited for.
         let mut pending = self.frozen.take().and_then(Arc::into_inner).unwrap_or_default();
         pending.clear();
         pending
@@ -164,12 +167,12 @@ impl<'a> Bulk<'a> {
 
     /// In the MMR store: builds both trees up to the last block of the batch.
     fn settle_root(&mut self) -> Result<(), StoreError> {
-        let State { commitment: Some(commitment), cursor, .. } = &mut self.state else {
+        let StoreState { commitment: Some(commitment), cursor, .. } = &mut self.state else {
             return Ok(());
         };
         let frozen = self.frozen.as_deref().map(|frozen| &frozen.trees);
-        let ground = Ground { db: &self.index.db, frozen, network: self.index.network };
-        let settled = self.pending.trees.settle_root(ground, commitment, cursor.point());
+        let base = TreeBase { db: &self.index.db, frozen, network: self.index.network };
+        let settled = self.pending.trees.settle_root(base, commitment, cursor.point());
         settled.inspect_err(|_| self.index.mark_broken())
     }
 
@@ -184,7 +187,7 @@ impl<'a> Bulk<'a> {
     }
 }
 
-impl Drop for Bulk<'_> {
+impl Drop for BulkWriter<'_> {
     fn drop(&mut self) {
         // A flush under way ends either way; knowing its outcome keeps the index in step with the
         // disk.
@@ -195,7 +198,7 @@ impl Drop for Bulk<'_> {
 /// The thread that flushes. At most one batch is under way.
 struct Flusher {
     batches: Option<Sender<FlushJob>>,
-    outcomes: Receiver<Result<State, StoreError>>,
+    outcomes: Receiver<Result<StoreState, StoreError>>,
     under_way: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -208,7 +211,7 @@ impl Flusher {
         let thread = thread::spawn(move || {
             for FlushJob { pending, state, counts } in inbox {
                 let started = Instant::now();
-                let written = pending.commit(&db, &state, indexes, Durability::Flushed);
+                let written = pending.commit(&db, &state, indexes.as_deref(), Durability::Flushed);
                 let outcome = written.map(|sampled| {
                     query::measure(&db, sampled);
                     telemetry::flushed(&state.cursor, pending.blocks, &counts, started.elapsed());
@@ -231,7 +234,7 @@ impl Flusher {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<Option<State>, StoreError> {
+    fn wait(&mut self) -> Result<Option<StoreState>, StoreError> {
         if !std::mem::take(&mut self.under_way) {
             return Ok(None);
         }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use unspent_model::{
-    Family as ChainFamily, Outpoint,
+    Family, Outpoint,
     chain::{Block, Born, Era, Output, Record},
 };
 
 use crate::{
-    codec::{CodecError, Listing, PLACED_VERSION, VALUE_VERSION, append_record, decode_record},
+    codec::{CodecError, CoinListing, PLACED_VERSION, VALUE_VERSION, append_record, decode_record},
     schema::{AddressKey, Owner},
 };
 
@@ -38,12 +38,12 @@ pub struct Coin {
 
 impl Coin {
     /// Encodes a record and works out its index keys.
-    pub fn new(chain: ChainFamily, record: &Record) -> Self {
+    pub fn new(chain: Family, record: &Record) -> Self {
         Self::encode(chain, record, &mut Vec::new())
     }
 
     /// The same through a buffer that is used again: one exact allocation per coin.
-    fn encode(chain: ChainFamily, record: &Record, buffer: &mut Vec<u8>) -> Self {
+    fn encode(chain: Family, record: &Record, buffer: &mut Vec<u8>) -> Self {
         buffer.clear();
         buffer.push(VALUE_VERSION);
         append_record(record, buffer);
@@ -51,15 +51,12 @@ impl Coin {
     }
 
     /// Takes over what `utxo_unspent` stores.
-    pub(crate) fn from_stored(chain: ChainFamily, stored: &[u8]) -> Result<Self, CodecError> {
+    pub(crate) fn from_stored(chain: Family, stored: &[u8]) -> Result<Self, CodecError> {
         Ok(Self::with_record(chain, stored)?.1)
     }
 
     /// The same together with the record.
-    pub(crate) fn with_record(
-        chain: ChainFamily,
-        stored: &[u8],
-    ) -> Result<(Record, Self), CodecError> {
+    pub(crate) fn with_record(chain: Family, stored: &[u8]) -> Result<(Record, Self), CodecError> {
         let (leaf, body) = parts(stored)?;
         let record = decode_record(body)?;
         let mut coin = match leaf {
@@ -75,7 +72,7 @@ impl Coin {
         decode_record(parts(stored)?.1)
     }
 
-    fn with_stored(chain: ChainFamily, stored: Box<[u8]>, record: &Record) -> Self {
+    fn with_stored(chain: Family, stored: Box<[u8]>, record: &Record) -> Self {
         Self {
             stored,
             address: Owner::address(chain, &record.output.addr),
@@ -88,7 +85,7 @@ impl Coin {
     }
 
     /// A coin that is on its way out of the set: its list keys are known, its body isn't needed.
-    pub fn leaving(listing: &Listing, slot: u64) -> Self {
+    pub fn leaving(listing: &CoinListing, slot: u64) -> Self {
         Self {
             stored: Box::default(),
             address: Owner::Address(listing.address),
@@ -188,14 +185,14 @@ pub(crate) fn parts(stored: &[u8]) -> Result<(Option<u64>, &[u8]), CodecError> {
 pub fn prepare(block: Block<Output>) -> PreparedBlock {
     let mut buffer = Vec::new();
     let chain = match block.header.era {
-        Era::Bitcoin => ChainFamily::Bitcoin,
+        Era::Bitcoin => Family::Bitcoin,
         Era::Byron
         | Era::Shelley
         | Era::Allegra
         | Era::Mary
         | Era::Alonzo
         | Era::Babbage
-        | Era::Conway => ChainFamily::Cardano,
+        | Era::Conway => Family::Cardano,
     };
     block.map(|header, position, _, _, output| {
         let record = Record { output, born: Born::in_block(header, position) };

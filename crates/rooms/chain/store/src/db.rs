@@ -8,16 +8,15 @@
 use std::{path::Path, sync::Arc};
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType,
-    DBPinnableSlice, DBRawIterator, DBRecoveryMode, DataBlockIndexType, FlushOptions, ReadOptions,
-    SliceTransform, Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions,
-    checkpoint::Checkpoint,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
+    DBRawIterator, DBRecoveryMode, DataBlockIndexType, FlushOptions, ReadOptions, SliceTransform,
+    Snapshot, WaitForCompactOptions, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 
 use crate::{
     error::StoreError,
-    forgotten::{Forgotten, Held, PointerFilters},
-    schema::{ALL_FAMILIES, CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner},
+    forgotten::{FloorGuard, PointerFilters, SpendsFloor},
+    schema::{ALL_FAMILIES, CHAIN_FAMILIES, ColumnFamily, FamilyTuning, INDEX_FAMILIES},
 };
 
 /// Bloom filters: about 1 % false positives.
@@ -49,7 +48,7 @@ const INFO_LOG_SIZE: usize = 4 << 20;
 
 /// How a folder is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum OpenMode {
     /// One writer; creates what is missing.
     ReadWrite,
     /// Beside a writer; creates and locks nothing.
@@ -58,7 +57,7 @@ pub(crate) enum Access {
 
 /// Memory the database may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryShares {
     /// Shared by all families for reading.
     pub(crate) block_cache: usize,
     /// Of each family, for writing.
@@ -82,19 +81,19 @@ pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 /// The open database.
 pub(crate) struct Db {
     inner: DB,
-    families: Vec<Family>,
+    families: Vec<ColumnFamily>,
     cache: Cache,
     write_buffer: usize,
-    forgotten: Arc<Forgotten>,
+    forgotten: Arc<SpendsFloor>,
 }
 
 impl Db {
     /// Opens the families of the chain and, with `index`, those of the index.
     pub(crate) fn open(
         folder: &Path,
-        access: Access,
+        access: OpenMode,
         index: bool,
-        memory: Memory,
+        memory: MemoryShares,
     ) -> Result<Self, StoreError> {
         let options = database_options();
         let existing = existing_families(&options, folder)?;
@@ -103,25 +102,24 @@ impl Db {
             families.extend(INDEX_FAMILIES);
         }
         let cache = Cache::new_hyper_clock_cache(memory.block_cache, 0);
-        // Made by whoever first needs it; see `add`.
-        if index && existing.iter().any(|name| name == Family::MmrNodes.name()) {
-            families.push(Family::MmrNodes);
-        }
-        let forgotten = Arc::<Forgotten>::default();
+        // Those on demand are made by whoever first needs them; see `add`.
+        let is_there = |family: &ColumnFamily| existing.iter().any(|name| name == family.name());
+        let on_demand = ALL_FAMILIES.into_iter().filter(|family| family.is_on_demand());
+        families.extend(on_demand.filter(|family| index && is_there(family)));
+        let forgotten = Arc::<SpendsFloor>::default();
         let tune = |family| {
             let mut options = family_options(family, &cache, memory.write_buffer);
-            if family == Some(Family::Spent) {
+            if family == Some(ColumnFamily::Spent) {
                 options.set_compaction_filter_factory(PointerFilters(forgotten.clone()));
             }
             options
         };
-        let wanted = families.iter().filter(|family| {
-            access == Access::ReadWrite || existing.iter().any(|name| name == family.name())
-        });
-        let wanted: Vec<Family> = wanted.copied().collect();
+        let wanted =
+            families.iter().filter(|family| access == OpenMode::ReadWrite || is_there(family));
+        let wanted: Vec<ColumnFamily> = wanted.copied().collect();
         // RocksDB refuses to open for writing unless every existing family is named.
         let idle = existing.iter().filter(|name| {
-            access == Access::ReadWrite && wanted.iter().all(|family| family.name() != *name)
+            access == OpenMode::ReadWrite && wanted.iter().all(|family| family.name() != *name)
         });
         let idle = idle.map(|name| ColumnFamilyDescriptor::new(name, tune(None)));
         let descriptors = wanted
@@ -129,8 +127,8 @@ impl Db {
             .map(|family| ColumnFamilyDescriptor::new(family.name(), tune(Some(*family))));
         let descriptors: Vec<_> = descriptors.chain(idle).collect();
         let opened = match access {
-            Access::ReadWrite => DB::open_cf_descriptors(&options, folder, descriptors),
-            Access::ReadOnly => {
+            OpenMode::ReadWrite => DB::open_cf_descriptors(&options, folder, descriptors),
+            OpenMode::ReadOnly => {
                 DB::open_cf_descriptors_read_only(&options, folder, descriptors, false)
             }
         };
@@ -140,7 +138,7 @@ impl Db {
     }
 
     /// Makes a family that isn't there yet.
-    pub(crate) fn add(&mut self, family: Family) -> Result<(), StoreError> {
+    pub(crate) fn add(&mut self, family: ColumnFamily) -> Result<(), StoreError> {
         if self.families.contains(&family) {
             return Ok(());
         }
@@ -151,7 +149,7 @@ impl Db {
         Ok(())
     }
 
-    fn handle(&self, family: Family) -> Result<&ColumnFamily, StoreError> {
+    fn handle(&self, family: ColumnFamily) -> Result<&rocksdb::ColumnFamily, StoreError> {
         let found = self.families.contains(&family).then(|| self.inner.cf_handle(family.name()));
         found.flatten().ok_or(StoreError::MissingFamily(family.name()))
     }
@@ -159,7 +157,7 @@ impl Db {
     /// Looks many keys up at once; they must be sorted.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
-        family: Family,
+        family: ColumnFamily,
         sorted: &[K],
     ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
         self.multi_get_with(family, sorted, &ReadOptions::default())
@@ -167,7 +165,7 @@ impl Db {
 
     fn multi_get_with<K: AsRef<[u8]>>(
         &self,
-        family: Family,
+        family: ColumnFamily,
         sorted: &[K],
         options: &ReadOptions,
     ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
@@ -199,7 +197,7 @@ impl Db {
     }
 
     /// Rewrites a family without what was deleted from it.
-    pub(crate) fn compact(&self, family: Family) -> Result<(), StoreError> {
+    pub(crate) fn compact(&self, family: ColumnFamily) -> Result<(), StoreError> {
         self.inner.compact_range_cf(self.handle(family)?, None::<&[u8]>, None::<&[u8]>);
         Ok(())
     }
@@ -232,13 +230,13 @@ impl Db {
     }
 
     /// Bytes of a family's files.
-    pub(crate) fn size_on_disk(&self, family: Family) -> Result<u64, StoreError> {
+    pub(crate) fn size_on_disk(&self, family: ColumnFamily) -> Result<u64, StoreError> {
         let size = self.inner.property_int_value_cf(self.handle(family)?, SST_SIZE);
         Ok(size.map_err(StoreError::engine("reading a size"))?.unwrap_or_default())
     }
 
     /// About how many entries a family has: deletions not yet compacted away blur it.
-    pub(crate) fn entries_estimated(&self, family: Family) -> Result<u64, StoreError> {
+    pub(crate) fn entries_estimated(&self, family: ColumnFamily) -> Result<u64, StoreError> {
         let count = self.inner.property_int_value_cf(self.handle(family)?, ESTIMATED_KEYS);
         Ok(count.map_err(StoreError::engine("reading a count"))?.unwrap_or_default())
     }
@@ -249,7 +247,7 @@ impl Db {
     }
 
     /// The families that are open.
-    pub(crate) fn families(&self) -> &[Family] {
+    pub(crate) fn families(&self) -> &[ColumnFamily] {
         &self.families
     }
 }
@@ -270,30 +268,30 @@ impl Drop for Db {
 /// What a writer reads as it goes, and a reader from one moment.
 pub(crate) trait Get {
     /// The value of a key.
-    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    fn get(&self, family: ColumnFamily, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// The last entry of a family.
-    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError>;
+    fn last(&self, family: ColumnFamily) -> Result<Option<Entry>, StoreError>;
 }
 
 impl Get for Db {
-    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    fn get(&self, family: ColumnFamily, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.inner.get_cf(self.handle(family)?, key);
         found.map_err(StoreError::engine("reading an entry"))
     }
 
-    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
+    fn last(&self, family: ColumnFamily) -> Result<Option<Entry>, StoreError> {
         last_of(self.inner.raw_iterator_cf(self.handle(family)?))
     }
 }
 
 impl Get for View<'_> {
-    fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    fn get(&self, family: ColumnFamily, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = self.snapshot.get_cf(self.db.handle(family)?, key);
         found.map_err(StoreError::engine("reading an entry"))
     }
 
-    fn last(&self, family: Family) -> Result<Option<Entry>, StoreError> {
+    fn last(&self, family: ColumnFamily) -> Result<Option<Entry>, StoreError> {
         last_of(self.snapshot.raw_iterator_cf(self.db.handle(family)?))
     }
 }
@@ -311,19 +309,19 @@ const ESTIMATED_KEYS: &str = "rocksdb.estimate-num-keys";
 pub(crate) struct Batch<'db> {
     db: &'db Db,
     /// In the order of [`ALL_FAMILIES`], looked up once for all entries.
-    handles: [Option<&'db ColumnFamily>; ALL_FAMILIES.len()],
+    handles: [Option<&'db rocksdb::ColumnFamily>; ALL_FAMILIES.len()],
     inner: WriteBatch,
 }
 
 impl<'db> Batch<'db> {
-    fn handle(&self, family: Family) -> Result<&'db ColumnFamily, StoreError> {
+    fn handle(&self, family: ColumnFamily) -> Result<&'db rocksdb::ColumnFamily, StoreError> {
         let found = self.handles.get(family as usize).copied().flatten();
         found.ok_or(StoreError::MissingFamily(family.name()))
     }
 
     pub(crate) fn put(
         &mut self,
-        family: Family,
+        family: ColumnFamily,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), StoreError> {
@@ -331,7 +329,7 @@ impl<'db> Batch<'db> {
         Ok(())
     }
 
-    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn delete(&mut self, family: ColumnFamily, key: &[u8]) -> Result<(), StoreError> {
         self.inner.delete_cf(self.handle(family)?, key);
         Ok(())
     }
@@ -339,7 +337,7 @@ impl<'db> Batch<'db> {
     /// Deletes all keys with `low <= key < high`.
     pub(crate) fn delete_range(
         &mut self,
-        family: Family,
+        family: ColumnFamily,
         low: &[u8],
         high: &[u8],
     ) -> Result<(), StoreError> {
@@ -350,7 +348,7 @@ impl<'db> Batch<'db> {
     /// Puts or, without a value, deletes.
     pub(crate) fn set(
         &mut self,
-        family: Family,
+        family: ColumnFamily,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), StoreError> {
@@ -375,23 +373,23 @@ impl<'db> Batch<'db> {
 pub(crate) struct View<'db> {
     db: &'db Db,
     snapshot: Snapshot<'db>,
-    _held: Held,
+    _held: FloorGuard,
 }
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
+pub(crate) enum ScanDirection {
     Up,
     Down,
 }
 
 /// Entries of a family with `low <= key < high`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range<'a> {
-    pub(crate) family: Family,
+pub(crate) struct ScanRange<'a> {
+    pub(crate) family: ColumnFamily,
     pub(crate) low: &'a [u8],
     pub(crate) high: &'a [u8],
-    pub(crate) direction: Direction,
+    pub(crate) direction: ScanDirection,
     /// The whole range lies under one prefix of the family, so that prefix filters may be used.
     pub(crate) within_prefix: bool,
     /// What is read will be asked for again. A sweep over everything would only push out what
@@ -399,15 +397,15 @@ pub(crate) struct Range<'a> {
     pub(crate) fills_cache: bool,
 }
 
-impl<'a> Range<'a> {
+impl<'a> ScanRange<'a> {
     /// In key order, over prefixes.
-    pub(crate) fn up(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
-        let direction = Direction::Up;
+    pub(crate) fn up(family: ColumnFamily, low: &'a [u8], high: &'a [u8]) -> Self {
+        let direction = ScanDirection::Up;
         Self { family, low, high, direction, within_prefix: false, fills_cache: true }
     }
 
     /// The same, as a part of reading the whole family.
-    pub(crate) fn sweep(family: Family, low: &'a [u8], high: &'a [u8]) -> Self {
+    pub(crate) fn sweep(family: ColumnFamily, low: &'a [u8], high: &'a [u8]) -> Self {
         Self { fills_cache: false, ..Self::up(family, low, high) }
     }
 }
@@ -416,7 +414,7 @@ impl View<'_> {
     /// Looks many keys up at once; they must be sorted.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
-        family: Family,
+        family: ColumnFamily,
         sorted: &[K],
     ) -> Result<Vec<Option<DBPinnableSlice<'_>>>, StoreError> {
         let mut options = ReadOptions::default();
@@ -427,10 +425,10 @@ impl View<'_> {
     /// Visits the entries of a range until `visit` returns false.
     pub(crate) fn scan(
         &self,
-        range: &Range<'_>,
+        range: &ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let Range { family, low, high, direction, within_prefix, fills_cache } = *range;
+        let ScanRange { family, low, high, direction, within_prefix, fills_cache } = *range;
         let mut options = ReadOptions::default();
         options.fill_cache(fills_cache);
         options.set_iterate_lower_bound(low);
@@ -439,35 +437,40 @@ impl View<'_> {
         options.set_prefix_same_as_start(within_prefix);
         let mut cursor = self.snapshot.raw_iterator_cf_opt(self.db.handle(family)?, options);
         match direction {
-            Direction::Up => cursor.seek(low),
-            Direction::Down => cursor.seek_for_prev(high),
+            ScanDirection::Up => cursor.seek(low),
+            ScanDirection::Down => cursor.seek_for_prev(high),
         }
         while let Some((key, value)) = cursor.item() {
             if !visit(key, value)? {
                 return Ok(());
             }
             match direction {
-                Direction::Up => cursor.next(),
-                Direction::Down => cursor.prev(),
+                ScanDirection::Up => cursor.next(),
+                ScanDirection::Down => cursor.prev(),
             }
         }
         cursor.status().map_err(StoreError::engine("scanning"))
     }
 
+    /// The family is there: those on demand needn't be.
+    pub(crate) fn has(&self, family: ColumnFamily) -> bool {
+        self.db.families.contains(&family)
+    }
+
     /// As for the database: about how many entries a family has.
-    pub(crate) fn entries_estimated(&self, family: Family) -> Result<u64, StoreError> {
+    pub(crate) fn entries_estimated(&self, family: ColumnFamily) -> Result<u64, StoreError> {
         self.db.entries_estimated(family)
     }
 
     /// Visits every entry of a family in key order.
     pub(crate) fn scan_all(
         &self,
-        family: Family,
+        family: ColumnFamily,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         // No key of ours is longer than this, nor greater.
         let end = [0xff; 128];
-        self.scan(&Range::sweep(family, &[], &end), |key, value| {
+        self.scan(&ScanRange::sweep(family, &[], &end), |key, value| {
             visit(key, value)?;
             Ok(true)
         })
@@ -499,7 +502,11 @@ fn database_options() -> rocksdb::Options {
     options
 }
 
-fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) -> rocksdb::Options {
+fn family_options(
+    family: Option<ColumnFamily>,
+    cache: &Cache,
+    write_buffer: usize,
+) -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.set_compression_per_level(&COMPRESSION);
     // A small set's first sorted level is its last.
@@ -511,8 +518,9 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
     table.set_block_cache(cache);
     table.set_cache_index_and_filter_blocks(true);
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    match family {
-        Some(Family::Unspent | Family::Hashes) => {
+    // A family that this program doesn't know is only named.
+    match family.map_or(FamilyTuning::Small, |family| family.facts().tuning) {
+        FamilyTuning::WholeKeys => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             // Blocks spend coins that are there: a filter of the last level would say so each
             // time, in vain. A question after an unknown coin reads one block more.
@@ -520,24 +528,22 @@ fn family_options(family: Option<Family>, cache: &Cache, write_buffer: usize) ->
             // Asked for by whole keys: a byte per key spares the search inside a block.
             table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
         }
-        Some(Family::Spent) => {
+        FamilyTuning::Prefixes(length) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
-            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(OutpointKey::LEN));
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(length));
         }
-        // Values are packed already, or hashes; numbers as keys leave a filter nothing to do.
-        Some(Family::Delta | Family::MmrNodes) => {
+        // Numbers as keys leave a filter nothing to do.
+        FamilyTuning::Packed => {
             options.set_compression_per_level(&[DBCompressionType::None; COMPRESSION.len()]);
             options.set_bottommost_compression_type(DBCompressionType::None);
         }
-        Some(Family::Address) => {
+        FamilyTuning::Lists(length) => {
             table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
             table.set_whole_key_filtering(false);
-            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(Owner::LEN));
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(length));
             options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         }
-        Some(Family::Points | Family::ChainMeta | Family::UtxoMeta) | None => {
-            options.set_bottommost_compression_type(DBCompressionType::Zstd);
-        }
+        FamilyTuning::Small => options.set_bottommost_compression_type(DBCompressionType::Zstd),
     }
     options.set_block_based_table_factory(&table);
     options

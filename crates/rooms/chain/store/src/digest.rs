@@ -11,27 +11,27 @@
 //! own little-endian form.
 //!
 //! Both read the set once. MuHash is computed in ranges, several at once; the published form sorts,
-//! in memory that doesn't grow with the set ([`Sorter`]).
+//! in memory that doesn't grow with the set ([`ExternalSorter`]).
 
 use sha2::{Digest as _, Sha256};
 use unspent_model::{
-    Family as ChainFamily, Outpoint, Point,
+    Family, Outpoint, Point,
     chain::{MuHash, Record},
 };
 
 use crate::{
     coin::Coin,
-    db::{Range, View},
+    db::{ScanRange, View},
     error::{QueryError, StoreError},
     query::{self, Reader},
     ranges,
-    schema::{Family, OutpointKey},
-    sorter::Sorter,
+    schema::{ColumnFamily, OutpointKey},
+    sorter::ExternalSorter,
 };
 
 /// The coin set in four numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digest {
+pub struct SetDigest {
     /// The block as of which this is true.
     pub at: Option<Point>,
     /// Unspent coins.
@@ -50,7 +50,7 @@ impl Reader {
     /// # Errors
     ///
     /// [`QueryError`], naming the entry when one is damaged.
-    pub fn digest(&self) -> Result<Digest, QueryError> {
+    pub fn digest(&self) -> Result<SetDigest, QueryError> {
         self.digest_watched(&mut |_| {})
     }
 
@@ -59,22 +59,22 @@ impl Reader {
     /// # Errors
     ///
     /// As there.
-    pub fn digest_watched(&self, progress: &mut dyn FnMut(u64)) -> Result<Digest, QueryError> {
+    pub fn digest_watched(&self, progress: &mut dyn FnMut(u64)) -> Result<SetDigest, QueryError> {
         self.enabled()?;
         let view = self.db.view();
         let at = query::tip(&view)?;
-        let mut sums = Sums { coins: 0, value: 0, asset_entries: 0, hash: Sha256::new() };
+        let mut sums = DigestSums { coins: 0, value: 0, asset_entries: 0, hash: Sha256::new() };
         match self.network().family() {
-            ChainFamily::Cardano => {
+            Family::Cardano => {
                 for_each_coin(&view, progress, |outpoint, record| sums.cardano(&outpoint, &record))?
             }
-            ChainFamily::Bitcoin => {
-                let sorter = Sorter::new(self.db.path().parent());
+            Family::Bitcoin => {
+                let sorter = ExternalSorter::new(self.db.path().parent());
                 bitcoin(&view, progress, sorter, &mut sums)?;
             }
         }
-        let Sums { coins, value, asset_entries, hash } = sums;
-        Ok(Digest { at, coins, value, asset_entries, sha256: hash.finalize().into() })
+        let DigestSums { coins, value, asset_entries, hash } = sums;
+        Ok(SetDigest { at, coins, value, asset_entries, sha256: hash.finalize().into() })
     }
 
     /// Core's MuHash3072 of the set, in the byte order of SHA-256: Core shows it reversed.
@@ -88,20 +88,20 @@ impl Reader {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Option<Point>, [u8; 32]), QueryError> {
         self.enabled()?;
-        if self.network().family() != ChainFamily::Bitcoin {
+        if self.network().family() != Family::Bitcoin {
             return Err(QueryError::NoMuHash(self.network()));
         }
         let view = self.db.view();
         let at = query::tip(&view)?;
-        let family = Family::Unspent;
+        let family = ColumnFamily::Unspent;
         let shares = ranges::suitable(self.db.entries_estimated(family)?, &[]);
-        let parts = ranges::in_parallel(&shares, progress, |(low, high), teller| {
+        let parts = ranges::in_parallel(&shares, progress, |(low, high), sink| {
             let (mut set, mut buffer) = (MuHash::default(), Vec::new());
-            view.scan(&Range::sweep(family, low, high), |key, value| {
+            view.scan(&ScanRange::sweep(family, low, high), |key, value| {
                 let (outpoint, record) = coin(key, value)?;
                 core_form(&outpoint, &record, &mut buffer);
                 set.insert(&Sha256::digest(&buffer).into());
-                Ok(teller.read_one())
+                Ok(sink.read_one())
             })?;
             Ok(set)
         })?;
@@ -111,14 +111,14 @@ impl Reader {
     }
 }
 
-struct Sums {
+struct DigestSums {
     coins: u64,
     value: u128,
     asset_entries: u64,
     hash: Sha256,
 }
 
-impl Sums {
+impl DigestSums {
     fn cardano(&mut self, outpoint: &Outpoint, record: &Record) -> Result<(), StoreError> {
         let output = &record.output;
         self.count(record);
@@ -146,14 +146,14 @@ impl Sums {
 
 fn short(outpoint: &Outpoint, number: u64) -> Result<[u8; 2], StoreError> {
     let number = u16::try_from(number).map_err(|_| StoreError::Corrupt {
-        place: format!("{}[{outpoint:?}]", Family::Unspent.name()),
+        place: format!("{}[{outpoint:?}]", ColumnFamily::Unspent.name()),
         what: format!("{number} does not fit in 16 bits"),
     })?;
     Ok(number.to_be_bytes())
 }
 
 fn coin(key: &[u8], value: &[u8]) -> Result<(Outpoint, Record), StoreError> {
-    let family = Family::Unspent.name();
+    let family = ColumnFamily::Unspent.name();
     let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
     let record = Coin::decode(value).map_err(StoreError::value(family, key))?;
     Ok((outpoint, record))
@@ -164,7 +164,7 @@ fn for_each_coin(
     progress: &mut dyn FnMut(u64),
     mut visit: impl FnMut(Outpoint, Record) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    view.scan_all(Family::Unspent, |key, value| {
+    view.scan_all(ColumnFamily::Unspent, |key, value| {
         let (outpoint, record) = coin(key, value)?;
         progress(1);
         visit(outpoint, record)
@@ -175,8 +175,8 @@ fn for_each_coin(
 fn bitcoin(
     view: &View<'_>,
     progress: &mut dyn FnMut(u64),
-    mut sorter: Sorter,
-    sums: &mut Sums,
+    mut sorter: ExternalSorter,
+    sums: &mut DigestSums,
 ) -> Result<(), StoreError> {
     let mut entry = Vec::new();
     for_each_coin(view, progress, |outpoint, record| {

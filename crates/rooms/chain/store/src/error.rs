@@ -2,7 +2,7 @@
 
 use unspent_model::{Network, Point, chain::AdmitError};
 
-use crate::{codec::CodecError, options::StoreKind, schema::KeyError};
+use crate::{codec::CodecError, indexes::name::Indexes, options::StoreKind, schema::KeyError};
 
 pub use unspent_model::Kind;
 
@@ -161,16 +161,10 @@ pub enum OpenError {
     },
     /// The index was built with other lists.
     #[error(
-        "the folder was built with index.address_hash={address_hash} and \
-         index.payment_credential={payment_credential}; an index can't be added or dropped later: \
-         use the same settings or import into a new folder"
+        "the folder was built with {0}; an index can't be added or dropped later: use the same \
+         settings or import into a new folder"
     )]
-    OtherIndexes {
-        /// Whether coins are listed by address.
-        address_hash: bool,
-        /// Whether coins are listed by credential.
-        payment_credential: bool,
-    },
+    OtherIndexes(Indexes),
     /// The index was built for another kind of store.
     #[error(
         "the folder was built with store = {found}; it can't be opened with store = {wanted}: use \

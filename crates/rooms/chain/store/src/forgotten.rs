@@ -33,21 +33,21 @@ use crate::schema::SpentKey;
 
 /// Up to which block spends are forgotten, as compactions and views see it.
 #[derive(Default)]
-pub(crate) struct Forgotten {
-    known: Mutex<Known>,
+pub(crate) struct SpendsFloor {
+    known: Mutex<FloorState>,
     /// What compactions that start now may drop.
     droppable: AtomicU64,
 }
 
 #[derive(Default)]
-struct Known {
+struct FloorState {
     /// The floor on disk.
     floor: u64,
     /// How many views were made at which floor.
     views: BTreeMap<u64, usize>,
 }
 
-impl Forgotten {
+impl SpendsFloor {
     /// The floor on disk is now this. It falls in a rollback.
     pub(crate) fn set(&self, floor: u64) {
         let mut known = self.lock();
@@ -57,25 +57,25 @@ impl Forgotten {
     }
 
     /// Keeps compactions from what a view made after this sees.
-    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+    pub(crate) fn hold(self: &Arc<Self>) -> FloorGuard {
         let mut known = self.lock();
         let floor = known.floor;
         *known.views.entry(floor).or_default() += 1;
-        Held { forgotten: self.clone(), floor }
+        FloorGuard { forgotten: self.clone(), floor }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, FloorState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A view's hold; ends with it.
-pub(crate) struct Held {
-    forgotten: Arc<Forgotten>,
+pub(crate) struct FloorGuard {
+    forgotten: Arc<SpendsFloor>,
     floor: u64,
 }
 
-impl Drop for Held {
+impl Drop for FloorGuard {
     fn drop(&mut self) {
         let mut known = self.forgotten.lock();
         if let Some(views) = known.views.get_mut(&self.floor) {
@@ -88,7 +88,7 @@ impl Drop for Held {
 }
 
 /// Makes a filter for each compaction.
-pub(crate) struct PointerFilters(pub(crate) Arc<Forgotten>);
+pub(crate) struct PointerFilters(pub(crate) Arc<SpendsFloor>);
 
 const NAME: &CStr = c"forgotten spends";
 

@@ -6,20 +6,21 @@ use crossbeam_channel::Receiver;
 use unspent_model::{Network, Point, chain::GenesisCoin};
 
 use crate::{
-    acknowledged::{Acknowledged, Noted},
-    apply::{Applied, Counts, Stage, Undo},
-    bulk::Bulk,
+    acknowledged::{AcknowledgedNote, DurableMark},
+    apply::{ApplyOutcome, BlockApplier, CoinCounts, UndoPolicy},
+    bulk::BulkWriter,
     coin::PreparedBlock,
-    db::{Access, Db, Durability, Memory},
+    db::{Db, Durability, MemoryShares, OpenMode},
     error::{ApplyError, OpenError, RollbackError, StoreError},
+    indexes::IndexRow,
     open,
-    options::{Indexes, Options},
-    pending::{Pending, State},
+    options::Options,
+    pending::{PendingBatch, StoreState},
     prune,
     prune::Pruned,
     query::{self, Reader},
-    rollback::{self, BlockUndo, Target},
-    schema::{CHAIN_FAMILIES, Family},
+    rollback::{self, BlockUndo, RollbackTarget, UndoPlace},
+    schema::{ALL_FAMILIES, CHAIN_FAMILIES},
     telemetry,
 };
 
@@ -52,8 +53,8 @@ pub struct ChainIndex {
     pub(crate) db: Arc<Db>,
     pub(crate) network: Network,
     pub(crate) options: Options,
-    pub(crate) state: State,
-    pub(crate) acknowledged: Acknowledged,
+    pub(crate) state: StoreState,
+    pub(crate) acknowledged: AcknowledgedNote,
     allow_holes: bool,
     /// A write failed: what the database shows may differ from `state` until it is opened again.
     broken: bool,
@@ -76,11 +77,11 @@ impl ChainIndex {
         options.check()?;
         let database = open::database_folder(folder)?;
         let memory =
-            Memory { block_cache: options.block_cache, write_buffer: options.write_buffer };
-        let mut db = Db::open(&database, Access::ReadWrite, options.enabled, memory)?;
+            MemoryShares { block_cache: options.block_cache, write_buffer: options.write_buffer };
+        let mut db = Db::open(&database, OpenMode::ReadWrite, options.enabled, memory)?;
         let recovered = db.sequence();
         let state = open::prepare(&mut db, folder, network, &options, genesis)?;
-        let (acknowledged, said) = Acknowledged::open(folder);
+        let (acknowledged, said) = AcknowledgedNote::open(folder);
         let mut index = Self {
             db: Arc::new(db),
             network,
@@ -138,11 +139,11 @@ impl ChainIndex {
     /// # Errors
     ///
     /// [`ApplyError`]; the index is then unchanged.
-    pub fn apply(&mut self, block: PreparedBlock) -> Result<Applied, ApplyError> {
+    pub fn apply(&mut self, block: PreparedBlock) -> Result<ApplyOutcome, ApplyError> {
         let started = Instant::now();
         self.usable()?;
-        let (mut pending, mut state) = (Pending::default(), self.state.clone());
-        let mut stage = Stage {
+        let (mut pending, mut state) = (PendingBatch::default(), self.state.clone());
+        let mut stage = BlockApplier {
             db: &self.db,
             network: self.network,
             options: &self.options,
@@ -150,8 +151,8 @@ impl ChainIndex {
             frozen: None,
             state: &mut state,
         };
-        let applied = stage.apply(block, self.allow_holes, |_| Undo::KEEP)?;
-        let Applied::New(counts) = applied else { return Ok(applied) };
+        let applied = stage.apply(block, self.allow_holes, |_| UndoPolicy::KEEP)?;
+        let ApplyOutcome::New(counts) = applied else { return Ok(applied) };
         self.commit(&pending, state, Durability::Synced)?;
         telemetry::applied(&self.state.cursor, &counts, started.elapsed());
         if let Err(error) = self.prune() {
@@ -165,9 +166,9 @@ impl ChainIndex {
     ///
     /// `coming` is how many more blocks the source is known to have. Undo data is left out for
     /// blocks that will be deeper than the window once those are in.
-    pub fn bulk(&mut self, coming: u64) -> Bulk<'_> {
+    pub fn bulk(&mut self, coming: u64) -> BulkWriter<'_> {
         let allow_holes = self.allow_holes;
-        Bulk::new(self, coming, allow_holes)
+        BulkWriter::new(self, coming, allow_holes)
     }
 
     /// Prunes what is due, a bounded amount. Runs after each block by itself.
@@ -182,7 +183,7 @@ impl ChainIndex {
         let started = Instant::now();
         self.usable()?;
         let has_trees = self.state.commitment.is_some();
-        let State { cursor, horizon, .. } = &mut self.state;
+        let StoreState { cursor, horizon, .. } = &mut self.state;
         let pruned = prune::pass(&self.db, cursor, horizon, &self.options, has_trees);
         let pruned = pruned.inspect_err(|_| self.broken = true)?;
         telemetry::pruned(&pruned, started.elapsed());
@@ -208,8 +209,8 @@ impl ChainIndex {
         self.db.sync().inspect_err(|_| self.broken = true)?;
         self.db.set_forgotten(self.state.horizon.spends_floor);
         if total.spends + total.deltas >= LARGE_PRUNE {
-            self.db.compact(Family::Spent)?;
-            self.db.compact(Family::Delta)?;
+            let pruned = ALL_FAMILIES.iter().filter(|family| family.facts().is_pruned);
+            pruned.copied().try_for_each(|family| self.db.compact(family))?;
         }
         Ok(total)
     }
@@ -220,7 +221,7 @@ impl ChainIndex {
     ///
     /// [`RollbackError`]: a refusal changes nothing; after a failure of the disk the index stands
     /// at a block boundary and calling again continues.
-    pub fn rollback(&mut self, target: Target) -> Result<RolledBack, RollbackError> {
+    pub fn rollback(&mut self, target: RollbackTarget) -> Result<RolledBack, RollbackError> {
         self.usable()?;
         let ordinal = rollback::resolve(&self.db, &self.state, target)?;
         self.rollback_to(ordinal)
@@ -248,17 +249,12 @@ impl ChainIndex {
     ) -> Result<usize, StoreError> {
         let mut reversals = 0;
         while self.state.cursor.ordinal > target {
-            let (mut pending, mut state) = (Pending::default(), self.state.clone());
+            let (mut pending, mut state) = (PendingBatch::default(), self.state.clone());
             while state.cursor.ordinal > target && pending.memory() < self.options.batch_memory() {
                 if let Some(undos) = undos {
                     let undo = undos.recv().map_err(|_| StoreError::ReaderGone)??;
-                    reversals += rollback::undo_block(
-                        &self.db,
-                        self.network,
-                        undo,
-                        &mut pending,
-                        &mut state,
-                    )?;
+                    let place = self.undo_place();
+                    reversals += rollback::undo_block(place, undo, &mut pending, &mut state)?;
                 }
                 rollback::step_back(&self.db, &mut pending, &mut state)?;
             }
@@ -289,15 +285,20 @@ impl ChainIndex {
 
     fn commit(
         &mut self,
-        pending: &Pending,
-        state: State,
+        pending: &PendingBatch,
+        state: StoreState,
         durability: Durability,
     ) -> Result<(), StoreError> {
-        let written = pending.commit(&self.db, &state, self.kept_indexes(), durability);
+        let indexes = self.kept_indexes();
+        let written = pending.commit(&self.db, &state, indexes.as_deref(), durability);
         let sampled = written.inspect_err(|_| self.broken = true)?;
         self.acknowledge(state);
         query::measure(&self.db, sampled);
         Ok(())
+    }
+
+    fn undo_place(&self) -> UndoPlace<'_> {
+        UndoPlace { db: &self.db, network: self.network, indexes: self.options.indexes }
     }
 
     /// Refuses to go on after a failed write.
@@ -311,20 +312,21 @@ impl ChainIndex {
     }
 
     /// The disk now shows `state`.
-    pub(crate) fn acknowledge(&mut self, state: State) {
+    pub(crate) fn acknowledge(&mut self, state: StoreState) {
         self.state = state;
         self.db.set_forgotten(self.state.horizon.spends_floor);
         self.note();
     }
 
     fn note(&self) {
-        let noted = Noted { sequence: self.db.sequence(), ordinal: self.state.cursor.ordinal };
+        let noted =
+            DurableMark { sequence: self.db.sequence(), ordinal: self.state.cursor.ordinal };
         self.acknowledged.write(noted);
     }
 
-    /// The lists to keep; `None` with the index switched off.
-    pub(crate) fn kept_indexes(&self) -> Option<Indexes> {
-        self.options.enabled.then_some(self.options.indexes)
+    /// The secondary indexes to write; `None` with the index switched off.
+    pub(crate) fn kept_indexes(&self) -> Option<Vec<IndexRow>> {
+        self.options.enabled.then(|| self.options.indexes.rows(self.network.family()))
     }
 
     /// Brings an index that is ahead of the chain, or on another branch, back to it. That happens
@@ -355,9 +357,9 @@ impl ChainIndex {
         if ordinal <= self.state.horizon.floor {
             return Err(refused());
         }
-        let (mut pending, mut state) = (Pending::default(), self.state.clone());
+        let (mut pending, mut state) = (PendingBatch::default(), self.state.clone());
         let undo = BlockUndo::read(&self.db, self.network, ordinal)?;
-        rollback::undo_block(&self.db, self.network, undo, &mut pending, &mut state)?;
+        rollback::undo_block(self.undo_place(), undo, &mut pending, &mut state)?;
         if !open::step_back_detached(&self.db, &mut state)? {
             return Err(refused());
         }
@@ -368,12 +370,12 @@ impl ChainIndex {
 }
 
 /// The counts of an applied block; zero for a repeat.
-impl Applied {
+impl ApplyOutcome {
     /// What the block did.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CoinCounts {
         match self {
             Self::New(counts) => *counts,
-            Self::Already => Counts::default(),
+            Self::Already => CoinCounts::default(),
         }
     }
 }

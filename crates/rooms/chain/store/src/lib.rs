@@ -4,7 +4,7 @@
 //! |---|---|
 //! | know what lies on disk | [`schema`], the only page that knows the column families |
 //! | know what a block does | `unspent_model::chain`, which decides; this crate carries out |
-//! | write | [`ChainIndex`]: one writer, block by block or in [`Bulk`] |
+//! | write | [`ChainIndex`]: one writer, block by block or in [`BulkWriter`] |
 //! | ask | [`Reader`]: any number, each answer from one moment |
 //!
 //! Invariants: the disk always shows a block boundary; a refused call changes nothing; what can be
@@ -60,10 +60,10 @@ mod digest;
 mod error;
 mod forgotten;
 mod index;
+mod indexes;
 mod key_order;
 mod memory;
 mod mmr;
-mod moment;
 mod open;
 mod options;
 mod pending;
@@ -73,23 +73,26 @@ mod query;
 mod ranges;
 mod rollback;
 pub mod schema;
+mod slots;
+mod snapshot;
 mod sorter;
 mod spends;
 mod telemetry;
 mod verify;
 
-pub use apply::{Applied, Counts};
-pub use bulk::Bulk;
+pub use apply::{ApplyOutcome, CoinCounts};
+pub use bulk::BulkWriter;
 pub use coin::{Coin, PreparedBlock, SharedCoin, prepare};
 pub use cursor::PageCursor;
-pub use digest::Digest;
+pub use digest::SetDigest;
 pub use error::{ApplyError, Kind, OpenError, QueryError, RollbackError, StoreError};
 pub use index::{ChainIndex, OpenReport, RolledBack};
-pub use mmr::prove::{BlockRoot, PROOF_LIMIT, Proven};
-pub use moment::Moment;
-pub use options::{Indexes, IndexingStrategy, Options, OptionsError, StoreKind};
+pub use indexes::name::{IndexName, Indexes};
+pub use mmr::prove::{BlockRoot, CheckedProof, PROOF_LIMIT};
+pub use options::{IndexingStrategy, Options, OptionsError, StoreKind};
 pub use prune::Pruned;
-pub use query::{Balance, CoinState, Order, PAGE_LIMIT, Page, Reader, Status};
-pub use rollback::Target;
+pub use query::{CoinPage, CoinState, OwnerBalance, PAGE_LIMIT, PageOrder, Reader, StoreStatus};
+pub use rollback::RollbackTarget;
 pub use schema::Owner;
-pub use verify::{FINDINGS_LIMIT, Finding, Report};
+pub use snapshot::ChainSnapshot;
+pub use verify::{FINDINGS_LIMIT, Finding, VerifyReport};

@@ -10,23 +10,24 @@ use unspent_model::{Network, Outpoint, chain::GenesisCoin};
 
 use crate::{
     codec::{
-        Choices, CodecError, Commitment, Cursor, Hole, Horizon, Identity, Layout,
-        MMR_SCHEMA_VERSION, SCHEMA_VERSION, StoredDelta, StoredPoint, decode_delta,
-        decode_outpoints, encode_outpoints,
+        CodecError, FolderIdentity, ImportHole, IndexCursor, IndexLayout, MMR_SCHEMA_VERSION,
+        OperatorChoices, PruneHorizon, SCHEMA_VERSION, StoredDelta, StoredPoint, TreeCommitment,
+        decode_delta, decode_outpoints, encode_outpoints,
     },
     coin::{Coin, SharedCoin},
     db::{Batch, Db, Durability, Get},
     error::{OpenError, StoreError},
+    indexes::name::Indexes,
     mmr::{
-        Ground, TreeChanges,
+        TreeBase, TreeChanges,
         bits::chunk_count,
         convert,
         root::{head, read_root},
     },
-    options::{Indexes, Options, StoreKind},
-    pending::State,
+    options::{Options, StoreKind},
+    pending::StoreState,
     points,
-    schema::{Family, OutpointKey, Tree, names},
+    schema::{ColumnFamily, OutpointKey, TreeKind, names},
 };
 
 /// RocksDB's own folder inside the data folder.
@@ -63,19 +64,20 @@ pub(crate) fn prepare(
     network: Network,
     options: &Options,
     genesis: &[GenesisCoin],
-) -> Result<State, OpenError> {
+) -> Result<StoreState, OpenError> {
     if let Some(found) = identity(db)? {
         check_identity(folder, &found, network)?;
     }
     if options.enabled {
         store_kind(db, options.store)?;
+        index_families(db, options.indexes)?;
     }
     let db = &*db;
     let mut batch = db.batch(0);
     identify(db, folder, network, options, &mut batch)?;
     if options.enabled {
         layout(db, network, options, genesis, &mut batch)?;
-        batch.put(Family::UtxoMeta, names::CHOICES, &choices(options).encode())?;
+        batch.put(ColumnFamily::UtxoMeta, names::CHOICES, &choices(options).encode())?;
     }
     batch.commit(Durability::Synced)?;
     let state = state(db, options.enabled)?;
@@ -93,26 +95,37 @@ fn store_kind(db: &mut Db, wanted: StoreKind) -> Result<(), OpenError> {
         _ => {}
     }
     if wanted == StoreKind::Mmr {
-        db.add(Family::MmrNodes)?;
+        db.add(ColumnFamily::MmrNodes)?;
+    }
+    Ok(())
+}
+
+/// Refuses a folder that keeps other indexes; makes the families that those it keeps need.
+fn index_families(db: &mut Db, wanted: Indexes) -> Result<(), OpenError> {
+    if let Some(found) = stored_layout(db)?.filter(|found| found.indexes != wanted) {
+        return Err(OpenError::OtherIndexes(found.indexes));
+    }
+    for name in wanted.names() {
+        db.add(name.row().facts.family)?;
     }
     Ok(())
 }
 
 /// The trees must lead to the root that was stored with them.
-fn check_root(db: &Db, network: Network, state: &State) -> Result<(), StoreError> {
-    let Some(Commitment { leaves, live, root }) = state.commitment else { return Ok(()) };
-    let outputs = read_root(db, Tree::Outputs, leaves)?;
-    let bits = read_root(db, Tree::Live, chunk_count(leaves))?;
+fn check_root(db: &Db, network: Network, state: &StoreState) -> Result<(), StoreError> {
+    let Some(TreeCommitment { leaves, live, root }) = state.commitment else { return Ok(()) };
+    let outputs = read_root(db, TreeKind::Outputs, leaves)?;
+    let bits = read_root(db, TreeKind::Live, chunk_count(leaves))?;
     if head(network, state.cursor.point(), leaves, live).root(&outputs, &bits) == root {
         return Ok(());
     }
-    let place = format!("{}, the peaks", Family::MmrNodes.name());
+    let place = format!("{}, the peaks", ColumnFamily::MmrNodes.name());
     Err(StoreError::Corrupt { place, what: "the trees don't lead to the stored root".into() })
 }
 
 /// The network the folder serves; `None` when it is new.
-pub(crate) fn identity(db: &impl Get) -> Result<Option<Identity>, StoreError> {
-    read(db, Family::ChainMeta, names::IDENTITY, Identity::decode)
+pub(crate) fn identity(db: &impl Get) -> Result<Option<FolderIdentity>, StoreError> {
+    read(db, ColumnFamily::ChainMeta, names::IDENTITY, FolderIdentity::decode)
 }
 
 fn identify(
@@ -124,25 +137,25 @@ fn identify(
 ) -> Result<(), OpenError> {
     let has_roots = options.enabled && options.store == StoreKind::Mmr;
     let schema = if has_roots { MMR_SCHEMA_VERSION } else { SCHEMA_VERSION };
-    let identity_now = Identity { schema, network: wanted };
+    let identity_now = FolderIdentity { schema, network: wanted };
     match identity(db)? {
         Some(found) => {
             check_identity(folder, &found, wanted)?;
             if found.schema < schema {
-                batch.put(Family::ChainMeta, names::IDENTITY, &identity_now.encode())?;
+                batch.put(ColumnFamily::ChainMeta, names::IDENTITY, &identity_now.encode())?;
             }
             Ok(())
         }
         None if points::last(db)?.is_some() => {
-            Err(StoreError::absent(Family::ChainMeta.name(), names::IDENTITY).into())
+            Err(StoreError::absent(ColumnFamily::ChainMeta.name(), names::IDENTITY).into())
         }
-        None => Ok(batch.put(Family::ChainMeta, names::IDENTITY, &identity_now.encode())?),
+        None => Ok(batch.put(ColumnFamily::ChainMeta, names::IDENTITY, &identity_now.encode())?),
     }
 }
 
 pub(crate) fn check_identity(
     folder: &Path,
-    found: &Identity,
+    found: &FolderIdentity,
     wanted: Network,
 ) -> Result<(), OpenError> {
     if ![SCHEMA_VERSION, MMR_SCHEMA_VERSION].contains(&found.schema) {
@@ -155,8 +168,8 @@ pub(crate) fn check_identity(
     Ok(())
 }
 
-fn choices(options: &Options) -> Choices {
-    Choices {
+fn choices(options: &Options) -> OperatorChoices {
+    OperatorChoices {
         prune_depth: options.prune_depth,
         rollback_window: options.rollback_window,
         self_contained: options.self_contained,
@@ -164,13 +177,13 @@ fn choices(options: &Options) -> Choices {
 }
 
 /// What the operator chose last; `None` when there is no index yet.
-pub(crate) fn stored_choices(db: &impl Get) -> Result<Option<Choices>, StoreError> {
-    read(db, Family::UtxoMeta, names::CHOICES, Choices::decode)
+pub(crate) fn stored_choices(db: &impl Get) -> Result<Option<OperatorChoices>, StoreError> {
+    read(db, ColumnFamily::UtxoMeta, names::CHOICES, OperatorChoices::decode)
 }
 
 /// How the index was built; `None` when there is none yet.
-pub(crate) fn stored_layout(db: &impl Get) -> Result<Option<Layout>, StoreError> {
-    read(db, Family::UtxoMeta, names::LAYOUT, Layout::decode)
+pub(crate) fn stored_layout(db: &impl Get) -> Result<Option<IndexLayout>, StoreError> {
+    read(db, ColumnFamily::UtxoMeta, names::LAYOUT, IndexLayout::decode)
 }
 
 fn layout(
@@ -180,18 +193,13 @@ fn layout(
     genesis: &[GenesisCoin],
     batch: &mut Batch<'_>,
 ) -> Result<(), OpenError> {
-    let wanted = options.indexes;
     let digest = (!genesis.is_empty()).then(|| genesis_digest(genesis));
     let Some(found) = stored_layout(db)? else {
-        if db.get(Family::UtxoMeta, names::CURSOR)?.is_some() {
-            return Err(StoreError::absent(Family::UtxoMeta.name(), names::LAYOUT).into());
+        if db.get(ColumnFamily::UtxoMeta, names::CURSOR)?.is_some() {
+            return Err(StoreError::absent(ColumnFamily::UtxoMeta.name(), names::LAYOUT).into());
         }
         return create(db, network, options, genesis, digest, batch);
     };
-    if wanted != found.indexes() {
-        let Layout { address_hash, payment_credential, .. } = found;
-        return Err(OpenError::OtherIndexes { address_hash, payment_credential });
-    }
     match digest {
         // A folder opened before its genesis was at hand may still get it, as long as it is empty.
         Some(_) if found.genesis.is_none() && at_origin(db)? => {
@@ -201,15 +209,15 @@ fn layout(
         Some(_) | None => {}
     }
     if found.store != options.store {
-        let layout = Layout { store: options.store, ..found };
-        batch.put(Family::UtxoMeta, names::LAYOUT, &layout.encode())?;
+        let layout = IndexLayout { store: options.store, ..found };
+        batch.put(ColumnFamily::UtxoMeta, names::LAYOUT, &layout.encode())?;
         convert::convert(db, network, &state(db, true)?, batch)?;
     }
     Ok(())
 }
 
 fn at_origin(db: &Db) -> Result<bool, StoreError> {
-    let cursor = read(db, Family::UtxoMeta, names::CURSOR, Cursor::decode)?;
+    let cursor = read(db, ColumnFamily::UtxoMeta, names::CURSOR, IndexCursor::decode)?;
     Ok(cursor.is_none_or(|cursor| cursor.ordinal == 0))
 }
 
@@ -221,9 +229,8 @@ fn create(
     digest: Option<[u8; 32]>,
     batch: &mut Batch<'_>,
 ) -> Result<(), OpenError> {
-    let Indexes { address_hash, payment_credential } = options.indexes;
-    let layout = Layout { address_hash, payment_credential, genesis: digest, store: options.store };
-    let mut cursor = Cursor::ORIGIN;
+    let layout = IndexLayout { indexes: options.indexes, genesis: digest, store: options.store };
+    let mut cursor = IndexCursor::ORIGIN;
     let mut coins: Vec<(Outpoint, SharedCoin)> = genesis
         .iter()
         .map(|coin| (coin.outpoint, Coin::new(network.family(), &coin.record).into()))
@@ -233,28 +240,30 @@ fn create(
         (0..).zip(&mut coins).for_each(|(leaf, (_, coin))| Coin::place(coin, leaf));
         first_trees(db, network, &coins, batch)?;
     }
+    let indexes = options.indexes.rows(network.family());
     for (outpoint, coin) in &coins {
         cursor.coins += 1;
         cursor.value += u128::from(coin.value());
         let key = OutpointKey(*outpoint).encode();
         match coin.stored_placed() {
-            Some(placed) => batch.put(Family::Unspent, &key, &placed)?,
-            None => batch.put(Family::Unspent, &key, coin.stored())?,
+            Some(placed) => batch.put(ColumnFamily::Unspent, &key, &placed)?,
+            None => batch.put(ColumnFamily::Unspent, &key, coin.stored())?,
         }
-        if address_hash {
-            batch.put(Family::Address, &coin.address_key(outpoint).encode(), &[])?;
-        }
-        if let Some(key) = coin.credential_key(outpoint).filter(|_| payment_credential) {
-            batch.put(Family::Address, &key.encode(), &[])?;
+        for index in &indexes {
+            let mut entries = Vec::new();
+            let told = (index.keys)(outpoint, coin, &mut |entry| entries.push(entry.to_vec()));
+            told.map_err(StoreError::value(ColumnFamily::Unspent.name(), &key))?;
+            let family = index.facts.family;
+            entries.iter().try_for_each(|entry| batch.put(family, entry, &[]))?;
         }
     }
     let redeem = genesis.iter().filter(|coin| coin.is_redeem).map(|coin| coin.outpoint);
     let mut redeem: Vec<_> = redeem.collect();
     redeem.sort_unstable();
-    batch.put(Family::UtxoMeta, names::REDEEM, &encode_outpoints(&redeem))?;
-    batch.put(Family::UtxoMeta, names::LAYOUT, &layout.encode())?;
-    batch.put(Family::UtxoMeta, names::CURSOR, &cursor.encode())?;
-    batch.put(Family::UtxoMeta, names::HORIZON, &Horizon::default().encode())?;
+    batch.put(ColumnFamily::UtxoMeta, names::REDEEM, &encode_outpoints(&redeem))?;
+    batch.put(ColumnFamily::UtxoMeta, names::LAYOUT, &layout.encode())?;
+    batch.put(ColumnFamily::UtxoMeta, names::CURSOR, &cursor.encode())?;
+    batch.put(ColumnFamily::UtxoMeta, names::HORIZON, &PruneHorizon::default().encode())?;
     Ok(())
 }
 
@@ -265,13 +274,13 @@ fn first_trees(
     coins: &[(Outpoint, SharedCoin)],
     batch: &mut Batch<'_>,
 ) -> Result<(), StoreError> {
-    let ground = Ground { db, frozen: None, network };
+    let base = TreeBase { db, frozen: None, network };
     let mut trees = TreeChanges::default();
-    let mut commitment = Commitment { leaves: 0, live: 0, root: [0; 32] };
-    trees.append(ground, &mut commitment, coins.iter().map(|(name, coin)| (name, coin, false)))?;
-    trees.settle_root(ground, &mut commitment, None)?;
+    let mut commitment = TreeCommitment { leaves: 0, live: 0, root: [0; 32] };
+    trees.append(base, &mut commitment, coins.iter().map(|(name, coin)| (name, coin, false)))?;
+    trees.settle_root(base, &mut commitment, None)?;
     trees.write(batch, commitment.leaves)?;
-    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())
+    batch.put(ColumnFamily::UtxoMeta, names::COMMITMENT, &commitment.encode())
 }
 
 fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
@@ -288,41 +297,42 @@ fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
 
 /// The coins of genesis that Allegra withdraws if nobody claimed them, sorted.
 pub(crate) fn redeem_coins(db: &impl Get) -> Result<Vec<Outpoint>, StoreError> {
-    let stored = read(db, Family::UtxoMeta, names::REDEEM, decode_outpoints)?;
-    stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::REDEEM))
+    let stored = read(db, ColumnFamily::UtxoMeta, names::REDEEM, decode_outpoints)?;
+    stored.ok_or_else(|| StoreError::absent(ColumnFamily::UtxoMeta.name(), names::REDEEM))
 }
 
 /// Where the store stands on disk.
-pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<State, StoreError> {
-    let holes = read(db, Family::ChainMeta, names::HOLES, Hole::decode_all)?.unwrap_or_default();
+pub(crate) fn state(db: &impl Get, enabled: bool) -> Result<StoreState, StoreError> {
+    let holes = read(db, ColumnFamily::ChainMeta, names::HOLES, ImportHole::decode_all)?
+        .unwrap_or_default();
     if !enabled {
         let tip = points::last(db)?;
-        let cursor = Cursor {
+        let cursor = IndexCursor {
             ordinal: tip.map_or(0, |(ordinal, _)| ordinal),
             tip: tip.map(|(_, StoredPoint { point, era, .. })| (point, era)),
-            ..Cursor::ORIGIN
+            ..IndexCursor::ORIGIN
         };
         let tip = tip.map(|(_, point)| point);
-        let (horizon, commitment) = (Horizon::default(), None);
-        return Ok(State { cursor, tip, horizon, holes, commitment });
+        let (horizon, commitment) = (PruneHorizon::default(), None);
+        return Ok(StoreState { cursor, tip, horizon, holes, commitment });
     }
-    let absent = |name: &[u8]| StoreError::absent(Family::UtxoMeta.name(), name);
-    let cursor = read(db, Family::UtxoMeta, names::CURSOR, Cursor::decode)?;
+    let absent = |name: &[u8]| StoreError::absent(ColumnFamily::UtxoMeta.name(), name);
+    let cursor = read(db, ColumnFamily::UtxoMeta, names::CURSOR, IndexCursor::decode)?;
     let cursor = cursor.ok_or_else(|| absent(names::CURSOR))?;
     let horizon = horizon(db)?;
     let tip = points::at(db, cursor.ordinal)?;
-    let commitment = read(db, Family::UtxoMeta, names::COMMITMENT, Commitment::decode)?;
+    let commitment = read(db, ColumnFamily::UtxoMeta, names::COMMITMENT, TreeCommitment::decode)?;
     let has_roots = stored_layout(db)?.is_some_and(|layout| layout.store == StoreKind::Mmr);
     if has_roots != commitment.is_some() {
         return Err(absent(names::COMMITMENT));
     }
-    Ok(State { cursor, tip, horizon, holes, commitment })
+    Ok(StoreState { cursor, tip, horizon, holes, commitment })
 }
 
 /// What has been forgotten, as it stands on disk.
-pub(crate) fn horizon(db: &impl Get) -> Result<Horizon, StoreError> {
-    let stored = read(db, Family::UtxoMeta, names::HORIZON, Horizon::decode)?;
-    stored.ok_or_else(|| StoreError::absent(Family::UtxoMeta.name(), names::HORIZON))
+pub(crate) fn horizon(db: &impl Get) -> Result<PruneHorizon, StoreError> {
+    let stored = read(db, ColumnFamily::UtxoMeta, names::HORIZON, PruneHorizon::decode)?;
+    stored.ok_or_else(|| StoreError::absent(ColumnFamily::UtxoMeta.name(), names::HORIZON))
 }
 
 /// Moves the cursor of an index whose points are gone, or belong to another branch: the delta below
@@ -331,12 +341,12 @@ pub(crate) fn horizon(db: &impl Get) -> Result<Horizon, StoreError> {
 ///
 /// A delta knows no era. The block's own point does; without it the era of the block above stands
 /// in, which is never the last word: the index goes on down until it meets a point that is kept.
-pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<bool, StoreError> {
+pub(crate) fn step_back_detached(db: &Db, state: &mut StoreState) -> Result<bool, StoreError> {
     let Some((_, era_above)) = state.cursor.tip else { return Ok(false) };
     let Some(before) = state.cursor.ordinal.checked_sub(1) else { return Ok(false) };
     let key = before.to_be_bytes();
     let known = points::at(db, before)?;
-    let tip = match read(db, Family::Delta, &key, decode_delta)? {
+    let tip = match read(db, ColumnFamily::Delta, &key, decode_delta)? {
         Some(StoredDelta { point, .. }) => {
             let own = known.filter(|known| known.point == point);
             Some((point, own.map_or(era_above, |known| known.era)))
@@ -353,7 +363,7 @@ pub(crate) fn step_back_detached(db: &Db, state: &mut State) -> Result<bool, Sto
 
 fn read<T>(
     db: &impl Get,
-    family: Family,
+    family: ColumnFamily,
     key: &[u8],
     decode: impl FnOnce(&[u8]) -> Result<T, CodecError>,
 ) -> Result<Option<T>, StoreError> {

@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use unspent_model::{Network, network::Windows};
 
-use crate::memory;
+use crate::{
+    indexes::name::{IndexName, Indexes},
+    memory,
+};
 
 /// The options of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct Options {
     pub rollback_window: u64,
     /// Entries one pruning pass may delete (at least one whole block goes).
     pub prune_batch_size: usize,
-    /// Which lists are kept.
+    /// Which secondary indexes are kept.
     pub indexes: Indexes,
     /// Whether roots and proofs are kept. Chosen when the folder is made.
     pub store: StoreKind,
@@ -32,15 +35,6 @@ pub struct Options {
     /// Ends a bulk batch after this many blocks, whatever its size; for tests that need batches of
     /// a known length. No bound by default.
     pub bulk_blocks: usize,
-}
-
-/// The lists an index keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Indexes {
-    /// Coins by address.
-    pub address_hash: bool,
-    /// Coins by payment credential.
-    pub payment_credential: bool,
 }
 
 /// What an index can do beyond answering.
@@ -93,7 +87,9 @@ pub enum IndexingStrategy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// The shorthand and a single switch disagree.
-    #[error("indexing_strategy={strategy} contradicts {switch}={value}; set only one of them")]
+    #[error(
+        "indexing_strategy={strategy} contradicts index.{switch}={value}; set only one of them"
+    )]
     Conflict {
         /// The shorthand given.
         strategy: &'static str,
@@ -123,10 +119,9 @@ impl IndexingStrategy {
     }
 
     fn indexes(self) -> Indexes {
-        Indexes {
-            address_hash: self != Self::PaymentCredential,
-            payment_credential: self != Self::AddressHash,
-        }
+        Indexes::NONE
+            .with(IndexName::AddressHash, self != Self::PaymentCredential)
+            .with(IndexName::PaymentCredential, self != Self::AddressHash)
     }
 }
 
@@ -141,34 +136,26 @@ impl FromStr for IndexingStrategy {
 }
 
 impl Indexes {
-    /// Both lists.
-    pub const BOTH: Self = Self { address_hash: true, payment_credential: true };
-
-    /// The shorthand overrides the defaults; a switch set explicitly must agree with it.
+    /// What switches say, over the defaults; over the shorthand, where it is given. It speaks of
+    /// the two usual indexes, so a switch of one of them must agree with it.
     ///
     /// # Errors
     ///
     /// [`OptionsError::Conflict`] when they disagree.
     pub fn choose(
         strategy: Option<IndexingStrategy>,
-        address_hash: Option<bool>,
-        payment_credential: Option<bool>,
+        switches: impl IntoIterator<Item = (IndexName, Option<bool>)>,
     ) -> Result<Self, OptionsError> {
-        let Some(strategy) = strategy else {
-            return Ok(Self {
-                address_hash: address_hash.unwrap_or(true),
-                payment_credential: payment_credential.unwrap_or(true),
-            });
-        };
-        let chosen = strategy.indexes();
-        let switches = [
-            ("index.address_hash", address_hash, chosen.address_hash),
-            ("index.payment_credential", payment_credential, chosen.payment_credential),
-        ];
-        for (switch, given, implied) in switches {
-            if let Some(value) = given.filter(|value| *value != implied) {
-                return Err(OptionsError::Conflict { strategy: strategy.name(), switch, value });
+        let mut chosen = strategy.map_or_else(Self::usual, IndexingStrategy::indexes);
+        for (name, value) in switches {
+            let Some(value) = value else { continue };
+            if let Some(strategy) = strategy.filter(|_| name.is_usual())
+                && value != chosen.has(name)
+            {
+                let (strategy, switch) = (strategy.name(), name.switch());
+                return Err(OptionsError::Conflict { strategy, switch, value });
             }
+            chosen = chosen.with(name, value);
         }
         Ok(chosen)
     }
@@ -184,7 +171,7 @@ impl Options {
             prune_depth,
             rollback_window,
             prune_batch_size: 500,
-            indexes: Indexes::BOTH,
+            indexes: Indexes::usual(),
             store: StoreKind::Classic,
             self_contained: false,
             block_cache: memory::cache_share(bulk_memory),
@@ -241,12 +228,15 @@ mod tests {
 
     #[test]
     fn a_strategy_overrides_and_contradictions_are_errors() {
-        use IndexingStrategy as S;
-        let none = Indexes::choose(None, None, Some(false)).unwrap();
-        assert_eq!(none, Indexes { address_hash: true, payment_credential: false });
-        let by_address = Indexes::choose(Some(S::AddressHash), Some(true), Some(false)).unwrap();
-        assert_eq!(by_address, Indexes { address_hash: true, payment_credential: false });
-        let conflict = Indexes::choose(Some(S::Both), Some(false), None).unwrap_err();
+        type S = IndexingStrategy;
+        let both = |address, credential| {
+            [(IndexName::AddressHash, address), (IndexName::PaymentCredential, credential)]
+        };
+        let by_address = Indexes::NONE.with(IndexName::AddressHash, true);
+        assert_eq!(Indexes::choose(None, both(None, Some(false))).unwrap(), by_address);
+        let agreed = Indexes::choose(Some(S::AddressHash), both(Some(true), Some(false)));
+        assert_eq!(agreed.unwrap(), by_address);
+        let conflict = Indexes::choose(Some(S::Both), both(Some(false), None)).unwrap_err();
         assert!(conflict.to_string().contains("index.address_hash=false"));
         assert!("all".parse::<S>().is_err());
         assert_eq!("both".parse::<S>(), Ok(S::Both));

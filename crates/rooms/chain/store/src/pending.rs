@@ -12,52 +12,42 @@
 //!
 //! Invariant: blocks are either applied or undone into one overlay, never both.
 
-use std::collections::HashMap;
-
 use unspent_model::{
     BlockHash, Outpoint,
     chain::{BlockDelta, Effect},
 };
 
 use crate::{
-    codec::{Commitment, Cursor, Hole, Horizon, StoredPoint, encode_pointer},
+    codec::{ImportHole, IndexCursor, PruneHorizon, StoredPoint, TreeCommitment, encode_pointer},
     coin::SharedCoin,
     db::{Batch, Db, Durability},
     error::StoreError,
+    indexes::{IndexRow, ListSample},
     key_order::{KeyOrder, first_of},
     mmr::TreeChanges,
-    options::Indexes,
-    schema::{AddressKey, Family, OutpointKey, Owner, SpentKey, names},
+    schema::{ColumnFamily, OutpointKey, SpentKey, names},
+    slots::{CoinSlot, CoinSlots},
 };
 
 /// Where the store stands, on disk or ahead of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct State {
+pub(crate) struct StoreState {
     /// How far the index has come; with the index off, how far the points have.
-    pub(crate) cursor: Cursor,
+    pub(crate) cursor: IndexCursor,
     /// The point at the cursor.
     pub(crate) tip: Option<StoredPoint>,
-    pub(crate) horizon: Horizon,
-    pub(crate) holes: Vec<Hole>,
+    pub(crate) horizon: PruneHorizon,
+    pub(crate) holes: Vec<ImportHole>,
     /// Where the trees stand; `None` in a classic store.
-    pub(crate) commitment: Option<Commitment>,
-}
-
-/// What happens to one outpoint.
-#[derive(Clone, Debug, Default)]
-struct Slot {
-    /// The coin on disk that leaves.
-    before: Option<SharedCoin>,
-    /// The coin that stands there afterwards.
-    after: Option<SharedCoin>,
+    pub(crate) commitment: Option<TreeCommitment>,
 }
 
 /// The cursor with the totals that applying a block leads to. To be asked before anything changes:
 /// what leaves was counted when it came, so totals that don't hold it are damaged.
 pub(crate) fn totals_after(
     delta: &BlockDelta<SharedCoin>,
-    cursor: &Cursor,
-) -> Result<Cursor, StoreError> {
+    cursor: &IndexCursor,
+) -> Result<IndexCursor, StoreError> {
     let missing = cursor.missing_inputs.checked_add(delta.missing.len() as u64);
     totals(cursor, delta.forward(), missing).ok_or_else(wrong_totals)
 }
@@ -65,17 +55,17 @@ pub(crate) fn totals_after(
 /// The same for the block at the cursor, taken back.
 pub(crate) fn totals_before(
     delta: &BlockDelta<SharedCoin>,
-    cursor: &Cursor,
-) -> Result<Cursor, StoreError> {
+    cursor: &IndexCursor,
+) -> Result<IndexCursor, StoreError> {
     let missing = cursor.missing_inputs.checked_sub(delta.missing.len() as u64);
     totals(cursor, delta.backward(), missing).ok_or_else(wrong_totals)
 }
 
 fn totals<'a>(
-    cursor: &Cursor,
+    cursor: &IndexCursor,
     effects: impl Iterator<Item = Effect<'a, SharedCoin>>,
     missing_inputs: Option<u64>,
-) -> Option<Cursor> {
+) -> Option<IndexCursor> {
     let (mut coins, mut value) = (cursor.coins, cursor.value);
     for effect in effects {
         match effect {
@@ -90,18 +80,18 @@ fn totals<'a>(
             Effect::RecordSpend(_) | Effect::EraseSpend(_) => {}
         }
     }
-    Some(Cursor { coins, value, missing_inputs: missing_inputs?, ..*cursor })
+    Some(IndexCursor { coins, value, missing_inputs: missing_inputs?, ..*cursor })
 }
 
 fn wrong_totals() -> StoreError {
     let what = "the totals of the set don't hold the coins that a block changes";
-    StoreError::wrong(Family::UtxoMeta.name(), names::CURSOR, what)
+    StoreError::wrong(ColumnFamily::UtxoMeta.name(), names::CURSOR, what)
 }
 
 /// The overlay.
 #[derive(Default)]
-pub(crate) struct Pending {
-    slots: HashMap<Outpoint, Slot, foldhash::fast::RandomState>,
+pub(crate) struct PendingBatch {
+    slots: CoinSlots,
     /// Spends with their numbers in their blocks' deltas; `None` deletes.
     spends: Vec<(SpentKey, Option<u32>)>,
     deltas: Vec<(u64, Option<Vec<u8>>)>,
@@ -113,7 +103,7 @@ pub(crate) struct Pending {
     pub(crate) trees: TreeChanges,
 }
 
-impl Pending {
+impl PendingBatch {
     /// What the overlay knows of a coin: nothing, that it is gone, or what it is.
     pub(crate) fn find(&self, outpoint: &Outpoint) -> Option<Option<&SharedCoin>> {
         self.slots.get(outpoint).map(|slot| slot.after.as_ref())
@@ -121,13 +111,14 @@ impl Pending {
 
     /// The block is among those waiting to be written.
     pub(crate) fn has_block(&self, hash: &BlockHash) -> bool {
+        // From the first on: asked for blocks below the tip alone, which are rare.
         self.points.iter().any(|(_, known, point)| known == hash && point.is_some())
     }
 
     /// About how much memory the overlay takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
         // A map is never full: on average two thirds of its places are taken.
-        let slots = self.slots.len() * (size_of::<(Outpoint, Slot)>() * 3 / 2);
+        let slots = self.slots.len() * (size_of::<(Outpoint, CoinSlot)>() * 3 / 2);
         let undo = self.spends.len() * size_of::<(SpentKey, Option<u32>)>();
         let points = self.points.len() * size_of::<(u64, BlockHash, Option<StoredPoint>)>();
         slots + undo + points + self.held + self.trees.memory()
@@ -183,7 +174,7 @@ impl Pending {
 
     fn remove(&mut self, outpoint: &Outpoint, coin: &SharedCoin) {
         let Some(slot) = self.slots.get_mut(outpoint) else {
-            let slot = Slot { before: Some(coin.clone()), after: None };
+            let slot = CoinSlot { before: Some(coin.clone()), after: None };
             self.slots.insert(*outpoint, slot);
             self.held += coin.memory();
             return;
@@ -215,48 +206,52 @@ impl Pending {
         self.points.push((ordinal, hash, None));
     }
 
-    /// Writes everything, and the state that holds afterwards, in one atomic batch. Returns one of
-    /// the owners who got a coin: the first in key order, and keys are hashes, so it is as good as
-    /// drawn by lot.
+    /// Writes everything, and the state that holds afterwards, in one atomic batch; without indexes
+    /// the points alone. Returns one of the lists that got a coin.
     ///
     /// Keys are sorted first: RocksDB takes a sorted batch at less than half the cost.
     pub(crate) fn commit(
         &self,
         db: &Db,
-        state: &State,
-        indexes: Option<Indexes>,
+        state: &StoreState,
+        indexes: Option<&[IndexRow]>,
         durability: Durability,
-    ) -> Result<Option<Owner>, StoreError> {
+    ) -> Result<Option<ListSample>, StoreError> {
         let mut batch = db.batch(self.written());
         let mut sampled = None;
         self.write_points(&mut batch, state)?;
         if let Some(indexes) = indexes {
             self.write_coins(&mut batch, state.commitment.is_some())?;
-            sampled = self.write_lists(&mut batch, indexes)?;
+            sampled = self.write_indexes(&mut batch, indexes)?;
             self.write_undo(&mut batch)?;
             if let Some(commitment) = &state.commitment {
                 self.trees.write(&mut batch, commitment.leaves)?;
-                batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
+                batch.put(ColumnFamily::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
             }
-            batch.put(Family::UtxoMeta, names::CURSOR, &state.cursor.encode())?;
-            batch.put(Family::UtxoMeta, names::HORIZON, &state.horizon.encode())?;
+            batch.put(ColumnFamily::UtxoMeta, names::CURSOR, &state.cursor.encode())?;
+            batch.put(ColumnFamily::UtxoMeta, names::HORIZON, &state.horizon.encode())?;
         }
         batch.commit(durability)?;
         Ok(sampled)
     }
 
-    fn write_points(&self, batch: &mut Batch<'_>, state: &State) -> Result<(), StoreError> {
+    fn write_points(&self, batch: &mut Batch<'_>, state: &StoreState) -> Result<(), StoreError> {
         for (ordinal, hash, point) in &self.points {
             let ordinal = ordinal.to_be_bytes();
             let value = point.as_ref().map(StoredPoint::encode);
-            batch.set(Family::Points, &ordinal, value.as_deref())?;
+            batch.set(ColumnFamily::Points, &ordinal, value.as_deref())?;
             let back = point.as_ref().map(|_| ordinal);
-            batch.set(Family::Hashes, &hash.0, back.as_ref().map(|ordinal| ordinal.as_slice()))?;
+            batch.set(
+                ColumnFamily::Hashes,
+                &hash.0,
+                back.as_ref().map(|ordinal| ordinal.as_slice()),
+            )?;
         }
+        // No rollback crosses a hole, so the list never gets shorter: an empty one is nowhere.
         if state.holes.is_empty() {
             return Ok(());
         }
-        batch.put(Family::ChainMeta, names::HOLES, &Hole::encode_all(&state.holes))
+        batch.put(ColumnFamily::ChainMeta, names::HOLES, &ImportHole::encode_all(&state.holes))
     }
 
     fn write_coins(&self, batch: &mut Batch<'_>, with_leaves: bool) -> Result<(), StoreError> {
@@ -269,48 +264,30 @@ impl Pending {
             match &slot.after {
                 Some(coin) if with_leaves => {
                     let value = coin.stored_placed();
-                    let value =
-                        value.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), &key))?;
-                    batch.put(Family::Unspent, &key, &value)
+                    let value = value
+                        .ok_or_else(|| StoreError::absent(ColumnFamily::MmrNodes.name(), &key))?;
+                    batch.put(ColumnFamily::Unspent, &key, &value)
                 }
                 after => {
                     let value = after.as_ref().map(|coin| coin.stored());
-                    batch.set(Family::Unspent, &key, value)
+                    batch.set(ColumnFamily::Unspent, &key, value)
                 }
             }
         })
     }
 
-    fn write_lists(
+    /// Returns the first entry added: of the first index that has one, and keys are hashes, so its
+    /// list is as good as drawn by lot.
+    fn write_indexes(
         &self,
         batch: &mut Batch<'_>,
-        indexes: Indexes,
-    ) -> Result<Option<Owner>, StoreError> {
-        let of_coin = |outpoint: &Outpoint, coin: &SharedCoin| {
-            let address = indexes.address_hash.then(|| coin.address_key(outpoint));
-            let credential = indexes.payment_credential.then(|| coin.credential_key(outpoint));
-            [address, credential.flatten()].into_iter().flatten().map(|key| key.encode())
-        };
-        let entries = self.slots.iter().flat_map(|(outpoint, slot)| {
-            let coins = [(slot.before.as_ref(), false), (slot.after.as_ref(), true)];
-            coins
-                .into_iter()
-                .filter_map(|(coin, stays)| Some((coin?, stays)))
-                .flat_map(move |(coin, stays)| of_coin(outpoint, coin).map(move |key| (key, stays)))
-        });
-        // Deletions sort before insertions of the same key, so that a coin replaced by its equal
-        // stays.
-        let order = KeyOrder {
-            first: |(key, _): &([u8; AddressKey::LEN], bool)| AddressKey::first_of(key),
-            compare: Ord::cmp,
-        };
+        indexes: &[IndexRow],
+    ) -> Result<Option<ListSample>, StoreError> {
         let mut sampled = None;
-        order.visit(self.slots.len(), entries, |(key, stays)| {
-            if *stays && sampled.is_none() {
-                sampled = AddressKey::decode(key).ok().map(|key| key.owner);
-            }
-            batch.set(Family::Address, key, stays.then_some(&[]))
-        })?;
+        for index in indexes {
+            let added = (index.write)(&self.slots, batch)?;
+            sampled = sampled.or_else(|| added.map(|key| ListSample { index: *index, key }));
+        }
         Ok(sampled)
     }
 
@@ -322,10 +299,10 @@ impl Pending {
         };
         order.visit(self.spends.len(), self.spends.iter(), |(key, number)| {
             let pointer = number.map(encode_pointer);
-            batch.set(Family::Spent, &key.encode(), pointer.as_deref())
+            batch.set(ColumnFamily::Spent, &key.encode(), pointer.as_deref())
         })?;
         for (ordinal, value) in &self.deltas {
-            batch.set(Family::Delta, &ordinal.to_be_bytes(), value.as_deref())?;
+            batch.set(ColumnFamily::Delta, &ordinal.to_be_bytes(), value.as_deref())?;
         }
         Ok(())
     }
@@ -339,11 +316,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::{codec::Listing, coin::Coin};
+    use crate::{codec::CoinListing, coin::Coin};
 
     /// A coin worth 50.
     fn coin() -> SharedCoin {
-        let listing = Listing { value: 50, ..Listing::default() };
+        let listing = CoinListing { value: 50, ..CoinListing::default() };
         Coin::leaving(&listing, 0).into()
     }
 
@@ -365,8 +342,8 @@ mod tests {
         }
     }
 
-    fn cursor(coins: u64, value: u128) -> Cursor {
-        Cursor { coins, value, ..Cursor::ORIGIN }
+    fn cursor(coins: u64, value: u128) -> IndexCursor {
+        IndexCursor { coins, value, ..IndexCursor::ORIGIN }
     }
 
     #[test]

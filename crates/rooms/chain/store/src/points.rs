@@ -6,21 +6,21 @@ use crate::{
     codec::StoredPoint,
     db::Get,
     error::StoreError,
-    schema::{Family, decode_ordinal},
+    schema::{ColumnFamily, decode_ordinal},
 };
 
 /// The block with this ordinal; `None` for the origin and above the tip.
 pub(crate) fn at(db: &impl Get, ordinal: u64) -> Result<Option<StoredPoint>, StoreError> {
     let key = ordinal.to_be_bytes();
-    let stored = db.get(Family::Points, &key)?;
+    let stored = db.get(ColumnFamily::Points, &key)?;
     let decoded = stored.map(|bytes| StoredPoint::decode(&bytes)).transpose();
-    decoded.map_err(StoreError::value(Family::Points.name(), &key))
+    decoded.map_err(StoreError::value(ColumnFamily::Points.name(), &key))
 }
 
 /// The last block of the chain with its ordinal.
 pub(crate) fn last(db: &impl Get) -> Result<Option<(u64, StoredPoint)>, StoreError> {
-    let Some((key, value)) = db.last(Family::Points)? else { return Ok(None) };
-    let family = Family::Points.name();
+    let Some((key, value)) = db.last(ColumnFamily::Points)? else { return Ok(None) };
+    let family = ColumnFamily::Points.name();
     let ordinal = decode_ordinal(&key).map_err(StoreError::key(family, &key))?;
     let point = StoredPoint::decode(&value).map_err(StoreError::value(family, &key))?;
     Ok(Some((ordinal, point)))
@@ -31,11 +31,11 @@ pub(crate) fn by_hash(
     db: &impl Get,
     hash: &BlockHash,
 ) -> Result<Option<(u64, StoredPoint)>, StoreError> {
-    let Some(ordinal) = db.get(Family::Hashes, &hash.0)? else { return Ok(None) };
+    let Some(ordinal) = db.get(ColumnFamily::Hashes, &hash.0)? else { return Ok(None) };
     let ordinal =
-        decode_ordinal(&ordinal).map_err(StoreError::key(Family::Hashes.name(), &hash.0))?;
+        decode_ordinal(&ordinal).map_err(StoreError::key(ColumnFamily::Hashes.name(), &hash.0))?;
     let point = at(db, ordinal)?.filter(|point| point.point.hash == *hash);
-    let absent = || StoreError::absent(Family::Points.name(), &ordinal.to_be_bytes());
+    let absent = || StoreError::absent(ColumnFamily::Points.name(), &ordinal.to_be_bytes());
     Ok(Some((ordinal, point.ok_or_else(absent)?)))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn last_where(
         let middle = high - (high - low) / 2;
         let key = middle.to_be_bytes();
         let point =
-            at(db, middle)?.ok_or_else(|| StoreError::absent(Family::Points.name(), &key))?;
+            at(db, middle)?.ok_or_else(|| StoreError::absent(ColumnFamily::Points.name(), &key))?;
         if holds(&point) { low = middle } else { high = middle - 1 }
     }
     Ok(low)

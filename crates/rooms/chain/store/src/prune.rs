@@ -12,12 +12,12 @@
 //! entries, but takes at least one whole block (two while behind), so pruning always keeps up.
 
 use crate::{
-    codec::{CodecError, Cursor, Horizon, Rewind, decode_counts, decode_delta},
-    db::{Db, Durability, Range},
+    codec::{CodecError, IndexCursor, PruneHorizon, TreeRewind, decode_counts, decode_delta},
+    db::{Db, Durability, ScanRange},
     error::StoreError,
     mmr,
     options::Options,
-    schema::{Family, decode_ordinal, names},
+    schema::{ColumnFamily, decode_ordinal, names},
 };
 
 /// What a pass did.
@@ -33,7 +33,7 @@ pub struct Pruned {
 
 /// Up to which ordinal deltas and spends are due, with the chain at `cursor`. What lies below the
 /// floor is of no use any more, however recent.
-fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
+fn due(cursor: &IndexCursor, horizon: &PruneHorizon, options: &Options) -> (u64, u64) {
     // Nothing is due in a chain shorter than the window.
     let below = |depth| cursor.ordinal.saturating_sub(depth).max(horizon.floor);
     let deltas = below(options.delta_depth());
@@ -43,8 +43,8 @@ fn due(cursor: &Cursor, horizon: &Horizon, options: &Options) -> (u64, u64) {
 /// One pass. O(1) when nothing is due.
 pub(crate) fn pass(
     db: &Db,
-    cursor: &Cursor,
-    horizon: &mut Horizon,
+    cursor: &IndexCursor,
+    horizon: &mut PruneHorizon,
     options: &Options,
     has_trees: bool,
 ) -> Result<Pruned, StoreError> {
@@ -52,31 +52,31 @@ pub(crate) fn pass(
     if deltas_due <= horizon.swept_deltas && spends_due <= horizon.spends_floor {
         return Ok(Pruned::default());
     }
-    let mut pass = Pass {
+    let mut pass = PrunePass {
         horizon: *horizon,
         budget: options.prune_batch_size,
         pruned: Pruned::default(),
         settled: has_trees.then(Vec::new),
     };
-    pass.sweep(db, Sweep::Deltas, deltas_due)?;
+    pass.sweep(db, PruneKind::Deltas, deltas_due)?;
     // Compact ones keep theirs as long as they are there.
     if options.self_contained {
-        pass.sweep(db, Sweep::Spends, spends_due)?;
+        pass.sweep(db, PruneKind::Spends, spends_due)?;
     }
-    let Pass { horizon: swept, pruned, settled, .. } = pass;
+    let PrunePass { horizon: swept, pruned, settled, .. } = pass;
     let mut batch = db.batch(0);
     let (low, high) = (horizon.swept_deltas + 1, swept.swept_deltas + 1);
     // Nothing was swept where the end isn't above the start.
     match high.saturating_sub(low) {
         0 => {}
         // Near the tip one goes after each block; ranges would pile up.
-        1 => batch.delete(Family::Delta, &low.to_be_bytes())?,
-        _ => batch.delete_range(Family::Delta, &low.to_be_bytes(), &high.to_be_bytes())?,
+        1 => batch.delete(ColumnFamily::Delta, &low.to_be_bytes())?,
+        _ => batch.delete_range(ColumnFamily::Delta, &low.to_be_bytes(), &high.to_be_bytes())?,
     }
     if let Some(settled) = settled.filter(|leaves| !leaves.is_empty()) {
         mmr::sweep::settle(db, &mut batch, settled)?;
     }
-    batch.put(Family::UtxoMeta, names::HORIZON, &swept.encode())?;
+    batch.put(ColumnFamily::UtxoMeta, names::HORIZON, &swept.encode())?;
     // Losing this pass with the machine only means doing it again.
     batch.commit(Durability::Logged)?;
     *horizon = swept;
@@ -84,26 +84,26 @@ pub(crate) fn pass(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sweep {
+enum PruneKind {
     /// Delete deltas; their spends are forgotten with them.
     Deltas,
     /// Forget spends; the deltas stay.
     Spends,
 }
 
-struct Pass {
-    horizon: Horizon,
+struct PrunePass {
+    horizon: PruneHorizon,
     budget: usize,
     pruned: Pruned,
     /// In the MMR store, leaves that no rollback gives back any more.
     settled: Option<Vec<u64>>,
 }
 
-impl Pass {
-    fn sweep(&mut self, db: &Db, sweep: Sweep, due: u64) -> Result<(), StoreError> {
+impl PrunePass {
+    fn sweep(&mut self, db: &Db, sweep: PruneKind, due: u64) -> Result<(), StoreError> {
         let swept = match sweep {
-            Sweep::Deltas => self.horizon.swept_deltas,
-            Sweep::Spends => self.horizon.spends_floor,
+            PruneKind::Deltas => self.horizon.swept_deltas,
+            PruneKind::Spends => self.horizon.spends_floor,
         };
         if due <= swept {
             return Ok(());
@@ -114,8 +114,8 @@ impl Pass {
         // No ordinal is near the highest.
         let high = due.saturating_add(1).to_be_bytes();
         let view = db.view();
-        view.scan(&Range::up(Family::Delta, &low, &high), |key, value| {
-            let family = Family::Delta.name();
+        view.scan(&ScanRange::up(ColumnFamily::Delta, &low, &high), |key, value| {
+            let family = ColumnFamily::Delta.name();
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family, key))?;
             if done >= least && entries >= self.budget {
                 reached = ordinal - 1;
@@ -126,7 +126,7 @@ impl Pass {
             done += 1;
             Ok(true)
         })?;
-        if sweep == Sweep::Deltas {
+        if sweep == PruneKind::Deltas {
             self.horizon.swept_deltas = reached;
             self.horizon.floor = self.horizon.floor.max(reached);
         }
@@ -136,16 +136,16 @@ impl Pass {
     }
 
     /// Counts what one block has due; returns the number of entries.
-    fn block(&mut self, sweep: Sweep, ordinal: u64, value: &[u8]) -> Result<usize, CodecError> {
+    fn block(&mut self, sweep: PruneKind, ordinal: u64, value: &[u8]) -> Result<usize, CodecError> {
         let mut entries = 0;
         if ordinal > self.horizon.spends_floor {
             let spends = usize::try_from(decode_counts(value)?.spent).unwrap_or(usize::MAX);
             entries += spends;
             self.pruned.spends += spends;
         }
-        if sweep == Sweep::Deltas {
+        if sweep == PruneKind::Deltas {
             if let Some(settled) = &mut self.settled {
-                settled.extend(decode_delta(value)?.rewind.iter().flat_map(Rewind::taken));
+                settled.extend(decode_delta(value)?.rewind.iter().flat_map(TreeRewind::taken));
             }
             entries += 1;
             self.pruned.deltas += 1;

@@ -2,23 +2,34 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use unspent_model::{Family as ChainFamily, Network, Outpoint, Point, chain::Record};
+use unspent_model::{Network, Outpoint, Point, chain::Record};
 
 use crate::{
     beside::beside_writer,
-    codec::{Choices, Commitment, Cursor, Hole, Horizon, SpentRecord, StoredPoint},
+    codec::{
+        ImportHole, IndexCursor, OperatorChoices, PruneHorizon, SpentRecord, StoredPoint,
+        TreeCommitment,
+    },
     coin::Coin,
     cursor::PageCursor,
-    db::{Access, Db, Direction, Get as _, Memory, Range, View},
+    db::{Db, Get as _, MemoryShares, OpenMode, ScanDirection, ScanRange, View},
     error::{OpenError, QueryError, StoreError},
+    indexes::{
+        IndexRow, ListSample,
+        name::{IndexName, Indexes},
+    },
     open,
-    options::{Indexes, StoreKind},
+    options::StoreKind,
     points,
     schema::{
-        AddressKey, CHAIN_FAMILIES, Family, INDEX_FAMILIES, OutpointKey, Owner, SpentKey, names,
+        AddressKey, CHAIN_FAMILIES, ColumnFamily, INDEX_FAMILIES, OutpointKey, Owner, SpentKey,
+        names,
     },
     telemetry,
 };
+
+/// More bytes than any key has behind the name of its list.
+const HIGHEST: usize = 128;
 
 /// Most coins on one page.
 pub const PAGE_LIMIT: usize = 500;
@@ -47,7 +58,7 @@ pub enum CoinState {
 
 /// In which order a page lists coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Order {
+pub enum PageOrder {
     /// Oldest first, in chain order.
     #[default]
     Ascending,
@@ -57,7 +68,7 @@ pub enum Order {
 
 /// Some coins of one owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Page {
+pub struct CoinPage {
     /// In the order asked for; at most [`PAGE_LIMIT`].
     pub coins: Vec<(Outpoint, Record)>,
     /// Where the next page starts; `None` when this is the last.
@@ -68,7 +79,7 @@ pub struct Page {
 
 /// What an owner has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Balance {
+pub struct OwnerBalance {
     /// How many coins.
     pub coins: u64,
     /// Their value in base units.
@@ -81,7 +92,7 @@ pub struct Balance {
 
 /// The whole store in numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
+pub struct StoreStatus {
     /// The network served.
     pub network: Network,
     /// Whether the index is switched on.
@@ -89,19 +100,19 @@ pub struct Status {
     /// The last block of the chain and the number of blocks.
     pub chain: Option<(u64, StoredPoint)>,
     /// How far the index has come.
-    pub cursor: Cursor,
+    pub cursor: IndexCursor,
     /// What has been pruned, and how far a rollback may reach.
-    pub horizon: Horizon,
+    pub horizon: PruneHorizon,
     /// What the store can do.
     pub store: StoreKind,
     /// Where the trees stand; `None` in a classic store.
-    pub commitment: Option<Commitment>,
+    pub commitment: Option<TreeCommitment>,
     /// Blocks that imports jumped over.
-    pub holes: Vec<Hole>,
+    pub holes: Vec<ImportHole>,
     /// The lists that are kept.
     pub indexes: Option<Indexes>,
     /// Windows and delta mode as last chosen.
-    pub choices: Option<Choices>,
+    pub choices: Option<OperatorChoices>,
     /// Bytes on disk by column family.
     pub sizes: Vec<(&'static str, u64)>,
 }
@@ -123,15 +134,15 @@ impl Reader {
 
     fn try_open(folder: &Path, database: &Path, block_cache: usize) -> Result<Self, OpenError> {
         let not_found = || OpenError::NotFound(folder.display().to_string());
-        let memory = Memory { block_cache, write_buffer: READER_WRITE_BUFFER };
-        let db = Db::open(database, Access::ReadOnly, true, memory)?;
+        let memory = MemoryShares { block_cache, write_buffer: READER_WRITE_BUFFER };
+        let db = Db::open(database, OpenMode::ReadOnly, true, memory)?;
         // Whoever was making the folder was stopped before the first entry, or is still at it.
         let is_made = CHAIN_FAMILIES.iter().all(|family| db.families().contains(family));
         let identity = if is_made { open::identity(&db)? } else { None };
         let identity = identity.ok_or_else(not_found)?;
         open::check_identity(folder, &identity, identity.network)?;
         let has_index = INDEX_FAMILIES.iter().all(|family| db.families().contains(family));
-        let enabled = has_index && db.get(Family::UtxoMeta, names::CURSOR)?.is_some();
+        let enabled = has_index && db.get(ColumnFamily::UtxoMeta, names::CURSOR)?.is_some();
         Ok(Self { db: Arc::new(db), network: identity.network, enabled })
     }
 
@@ -161,15 +172,16 @@ impl Reader {
     pub fn page(
         &self,
         owner: Owner,
-        order: Order,
+        order: PageOrder,
         limit: usize,
         after: Option<&PageCursor>,
-    ) -> Result<Page, QueryError> {
+    ) -> Result<CoinPage, QueryError> {
         if !(1..=PAGE_LIMIT).contains(&limit) {
             return Err(QueryError::Limit { asked: limit, most: PAGE_LIMIT });
         }
         self.listed(owner)?;
         let view = self.db.view();
+        // One more than asked for tells whether there is a next page.
         let mut keys = Vec::with_capacity(limit + 1);
         scan_owner(&view, owner, order, after, |key| {
             keys.push(key);
@@ -179,7 +191,7 @@ impl Reader {
         keys.truncate(limit);
         let next = keys.last().filter(|_| more).map(PageCursor::after);
         let coins = records(&view, &keys)?;
-        Ok(Page { coins, next, at: tip(&view)? })
+        Ok(CoinPage { coins, next, at: tip(&view)? })
     }
 
     /// Everything an owner has, added up.
@@ -187,8 +199,8 @@ impl Reader {
     /// # Errors
     ///
     /// As for [`Self::page`].
-    pub fn balance(&self, owner: Owner) -> Result<Balance, QueryError> {
-        self.moment().balance(owner)
+    pub fn balance(&self, owner: Owner) -> Result<OwnerBalance, QueryError> {
+        self.snapshot().balance(owner)
     }
 
     /// Copies the store as it stands at one moment into a folder that must not be there yet, while
@@ -210,11 +222,11 @@ impl Reader {
     /// [`QueryError`].
     pub fn entries(
         &self,
-        family: Family,
+        family: ColumnFamily,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), QueryError> {
         let view = self.db.view();
-        let floor = if family == Family::Spent { view.spends_floor()? } else { 0 };
+        let floor = if family == ColumnFamily::Spent { view.spends_floor()? } else { 0 };
         let scanned = view.scan_all(family, |key, value| {
             let forgotten =
                 floor > 0 && SpentKey::decode(key).is_ok_and(|key| key.ordinal <= floor);
@@ -233,45 +245,47 @@ impl Reader {
     /// The owner's list is one that is kept.
     pub(crate) fn listed(&self, owner: Owner) -> Result<(), QueryError> {
         self.enabled()?;
-        let layout = open::stored_layout(&*self.db)?;
-        let kept = |on: fn(&crate::codec::Layout) -> bool| layout.as_ref().is_some_and(on);
-        match owner {
-            Owner::Credential(_) if self.network.family() == ChainFamily::Bitcoin => {
-                Err(QueryError::NoCredentials(self.network))
-            }
-            Owner::Address(_) if !kept(|layout| layout.address_hash) => {
-                Err(QueryError::IndexDisabled("address_hash"))
-            }
-            Owner::Credential(_) if !kept(|layout| layout.payment_credential) => {
-                Err(QueryError::IndexDisabled("payment_credential"))
-            }
-            Owner::Address(_) | Owner::Credential(_) => Ok(()),
+        let index = match owner {
+            Owner::Address(_) => IndexName::AddressHash,
+            Owner::Credential(_) => IndexName::PaymentCredential,
+        };
+        if !(index.row().facts.fits)(self.network.family()) {
+            return Err(QueryError::NoCredentials(self.network));
         }
+        let layout = open::stored_layout(&*self.db)?;
+        if layout.is_none_or(|layout| !layout.indexes.has(index)) {
+            return Err(QueryError::IndexDisabled(index.switch()));
+        }
+        Ok(())
     }
 }
 
-/// Coins of one owner that are counted where coins are written: the count costs as much as a page.
+/// Coins of one list that are counted where coins are written: the count costs as much as a page.
 const SAMPLE_LIMIT: u64 = 1_000;
 
-/// Tells the operator's recorder how many coins an owner has who just got one, counted up to
+/// Tells the operator's recorder how many coins a list has that just got one, counted up to
 /// [`SAMPLE_LIMIT`]. What was written is written: a count that fails is left out.
-pub(crate) fn measure(db: &Db, sampled: Option<Owner>) {
-    let Some(owner) = sampled else { return };
+pub(crate) fn measure(db: &Db, sampled: Option<ListSample>) {
+    let Some(ListSample { index: IndexRow { facts, .. }, key }) = sampled else { return };
+    let Some(low) = key.get(..facts.prefix) else { return };
+    // Longer than the prefix, and greater than all that starts with it.
+    let high = [low, &[0xff; HIGHEST]].concat();
+    let whole = ScanRange::up(facts.family, low, &high);
     let mut coins = 0;
-    let counted = scan_owner(&db.view(), owner, Order::Ascending, None, |_| {
+    let counted = db.view().scan(&ScanRange { within_prefix: true, ..whole }, |_, _| {
         coins += 1;
         Ok(coins < SAMPLE_LIMIT)
     });
     if counted.is_ok() {
-        telemetry::coins_of_owner(coins);
+        (facts.counted)(coins);
     }
 }
 
 /// Everything an owner has at the moment of `view`.
-pub(crate) fn balance(view: &View<'_>, owner: Owner) -> Result<Balance, StoreError> {
-    let mut balance = Balance { at: tip(view)?, ..Balance::default() };
+pub(crate) fn balance(view: &View<'_>, owner: Owner) -> Result<OwnerBalance, StoreError> {
+    let mut balance = OwnerBalance { at: tip(view)?, ..OwnerBalance::default() };
     let mut keys = Vec::with_capacity(PAGE_LIMIT);
-    scan_owner(view, owner, Order::Ascending, None, |key| {
+    scan_owner(view, owner, PageOrder::Ascending, None, |key| {
         keys.push(key);
         if keys.len() == PAGE_LIMIT {
             add_up(view, &mut keys, &mut balance)?;
@@ -285,16 +299,16 @@ pub(crate) fn balance(view: &View<'_>, owner: Owner) -> Result<Balance, StoreErr
 
 /// The index's tip at the moment of `view`.
 pub(crate) fn tip(view: &View<'_>) -> Result<Option<Point>, StoreError> {
-    let absent = || StoreError::absent(Family::UtxoMeta.name(), names::CURSOR);
-    let stored = view.get(Family::UtxoMeta, names::CURSOR)?.ok_or_else(absent)?;
-    let cursor = Cursor::decode(&stored);
-    Ok(cursor.map_err(StoreError::value(Family::UtxoMeta.name(), names::CURSOR))?.point())
+    let absent = || StoreError::absent(ColumnFamily::UtxoMeta.name(), names::CURSOR);
+    let stored = view.get(ColumnFamily::UtxoMeta, names::CURSOR)?.ok_or_else(absent)?;
+    let cursor = IndexCursor::decode(&stored);
+    Ok(cursor.map_err(StoreError::value(ColumnFamily::UtxoMeta.name(), names::CURSOR))?.point())
 }
 
 fn scan_owner(
     view: &View<'_>,
     owner: Owner,
-    order: Order,
+    order: PageOrder,
     after: Option<&PageCursor>,
     mut visit: impl FnMut(AddressKey) -> Result<bool, StoreError>,
 ) -> Result<(), StoreError> {
@@ -304,25 +318,26 @@ fn scan_owner(
     // Longer than any key of this owner, and greater.
     high.extend([0xff; AddressKey::LEN - Owner::LEN + 1]);
     let direction = match order {
-        Order::Ascending => {
+        PageOrder::Ascending => {
             if let Some(after) = after {
                 low = after.key(owner).encode().to_vec();
+                // The least key above it.
                 low.push(0);
             }
-            Direction::Up
+            ScanDirection::Up
         }
-        Order::Descending => {
+        PageOrder::Descending => {
             if let Some(after) = after {
                 high = after.key(owner).encode().to_vec();
             }
-            Direction::Down
+            ScanDirection::Down
         }
     };
-    let whole = Range::up(Family::Address, &low, &high);
-    let range = Range { direction, within_prefix: true, ..whole };
+    let whole = ScanRange::up(ColumnFamily::Address, &low, &high);
+    let range = ScanRange { direction, within_prefix: true, ..whole };
     view.scan(&range, |key, _| {
         let key = AddressKey::decode(key);
-        visit(key.map_err(StoreError::key(Family::Address.name(), &prefix))?)
+        visit(key.map_err(StoreError::key(ColumnFamily::Address.name(), &prefix))?)
     })
 }
 
@@ -333,15 +348,15 @@ fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record
     order.sort_unstable();
     let sorted: Vec<_> =
         order.iter().map(|(outpoint, _)| OutpointKey(*outpoint).encode()).collect();
-    let values = view.multi_get(Family::Unspent, &sorted)?;
+    let values = view.multi_get(ColumnFamily::Unspent, &sorted)?;
     let mut found = Vec::with_capacity(keys.len());
     for (((outpoint, at), key), value) in order.into_iter().zip(&sorted).zip(values) {
         let value = value.ok_or_else(|| StoreError::Corrupt {
-            place: format!("{}[{outpoint:?}]", Family::Address.name()),
+            place: format!("{}[{outpoint:?}]", ColumnFamily::Address.name()),
             what: "the coin is listed but not unspent".into(),
         })?;
         let record = Coin::decode(&value);
-        let record = record.map_err(StoreError::value(Family::Unspent.name(), key))?;
+        let record = record.map_err(StoreError::value(ColumnFamily::Unspent.name(), key))?;
         found.push((at, (outpoint, record)));
     }
     found.sort_unstable_by_key(|(at, _)| *at);
@@ -351,7 +366,7 @@ fn records(view: &View<'_>, keys: &[AddressKey]) -> Result<Vec<(Outpoint, Record
 fn add_up(
     view: &View<'_>,
     keys: &mut Vec<AddressKey>,
-    balance: &mut Balance,
+    balance: &mut OwnerBalance,
 ) -> Result<(), StoreError> {
     for (_, record) in records(view, keys)? {
         balance.coins += 1;

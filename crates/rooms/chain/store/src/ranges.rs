@@ -50,13 +50,13 @@ fn divide(leads: &[u8]) -> Vec<KeyRange> {
 }
 
 /// What a range's reader tells others while it reads.
-pub(crate) struct Teller<'a> {
+pub(crate) struct ProgressSink<'a> {
     told: &'a Sender<u64>,
     failed: &'a AtomicBool,
     untold: u64,
 }
 
-impl Teller<'_> {
+impl ProgressSink<'_> {
     /// One more entry was read. False: another range failed, there is no need to go on.
     pub(crate) fn read_one(&mut self) -> bool {
         self.untold += 1;
@@ -77,7 +77,7 @@ impl Teller<'_> {
 pub(crate) fn in_parallel<T: Send>(
     ranges: &[KeyRange],
     progress: &mut dyn FnMut(u64),
-    read: impl Fn(&KeyRange, &mut Teller<'_>) -> Result<T, StoreError> + Sync,
+    read: impl Fn(&KeyRange, &mut ProgressSink<'_>) -> Result<T, StoreError> + Sync,
 ) -> Result<Vec<T>, StoreError> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = threads.min(THREADS).min(ranges.len());
@@ -86,9 +86,9 @@ pub(crate) fn in_parallel<T: Send>(
     let work = |told: Sender<u64>| {
         let mut done = Vec::new();
         while let Some(range) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut teller = Teller { told: &told, failed: &failed, untold: 0 };
-            let part = read(range, &mut teller);
-            teller.tell();
+            let mut sink = ProgressSink { told: &told, failed: &failed, untold: 0 };
+            let part = read(range, &mut sink);
+            sink.tell();
             done.push(part.inspect_err(|_| failed.store(true, Ordering::Relaxed))?);
         }
         Ok(done)
@@ -129,8 +129,8 @@ mod tests {
     fn a_failure_ends_the_reading_and_is_told() {
         let ranges = divide(&[]);
         let mut seen = 0;
-        let read = |range: &KeyRange, teller: &mut Teller<'_>| {
-            teller.read_one();
+        let read = |range: &KeyRange, sink: &mut ProgressSink<'_>| {
+            sink.read_one();
             if range.0 == [0x20] { Err(StoreError::FlusherGone) } else { Ok(1) }
         };
         let outcome = in_parallel(&ranges, &mut |more| seen += more, read);

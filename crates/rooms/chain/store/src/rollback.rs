@@ -13,23 +13,25 @@
 //!
 //! [`validation.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/validation.cpp
 
-use std::thread::Scope;
+use std::{collections::HashMap, thread::Scope};
 
 use crossbeam_channel::{Receiver, bounded};
 use unspent_model::{
-    BlockHash, Family as ChainFamily, Network,
+    BlockHash, Family, Network, Outpoint,
     chain::{BlockDelta, Created, Spent},
 };
 
 use crate::{
-    codec::{Cursor, Rewind, StoredDelta, StoredPoint, decode_delta},
+    apply::read_coins,
+    codec::{IndexCursor, StoredDelta, StoredPoint, TreeRewind, decode_delta},
     coin::{Coin, SharedCoin},
     db::{Db, Get as _},
     error::{RollbackError, StoreError},
-    mmr::Ground,
-    pending::{self, Pending, State},
+    indexes::name::Indexes,
+    mmr::TreeBase,
+    pending::{self, PendingBatch, StoreState},
     points,
-    schema::Family,
+    schema::{ColumnFamily, OutpointKey},
 };
 
 /// Blocks whose undo data waits in memory to be carried out.
@@ -37,7 +39,7 @@ const BLOCKS_AHEAD: usize = 4;
 
 /// Where to roll back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum RollbackTarget {
     /// Before the first block. The coins of genesis stay.
     Origin,
     /// The last block with this height or, after a jump, the last below it.
@@ -54,19 +56,28 @@ pub enum Target {
 }
 
 /// Finds the target's ordinal and refuses what can't be done.
-pub(crate) fn resolve(db: &Db, state: &State, target: Target) -> Result<u64, RollbackError> {
+pub(crate) fn resolve(
+    db: &Db,
+    state: &StoreState,
+    target: RollbackTarget,
+) -> Result<u64, RollbackError> {
     let tip = state.cursor.ordinal;
     let tip_point = state.cursor.point();
+    // A height or slot above the tip is as good as mistyped; a block is looked for by its hash.
     let above = RollbackError::AboveTip(tip_point);
     let ordinal = match target {
-        Target::Origin => 0,
-        Target::Height(height) if tip_point.is_none_or(|tip| height > tip.height) => {
+        RollbackTarget::Origin => 0,
+        RollbackTarget::Height(height) if tip_point.is_none_or(|tip| height > tip.height) => {
             return Err(above);
         }
-        Target::Slot(slot) if tip_point.is_none_or(|tip| slot > tip.slot) => return Err(above),
-        Target::Height(height) => points::last_where(db, tip, |p| p.point.height <= height)?,
-        Target::Slot(slot) => points::last_where(db, tip, |p| p.point.slot <= slot)?,
-        Target::Point { height, hash } => {
+        RollbackTarget::Slot(slot) if tip_point.is_none_or(|tip| slot > tip.slot) => {
+            return Err(above);
+        }
+        RollbackTarget::Height(height) => {
+            points::last_where(db, tip, |p| p.point.height <= height)?
+        }
+        RollbackTarget::Slot(slot) => points::last_where(db, tip, |p| p.point.slot <= slot)?,
+        RollbackTarget::Point { height, hash } => {
             let found = points::by_hash(db, &hash)?
                 .filter(|(ordinal, point)| *ordinal <= tip && point.point.height == height);
             found.map(|(ordinal, _)| ordinal).ok_or(RollbackError::UnknownTarget)?
@@ -76,7 +87,7 @@ pub(crate) fn resolve(db: &Db, state: &State, target: Target) -> Result<u64, Rol
     Ok(ordinal)
 }
 
-fn allowed(db: &Db, state: &State, ordinal: u64) -> Result<(), RollbackError> {
+fn allowed(db: &Db, state: &StoreState, ordinal: u64) -> Result<(), RollbackError> {
     let tip = state.cursor.ordinal;
     if let Some(hole) = state.holes.iter().rev().find(|hole| hole.ordinal > ordinal)
         && ordinal < tip
@@ -100,8 +111,9 @@ pub(crate) struct BlockUndo {
 impl BlockUndo {
     pub(crate) fn read(db: &Db, network: Network, ordinal: u64) -> Result<Self, StoreError> {
         let key = ordinal.to_be_bytes();
-        let family = Family::Delta.name();
-        let value = db.get(Family::Delta, &key)?.ok_or_else(|| StoreError::absent(family, &key))?;
+        let family = ColumnFamily::Delta.name();
+        let value =
+            db.get(ColumnFamily::Delta, &key)?.ok_or_else(|| StoreError::absent(family, &key))?;
         let stored = decode_delta(&value).map_err(StoreError::value(family, &key))?;
         let delta = undoing(network.family(), &stored);
         Ok(Self { stored, delta })
@@ -130,25 +142,36 @@ pub(crate) fn read_ahead<'scope>(
     blocks
 }
 
+/// Where blocks are undone, and for which indexes.
+#[derive(Clone, Copy)]
+pub(crate) struct UndoPlace<'a> {
+    pub(crate) db: &'a Db,
+    pub(crate) network: Network,
+    pub(crate) indexes: Indexes,
+}
+
 /// Takes the block at the cursor back into the overlay; returns how many coin changes that
 /// reversed.
 pub(crate) fn undo_block(
-    db: &Db,
-    network: Network,
-    BlockUndo { stored, delta }: BlockUndo,
-    pending: &mut Pending,
-    state: &mut State,
+    place: UndoPlace<'_>,
+    BlockUndo { stored, mut delta }: BlockUndo,
+    pending: &mut PendingBatch,
+    state: &mut StoreState,
 ) -> Result<usize, StoreError> {
+    let UndoPlace { db, network, indexes } = place;
     let ordinal = state.cursor.ordinal;
     if Some(stored.point) != state.cursor.point() {
-        let place = format!("{}[{ordinal}]", Family::Delta.name());
+        let place = format!("{}[{ordinal}]", ColumnFamily::Delta.name());
         let what = format!("belongs to {:?}, not to the tip", stored.point);
         return Err(StoreError::Corrupt { place, what });
     }
+    if indexes.need_bodies() {
+        complete_created(db, network, pending, &mut delta)?;
+    }
     let totals = pending::totals_before(&delta, &state.cursor)?;
     if let Some(commitment) = &mut state.commitment {
-        let ground = Ground { db, frozen: None, network };
-        pending.trees.undo(ground, commitment, &stored)?;
+        let base = TreeBase { db, frozen: None, network };
+        pending.trees.undo(base, commitment, &stored)?;
     }
     pending.undo(&delta, ordinal);
     state.cursor = totals;
@@ -156,25 +179,57 @@ pub(crate) fn undo_block(
     Ok(delta.created.len() + delta.spent.len())
 }
 
+/// Gives created coins their bodies, for indexes whose keys are made of them. What a block created
+/// and left is in the set before it is undone: on disk, or in the overlay where a later block spent
+/// it and was undone with this one.
+fn complete_created(
+    db: &Db,
+    network: Network,
+    pending: &PendingBatch,
+    delta: &mut BlockDelta<SharedCoin>,
+) -> Result<(), StoreError> {
+    let absent = |outpoint: Outpoint| {
+        StoreError::absent(ColumnFamily::Unspent.name(), &OutpointKey(outpoint).encode())
+    };
+    let mut on_disk = Vec::new();
+    for made in delta.created.iter_mut().filter(|made| !made.spent_here) {
+        match pending.find(&made.outpoint) {
+            Some(Some(coin)) => made.coin = coin.clone(),
+            Some(None) => return Err(absent(made.outpoint)),
+            None => on_disk.push(made.outpoint),
+        }
+    }
+    on_disk.sort_unstable();
+    let mut found = HashMap::with_capacity(on_disk.len());
+    read_coins(db, network.family(), &on_disk, |outpoint, coin| {
+        found.insert(outpoint, coin);
+    })?;
+    let waiting = delta.created.iter_mut().filter(|made| !made.spent_here);
+    for made in waiting.filter(|made| on_disk.binary_search(&made.outpoint).is_ok()) {
+        made.coin = found.remove(&made.outpoint).ok_or_else(|| absent(made.outpoint))?;
+    }
+    Ok(())
+}
+
 /// After the last block of a batch: the trees must have come back to the root they had.
 pub(crate) fn rewound(
     db: &Db,
     network: Network,
-    pending: &mut Pending,
-    state: &mut State,
+    pending: &mut PendingBatch,
+    state: &mut StoreState,
 ) -> Result<(), StoreError> {
     let Some(commitment) = &mut state.commitment else { return Ok(()) };
-    let ground = Ground { db, frozen: None, network };
-    pending.trees.rewound(ground, commitment, state.cursor.point())
+    let base = TreeBase { db, frozen: None, network };
+    pending.trees.rewound(base, commitment, state.cursor.point())
 }
 
 /// Moves the cursor one block down, dropping the point.
 pub(crate) fn step_back(
     db: &Db,
-    pending: &mut Pending,
-    state: &mut State,
+    pending: &mut PendingBatch,
+    state: &mut StoreState,
 ) -> Result<(), StoreError> {
-    let Cursor { ordinal, tip, .. } = state.cursor;
+    let IndexCursor { ordinal, tip, .. } = state.cursor;
     if let Some((point, _)) = tip {
         pending.drop_point(ordinal, point.hash);
     }
@@ -191,9 +246,9 @@ pub(crate) fn step_back(
 }
 
 /// The change to take back. Created coins are without bodies: they only leave.
-fn undoing(chain: ChainFamily, stored: &StoredDelta) -> BlockDelta<SharedCoin> {
+fn undoing(chain: Family, stored: &StoredDelta) -> BlockDelta<SharedCoin> {
     // They go back to the leaves they had.
-    let leaves = |of: fn(&Rewind) -> &Vec<u64>| {
+    let leaves = |of: fn(&TreeRewind) -> &Vec<u64>| {
         let known = stored.rewind.iter().flat_map(of).copied().map(Some);
         known.chain(std::iter::repeat(None))
     };

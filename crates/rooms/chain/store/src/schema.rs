@@ -19,67 +19,117 @@
 //! heights may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
 
 use sha2::{Digest as _, Sha256};
-use unspent_model::{Family as ChainFamily, Outpoint, TxId};
+use unspent_model::{Family, Outpoint, TxId};
 
-use crate::key_order;
+/// How a family is read, and so how RocksDB is told to keep it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FamilyTuning {
+    /// Asked for by whole keys, of entries that are there.
+    WholeKeys,
+    /// Read by the first bytes of its keys, and asked for by whole keys too.
+    Prefixes(usize),
+    /// Read by the first bytes of its keys alone: all that one list holds.
+    Lists(usize),
+    /// Values that are packed already, or hashes.
+    Packed,
+    /// Few or small entries.
+    Small,
+}
 
-/// A column family's name. This list is the only place where the names stand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub enum Family {
+/// What a column family is.
+pub(crate) struct FamilyFacts {
+    /// The name on disk.
+    pub(crate) name: &'static str,
+    pub(crate) tuning: FamilyTuning,
+    /// Pruning takes from it, so that it is worth compacting after much of that.
+    pub(crate) is_pruned: bool,
+}
+
+impl FamilyFacts {
+    const fn new(name: &'static str, tuning: FamilyTuning) -> Self {
+        Self { name, tuning, is_pruned: false }
+    }
+
+    const fn pruned(name: &'static str, tuning: FamilyTuning) -> Self {
+        Self { name, tuning, is_pruned: true }
+    }
+}
+
+/// Makes the enumeration and what its lines say.
+macro_rules! column_families {
+    ($($(#[$meta:meta])* $name:ident = $facts:expr,)*) => {
+        /// A column family. Its lines are the only place where the names on disk stand.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        pub enum ColumnFamily {
+            $($(#[$meta])* $name,)*
+        }
+
+        /// Every family, in the order in which they are declared.
+        #[allow(unused_doc_comments)]
+        pub(crate) const ALL_FAMILIES: [ColumnFamily; FAMILY_COUNT] =
+            [$($(#[$meta])* ColumnFamily::$name,)*];
+
+        #[allow(unused_doc_comments)]
+        const FAMILY_COUNT: usize = [$($(#[$meta])* ColumnFamily::$name,)*].len();
+
+        #[allow(unused_doc_comments)]
+        impl ColumnFamily {
+            pub(crate) const fn facts(self) -> FamilyFacts {
+                match self {
+                    $($(#[$meta])* Self::$name => $facts,)*
+                }
+            }
+        }
+    };
+}
+
+column_families! {
     /// Blocks by ordinal.
-    Points,
+    Points = FamilyFacts::new("chain_points", FamilyTuning::Small),
     /// Ordinals by block hash.
-    Hashes,
+    Hashes = FamilyFacts::new("chain_hashes", FamilyTuning::WholeKeys),
     /// Identity of the folder, holes.
-    ChainMeta,
+    ChainMeta = FamilyFacts::new("chain_meta", FamilyTuning::Small),
     /// Coins in the set.
-    Unspent,
+    Unspent = FamilyFacts::new("utxo_unspent", FamilyTuning::WholeKeys),
     /// Where the spends of the window are.
-    Spent,
+    Spent = FamilyFacts::pruned("utxo_spent", FamilyTuning::Prefixes(OutpointKey::LEN)),
     /// Coins by address and by credential.
-    Address,
+    Address = FamilyFacts::new("utxo_addr", FamilyTuning::Lists(Owner::LEN)),
     /// Undo data.
-    Delta,
+    Delta = FamilyFacts::pruned("utxo_block_delta", FamilyTuning::Packed),
     /// The index's own bookkeeping.
-    UtxoMeta,
+    UtxoMeta = FamilyFacts::new("utxo_meta", FamilyTuning::Small),
     /// Both trees of the MMR store.
-    MmrNodes,
+    MmrNodes = FamilyFacts::new("utxo_mmr_nodes", FamilyTuning::Packed),
+    /// Coins by policy: for tests.
+    #[cfg(test)]
+    Policy = FamilyFacts::new("utxo_policy", FamilyTuning::Lists(28)),
 }
 
 /// The families of the chain itself: there even when the index is switched off.
-pub const CHAIN_FAMILIES: [Family; 3] = [Family::Points, Family::Hashes, Family::ChainMeta];
+pub const CHAIN_FAMILIES: [ColumnFamily; 3] =
+    [ColumnFamily::Points, ColumnFamily::Hashes, ColumnFamily::ChainMeta];
 
-/// The families of the index: neither created nor touched when it is switched off.
-pub const INDEX_FAMILIES: [Family; 5] =
-    [Family::Unspent, Family::Spent, Family::Address, Family::Delta, Family::UtxoMeta];
-
-/// Every family, in the order in which they are declared.
-pub(crate) const ALL_FAMILIES: [Family; 9] = [
-    Family::Points,
-    Family::Hashes,
-    Family::ChainMeta,
-    Family::Unspent,
-    Family::Spent,
-    Family::Address,
-    Family::Delta,
-    Family::UtxoMeta,
-    Family::MmrNodes,
+/// The families of every index: neither created nor touched when it is switched off. All others
+/// are made by whoever first needs them, so that a folder without them stays as it is.
+pub const INDEX_FAMILIES: [ColumnFamily; 5] = [
+    ColumnFamily::Unspent,
+    ColumnFamily::Spent,
+    ColumnFamily::Address,
+    ColumnFamily::Delta,
+    ColumnFamily::UtxoMeta,
 ];
 
-impl Family {
+impl ColumnFamily {
     /// The name on disk.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Points => "chain_points",
-            Self::Hashes => "chain_hashes",
-            Self::ChainMeta => "chain_meta",
-            Self::Unspent => "utxo_unspent",
-            Self::Spent => "utxo_spent",
-            Self::Address => "utxo_addr",
-            Self::Delta => "utxo_block_delta",
-            Self::UtxoMeta => "utxo_meta",
-            Self::MmrNodes => "utxo_mmr_nodes",
-        }
+        self.facts().name
+    }
+
+    /// Made by whoever first needs it.
+    pub(crate) fn is_on_demand(self) -> bool {
+        !CHAIN_FAMILIES.contains(&self) && !INDEX_FAMILIES.contains(&self)
     }
 }
 
@@ -182,14 +232,14 @@ pub enum Owner {
 impl Owner {
     /// Bytes of the encoded prefix, which is also the prefix that RocksDB filters by.
     pub const LEN: usize = 29;
-    const ADDRESS_TAG: u8 = b'a';
-    const CREDENTIAL_TAG: u8 = b'c';
+    pub(crate) const ADDRESS_TAG: u8 = b'a';
+    pub(crate) const CREDENTIAL_TAG: u8 = b'c';
 
     /// The owner that is this raw address (on Bitcoin: this script).
-    pub fn address(chain: ChainFamily, raw: &[u8]) -> Self {
+    pub fn address(chain: Family, raw: &[u8]) -> Self {
         match chain {
-            ChainFamily::Bitcoin => Self::script_hash(&Sha256::digest(raw).into()),
-            ChainFamily::Cardano => {
+            Family::Bitcoin => Self::script_hash(&Sha256::digest(raw).into()),
+            Family::Cardano => {
                 let hash = blake2b_simd::Params::new().hash_length(28).hash(raw);
                 Self::Address(first_bytes(hash.as_bytes()))
             }
@@ -261,13 +311,6 @@ impl AddressKey {
         key
     }
 
-    /// The beginning of an encoded key as a number that sorts like it: whose kind of list it is,
-    /// then as much of the hash as there is space for.
-    pub(crate) fn first_of(key: &[u8; Self::LEN]) -> u64 {
-        let Some(([tag], hash)) = key.split_first_chunk() else { return 0 };
-        u64::from(*tag > Owner::ADDRESS_TAG) << 63 | key_order::first_of(hash) >> 1
-    }
-
     /// Reads a key back.
     ///
     /// # Errors
@@ -289,7 +332,7 @@ impl AddressKey {
 
 /// What `utxo_mmr_nodes` holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
-pub enum Tree {
+pub enum TreeKind {
     /// Nodes over all outputs.
     Outputs,
     /// Nodes over the live bits.
@@ -298,7 +341,7 @@ pub enum Tree {
     Bits,
 }
 
-impl Tree {
+impl TreeKind {
     const ALL: [Self; 3] = [Self::Outputs, Self::Live, Self::Bits];
 
     fn tag(self) -> u8 {
@@ -314,7 +357,7 @@ impl Tree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
     /// Which tree.
-    pub tree: Tree,
+    pub tree: TreeKind,
     /// Height above the leaves; 0 for the bits.
     pub height: u8,
     /// Number among those of the same height.
@@ -342,7 +385,7 @@ impl NodeKey {
     pub fn decode(key: &[u8]) -> Result<Self, KeyError> {
         let wrong = KeyError { length: key.len() };
         let ([tag, height], index) = key.split_first_chunk::<2>().ok_or(wrong)?;
-        let tree = Tree::ALL.into_iter().find(|tree| tree.tag() == *tag).ok_or(wrong)?;
+        let tree = TreeKind::ALL.into_iter().find(|tree| tree.tag() == *tag).ok_or(wrong)?;
         Ok(Self { tree, height: *height, index: decode_ordinal(index)? })
     }
 }

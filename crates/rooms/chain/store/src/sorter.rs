@@ -23,24 +23,24 @@ const BUCKETS: usize = 256;
 const HEAD: usize = 4;
 
 /// A part of a bucket in the file.
-struct Run {
+struct SpilledRun {
     bucket: usize,
     offset: u64,
     length: usize,
 }
 
 /// Takes entries in any order and gives them back in order.
-pub(crate) struct Sorter {
+pub(crate) struct ExternalSorter {
     buckets: Vec<Vec<u8>>,
     held: usize,
     memory: usize,
-    runs: Vec<Run>,
+    runs: Vec<SpilledRun>,
     file: Option<File>,
     end: u64,
     folder: PathBuf,
 }
 
-impl Sorter {
+impl ExternalSorter {
     /// What doesn't fit in memory goes into `folder`, else where the system keeps such files.
     pub(crate) fn new(folder: Option<&Path>) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Sorter {
                 continue;
             }
             file.write_all_at(bytes, self.end)?;
-            self.runs.push(Run { bucket, offset: self.end, length });
+            self.runs.push(SpilledRun { bucket, offset: self.end, length });
             self.end += length as u64;
             bytes.clear();
         }
@@ -135,7 +135,7 @@ mod tests {
 
     fn sorted(memory: usize, entries: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter { memory, ..Sorter::new(Some(folder.path())) };
+        let mut sorter = ExternalSorter { memory, ..ExternalSorter::new(Some(folder.path())) };
         entries.iter().for_each(|entry| sorter.add(entry).unwrap());
         assert!(folder.path().read_dir().unwrap().next().is_none(), "the file has no name");
         let mut given = Vec::new();
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_folder_that_can_not_be_written_to_is_named() {
         let folder = Path::new("/nowhere/at/all");
-        let mut sorter = Sorter { memory: 1, ..Sorter::new(Some(folder)) };
+        let mut sorter = ExternalSorter { memory: 1, ..ExternalSorter::new(Some(folder)) };
         let error = sorter.add(b"entry").unwrap_err();
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
     }

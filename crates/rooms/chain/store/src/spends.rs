@@ -5,10 +5,10 @@ use unspent_model::Outpoint;
 
 use crate::{
     codec::decode_pointer,
-    db::{Direction, Get as _, Range, View},
+    db::{Get as _, ScanDirection, ScanRange, View},
     error::StoreError,
     open,
-    schema::{Family, OutpointKey, SpentKey},
+    schema::{ColumnFamily, OutpointKey, SpentKey},
 };
 
 /// A spend's key and its number in its block's delta.
@@ -30,8 +30,9 @@ impl View<'_> {
         let low = OutpointKey(*outpoint).encode();
         // Longer than any key of this coin, and greater.
         let high = [&low[..], &[0xff; SpentKey::LEN - OutpointKey::LEN + 1]].concat();
-        let (family, direction) = (Family::Spent, Direction::Down);
-        let range = Range { direction, within_prefix: true, ..Range::up(family, &low, &high) };
+        let (family, direction) = (ColumnFamily::Spent, ScanDirection::Down);
+        let range =
+            ScanRange { direction, within_prefix: true, ..ScanRange::up(family, &low, &high) };
         self.scan(&range, |key, value| match pointer(key, value, floor)? {
             Some((key, number)) => visit(&key, number),
             // Older ones are forgotten too.
@@ -46,7 +47,7 @@ impl View<'_> {
         floor: u64,
         mut visit: impl FnMut(Pointer<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        self.scan(&Range::sweep(Family::Spent, low, high), |key, value| {
+        self.scan(&ScanRange::sweep(ColumnFamily::Spent, low, high), |key, value| {
             match pointer(key, value, floor)? {
                 Some((key, number)) => visit((&key, number)),
                 None => Ok(true),
@@ -55,14 +56,14 @@ impl View<'_> {
     }
 
     /// The value of a key, with the error that names it when it isn't there.
-    pub(crate) fn demand(&self, family: Family, key: &[u8]) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn demand(&self, family: ColumnFamily, key: &[u8]) -> Result<Vec<u8>, StoreError> {
         self.get(family, key)?.ok_or_else(|| StoreError::absent(family.name(), key))
     }
 }
 
 /// Reads a pointer; `None` when it is forgotten.
 fn pointer(key: &[u8], value: &[u8], floor: u64) -> Result<Option<(SpentKey, u32)>, StoreError> {
-    let family = Family::Spent.name();
+    let family = ColumnFamily::Spent.name();
     let name = SpentKey::decode(key).map_err(StoreError::key(family, key))?;
     if name.ordinal <= floor {
         return Ok(None);

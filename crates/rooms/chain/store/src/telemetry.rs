@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 
-use crate::{apply::Counts, codec::Cursor, prune::Pruned};
+use crate::{apply::CoinCounts, codec::IndexCursor, prune::Pruned};
 
 /// Gauges that describe the set as it is.
 #[allow(clippy::cast_precision_loss)]
-pub(crate) fn totals(cursor: &Cursor) {
+pub(crate) fn totals(cursor: &IndexCursor) {
     gauge!("unspent_chain_unspent_coins").set(cursor.coins as f64);
     gauge!("unspent_chain_tip_height").set(cursor.point().map_or(0, |p| p.height) as f64);
 }
 
-fn counted(counts: &Counts) {
+fn counted(counts: &CoinCounts) {
     counter!("unspent_chain_created_total").increment(counts.created as u64);
     counter!("unspent_chain_spent_total").increment(counts.spent as u64);
     counter!("unspent_chain_missing_inputs_total").increment(counts.missing as u64);
 }
 
-pub(crate) fn applied(cursor: &Cursor, counts: &Counts, took: Duration) {
+pub(crate) fn applied(cursor: &IndexCursor, counts: &CoinCounts, took: Duration) {
     counted(counts);
     totals(cursor);
     histogram!("unspent_chain_apply_seconds").record(took);
     if let Some(point) = cursor.point() {
-        let Counts { created, spent, missing, .. } = counts;
+        let CoinCounts { created, spent, missing, .. } = counts;
         tracing::debug!(slot = point.slot, block = point.height, created, spent, "block applied");
         if *missing > 0 {
             tracing::warn!(slot = point.slot, block = point.height, missing, "inputs not found");
@@ -34,12 +34,12 @@ pub(crate) fn applied(cursor: &Cursor, counts: &Counts, took: Duration) {
     }
 }
 
-pub(crate) fn flushed(cursor: &Cursor, blocks: usize, counts: &Counts, took: Duration) {
+pub(crate) fn flushed(cursor: &IndexCursor, blocks: usize, counts: &CoinCounts, took: Duration) {
     counted(counts);
     totals(cursor);
     histogram!("unspent_chain_flush_seconds").record(took);
     if let Some(point) = cursor.point() {
-        let Counts { created, spent, missing, .. } = counts;
+        let CoinCounts { created, spent, missing, .. } = counts;
         tracing::info!(
             slot = point.slot,
             block = point.height,
@@ -52,7 +52,7 @@ pub(crate) fn flushed(cursor: &Cursor, blocks: usize, counts: &Counts, took: Dur
     }
 }
 
-pub(crate) fn rolled_back(cursor: &Cursor, blocks: u64, reversals: usize, took: Duration) {
+pub(crate) fn rolled_back(cursor: &IndexCursor, blocks: u64, reversals: usize, took: Duration) {
     if blocks == 0 {
         return;
     }

@@ -1,7 +1,7 @@
 //! Answers about many coins.
 
 use serde::Serialize;
-use unspent_chain::{Balance, Digest, Page};
+use unspent_chain::{CoinPage, OwnerBalance, SetDigest};
 use unspent_model::Network;
 use utoipa::ToSchema;
 
@@ -18,7 +18,7 @@ pub(crate) struct PageJson {
 }
 
 impl PageJson {
-    pub(crate) fn new(network: Network, page: &Page) -> Self {
+    pub(crate) fn new(network: Network, page: &CoinPage) -> Self {
         let coins = page.coins.iter();
         Self {
             utxos: coins.map(|(at, record)| UtxoJson::new(network, at, record)).collect(),
@@ -49,7 +49,7 @@ pub(crate) struct CardanoBalance {
 }
 
 impl CardanoBalance {
-    fn new(balance: &Balance) -> Self {
+    fn new(balance: &OwnerBalance) -> Self {
         let assets = balance
             .assets
             .iter()
@@ -60,7 +60,7 @@ impl CardanoBalance {
 }
 
 impl BalanceJson {
-    pub(crate) fn new(network: Network, balance: &Balance) -> Self {
+    pub(crate) fn new(network: Network, balance: &OwnerBalance) -> Self {
         Self {
             utxos: balance.coins,
             value: ValueJson::new(network, balance.value),
@@ -87,7 +87,7 @@ pub(crate) struct DigestJson {
 }
 
 impl DigestJson {
-    pub(crate) fn new(network: Network, digest: &Digest, muhash: Option<String>) -> Self {
+    pub(crate) fn new(network: Network, digest: &SetDigest, muhash: Option<String>) -> Self {
         Self {
             height: digest.at.map(|at| at.height),
             slot: digest.at.map(|at| at.slot),

@@ -2,7 +2,7 @@
 //! one that the root doesn't bind.
 
 use serde::{Deserialize, Serialize};
-use unspent_chain::{BlockRoot, Proven};
+use unspent_chain::{BlockRoot, CheckedProof};
 use unspent_model::Network;
 use unspent_verify::{Head, Leaf, LiveChunk, Proof};
 use utoipa::ToSchema;
@@ -55,7 +55,7 @@ pub(crate) struct ProvenJson {
 }
 
 impl ProvenJson {
-    pub(crate) fn new(network: Network, proven: &Proven) -> Self {
+    pub(crate) fn new(network: Network, proven: &CheckedProof) -> Self {
         let coins = proven.proof.coins.iter().zip(&proven.verdicts);
         let coins = coins.map(|((_, leaf), verdict)| VerdictJson {
             outpoint: format!("{}:{}", network.show_hash(&leaf.txid), leaf.vout),

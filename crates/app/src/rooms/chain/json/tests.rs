@@ -1,6 +1,6 @@
 //! The JSON as it is promised: field names, order and forms.
 
-use unspent_chain::{Balance, CoinState, codec::SpentRecord};
+use unspent_chain::{CoinState, OwnerBalance, codec::SpentRecord};
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
     chain::{Asset, Born, Output, Record, SpendingInput},
@@ -84,7 +84,8 @@ fn a_spent_bitcoin_coin_shows_reversed_hashes_its_spend_and_no_word_of_cardano()
 
 #[test]
 fn sums_larger_than_any_coin_stay_exact() {
-    let mut balance = Balance { coins: 2, value: u128::from(u64::MAX) * 2, ..Balance::default() };
+    let mut balance =
+        OwnerBalance { coins: 2, value: u128::from(u64::MAX) * 2, ..OwnerBalance::default() };
     balance.assets.insert(([0; 28], Vec::new()), u128::from(u64::MAX) + 1);
     let shown = serde_json::to_value(BalanceJson::new(Network::CardanoPreview, &balance)).unwrap();
     assert_eq!(shown["value"], "36893488147419103230");

@@ -22,7 +22,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use unspent_chain::{Order, Owner, Reader};
+use unspent_chain::{Owner, PageOrder, Reader};
 use unspent_model::Family;
 use unspent_networks::decode_block;
 use unspent_sim::shape::{ModernChain, Shape};
@@ -102,7 +102,8 @@ fn ordinary(reader: &Reader) -> Vec<Vec<u8>> {
     let mut left: BTreeMap<Vec<u8>, usize> =
         outputs.step_by(step).enumerate().map(|(place, script)| (script, place)).collect();
     left.retain(|script, _| {
-        let page = reader.page(owner(script), Order::Ascending, FEW_COINS, None).expect("a page");
+        let page =
+            reader.page(owner(script), PageOrder::Ascending, FEW_COINS, None).expect("a page");
         !page.coins.is_empty() && page.next.is_none()
     });
     let start = transactions(0).take_while(|(height, _)| *height < stream::before());

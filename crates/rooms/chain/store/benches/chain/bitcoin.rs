@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use unspent_chain::{ChainIndex, Options, Order, Owner, StoreKind, Target};
+use unspent_chain::{ChainIndex, Options, Owner, PageOrder, RollbackTarget, StoreKind};
 use unspent_model::{Family, chain::Block};
 
 use crate::{
@@ -102,7 +102,7 @@ pub fn window(store: StoreKind) -> Figures {
     figures = pages(figures, &index);
     let tip = index.tip().expect("a tip").height;
     let started = Instant::now();
-    index.rollback(Target::Height(tip - NEAR_TIP as u64)).expect("rolled back");
+    index.rollback(RollbackTarget::Height(tip - NEAR_TIP as u64)).expect("rolled back");
     figures.with(
         "rollback of 100 blocks (and compaction)",
         format!("{:.1} s", started.elapsed().as_secs_f64()),
@@ -165,7 +165,7 @@ fn pages(figures: Figures, index: &ChainIndex) -> Figures {
     let (mut after, mut times, mut coins) = (None, Vec::new(), 0);
     loop {
         let started = Instant::now();
-        let page = reader.page(owner, Order::Ascending, 100, after.as_ref()).expect("a page");
+        let page = reader.page(owner, PageOrder::Ascending, 100, after.as_ref()).expect("a page");
         times.push(started.elapsed().as_secs_f64() * 1_000.0);
         coins += page.coins.len();
         match page.next {

@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use unspent_chain::{CoinState, Options, Order, Owner, Reader, StoreKind};
+use unspent_chain::{CoinState, Options, Owner, PageOrder, Reader, StoreKind};
 use unspent_model::{Family, Outpoint};
 use unspent_sim::shape::{ModernChain, Shape};
 
@@ -158,11 +158,12 @@ fn reads() -> Figures {
             unspent += usize::from(matches!(found, CoinState::Unspent(_)));
         });
         let page = each(&samples, |(_, owner)| {
-            coins += reader.page(*owner, Order::Ascending, 100, None).expect("a page").coins.len();
+            coins +=
+                reader.page(*owner, PageOrder::Ascending, 100, None).expect("a page").coins.len();
         });
         // Owners with many coins are asked for in `busiest`: adding those up takes a while.
         let few = samples.iter().filter(|(_, owner)| {
-            let page = reader.page(*owner, Order::Ascending, 100, None).expect("a page");
+            let page = reader.page(*owner, PageOrder::Ascending, 100, None).expect("a page");
             page.next.is_none()
         });
         let few: Vec<_> = few.copied().collect();
@@ -184,7 +185,7 @@ fn busiest(lines: Figures, reader: &Reader) -> Figures {
     let chain = ModernChain::new(stream::SEED, Shape { start_coins: 1, transactions: 1 });
     let owner = Owner::address(Family::Bitcoin, chain.hot_script(0).as_bytes());
     let page = each(&[owner; 100], |owner| {
-        reader.page(*owner, Order::Ascending, 100, None).expect("a page");
+        reader.page(*owner, PageOrder::Ascending, 100, None).expect("a page");
     });
     let started = Instant::now();
     let balance = reader.balance(owner).expect("a balance");

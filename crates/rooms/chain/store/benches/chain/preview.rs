@@ -3,7 +3,7 @@
 use std::{thread, time::Instant};
 
 use crossbeam_channel::bounded;
-use unspent_chain::{ChainIndex, Options, Order, Owner, PreparedBlock, StoreKind, prepare};
+use unspent_chain::{ChainIndex, Options, Owner, PageOrder, PreparedBlock, StoreKind, prepare};
 use unspent_model::{Family, Network, chain::GenesisCoin};
 use unspent_networks::{
     cardano::{framing::split_cbor_items, genesis::genesis_coins},
@@ -100,7 +100,7 @@ fn pages(figures: Figures, index: &ChainIndex) -> Figures {
     let owner = Owner::address(Family::Cardano, &hex::decode(raw).expect("hex"));
     let reader = index.reader();
     let mut lines = figures;
-    for order in [Order::Ascending, Order::Descending] {
+    for order in [PageOrder::Ascending, PageOrder::Descending] {
         let mut times = Vec::new();
         // Once to warm up, once to measure.
         for _ in 0..2 {

@@ -85,9 +85,9 @@ pub fn measure(leaves: u64) -> Figures {
         Outpoint::new(id(height), (rng.below(WIDTH / 4) * 4) as u32)
     };
     let coins: Vec<Outpoint> = (0..PROOFS).map(|_| coin(&mut rng)).collect();
-    let root = reader.moment().root(None).expect("a root").root;
+    let root = reader.snapshot().root(None).expect("a root").root;
     let started = Instant::now();
-    let prove = |coins: &[Outpoint]| reader.moment().prove(coins, None).expect("a proof");
+    let prove = |coins: &[Outpoint]| reader.snapshot().prove(coins, None).expect("a proof");
     let proofs: Vec<Vec<u8>> = coins.iter().map(|coin| prove(&[*coin]).proof.to_bytes()).collect();
     let made = PROOFS as f64 / started.elapsed().as_secs_f64();
     let started = Instant::now();

@@ -6,7 +6,10 @@ use unspent_model::{
 };
 
 use super::{CodecError, StrictDecoder, value, whole};
-use crate::options::{Indexes, StoreKind};
+use crate::{
+    indexes::name::{IndexName, Indexes},
+    options::StoreKind,
+};
 
 /// Format of the whole data folder; another one is refused on open.
 pub const SCHEMA_VERSION: u64 = 4;
@@ -14,25 +17,35 @@ pub const SCHEMA_VERSION: u64 = 4;
 /// The same of a folder with the MMR store, so that a program that doesn't know it stays away.
 pub const MMR_SCHEMA_VERSION: u64 = 5;
 
-const ERAS: [(Era, u64); 8] = [
-    (Era::Bitcoin, 0),
-    (Era::Byron, 1),
-    (Era::Shelley, 2),
-    (Era::Allegra, 3),
-    (Era::Mary, 4),
-    (Era::Alonzo, 5),
-    (Era::Babbage, 6),
-    (Era::Conway, 7),
+const ERAS: [Era; 8] = [
+    Era::Bitcoin,
+    Era::Byron,
+    Era::Shelley,
+    Era::Allegra,
+    Era::Mary,
+    Era::Alonzo,
+    Era::Babbage,
+    Era::Conway,
 ];
 
+/// Not looked up in [`ERAS`]: a new era must not be written as another one.
 fn era_number(era: Era) -> u64 {
-    ERAS.iter().find(|(known, _)| *known == era).map_or(0, |(_, number)| *number)
+    match era {
+        Era::Bitcoin => 0,
+        Era::Byron => 1,
+        Era::Shelley => 2,
+        Era::Allegra => 3,
+        Era::Mary => 4,
+        Era::Alonzo => 5,
+        Era::Babbage => 6,
+        Era::Conway => 7,
+    }
 }
 
 fn era(from: &mut StrictDecoder<'_>) -> Result<Era, CodecError> {
     let number = from.u64()?;
-    let found = ERAS.iter().find(|(_, known)| *known == number);
-    found.map(|(era, _)| *era).ok_or_else(|| from.error("unknown era"))
+    let found = ERAS.into_iter().find(|era| era_number(*era) == number);
+    found.ok_or_else(|| from.error("unknown era"))
 }
 
 /// A block of the chain: `{0 height, 1 slot, 2 hash, 3 era, 4 time, 5 work so far}`.
@@ -74,7 +87,7 @@ impl StoredPoint {
 
 /// How far the index has come: `{0 ordinal, 1 point, 2 era, 3 coins, 4 value, 5 missing inputs}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cursor {
+pub struct IndexCursor {
     /// Blocks applied since the origin. Dense even where heights repeat or jump.
     pub ordinal: u64,
     /// The last block applied; `None` at the origin.
@@ -87,7 +100,7 @@ pub struct Cursor {
     pub missing_inputs: u64,
 }
 
-impl Cursor {
+impl IndexCursor {
     /// Before the first block.
     pub const ORIGIN: Self = Self { ordinal: 0, tip: None, coins: 0, value: 0, missing_inputs: 0 };
 
@@ -134,7 +147,7 @@ impl Cursor {
 
 /// What has been forgotten: `{0 floor, 1 swept deltas, 2 spends floor}`, all ordinals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Horizon {
+pub struct PruneHorizon {
     /// The lowest block that a rollback may return to.
     pub floor: u64,
     /// Deltas of blocks up to this one are gone from disk.
@@ -144,7 +157,7 @@ pub struct Horizon {
     pub spends_floor: u64,
 }
 
-impl Horizon {
+impl PruneHorizon {
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(32, |to| {
             to.map(3)?.u8(0)?.u64(self.floor)?.u8(1)?.u64(self.swept_deltas)?;
@@ -166,14 +179,14 @@ impl Horizon {
 
 /// What the folder is for: `{0 schema, 1 network}`, written at creation and checked on open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
+pub struct FolderIdentity {
     /// Format of the folder: [`SCHEMA_VERSION`] when it was made.
     pub schema: u64,
     /// The one network it serves.
     pub network: Network,
 }
 
-impl Identity {
+impl FolderIdentity {
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(40, |to| {
             to.map(2)?.u8(0)?.u64(self.schema)?.u8(1)?.str(self.network.name())?;
@@ -192,32 +205,33 @@ impl Identity {
     }
 }
 
-/// How the index was built: `{0 address index, 1 credential index, 2 genesis digest, 3 MMR store}`.
+/// How the index was built: `{0 address index, 1 credential index, 2 genesis digest, 3 MMR store}`,
+/// and behind them the fields of further indexes that are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Layout {
-    pub(crate) address_hash: bool,
-    pub(crate) payment_credential: bool,
+pub(crate) struct IndexLayout {
+    pub(crate) indexes: Indexes,
     /// SHA-256 over the coins of genesis; `None` when none were given.
     pub(crate) genesis: Option<[u8; 32]>,
     pub(crate) store: StoreKind,
 }
 
-impl Layout {
-    /// The lists that are kept.
-    pub(crate) fn indexes(&self) -> Indexes {
-        Indexes { address_hash: self.address_hash, payment_credential: self.payment_credential }
-    }
-
+impl IndexLayout {
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(48, |to| {
             let has_roots = self.store == StoreKind::Mmr;
-            to.map(2 + u64::from(self.genesis.is_some()) + u64::from(has_roots))?;
-            to.u8(0)?.bool(self.address_hash)?.u8(1)?.bool(self.payment_credential)?;
+            let told = self.indexes.told().count() as u64;
+            to.map(told + u64::from(self.genesis.is_some()) + u64::from(has_roots))?;
+            for (name, is_kept) in self.indexes.told().filter(|(name, _)| name.is_usual()) {
+                to.u64(name.layout_field())?.bool(is_kept)?;
+            }
             if let Some(digest) = &self.genesis {
                 to.u8(2)?.bytes(digest)?;
             }
             if has_roots {
                 to.u8(3)?.bool(true)?;
+            }
+            for (name, is_kept) in self.indexes.told().filter(|(name, _)| !name.is_usual()) {
+                to.u64(name.layout_field())?.bool(is_kept)?;
             }
             Ok(())
         })
@@ -225,23 +239,26 @@ impl Layout {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         whole(bytes, |from| {
-            let (mut address_hash, mut payment_credential) = (None, None);
+            let (mut indexes, mut told) = (Indexes::NONE, 0);
             let (mut genesis, mut store) = (None, StoreKind::Classic);
             from.fields(|from, key| {
-                match key {
-                    0 => address_hash = Some(from.bool()?),
-                    1 => payment_credential = Some(from.bool()?),
-                    2 => genesis = Some(from.array_of()?),
-                    3 if from.set_flag()? => store = StoreKind::Mmr,
-                    _ => return Err(from.error("unknown field of a layout")),
+                match (key, IndexName::of_field(key)) {
+                    (2, _) => genesis = Some(from.array_of()?),
+                    (3, _) if from.set_flag()? => store = StoreKind::Mmr,
+                    (_, Some(name)) if name.is_usual() => {
+                        indexes = indexes.with(name, from.bool()?);
+                        told += 1;
+                    }
+                    (_, Some(name)) => indexes = indexes.with(name, from.set_flag()?),
+                    (_, None) => return Err(from.error("unknown field of a layout")),
                 }
                 Ok(())
             })?;
-            let (Some(address_hash), Some(payment_credential)) = (address_hash, payment_credential)
-            else {
+            // Fields ascend, so none of them was counted twice.
+            if told != Indexes::usual().names().count() {
                 return Err(from.error("layout lacks a field"));
-            };
-            Ok(Self { address_hash, payment_credential, genesis, store })
+            }
+            Ok(Self { indexes, genesis, store })
         })
     }
 }
@@ -249,7 +266,7 @@ impl Layout {
 /// What the operator chose last: `{0 prune depth, 1 rollback window, 2 self-contained deltas}`.
 /// Kept so that a later command without these options doesn't forget more than was meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Choices {
+pub struct OperatorChoices {
     /// Blocks after which a spent coin is forgotten.
     pub prune_depth: u64,
     /// Blocks that can be undone, counted from the tip.
@@ -258,7 +275,7 @@ pub struct Choices {
     pub self_contained: bool,
 }
 
-impl Choices {
+impl OperatorChoices {
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(24, |to| {
             to.map(3)?.u8(0)?.u64(self.prune_depth)?.u8(1)?.u64(self.rollback_window)?;
@@ -280,7 +297,7 @@ impl Choices {
 
 /// Blocks that an import was told to jump over: `{0 ordinal, 1 resumes at, 2 left at}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hole {
+pub struct ImportHole {
     /// Ordinal of the first block after the hole.
     pub ordinal: u64,
     /// Height of the last block before it; `None` when the chain starts with the hole.
@@ -289,7 +306,7 @@ pub struct Hole {
     pub resumes_at: u64,
 }
 
-impl Hole {
+impl ImportHole {
     pub(crate) fn encode_all(holes: &[Self]) -> Vec<u8> {
         value(16 + holes.len() * 24, |to| {
             to.array(holes.len() as u64)?;

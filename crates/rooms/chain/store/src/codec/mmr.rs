@@ -10,7 +10,7 @@ use super::{
 
 /// Where both trees stand: `{0 leaves, 1 live, 2 root}`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Commitment {
+pub struct TreeCommitment {
     /// Outputs ever created.
     pub leaves: u64,
     /// Outputs that are unspent.
@@ -19,7 +19,7 @@ pub struct Commitment {
     pub root: Hash,
 }
 
-impl Commitment {
+impl TreeCommitment {
     pub(crate) fn encode(&self) -> Vec<u8> {
         value(56, |to| {
             to.map(3)?.u8(0)?.u64(self.leaves)?.u8(1)?.u64(self.live)?;
@@ -42,7 +42,7 @@ impl Commitment {
 /// of the overwritten ones, 3 root before, 4 root after}`. Nodes never change once they are there,
 /// so none are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rewind {
+pub struct TreeRewind {
     /// Leaves before the block: the leaf of the first coin that it created.
     pub first: u64,
     /// Leaves of the coins it spent, in the delta's order, those born in the block included.
@@ -55,7 +55,7 @@ pub struct Rewind {
     pub after: Hash,
 }
 
-impl Rewind {
+impl TreeRewind {
     /// All leaves that the block took out of the set.
     pub(crate) fn taken(&self) -> impl Iterator<Item = u64> {
         self.spent.iter().chain(&self.overwritten).copied()

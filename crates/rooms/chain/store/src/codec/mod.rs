@@ -19,14 +19,15 @@ mod spent;
 mod strict;
 
 pub use delta::{
-    DeltaCounts, Listing, StoredCreated, StoredDelta, StoredSpent, UndoData, decode_counts,
+    CoinListing, DeltaCounts, StoredCreated, StoredDelta, StoredSpent, UndoData, decode_counts,
     decode_delta, decode_spend, encode_delta,
 };
 pub use meta::{
-    Choices, Cursor, Hole, Horizon, Identity, MMR_SCHEMA_VERSION, SCHEMA_VERSION, StoredPoint,
+    FolderIdentity, ImportHole, IndexCursor, MMR_SCHEMA_VERSION, OperatorChoices, PruneHorizon,
+    SCHEMA_VERSION, StoredPoint,
 };
-pub(crate) use meta::{Layout, decode_outpoints, encode_outpoints};
-pub use mmr::{Commitment, Rewind};
+pub(crate) use meta::{IndexLayout, decode_outpoints, encode_outpoints};
+pub use mmr::{TreeCommitment, TreeRewind};
 pub use packed::{pack as pack_undo, unpack as unpack_undo};
 pub(crate) use record::append_record;
 pub use record::{decode_record, encode_record};

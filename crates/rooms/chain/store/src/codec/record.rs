@@ -124,7 +124,7 @@ const NOWHERE: Born = Born {
 };
 
 /// An encoded record in two: the fields of its block, which many coins share, and the others.
-pub(super) struct Apart<'b> {
+pub(super) struct SplitRecord<'b> {
     /// Fields 8 to 12.
     pub(super) of_block: &'b [u8],
     /// How many those are.
@@ -135,7 +135,7 @@ pub(super) struct Apart<'b> {
 }
 
 /// Takes an encoded record apart.
-pub(super) fn apart(record: &[u8]) -> Result<Apart<'_>, CodecError> {
+pub(super) fn apart(record: &[u8]) -> Result<SplitRecord<'_>, CodecError> {
     let mut from = StrictDecoder::new(record);
     let count = from.map()?;
     let first = from.position();
@@ -156,7 +156,7 @@ pub(super) fn apart(record: &[u8]) -> Result<Apart<'_>, CodecError> {
         return Err(from.error("record lacks a required field"));
     };
     let part = |range: std::ops::Range<usize>| record.get(range).unwrap_or_default();
-    Ok(Apart {
+    Ok(SplitRecord {
         of_block: part(start..end),
         block_fields,
         before: part(first..start),
@@ -165,7 +165,7 @@ pub(super) fn apart(record: &[u8]) -> Result<Apart<'_>, CodecError> {
     })
 }
 
-impl Apart<'_> {
+impl SplitRecord<'_> {
     /// The record without its block's fields: canonical, and read back by [`read_apart`].
     pub(super) fn write_rest(&self, to: &mut super::Writer<'_>) -> Written {
         to.map(self.fields)?;

@@ -2,7 +2,7 @@
 
 use unspent_verify::{Hash, LiveChunk, hash, proof::CHUNK_BITS, tree::Node};
 
-use crate::{error::StoreError, schema::Family};
+use crate::{error::StoreError, schema::ColumnFamily};
 
 const BYTES: usize = 128;
 
@@ -50,7 +50,7 @@ impl Bits {
             Some(Self { live: *live, settled: settled.try_into().ok()? })
         });
         whole.ok_or_else(|| {
-            let place = format!("{}[{key:02x?}]", Family::MmrNodes.name());
+            let place = format!("{}[{key:02x?}]", ColumnFamily::MmrNodes.name());
             StoreError::Corrupt { place, what: "the bits are cut short".into() }
         })
     }

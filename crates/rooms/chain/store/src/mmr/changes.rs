@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspent_model::{Network, Outpoint, Point, chain::BlockDelta};
-use unspent_verify::{Hash, hash, tree::Node};
+use unspent_verify::{Hash, hash, proof::CHUNK_BITS, tree::Node};
 
 use super::bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count, chunk_end, chunk_of, superfluous};
 use crate::{
-    codec::{CodecError, Commitment, Rewind, StoredDelta},
+    codec::{CodecError, StoredDelta, TreeCommitment, TreeRewind},
     coin::SharedCoin,
     db::{Batch, Db},
     error::StoreError,
-    schema::{Family, NodeKey, OutpointKey, Tree, names},
+    schema::{ColumnFamily, NodeKey, OutpointKey, TreeKind, names},
 };
 
 /// What trees stand on: the batch before this one, which may still be being written, and the disk.
 #[derive(Clone, Copy)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct TreeBase<'a> {
     pub(crate) db: &'a Db,
     pub(crate) frozen: Option<&'a TreeChanges>,
     pub(crate) network: Network,
@@ -50,7 +50,7 @@ pub(crate) struct TreeChanges {
 }
 
 /// A block on its way into the trees.
-pub(crate) struct Growth<'a> {
+pub(crate) struct BlockLeaves<'a> {
     pub(crate) delta: &'a BlockDelta<SharedCoin>,
     /// The block before.
     pub(crate) parent: Option<Point>,
@@ -72,37 +72,40 @@ impl TreeChanges {
     /// Takes a block in; returns what its delta keeps.
     pub(crate) fn apply(
         &mut self,
-        ground: Ground<'_>,
-        commitment: &mut Commitment,
-        growth: &Growth<'_>,
-    ) -> Result<Option<Rewind>, StoreError> {
-        let Growth { delta, parent, keeps_undo } = *growth;
+        base: TreeBase<'_>,
+        commitment: &mut TreeCommitment,
+        block: &BlockLeaves<'_>,
+    ) -> Result<Option<TreeRewind>, StoreError> {
+        let BlockLeaves { delta, parent, keeps_undo } = *block;
+        // In bulk the root is left stale over many blocks; the delta keeps that of the parent.
         if keeps_undo {
-            self.settle_root(ground, commitment, parent)?;
+            self.settle_root(base, commitment, parent)?;
         }
         let (first, before) = (commitment.leaves, commitment.root);
         let spent = delta.spent.iter().map(|spent| leaf(&spent.outpoint, &spent.coin));
         let spent = spent.collect::<Result<_, _>>()?;
         let overwritten = delta.overwritten.iter().map(|(lost, coin)| leaf(lost, coin));
         let overwritten = overwritten.collect::<Result<_, _>>()?;
-        let mut rewind = Rewind { first, spent, overwritten, before, after: Hash::default() };
-        self.read_chunks(ground, rewind.taken().filter(|leaf| *leaf < first))?;
+        let mut rewind = TreeRewind { first, spent, overwritten, before, after: Hash::default() };
+        // Leaves of this block itself are not there yet: `append` leaves the bits of spent ones 0.
+        self.read_chunks(base, rewind.taken().filter(|leaf| *leaf < first))?;
         for leaf in rewind.taken().filter(|leaf| *leaf < first) {
             self.set_live(leaf, false);
         }
         let made = delta.created.iter().map(|made| (&made.outpoint, &made.coin, made.spent_here));
-        self.append(ground, commitment, made)?;
+        self.append(base, commitment, made)?;
         let taken = rewind.taken().count() as u64;
+        // `append` counted all new coins, those that the block spends again too.
         let live = commitment.live.checked_sub(taken);
         commitment.live = live.ok_or_else(|| {
             let what = "counts fewer live coins than a block spends";
-            StoreError::wrong(Family::UtxoMeta.name(), names::COMMITMENT, what)
+            StoreError::wrong(ColumnFamily::UtxoMeta.name(), names::COMMITMENT, what)
         })?;
         if !keeps_undo {
             rewind.taken().for_each(|leaf| self.settle_leaf(leaf));
             return Ok(None);
         }
-        self.settle_root(ground, commitment, Some(delta.point))?;
+        self.settle_root(base, commitment, Some(delta.point))?;
         rewind.after = commitment.root;
         Ok(Some(rewind))
     }
@@ -110,8 +113,8 @@ impl TreeChanges {
     /// Leaves for new coins, each counted as live.
     pub(crate) fn append<'a>(
         &mut self,
-        ground: Ground<'_>,
-        commitment: &mut Commitment,
+        base: TreeBase<'_>,
+        commitment: &mut TreeCommitment,
         coins: impl Iterator<Item = (&'a Outpoint, &'a SharedCoin, bool)>,
     ) -> Result<(), StoreError> {
         self.base.get_or_insert(commitment.leaves);
@@ -122,7 +125,7 @@ impl TreeChanges {
         let mut stays = coins.iter().map(|(_, _, spent_here)| !spent_here).peekable();
         while stays.peek().is_some() {
             let first = commitment.leaves;
-            let chunk = self.chunk_for_new(ground, first)?;
+            let chunk = self.chunk_for_new(base, first)?;
             for (leaf, stays) in (first..chunk_end(first)).zip(stays.by_ref()) {
                 if stays {
                     chunk.set_live(leaf, true);
@@ -137,8 +140,8 @@ impl TreeChanges {
     /// Takes a block back out. `delta` must be that of the last block.
     pub(crate) fn undo(
         &mut self,
-        ground: Ground<'_>,
-        commitment: &mut Commitment,
+        base: TreeBase<'_>,
+        commitment: &mut TreeCommitment,
         delta: &StoredDelta,
     ) -> Result<(), StoreError> {
         let absent = || corrupt(delta, "has no leaves");
@@ -151,10 +154,12 @@ impl TreeChanges {
         if first + delta.created.len() as u64 != commitment.leaves {
             return Err(corrupt(delta, "does not end at the last leaf"));
         }
+        // The first block undone was the last one applied: its end is that of the trees on disk.
         self.cut_from.get_or_insert(commitment.leaves);
         let back = || rewind.taken().filter(|leaf| *leaf < first);
-        let edge = (!first.is_multiple_of(1024)).then_some(first);
-        self.read_chunks(ground, back().chain(edge))?;
+        // The chunk that the block began inside of stays, without the block's leaves.
+        let edge = (!first.is_multiple_of(CHUNK_BITS)).then_some(first);
+        self.read_chunks(base, back().chain(edge))?;
         self.chunks.retain(|number, _| *number < chunk_count(first));
         self.touched.retain(|number| *number < chunk_count(first));
         if let Some(slot) = edge.and_then(|first| self.chunks.get_mut(&chunk_of(first))) {
@@ -174,11 +179,11 @@ impl TreeChanges {
     /// After the last block undone: the root must be the one stored for the block that is now last.
     pub(crate) fn rewound(
         &mut self,
-        ground: Ground<'_>,
-        commitment: &mut Commitment,
+        base: TreeBase<'_>,
+        commitment: &mut TreeCommitment,
         tip: Option<Point>,
     ) -> Result<(), StoreError> {
-        self.settle_root(ground, commitment, tip)?;
+        self.settle_root(base, commitment, tip)?;
         let hex = |hash: &Hash| hash.iter().map(|byte| format!("{byte:02x}")).collect();
         match self.expected {
             Some(expected) if expected != commitment.root => Err(StoreError::OtherRoot {
@@ -191,11 +196,12 @@ impl TreeChanges {
     }
 
     /// The chunk of a leaf that is about to be appended.
-    fn chunk_for_new(&mut self, ground: Ground<'_>, leaf: u64) -> Result<&mut Bits, StoreError> {
+    fn chunk_for_new(&mut self, base: TreeBase<'_>, leaf: u64) -> Result<&mut Bits, StoreError> {
         let number = chunk_of(leaf);
         self.touched.insert(number);
-        if !leaf.is_multiple_of(1024) {
-            self.read_chunks(ground, [leaf].into_iter())?;
+        // The first leaf of a chunk makes it; before any other one it has been written.
+        if !leaf.is_multiple_of(CHUNK_BITS) {
+            self.read_chunks(base, [leaf].into_iter())?;
         }
         let new = ChunkSlot { settled_before: [0; 128], now: Bits::NONE };
         Ok(&mut self.chunks.entry(number).or_insert(new).now)
@@ -204,7 +210,7 @@ impl TreeChanges {
     /// Reads the chunks of leaves that are about to change into memory.
     fn read_chunks(
         &mut self,
-        ground: Ground<'_>,
+        base: TreeBase<'_>,
         leaves: impl Iterator<Item = u64>,
     ) -> Result<(), StoreError> {
         let mut numbers: Vec<u64> = leaves.map(chunk_of).collect();
@@ -214,13 +220,13 @@ impl TreeChanges {
         numbers.retain(|number| !self.chunks.contains_key(number));
         let mut on_disk = Vec::new();
         for number in numbers {
-            let frozen = ground.frozen.and_then(|frozen| frozen.chunks.get(&number));
+            let frozen = base.frozen.and_then(|frozen| frozen.chunks.get(&number));
             match frozen.map(|slot| slot.now) {
                 Some(now) => self.insert_chunk(number, now),
                 None => on_disk.push(number),
             }
         }
-        for (number, bits) in read_bits(ground.db, &on_disk)? {
+        for (number, bits) in read_bits(base.db, &on_disk)? {
             self.insert_chunk(number, bits);
         }
         Ok(())
@@ -249,8 +255,8 @@ impl TreeChanges {
     }
 
     /// A node as far as the batch made or changed it.
-    pub(super) fn node(&self, tree: Tree, (height, index): Node) -> Option<Hash> {
-        if tree == Tree::Live {
+    pub(super) fn node(&self, tree: TreeKind, (height, index): Node) -> Option<Hash> {
+        if tree == TreeKind::Live {
             return self.live.get(&(height, index)).copied();
         }
         let within = index.checked_sub(self.base? >> height)?;
@@ -258,8 +264,8 @@ impl TreeChanges {
     }
 
     /// Notes a node; those of the outputs come in order.
-    pub(super) fn put(&mut self, tree: Tree, (height, index): Node, hash: Hash) {
-        if tree == Tree::Live {
+    pub(super) fn put(&mut self, tree: TreeKind, (height, index): Node, hash: Hash) {
+        if tree == TreeKind::Live {
             self.live.insert((height, index), hash);
             return;
         }
@@ -281,14 +287,14 @@ impl TreeChanges {
     pub(crate) fn write(&self, batch: &mut Batch<'_>, leaves: u64) -> Result<(), StoreError> {
         self.write_outputs(batch)?;
         for ((height, index), hash) in &self.live {
-            batch.put(Family::MmrNodes, &key(Tree::Live, *height, *index), hash)?;
+            batch.put(ColumnFamily::MmrNodes, &key(TreeKind::Live, *height, *index), hash)?;
         }
         for (number, ChunkSlot { settled_before, now }) in &self.chunks {
-            batch.put(Family::MmrNodes, &key(Tree::Bits, 0, *number), &now.encode())?;
+            batch.put(ColumnFamily::MmrNodes, &key(TreeKind::Bits, 0, *number), &now.encode())?;
             for (height, index) in superfluous(*number, settled_before, &now.settled) {
                 // What is new isn't written in the first place.
                 if self.base.is_none_or(|base| index < base >> height) {
-                    batch.delete(Family::MmrNodes, &key(Tree::Outputs, height, index))?;
+                    batch.delete(ColumnFamily::MmrNodes, &key(TreeKind::Outputs, height, index))?;
                 }
             }
         }
@@ -306,7 +312,7 @@ impl TreeChanges {
                 if height < CHUNK_HEIGHT && self.is_superfluous(height, index, &mut full) {
                     continue;
                 }
-                batch.put(Family::MmrNodes, &key(Tree::Outputs, height, index), hash)?;
+                batch.put(ColumnFamily::MmrNodes, &key(TreeKind::Outputs, height, index), hash)?;
             }
         }
         Ok(())
@@ -328,7 +334,7 @@ impl TreeChanges {
 /// The leaf of a coin in the set.
 fn leaf(outpoint: &Outpoint, coin: &SharedCoin) -> Result<u64, StoreError> {
     let absent = || {
-        StoreError::value(Family::Unspent.name(), &OutpointKey(*outpoint).encode())(
+        StoreError::value(ColumnFamily::Unspent.name(), &OutpointKey(*outpoint).encode())(
             CodecError::Malformed { what: "the coin has no leaf", at: 0 },
         )
     };
@@ -337,17 +343,17 @@ fn leaf(outpoint: &Outpoint, coin: &SharedCoin) -> Result<u64, StoreError> {
 
 /// Reads chunks by sorted numbers; all must be there.
 pub(super) fn read_bits(db: &Db, numbers: &[u64]) -> Result<Vec<(u64, Bits)>, StoreError> {
-    let keys: Vec<_> = numbers.iter().map(|number| key(Tree::Bits, 0, *number)).collect();
-    let values = db.multi_get(Family::MmrNodes, &keys)?;
+    let keys: Vec<_> = numbers.iter().map(|number| key(TreeKind::Bits, 0, *number)).collect();
+    let values = db.multi_get(ColumnFamily::MmrNodes, &keys)?;
     let mut found = Vec::with_capacity(numbers.len());
     for ((number, key), value) in numbers.iter().zip(&keys).zip(values) {
-        let value = value.ok_or_else(|| StoreError::absent(Family::MmrNodes.name(), key))?;
+        let value = value.ok_or_else(|| StoreError::absent(ColumnFamily::MmrNodes.name(), key))?;
         found.push((*number, Bits::decode(key, &value)?));
     }
     Ok(found)
 }
 
-pub(super) fn key(tree: Tree, height: u8, index: u64) -> [u8; NodeKey::LEN] {
+pub(super) fn key(tree: TreeKind, height: u8, index: u64) -> [u8; NodeKey::LEN] {
     NodeKey { tree, height, index }.encode()
 }
 
@@ -355,12 +361,12 @@ pub(super) fn key(tree: Tree, height: u8, index: u64) -> [u8; NodeKey::LEN] {
 fn cut(batch: &mut Batch<'_>, from: u64, to: u64) -> Result<(), StoreError> {
     let chunks = (chunk_count(from), chunk_count(to));
     for number in chunks.1..chunks.0 {
-        batch.delete(Family::MmrNodes, &key(Tree::Bits, 0, number))?;
+        batch.delete(ColumnFamily::MmrNodes, &key(TreeKind::Bits, 0, number))?;
     }
-    for (tree, (from, to)) in [(Tree::Outputs, (from, to)), (Tree::Live, chunks)] {
+    for (tree, (from, to)) in [(TreeKind::Outputs, (from, to)), (TreeKind::Live, chunks)] {
         for height in 0..64_u8 {
             for index in to >> height..from >> height {
-                batch.delete(Family::MmrNodes, &key(tree, height, index))?;
+                batch.delete(ColumnFamily::MmrNodes, &key(tree, height, index))?;
             }
         }
     }
@@ -368,6 +374,6 @@ fn cut(batch: &mut Batch<'_>, from: u64, to: u64) -> Result<(), StoreError> {
 }
 
 fn corrupt(delta: &StoredDelta, what: &str) -> StoreError {
-    let place = format!("{}, block {}", Family::Delta.name(), delta.point.height);
+    let place = format!("{}, block {}", ColumnFamily::Delta.name(), delta.point.height);
     StoreError::Corrupt { place, what: format!("the delta {what}") }
 }

@@ -11,18 +11,18 @@ use unspent_model::{
     chain::{BlockDelta, Created, Record, Spent},
 };
 
-use super::changes::{Ground, Growth, TreeChanges};
+use super::changes::{BlockLeaves, TreeBase, TreeChanges};
 use crate::{
-    codec::{Commitment, StoredDelta, UndoData, decode_delta, encode_delta},
+    codec::{StoredDelta, TreeCommitment, UndoData, decode_delta, encode_delta},
     coin::{Coin, SharedCoin},
     db::{Batch, Db, Get as _},
     error::{OpenError, StoreError},
-    pending::State,
-    schema::{Family, OutpointKey, names},
+    pending::StoreState,
+    schema::{ColumnFamily, OutpointKey, names},
 };
 
 /// Refuses a folder whose history isn't whole.
-pub(crate) fn check(state: &State) -> Result<(), OpenError> {
+pub(crate) fn check(state: &StoreState) -> Result<(), OpenError> {
     let horizon = &state.horizon;
     if horizon.floor > 0 || horizon.spends_floor > 0 {
         return Err(OpenError::NotConvertible("blocks below the window have been pruned"));
@@ -33,53 +33,49 @@ pub(crate) fn check(state: &State) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// BornBodies of coins, by name and by the block they were born in.
+/// Bodies of coins, by name and by the block they were born in.
 type BornBodies = HashMap<(Outpoint, BlockHash), SharedCoin>;
 
 /// Makes the trees of a whole history, and writes them with everything that names leaves.
 pub(crate) fn convert(
     db: &Db,
     network: Network,
-    state: &State,
+    state: &StoreState,
     batch: &mut Batch<'_>,
 ) -> Result<(), StoreError> {
     let mut history = History { db, network, bodies: BornBodies::new() };
     history.read()?;
     let deltas = history.deltas(state)?;
-    let ground = Ground { db, frozen: None, network };
+    let base = TreeBase { db, frozen: None, network };
     let mut trees = TreeChanges::default();
-    let mut commitment = Commitment { leaves: 0, live: 0, root: [0; 32] };
+    let mut commitment = TreeCommitment { leaves: 0, live: 0, root: [0; 32] };
     let genesis = history.genesis(&deltas);
-    trees.append(
-        ground,
-        &mut commitment,
-        genesis.iter().map(|(name, coin)| (name, coin, false)),
-    )?;
+    trees.append(base, &mut commitment, genesis.iter().map(|(name, coin)| (name, coin, false)))?;
     let mut parent = None;
     for (ordinal, stored) in (1_u64..).zip(deltas) {
         let StoredDelta { time, epoch, self_contained, .. } = stored;
         let delta = history.complete(stored, commitment.leaves)?;
-        let growth = Growth { delta: &delta, parent, keeps_undo: true };
-        let rewind = trees.apply(ground, &mut commitment, &growth)?;
+        let block = BlockLeaves { delta: &delta, parent, keeps_undo: true };
+        let rewind = trees.apply(base, &mut commitment, &block)?;
         let (delta, rewind) = (&delta, rewind.as_ref());
         let value = encode_delta(&UndoData { delta, time, epoch, self_contained, rewind });
         let key = ordinal.to_be_bytes();
-        let value = value.map_err(StoreError::value(Family::Delta.name(), &key))?;
-        batch.put(Family::Delta, &key, &value)?;
+        let value = value.map_err(StoreError::value(ColumnFamily::Delta.name(), &key))?;
+        batch.put(ColumnFamily::Delta, &key, &value)?;
         parent = Some(delta.point);
     }
-    trees.settle_root(ground, &mut commitment, parent)?;
+    trees.settle_root(base, &mut commitment, parent)?;
     for ((outpoint, _), coin) in &history.bodies {
         let key = OutpointKey(*outpoint).encode();
         // Of several coins of one name the set has the last.
         if let Some(placed) = coin.stored_placed()
-            && db.get(Family::Unspent, &key)?.as_deref() == Some(coin.stored())
+            && db.get(ColumnFamily::Unspent, &key)?.as_deref() == Some(coin.stored())
         {
-            batch.put(Family::Unspent, &key, &placed)?;
+            batch.put(ColumnFamily::Unspent, &key, &placed)?;
         }
     }
     trees.write(batch, commitment.leaves)?;
-    batch.put(Family::UtxoMeta, names::COMMITMENT, &commitment.encode())
+    batch.put(ColumnFamily::UtxoMeta, names::COMMITMENT, &commitment.encode())
 }
 
 struct History<'a> {
@@ -92,8 +88,8 @@ impl History<'_> {
     /// Every coin that is there.
     fn read(&mut self) -> Result<(), StoreError> {
         let view = self.db.view();
-        view.scan_all(Family::Unspent, |key, value| {
-            let family = Family::Unspent.name();
+        view.scan_all(ColumnFamily::Unspent, |key, value| {
+            let family = ColumnFamily::Unspent.name();
             let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
             let record = Coin::decode(value).map_err(StoreError::value(family, key))?;
             self.add(outpoint, &record);
@@ -107,11 +103,11 @@ impl History<'_> {
     }
 
     /// The deltas of all blocks, with the coins that are gone.
-    fn deltas(&mut self, state: &State) -> Result<Vec<StoredDelta>, StoreError> {
+    fn deltas(&mut self, state: &StoreState) -> Result<Vec<StoredDelta>, StoreError> {
         let mut deltas = Vec::new();
         for ordinal in 1..=state.cursor.ordinal {
-            let (family, key) = (Family::Delta.name(), ordinal.to_be_bytes());
-            let value = self.db.get(Family::Delta, &key)?;
+            let (family, key) = (ColumnFamily::Delta.name(), ordinal.to_be_bytes());
+            let value = self.db.get(ColumnFamily::Delta, &key)?;
             let value = value.ok_or_else(|| StoreError::absent(family, &key))?;
             let delta = decode_delta(&value).map_err(StoreError::value(family, &key))?;
             for (lost, record) in &delta.overwritten {
@@ -145,7 +141,7 @@ impl History<'_> {
     fn body(&mut self, name: Outpoint, born: BlockHash) -> Result<&mut SharedCoin, StoreError> {
         let key = OutpointKey(name).encode();
         let found = self.bodies.get_mut(&(name, born));
-        found.ok_or_else(|| StoreError::absent(Family::Unspent.name(), &key))
+        found.ok_or_else(|| StoreError::absent(ColumnFamily::Unspent.name(), &key))
     }
 
     /// The delta with all its bodies. Its first new coin gets the leaf `first`.

@@ -34,4 +34,4 @@ pub(crate) mod prove;
 pub(crate) mod root;
 pub(crate) mod sweep;
 
-pub(crate) use changes::{Ground, Growth, TreeChanges};
+pub(crate) use changes::{BlockLeaves, TreeBase, TreeChanges};

@@ -10,10 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspent_model::{Family as ChainFamily, Network, Outpoint, Point};
+use unspent_model::{Family, Network, Outpoint, Point};
 use unspent_verify::{
     Hash, Head, Leaf, LiveChunk, Proof, Verdict,
     hash::Domain,
+    proof::CHUNK_BITS,
     tree::{self, Node, needed},
 };
 
@@ -23,15 +24,15 @@ use super::{
     root::{head, read_node, read_root},
 };
 use crate::{
-    codec::{Commitment, StoredDelta, decode_delta, encode_record},
+    codec::{StoredDelta, TreeCommitment, decode_delta, encode_record},
     coin,
     db::{Get as _, View},
     error::{QueryError, StoreError},
-    moment::Moment,
     open,
-    pending::State,
+    pending::StoreState,
     points,
-    schema::{Family, OutpointKey, Tree},
+    schema::{ColumnFamily, OutpointKey, TreeKind},
+    snapshot::ChainSnapshot,
 };
 
 /// Most coins that one proof is about.
@@ -52,7 +53,7 @@ pub struct BlockRoot {
 
 /// A proof that has been checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Proven {
+pub struct CheckedProof {
     /// What to hand out.
     pub proof: Proof,
     /// The root that it leads to.
@@ -67,15 +68,15 @@ const UNKNOWN: &str = "it is not known. Either it never existed, which can't be 
                        any more";
 
 /// The trees as they stood after a block.
-struct Past {
+struct PastBlock {
     point: Option<Point>,
-    commitment: Commitment,
+    commitment: TreeCommitment,
     /// Leaves that were live then and are not now.
     regained: BTreeSet<u64>,
     is_tip: bool,
 }
 
-impl Moment<'_> {
+impl ChainSnapshot<'_> {
     /// The root of the block at a height, of the last block without one.
     ///
     /// # Errors
@@ -91,7 +92,7 @@ impl Moment<'_> {
     /// # Errors
     ///
     /// As [`Self::root`]; [`QueryError::NoProof`] names a coin of which nothing can be proved.
-    pub fn prove(&self, coins: &[Outpoint], at: Option<u64>) -> Result<Proven, QueryError> {
+    pub fn prove(&self, coins: &[Outpoint], at: Option<u64>) -> Result<CheckedProof, QueryError> {
         if !(1..=PROOF_LIMIT).contains(&coins.len()) {
             return Err(QueryError::ProofSize { asked: coins.len(), most: PROOF_LIMIT });
         }
@@ -104,10 +105,10 @@ impl Moment<'_> {
         let trees = PastTrees::new(&self.view, self.network(), &past)?;
         let proof = trees.proof(found.into_iter().collect())?;
         let verdicts = proof.check(&past.commitment.root).map_err(|_| past.corrupt())?;
-        Ok(Proven { proof, root: past.block_root(), verdicts })
+        Ok(CheckedProof { proof, root: past.block_root(), verdicts })
     }
 
-    fn past(&self, at: Option<u64>) -> Result<Past, QueryError> {
+    fn past(&self, at: Option<u64>) -> Result<PastBlock, QueryError> {
         self.reader.enabled()?;
         let view = &self.view;
         let state = open::state(view, true)?;
@@ -116,7 +117,7 @@ impl Moment<'_> {
             None => state.cursor.ordinal,
             Some(height) => rooted(view, &state, height)?,
         };
-        let mut past = Past {
+        let mut past = PastBlock {
             point: points::at(view, target)?.map(|stored| stored.point),
             commitment,
             regained: BTreeSet::new(),
@@ -124,24 +125,26 @@ impl Moment<'_> {
         };
         for ordinal in (target + 1..=state.cursor.ordinal).rev() {
             let delta = delta(view, ordinal)?;
-            let delta = delta.ok_or_else(|| absent(Family::Delta, &ordinal.to_be_bytes()))?;
+            let delta = delta.ok_or_else(|| absent(ColumnFamily::Delta, &ordinal.to_be_bytes()))?;
             past.undo(&delta)?;
         }
+        // What was created after that block and is spent by now was gone through too.
         past.regained.split_off(&past.commitment.leaves);
         Ok(past)
     }
 
     /// A coin's leaf and what it is made over: of several coins of one name, the last one that was
     /// there by then.
-    fn locate(&self, past: &Past, outpoint: &Outpoint) -> Result<(u64, Leaf), QueryError> {
+    fn locate(&self, past: &PastBlock, outpoint: &Outpoint) -> Result<(u64, Leaf), QueryError> {
         let leaf = |record| Leaf { txid: outpoint.tx.0, vout: outpoint.index, record };
         let is_there = |place: u64| place < past.commitment.leaves;
         let key = OutpointKey(*outpoint).encode();
         let mut later = false;
-        if let Some(value) = self.view.get(Family::Unspent, &key)? {
-            let broken = StoreError::value(Family::Unspent.name(), &key);
+        if let Some(value) = self.view.get(ColumnFamily::Unspent, &key)? {
+            let broken = StoreError::value(ColumnFamily::Unspent.name(), &key);
             let (place, record) = coin::parts(&value).map_err(broken)?;
-            let place = place.ok_or_else(|| absent(Family::MmrNodes, &key))?;
+            let place = place.ok_or_else(|| absent(ColumnFamily::MmrNodes, &key))?;
+            // A repeated coinbase has the name of an earlier coin, which may be the one of then.
             if is_there(place) {
                 return Ok((place, leaf(record.to_vec())));
             }
@@ -163,12 +166,12 @@ impl Moment<'_> {
         self.view.scan_spends(outpoint, |key, number| {
             let ordinal = key.ordinal.to_be_bytes();
             let delta = delta(&self.view, key.ordinal)?;
-            let delta = delta.ok_or_else(|| absent(Family::Delta, &ordinal))?;
+            let delta = delta.ok_or_else(|| absent(ColumnFamily::Delta, &ordinal))?;
             let number = usize::try_from(number).unwrap_or(usize::MAX);
             let spent = delta.spent.get(number).filter(|spent| spent.outpoint == *outpoint);
             let leaf = delta.rewind.as_ref().and_then(|rewind| rewind.spent.get(number));
             let (spent, leaf) =
-                spent.zip(leaf).ok_or_else(|| absent(Family::Spent, &key.encode()))?;
+                spent.zip(leaf).ok_or_else(|| absent(ColumnFamily::Spent, &key.encode()))?;
             spends.push((*leaf, encode_record(&spent.record)));
             Ok(true)
         })?;
@@ -176,20 +179,21 @@ impl Moment<'_> {
     }
 }
 
-impl Past {
+impl PastBlock {
     /// Goes one block further back.
     fn undo(&mut self, delta: &StoredDelta) -> Result<(), StoreError> {
         let rewind = delta.rewind.as_ref().ok_or_else(|| self.corrupt())?;
         let taken = rewind.taken().count() as u64;
         let live = (self.commitment.live + taken).checked_sub(delta.created.len() as u64);
         let live = live.ok_or_else(|| self.corrupt())?;
-        self.commitment = Commitment { leaves: rewind.first, live, root: rewind.before };
+        self.commitment = TreeCommitment { leaves: rewind.first, live, root: rewind.before };
+        // Those that this block created itself too: `past` cuts them off in the end.
         self.regained.extend(rewind.taken());
         Ok(())
     }
 
     fn block_root(&self) -> BlockRoot {
-        let Commitment { leaves, live, root } = self.commitment;
+        let TreeCommitment { leaves, live, root } = self.commitment;
         BlockRoot { point: self.point, root, leaves, live }
     }
 
@@ -199,7 +203,7 @@ impl Past {
 
     fn corrupt(&self) -> StoreError {
         let height = self.point.map_or(0, |point| point.height);
-        let place = format!("{}, height {height}", Family::MmrNodes.name());
+        let place = format!("{}, height {height}", ColumnFamily::MmrNodes.name());
         StoreError::Corrupt { place, what: "the trees don't lead to the stored root".into() }
     }
 }
@@ -213,11 +217,13 @@ struct PastTrees<'a> {
 }
 
 impl<'a> PastTrees<'a> {
-    fn new(view: &'a View<'a>, network: Network, past: &Past) -> Result<Self, StoreError> {
+    fn new(view: &'a View<'a>, network: Network, past: &PastBlock) -> Result<Self, StoreError> {
         let leaves = past.commitment.leaves;
         let (chunks, live) = (BTreeMap::new(), BTreeMap::new());
         let mut trees = Self { view, head: past.head(network), chunks, live };
-        let edge = (!past.is_tip && !leaves.is_multiple_of(1024)).then_some(leaves);
+        // The last chunk of then may have gone on since: its bits on disk know of later leaves. At
+        // the tip, or where a chunk was just full, there is nothing to take away.
+        let edge = (!past.is_tip && !leaves.is_multiple_of(CHUNK_BITS)).then_some(leaves);
         for leaf in past.regained.iter().copied().chain(edge) {
             let bits = trees.chunk(chunk_of(leaf))?;
             trees.chunks.insert(chunk_of(leaf), bits);
@@ -230,15 +236,19 @@ impl<'a> PastTrees<'a> {
                 bits.set_live(*leaf, true);
             }
         }
+        // All other chunks are as they were: their hashes on disk still hold.
         let touched = trees.chunks.iter().map(|(number, bits)| (*number, bits.hash(*number)));
         let touched = touched.collect();
-        let get = |node| read_node(view, Tree::Live, node);
+        let get = |node| read_node(view, TreeKind::Live, node);
         let mut made = BTreeMap::new();
         let bits = tree::update(Domain::LIVE, chunk_count(leaves), touched, get, |node, hash| {
             made.insert(node, hash);
         })?;
         trees.live = made;
-        let outputs = read_root(view, Tree::Outputs, leaves)?;
+        // The tree of outputs only grows, so what were its peaks then are nodes of it now.
+        let outputs = read_root(view, TreeKind::Outputs, leaves)?;
+        // The root was stored apart from bits and nodes: damage to any of these shows here, before
+        // a proof is made of them.
         if trees.head.root(&outputs, &bits) != past.commitment.root {
             return Err(past.corrupt());
         }
@@ -246,29 +256,31 @@ impl<'a> PastTrees<'a> {
     }
 
     fn chunk(&self, number: u64) -> Result<Bits, StoreError> {
+        // As it was then, where it differs from what is on disk.
         if let Some(bits) = self.chunks.get(&number) {
             return Ok(*bits);
         }
-        let key = key(Tree::Bits, 0, number);
-        let value = self.view.get(Family::MmrNodes, &key)?;
-        Bits::decode(&key, &value.ok_or_else(|| absent(Family::MmrNodes, &key))?)
+        let key = key(TreeKind::Bits, 0, number);
+        let value = self.view.get(ColumnFamily::MmrNodes, &key)?;
+        Bits::decode(&key, &value.ok_or_else(|| absent(ColumnFamily::MmrNodes, &key))?)
     }
 
     fn proof(&self, coins: Vec<(u64, Leaf)>) -> Result<Proof, StoreError> {
         let places: Vec<u64> = coins.iter().map(|(place, _)| *place).collect();
         let mut numbers: Vec<u64> = places.iter().map(|place| chunk_of(*place)).collect();
+        // Coins come by leaf, so equal chunks are neighbours.
         numbers.dedup();
         let output_nodes = needed(self.head.leaves, &places).into_iter();
         let live_nodes = needed(chunk_count(self.head.leaves), &numbers).into_iter();
         let live = |node: Node| match self.live.get(&node) {
             Some(hash) => Ok(*hash),
-            None => read_node(self.view, Tree::Live, node),
+            None => read_node(self.view, TreeKind::Live, node),
         };
         Ok(Proof {
             head: self.head.clone(),
             coins,
             output_nodes: output_nodes
-                .map(|node| read_node(self.view, Tree::Outputs, node))
+                .map(|node| read_node(self.view, TreeKind::Outputs, node))
                 .collect::<Result<_, _>>()?,
             chunks: numbers
                 .iter()
@@ -280,10 +292,11 @@ impl<'a> PastTrees<'a> {
 }
 
 /// The ordinal of a height that has a root.
-fn rooted(view: &View<'_>, state: &State, height: u64) -> Result<u64, QueryError> {
+fn rooted(view: &View<'_>, state: &StoreState, height: u64) -> Result<u64, QueryError> {
     let tip = state.cursor.ordinal;
     let ordinal = points::last_where(view, tip, |stored| stored.point.height <= height)?;
     let found = points::at(view, ordinal)?.filter(|stored| stored.point.height == height);
+    // The floor itself has one though its delta is gone: the block above it tells the root before.
     if found.is_some() && ordinal >= state.horizon.floor {
         return Ok(ordinal);
     }
@@ -295,18 +308,18 @@ fn rooted(view: &View<'_>, state: &State, height: u64) -> Result<u64, QueryError
 
 fn delta(view: &View<'_>, ordinal: u64) -> Result<Option<StoredDelta>, StoreError> {
     let key = ordinal.to_be_bytes();
-    let stored = view.get(Family::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
-    stored.map_err(StoreError::value(Family::Delta.name(), &key))
+    let stored = view.get(ColumnFamily::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
+    stored.map_err(StoreError::value(ColumnFamily::Delta.name(), &key))
 }
 
-fn absent(family: Family, key: &[u8]) -> StoreError {
+fn absent(family: ColumnFamily, key: &[u8]) -> StoreError {
     StoreError::absent(family.name(), key)
 }
 
 /// A coin as people of the network write it.
 fn name(network: Network, outpoint: &Outpoint) -> String {
     let mut txid = outpoint.tx.0;
-    if network.family() == ChainFamily::Bitcoin {
+    if network.family() == Family::Bitcoin {
         txid.reverse();
     }
     let txid: String = txid.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -15,9 +15,11 @@ use unspent_verify::{
 
 use super::{
     bits::chunk_count,
-    changes::{Ground, TreeChanges, key},
+    changes::{TreeBase, TreeChanges, key},
 };
-use crate::{codec::Commitment, db::Get, error::StoreError, schema::Family, schema::Tree};
+use crate::{
+    codec::TreeCommitment, db::Get, error::StoreError, schema::ColumnFamily, schema::TreeKind,
+};
 
 /// What the root of a block is made over. Before the first block there is none: height and hash are
 /// 0 then.
@@ -34,18 +36,18 @@ pub(crate) fn head(network: Network, point: Option<Point>, leaves: u64, live: u6
 /// A node on disk.
 pub(crate) fn read_node(
     db: &impl Get,
-    tree: Tree,
+    tree: TreeKind,
     (height, index): Node,
 ) -> Result<Hash, StoreError> {
     let key = key(tree, height, index);
-    let absent = || StoreError::absent(Family::MmrNodes.name(), &key);
-    let value = db.get(Family::MmrNodes, &key)?.ok_or_else(absent)?;
+    let absent = || StoreError::absent(ColumnFamily::MmrNodes.name(), &key);
+    let value = db.get(ColumnFamily::MmrNodes, &key)?.ok_or_else(absent)?;
     value.try_into().map_err(|_| absent())
 }
 
 /// The root of one tree on disk.
-pub(crate) fn read_root(db: &impl Get, tree: Tree, leaves: u64) -> Result<Hash, StoreError> {
-    let domain = if tree == Tree::Live { Domain::LIVE } else { Domain::OUTPUTS };
+pub(crate) fn read_root(db: &impl Get, tree: TreeKind, leaves: u64) -> Result<Hash, StoreError> {
+    let domain = if tree == TreeKind::Live { Domain::LIVE } else { Domain::OUTPUTS };
     tree::update(domain, leaves, Vec::new(), |node| read_node(db, tree, node), |_, _| {})
 }
 
@@ -53,37 +55,37 @@ impl TreeChanges {
     /// Brings the trees and the root up to the last block taken in, which is `point`.
     pub(crate) fn settle_root(
         &mut self,
-        ground: Ground<'_>,
-        commitment: &mut Commitment,
+        base: TreeBase<'_>,
+        commitment: &mut TreeCommitment,
         point: Option<Point>,
     ) -> Result<(), StoreError> {
         if !self.stale {
             return Ok(());
         }
-        let Commitment { leaves, live, .. } = *commitment;
-        let outputs = self.build_outputs(ground, leaves)?;
-        let bits = self.build_live(ground, leaves)?;
-        commitment.root = head(ground.network, point, leaves, live).root(&outputs, &bits);
+        let TreeCommitment { leaves, live, .. } = *commitment;
+        let outputs = self.build_outputs(base, leaves)?;
+        let bits = self.build_live(base, leaves)?;
+        commitment.root = head(base.network, point, leaves, live).root(&outputs, &bits);
         self.stale = false;
         Ok(())
     }
 
-    fn build_outputs(&mut self, ground: Ground<'_>, leaves: u64) -> Result<Hash, StoreError> {
+    fn build_outputs(&mut self, base: TreeBase<'_>, leaves: u64) -> Result<Hash, StoreError> {
         let first = self.built(leaves);
         let fresh = (first..).zip(std::mem::take(&mut self.fresh)).collect();
         let mut made = Vec::new();
-        let get = |node| self.find(ground, Tree::Outputs, node);
+        let get = |node| self.find(base, TreeKind::Outputs, node);
         let root =
             tree::update(Domain::OUTPUTS, leaves, fresh, get, |node, hash| made.push((node, hash)));
         let root = root?;
-        made.into_iter().for_each(|(node, hash)| self.put(Tree::Outputs, node, hash));
+        made.into_iter().for_each(|(node, hash)| self.put(TreeKind::Outputs, node, hash));
         Ok(root)
     }
 
-    fn build_live(&mut self, ground: Ground<'_>, leaves: u64) -> Result<Hash, StoreError> {
+    fn build_live(&mut self, base: TreeBase<'_>, leaves: u64) -> Result<Hash, StoreError> {
         let touched: Vec<u64> = std::mem::take(&mut self.touched).into_iter().collect();
         let count = chunk_count(leaves);
-        let known = self.siblings(ground, count, &touched)?;
+        let known = self.siblings(base, count, &touched)?;
         let hashes = touched
             .iter()
             .filter_map(|number| self.chunk(*number).map(|bits| (*number, bits.hash(*number))));
@@ -91,27 +93,27 @@ impl TreeChanges {
         let mut made = Vec::new();
         let get = |node: Node| match known.get(&node) {
             Some(hash) => Ok(*hash),
-            None => self.find(ground, Tree::Live, node),
+            None => self.find(base, TreeKind::Live, node),
         };
         let root =
             tree::update(Domain::LIVE, count, hashes, get, |node, hash| made.push((node, hash)));
         let root = root?;
-        made.into_iter().for_each(|(node, hash)| self.put(Tree::Live, node, hash));
+        made.into_iter().for_each(|(node, hash)| self.put(TreeKind::Live, node, hash));
         Ok(root)
     }
 
     /// Nodes beside the paths from changed chunks, as far as they are on disk alone.
     fn siblings(
         &self,
-        ground: Ground<'_>,
+        base: TreeBase<'_>,
         count: u64,
         touched: &[u64],
     ) -> Result<HashMap<Node, Hash>, StoreError> {
         let mut wanted = beside(count, touched);
-        wanted.retain(|node| self.ahead(ground, Tree::Live, *node).is_none());
+        wanted.retain(|node| self.ahead(base, TreeKind::Live, *node).is_none());
         let keys: Vec<_> =
-            wanted.iter().map(|(height, index)| key(Tree::Live, *height, *index)).collect();
-        let values = ground.db.multi_get(Family::MmrNodes, &keys)?;
+            wanted.iter().map(|(height, index)| key(TreeKind::Live, *height, *index)).collect();
+        let values = base.db.multi_get(ColumnFamily::MmrNodes, &keys)?;
         let found = wanted.into_iter().zip(values).filter_map(|(node, value)| {
             let hash: Hash = value?.as_ref().try_into().ok()?;
             Some((node, hash))
@@ -119,14 +121,14 @@ impl TreeChanges {
         Ok(found.collect())
     }
 
-    fn ahead(&self, ground: Ground<'_>, tree: Tree, node: Node) -> Option<Hash> {
+    fn ahead(&self, base: TreeBase<'_>, tree: TreeKind, node: Node) -> Option<Hash> {
         let own = self.node(tree, node);
-        own.or_else(|| ground.frozen.and_then(|frozen| frozen.node(tree, node)))
+        own.or_else(|| base.frozen.and_then(|frozen| frozen.node(tree, node)))
     }
 
-    fn find(&self, ground: Ground<'_>, tree: Tree, node: Node) -> Result<Hash, StoreError> {
-        let ahead = self.ahead(ground, tree, node);
-        ahead.map_or_else(|| read_node(ground.db, tree, node), Ok)
+    fn find(&self, base: TreeBase<'_>, tree: TreeKind, node: Node) -> Result<Hash, StoreError> {
+        let ahead = self.ahead(base, tree, node);
+        ahead.map_or_else(|| read_node(base.db, tree, node), Ok)
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     db::{Batch, Db},
     error::StoreError,
-    schema::{Family, Tree},
+    schema::{ColumnFamily, TreeKind},
 };
 
 /// Settles leaves and deletes the nodes that nobody needs any more; returns how many that are.
@@ -34,9 +34,9 @@ pub(crate) fn settle(
     }
     let mut deleted = 0;
     for ((number, before), after) in before.iter().zip(after.values()) {
-        batch.put(Family::MmrNodes, &key(Tree::Bits, 0, *number), &after.encode())?;
+        batch.put(ColumnFamily::MmrNodes, &key(TreeKind::Bits, 0, *number), &after.encode())?;
         for (height, index) in superfluous(*number, &before.settled, &after.settled) {
-            batch.delete(Family::MmrNodes, &key(Tree::Outputs, height, index))?;
+            batch.delete(ColumnFamily::MmrNodes, &key(TreeKind::Outputs, height, index))?;
             deleted += 1;
         }
     }

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use unspent_model::{BlockHash, Family as ChainFamily, Outpoint, chain::Record};
+use unspent_model::{BlockHash, Family, Outpoint, chain::Record};
 
-use super::{Check, Report, SetSum, hex};
+use super::{Check, SetSum, VerifyReport, hex};
 use crate::{
     codec::{
-        Horizon, Listing, StoredDelta, StoredPoint, StoredSpent, decode_delta, encode_pointer,
-        encode_record,
+        CoinListing, PruneHorizon, StoredDelta, StoredPoint, StoredSpent, decode_delta,
+        encode_pointer, encode_record,
     },
     coin::Coin,
     db::{Get as _, View},
     error::StoreError,
     points,
-    schema::{Family, OutpointKey, SpentKey, decode_ordinal},
+    schema::{ColumnFamily, OutpointKey, SpentKey, decode_ordinal},
 };
 
 /// What one delta says.
@@ -25,15 +25,15 @@ pub(super) struct WindowBlock {
     pub(super) undoable: bool,
     /// Height of the block.
     pub(super) height: u64,
-    /// The pointers that should lead to it; see [`Window::pointer`].
+    /// The pointers that should lead to it; see [`WindowSums::pointer`].
     pub(super) pointers: SetSum,
-    /// What the block created and left unspent; see [`Window::add_birth`].
+    /// What the block created and left unspent; see [`WindowSums::add_birth`].
     pub(super) created: SetSum,
 }
 
 /// All deltas, added up block by block. As large as the window has blocks.
-pub(super) struct Window {
-    chain: ChainFamily,
+pub(super) struct WindowSums {
+    chain: Family,
     pub(super) blocks: HashMap<u64, WindowBlock>,
     /// Ordinals of the undoable blocks.
     by_hash: HashMap<BlockHash, u64, foldhash::fast::RandomState>,
@@ -44,8 +44,8 @@ pub(super) struct Window {
 /// Coins by the block they say they were born in: its ordinal.
 pub(super) type Births = HashMap<u64, SetSum>;
 
-impl Window {
-    fn new(chain: ChainFamily) -> Self {
+impl WindowSums {
+    fn new(chain: Family) -> Self {
         let (blocks, by_hash) = (HashMap::new(), HashMap::default());
         Self { chain, blocks, by_hash, births: Births::new() }
     }
@@ -58,7 +58,8 @@ impl Window {
         (record, coin): (&Record, &Coin),
     ) {
         if let Some(ordinal) = self.by_hash.get(&record.born.block_hash) {
-            let birth = self.birth(*ordinal, outpoint, &Listing::of(coin), || coin.body().to_vec());
+            let birth =
+                self.birth(*ordinal, outpoint, &CoinListing::of(coin), || coin.body().to_vec());
             births.entry(*ordinal).or_default().add(&birth.parts());
         }
     }
@@ -68,25 +69,25 @@ impl Window {
         &self,
         ordinal: u64,
         outpoint: &Outpoint,
-        listing: &Listing,
+        listing: &CoinListing,
         body: impl Fn() -> Vec<u8>,
-    ) -> Element {
+    ) -> SumElement {
         let with_body = self.blocks.get(&ordinal).is_some_and(|block| block.self_contained);
         let mut key = OutpointKey(*outpoint).encode().to_vec();
         key.extend(listing.tx_position.to_be_bytes());
         key.extend(listing.value.to_be_bytes());
         key.extend(listing.address);
         key.extend(listing.credential.iter().flatten());
-        Element { key, body: if with_body { body() } else { Vec::new() } }
+        SumElement { key, body: if with_body { body() } else { Vec::new() } }
     }
 
     /// The element for a pointer.
-    pub(super) fn pointer(key: &SpentKey, number: u32) -> Element {
-        Element { key: key.encode().to_vec(), body: encode_pointer(number) }
+    pub(super) fn pointer(key: &SpentKey, number: u32) -> SumElement {
+        SumElement { key: key.encode().to_vec(), body: encode_pointer(number) }
     }
 
     /// Takes one delta in.
-    fn add(&mut self, ordinal: u64, delta: &StoredDelta, horizon: &Horizon) {
+    fn add(&mut self, ordinal: u64, delta: &StoredDelta, horizon: &PruneHorizon) {
         let mut pointers = SetSum::default();
         if ordinal > horizon.spends_floor {
             for (number, spent) in (0_u32..).zip(&delta.spent) {
@@ -136,12 +137,12 @@ pub(super) fn gone(delta: &StoredDelta) -> impl Iterator<Item = (&Outpoint, &Rec
 }
 
 /// What a sum is made of: a key of fixed length, and a body or none.
-pub(super) struct Element {
+pub(super) struct SumElement {
     key: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl Element {
+impl SumElement {
     pub(super) fn parts(&self) -> [&[u8]; 2] {
         [&self.key, &self.body]
     }
@@ -152,7 +153,7 @@ impl Check<'_> {
     pub(super) fn points(&mut self) -> Result<(), StoreError> {
         let (mut told, mut found) = (SetSum::default(), SetSum::default());
         let mut last: Option<(u64, StoredPoint)> = None;
-        let family = Family::Points;
+        let family = ColumnFamily::Points;
         self.each(family, |_, report, key, value| {
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
             let point = StoredPoint::decode(value);
@@ -166,7 +167,7 @@ impl Check<'_> {
         if cursor.ordinal > tip {
             self.report.found(family, cursor.ordinal, "the index is ahead of the chain");
         }
-        self.each(Family::Hashes, |_, _, key, value| {
+        self.each(ColumnFamily::Hashes, |_, _, key, value| {
             found.add(&[key, value]);
             Ok(())
         })?;
@@ -176,33 +177,33 @@ impl Check<'_> {
     /// Names points and hashes that don't lead to each other.
     fn odd_hashes(&mut self) -> Result<(), StoreError> {
         let Self { view, report, .. } = self;
-        view.scan_all(Family::Points, |key, value| {
+        view.scan_all(ColumnFamily::Points, |key, value| {
             let point = StoredPoint::decode(value);
-            let point = point.map_err(StoreError::value(Family::Points.name(), key))?;
-            let back = view.get(Family::Hashes, &point.point.hash.0)?;
+            let point = point.map_err(StoreError::value(ColumnFamily::Points.name(), key))?;
+            let back = view.get(ColumnFamily::Hashes, &point.point.hash.0)?;
             if back.as_deref() != Some(key) {
                 let entry = hex(&point.point.hash.0);
-                report.found(Family::Hashes, entry, "does not lead back to its block");
+                report.found(ColumnFamily::Hashes, entry, "does not lead back to its block");
             }
             Ok(())
         })?;
-        view.scan_all(Family::Hashes, |key, value| {
-            let point = view.get(Family::Points, value)?;
+        view.scan_all(ColumnFamily::Hashes, |key, value| {
+            let point = view.get(ColumnFamily::Points, value)?;
             let point = point.map(|bytes| StoredPoint::decode(&bytes)).transpose();
-            let point = point.map_err(StoreError::value(Family::Points.name(), value))?;
+            let point = point.map_err(StoreError::value(ColumnFamily::Points.name(), value))?;
             if point.is_none_or(|point| point.point.hash.0 != key) {
-                report.found(Family::Hashes, hex(key), "leads to no block of that hash");
+                report.found(ColumnFamily::Hashes, hex(key), "leads to no block of that hash");
             }
             Ok(())
         })
     }
 
     /// Adds every delta up, and checks that those of the window are all there.
-    pub(super) fn window(&mut self) -> Result<Window, StoreError> {
-        let mut window = Window::new(self.network.family());
+    pub(super) fn window(&mut self) -> Result<WindowSums, StoreError> {
+        let mut window = WindowSums::new(self.network.family());
         let mut expected = self.horizon.floor + 1;
         let horizon = self.horizon;
-        let family = Family::Delta;
+        let family = ColumnFamily::Delta;
         self.each(family, |view, report, key, value| {
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
             let delta = decode_delta(value).map_err(StoreError::value(family.name(), key))?;
@@ -229,7 +230,7 @@ impl Check<'_> {
 
 /// A point comes right after the one before it.
 fn follows(
-    report: &mut Report,
+    report: &mut VerifyReport,
     last: Option<&(u64, StoredPoint)>,
     ordinal: u64,
     point: &StoredPoint,
@@ -237,24 +238,24 @@ fn follows(
     let before = last.map_or(0, |(ordinal, _)| *ordinal);
     if ordinal != before + 1 {
         let what = format!("follows {before}: points are missing");
-        report.found(Family::Points, ordinal, what);
+        report.found(ColumnFamily::Points, ordinal, what);
     }
     if let Some((_, before)) = last
         && (point.point.height < before.point.height || point.point.slot < before.point.slot)
     {
-        report.found(Family::Points, ordinal, "height or slot falls");
+        report.found(ColumnFamily::Points, ordinal, "height or slot falls");
     }
 }
 
 /// A delta is its block's.
 fn belongs(
     view: &View<'_>,
-    report: &mut Report,
+    report: &mut VerifyReport,
     ordinal: u64,
     delta: &StoredDelta,
 ) -> Result<(), StoreError> {
     if points::at(view, ordinal)?.is_none_or(|stored| stored.point != delta.point) {
-        report.found(Family::Delta, ordinal, "belongs to another block than its point");
+        report.found(ColumnFamily::Delta, ordinal, "belongs to another block than its point");
     }
     Ok(())
 }

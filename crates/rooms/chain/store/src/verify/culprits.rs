@@ -5,67 +5,24 @@ use std::collections::{HashMap, HashSet};
 
 use unspent_model::{BlockHash, Outpoint, chain::Record};
 
-use super::{
-    Check,
-    blocks::gone,
-    coins::{bucket, wanted},
-};
+use super::{Check, blocks::gone};
 use crate::{
-    codec::{Listing, StoredCreated, StoredDelta, decode_delta},
+    codec::{CoinListing, StoredCreated, StoredDelta, decode_delta},
     coin::Coin,
     db::{Get as _, View},
     error::StoreError,
-    schema::{AddressKey, Family, OutpointKey, SpentKey},
+    schema::{ColumnFamily, OutpointKey, SpentKey},
 };
 
-/// Buckets of lists that are held in memory to be compared: 1.6 % of all lists.
-const BUCKETS_SEARCHED: usize = 8;
 /// Blocks whose entries are held in memory to be compared.
 const BLOCKS_SEARCHED: usize = 64;
 
 impl Check<'_> {
     /// The odd ones that are searched; the others count as one difference each.
-    fn searched<'o, T>(&mut self, odd: &'o [T], most: usize) -> &'o [T] {
+    pub(super) fn searched<'o, T>(&mut self, odd: &'o [T], most: usize) -> &'o [T] {
         let (searched, rest) = odd.split_at(odd.len().min(most));
         self.report.differences += rest.len() as u64;
         searched
-    }
-
-    /// Names list entries that no coin asks for, and coins that aren't listed.
-    pub(super) fn odd_lists(&mut self, odd: &[usize]) -> Result<(), StoreError> {
-        let odd = self.searched(odd, BUCKETS_SEARCHED);
-        let Self { view, report, indexes, .. } = self;
-        let (chain, family) = (self.network.family(), Family::Unspent.name());
-        let mut unlisted = HashSet::new();
-        view.scan_all(Family::Unspent, |key, value| {
-            let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
-            let coin = Coin::from_stored(chain, value);
-            let coin = coin.map_err(StoreError::value(family, key))?;
-            let keys = wanted(*indexes, &coin, &outpoint);
-            unlisted
-                .extend(keys.filter(|key| odd.contains(&bucket(&key.owner))).map(|k| k.encode()));
-            Ok(())
-        })?;
-        view.scan_all(Family::Address, |key, _| {
-            let entry = AddressKey::decode(key);
-            let entry = entry.map_err(StoreError::key(Family::Address.name(), key))?;
-            if !odd.contains(&bucket(&entry.owner)) || unlisted.remove(key) {
-                return Ok(());
-            }
-            let unspent = view.get(Family::Unspent, &OutpointKey(entry.outpoint).encode())?;
-            let what = match unspent {
-                Some(_) => "is listed under the wrong owner or place",
-                None => "is listed but not unspent",
-            };
-            report.found(Family::Address, entry, what);
-            Ok(())
-        })?;
-        for key in unlisted {
-            let entry = AddressKey::decode(&key);
-            let entry = entry.map_err(StoreError::key(Family::Address.name(), &key))?;
-            report.found(Family::Address, entry, "the coin is unspent but not listed");
-        }
-        Ok(())
     }
 
     /// Names pointers that no delta lists, and listed spends that nothing points to.
@@ -81,17 +38,18 @@ impl Check<'_> {
                     Some(_) => format!("leads to another spend of {ordinal}"),
                     None => format!("the delta of {ordinal} lists the spend and it is gone"),
                 };
-                self.report.found(Family::Spent, spent.outpoint, what);
+                self.report.found(ColumnFamily::Spent, spent.outpoint, what);
             }
         }
         for key in pointers.keys() {
-            let key = SpentKey::decode(key).map_err(StoreError::key(Family::Spent.name(), key))?;
+            let key =
+                SpentKey::decode(key).map_err(StoreError::key(ColumnFamily::Spent.name(), key))?;
             let what = if key.ordinal > self.cursor.ordinal {
                 "was spent above the tip"
             } else {
                 "is on no delta's list"
             };
-            self.report.found(Family::Spent, key.outpoint, what);
+            self.report.found(ColumnFamily::Spent, key.outpoint, what);
         }
         Ok(())
     }
@@ -131,13 +89,13 @@ impl Check<'_> {
                         let what = format!(
                             "the block {ordinal} created it, yet it is neither unspent nor spent"
                         );
-                        self.report.found(Family::Unspent, created.outpoint, what);
+                        self.report.found(ColumnFamily::Unspent, created.outpoint, what);
                     }
                 }
             }
             if self.report.differences == before {
                 let what = "some coin says that it was born in this block, which doesn't list it";
-                self.report.found(Family::Delta, ordinal, what);
+                self.report.found(ColumnFamily::Delta, ordinal, what);
             }
         }
         Ok(())
@@ -146,30 +104,38 @@ impl Check<'_> {
     fn compare_created(&mut self, created: &StoredCreated, found: &Record) {
         let StoredCreated { outpoint, listing, record } = created;
         if record.as_ref().is_some_and(|kept| kept != found) {
-            self.report.found(Family::Delta, outpoint, "holds another body than the coin itself");
+            self.report.found(
+                ColumnFamily::Delta,
+                outpoint,
+                "holds another body than the coin itself",
+            );
         }
         let coin = Coin::new(self.network.family(), found);
-        if *listing != Some(Listing::of(&coin)) {
-            self.report.found(Family::Delta, outpoint, "lists another owner or amount than it has");
+        if *listing != Some(CoinListing::of(&coin)) {
+            self.report.found(
+                ColumnFamily::Delta,
+                outpoint,
+                "lists another owner or amount than it has",
+            );
         }
     }
 
     /// An unspent coin born in that block.
     fn find(&self, (outpoint, born): &(Outpoint, BlockHash)) -> Result<Option<Record>, StoreError> {
         let key = OutpointKey(*outpoint).encode();
-        let Some(value) = self.view.get(Family::Unspent, &key)? else { return Ok(None) };
+        let Some(value) = self.view.get(ColumnFamily::Unspent, &key)? else { return Ok(None) };
         let record = Coin::decode(&value);
-        let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
+        let record = record.map_err(StoreError::value(ColumnFamily::Unspent.name(), &key))?;
         Ok(Some(record).filter(|record| record.born.block_hash == *born))
     }
 
     /// Coins of these blocks that left the set since.
-    fn gone_since(&self, blocks: &[(u64, StoredDelta)]) -> Result<Gone, StoreError> {
+    fn gone_since(&self, blocks: &[(u64, StoredDelta)]) -> Result<GoneCoins, StoreError> {
         let hashes: HashSet<BlockHash> = blocks.iter().map(|(_, delta)| delta.point.hash).collect();
-        let mut found = Gone::new();
-        self.view.scan_all(Family::Delta, |key, value| {
+        let mut found = GoneCoins::new();
+        self.view.scan_all(ColumnFamily::Delta, |key, value| {
             let delta = decode_delta(value);
-            let delta = delta.map_err(StoreError::value(Family::Delta.name(), key))?;
+            let delta = delta.map_err(StoreError::value(ColumnFamily::Delta.name(), key))?;
             for (outpoint, record) in gone(&delta) {
                 if hashes.contains(&record.born.block_hash) {
                     found.insert((*outpoint, record.born.block_hash), record.clone());
@@ -181,10 +147,10 @@ impl Check<'_> {
     }
 }
 
-type Gone = HashMap<(Outpoint, BlockHash), Record>;
+type GoneCoins = HashMap<(Outpoint, BlockHash), Record>;
 
 fn stored_delta(view: &View<'_>, ordinal: u64) -> Result<Option<StoredDelta>, StoreError> {
     let key = ordinal.to_be_bytes();
-    let delta = view.get(Family::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
-    delta.map_err(StoreError::value(Family::Delta.name(), &key))
+    let delta = view.get(ColumnFamily::Delta, &key)?.map(|value| decode_delta(&value)).transpose();
+    delta.map_err(StoreError::value(ColumnFamily::Delta.name(), &key))
 }

@@ -7,7 +7,7 @@
 //! | told by | and by |
 //! |---|---|
 //! | points: hash and ordinal | `chain_hashes` |
-//! | coins: the list keys they ask for | `utxo_addr` |
+//! | coins: the keys they ask for | each secondary index: [`lists`] |
 //! | deltas: what a block spent | pointers in `utxo_spent`, block by block |
 //! | deltas: what a block created | coins, and bodies in later deltas, that say they were born in it |
 //! | the cursor: number and value | coins |
@@ -16,7 +16,7 @@
 //! Looking every counterpart up would be a random read per entry. Instead each family is read once,
 //! in key order, and both tellings are added up to sums that don't depend on the order
 //! ([`SetSum`]); equal sums are equal sets. Only where two differ are the culprits looked for,
-//! among the lists of one 512th of the owners or in one block ([`culprits`]).
+//! among a 256th of the lists of an index or in one block ([`culprits`]).
 //!
 //! Large families are read in ranges, several at once. Memory is bounded by the window and the
 //! number of threads, not by the set. Differences are named, up to a limit; bytes that can't be
@@ -25,6 +25,7 @@
 mod blocks;
 mod coins;
 mod culprits;
+mod lists;
 mod sum;
 mod trees;
 
@@ -33,13 +34,13 @@ use std::fmt;
 use unspent_model::Network;
 
 use crate::{
-    codec::{Commitment, Cursor, Horizon},
+    codec::{IndexCursor, PruneHorizon, TreeCommitment},
     db::View,
     error::{QueryError, StoreError},
+    indexes::IndexRow,
     open,
-    options::Indexes,
     query::Reader,
-    schema::{Family, names},
+    schema::{ColumnFamily, names},
 };
 use sum::SetSum;
 
@@ -48,7 +49,7 @@ pub const FINDINGS_LIMIT: usize = 100;
 
 /// What a check found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct VerifyReport {
     /// Entries read, by column family.
     pub checked: Vec<(&'static str, u64)>,
     /// Differences, the first [`FINDINGS_LIMIT`] of them.
@@ -78,13 +79,13 @@ impl fmt::Display for Finding {
     }
 }
 
-impl Report {
+impl VerifyReport {
     /// Nothing differs.
     pub fn is_clean(&self) -> bool {
         self.differences == 0
     }
 
-    fn found(&mut self, family: Family, entry: impl fmt::Debug, what: impl Into<String>) {
+    fn found(&mut self, family: ColumnFamily, entry: impl fmt::Debug, what: impl Into<String>) {
         self.differences += 1;
         if self.findings.len() < FINDINGS_LIMIT {
             let entry = format!("{entry:?}");
@@ -108,11 +109,11 @@ impl Reader {
     /// # Errors
     ///
     /// [`QueryError`] when an entry can't be read at all; it names the entry.
-    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Report, QueryError> {
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<VerifyReport, QueryError> {
         self.enabled()?;
         let view = self.db.view();
         let state = open::state(&view, true)?;
-        let absent = |name: &[u8]| StoreError::absent(Family::UtxoMeta.name(), name);
+        let absent = |name: &[u8]| StoreError::absent(ColumnFamily::UtxoMeta.name(), name);
         let layout = open::stored_layout(&view)?.ok_or_else(|| absent(names::LAYOUT))?;
         open::stored_choices(&view)?.ok_or_else(|| absent(names::CHOICES))?;
         open::redeem_coins(&view)?;
@@ -121,9 +122,9 @@ impl Reader {
             network: self.network,
             cursor: state.cursor,
             horizon: state.horizon,
-            indexes: layout.indexes(),
+            indexes: layout.indexes.rows(self.network.family()),
             commitment: state.commitment,
-            report: Report::default(),
+            report: VerifyReport::default(),
             progress,
         };
         check.points()?;
@@ -151,12 +152,13 @@ impl Reader {
 struct Check<'a> {
     view: View<'a>,
     network: Network,
-    cursor: Cursor,
-    horizon: Horizon,
-    indexes: Indexes,
+    cursor: IndexCursor,
+    horizon: PruneHorizon,
+    /// Those that are kept.
+    indexes: Vec<IndexRow>,
     /// Where the trees stand; `None` in a classic store.
-    commitment: Option<Commitment>,
-    report: Report,
+    commitment: Option<TreeCommitment>,
+    report: VerifyReport,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -164,8 +166,8 @@ impl Check<'_> {
     /// Scans a small family, handing each entry to `visit` together with the check's parts.
     fn each(
         &mut self,
-        family: Family,
-        mut visit: impl FnMut(&View<'_>, &mut Report, &[u8], &[u8]) -> Result<(), StoreError>,
+        family: ColumnFamily,
+        mut visit: impl FnMut(&View<'_>, &mut VerifyReport, &[u8], &[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let Self { view, report, progress, .. } = self;
         let mut count = 0;

@@ -14,24 +14,24 @@ use unspent_verify::{
     tree,
 };
 
-use super::{Check, Report, SetSum};
+use super::{Check, SetSum, VerifyReport};
 use crate::{
-    codec::{Commitment, StoredDelta, decode_delta, encode_record},
-    db::{Get as _, Range, View},
+    codec::{StoredDelta, TreeCommitment, decode_delta, encode_record},
+    db::{Get as _, ScanRange, View},
     error::StoreError,
     mmr::{
         bits::{Bits, CHUNK_HEIGHT, FullNodes, chunk_count},
         root::{head, read_root},
     },
-    schema::{Family, NodeKey, Tree, decode_ordinal},
+    schema::{ColumnFamily, NodeKey, TreeKind, decode_ordinal},
 };
 
-const FAMILY: Family = Family::MmrNodes;
+const FAMILY: ColumnFamily = ColumnFamily::MmrNodes;
 const CHUNK_LEAVES: u64 = 1 << CHUNK_HEIGHT;
 
 /// What the bits add up to.
 #[derive(Default)]
-struct Leaves {
+struct LeafSums {
     live: u64,
     /// Leaves that are live, with their hashes.
     held: SetSum,
@@ -62,7 +62,7 @@ impl Check<'_> {
         let leaves = self.leaves(&commitment)?;
         let Self { view, report, .. } = self;
         if leaves.live != commitment.live || commitment.live != self.cursor.coins {
-            let Commitment { live, .. } = commitment;
+            let TreeCommitment { live, .. } = commitment;
             let what = format!("{} bits are 1, {live} leaves are noted as live", leaves.live);
             report.found(FAMILY, "live", what);
         }
@@ -72,11 +72,11 @@ impl Check<'_> {
         if leaves.taken != taken {
             report.found(FAMILY, "leaves", "spent leaves and deltas are not the same");
         }
-        upper(view, report, Tree::Outputs, CHUNK_HEIGHT, leaves.tops)?;
+        upper(view, report, TreeKind::Outputs, CHUNK_HEIGHT, leaves.tops)?;
         let count = chunk_count(commitment.leaves);
         live_tree(view, report, count, leaves.chunks)?;
-        let outputs = read_root(view, Tree::Outputs, commitment.leaves)?;
-        let bits = read_root(view, Tree::Live, count)?;
+        let outputs = read_root(view, TreeKind::Outputs, commitment.leaves)?;
+        let bits = read_root(view, TreeKind::Live, count)?;
         let point = self.cursor.point();
         let head = head(self.network, point, commitment.leaves, commitment.live);
         if head.root(&outputs, &bits) != commitment.root {
@@ -86,15 +86,15 @@ impl Check<'_> {
     }
 
     /// Nothing lies beyond the last leaf.
-    fn bounds(&mut self, commitment: &Commitment) -> Result<(), StoreError> {
+    fn bounds(&mut self, commitment: &TreeCommitment) -> Result<(), StoreError> {
         let leaves = commitment.leaves;
         self.each(FAMILY, |_, report, key, _| {
             let node = NodeKey::decode(key).map_err(StoreError::key(FAMILY.name(), key))?;
             let count = match node.tree {
-                Tree::Outputs => leaves,
-                Tree::Live | Tree::Bits => chunk_count(leaves),
+                TreeKind::Outputs => leaves,
+                TreeKind::Live | TreeKind::Bits => chunk_count(leaves),
             };
-            let is_there = node.tree != Tree::Bits || node.height == 0;
+            let is_there = node.tree != TreeKind::Bits || node.height == 0;
             if !is_there || !tree::exists(count, (node.height, node.index)) {
                 report.found(FAMILY, node, "lies beyond the last leaf");
             }
@@ -103,11 +103,11 @@ impl Check<'_> {
     }
 
     /// Deltas follow each other; returns the leaves that they took.
-    fn rewinds(&mut self, commitment: &Commitment) -> Result<SetSum, StoreError> {
+    fn rewinds(&mut self, commitment: &TreeCommitment) -> Result<SetSum, StoreError> {
         let Self { view, report, horizon, .. } = self;
         let (mut sum, mut last) = (SetSum::default(), None);
-        view.scan_all(Family::Delta, |key, value| {
-            let family = Family::Delta;
+        view.scan_all(ColumnFamily::Delta, |key, value| {
+            let family = ColumnFamily::Delta;
             let ordinal = decode_ordinal(key).map_err(StoreError::key(family.name(), key))?;
             let delta = decode_delta(value).map_err(StoreError::value(family.name(), key))?;
             let Some(rewind) = &delta.rewind else {
@@ -125,17 +125,17 @@ impl Check<'_> {
             spent_leaves(view, report, &delta)
         })?;
         if last.is_some_and(|last| last != (commitment.leaves, commitment.root)) {
-            report.found(Family::Delta, "the last", "does not end at the root");
+            report.found(ColumnFamily::Delta, "the last", "does not end at the root");
         }
         Ok(sum)
     }
 
     /// Goes through all chunks.
-    fn leaves(&mut self, commitment: &Commitment) -> Result<Leaves, StoreError> {
+    fn leaves(&mut self, commitment: &TreeCommitment) -> Result<LeafSums, StoreError> {
         let Self { view, report, .. } = self;
-        let mut leaves = Leaves::default();
+        let mut leaves = LeafSums::default();
         for number in 0..chunk_count(commitment.leaves) {
-            let key = NodeKey { tree: Tree::Bits, height: 0, index: number }.encode();
+            let key = NodeKey { tree: TreeKind::Bits, height: 0, index: number }.encode();
             let Some(value) = view.get(FAMILY, &key)? else {
                 report.found(FAMILY, number, "the bits are missing");
                 continue;
@@ -164,7 +164,7 @@ impl Check<'_> {
 /// The nodes above one chunk of leaves.
 struct ChunkCheck<'a, 'v> {
     view: &'a View<'v>,
-    report: &'a mut Report,
+    report: &'a mut VerifyReport,
     number: u64,
     /// Leaves in it.
     count: u64,
@@ -172,7 +172,7 @@ struct ChunkCheck<'a, 'v> {
 }
 
 impl ChunkCheck<'_, '_> {
-    fn check(&mut self, leaves: &mut Leaves) -> Result<(), StoreError> {
+    fn check(&mut self, leaves: &mut LeafSums) -> Result<(), StoreError> {
         let full = FullNodes::of(&self.bits.settled);
         let mut below: Vec<Option<Hash>> = Vec::new();
         for height in 0..=CHUNK_HEIGHT {
@@ -212,9 +212,9 @@ impl ChunkCheck<'_, '_> {
     fn nodes(&self, height: u8, first: u64) -> Result<Vec<Option<Hash>>, StoreError> {
         let count = self.count >> height;
         let mut nodes = vec![None; usize::try_from(count).unwrap_or(0)];
-        let low = NodeKey { tree: Tree::Outputs, height, index: first }.encode();
-        let high = NodeKey { tree: Tree::Outputs, height, index: first + count }.encode();
-        self.view.scan(&Range::sweep(FAMILY, &low, &high), |key, value| {
+        let low = NodeKey { tree: TreeKind::Outputs, height, index: first }.encode();
+        let high = NodeKey { tree: TreeKind::Outputs, height, index: first + count }.encode();
+        self.view.scan(&ScanRange::sweep(FAMILY, &low, &high), |key, value| {
             let node = NodeKey::decode(key).map_err(StoreError::key(FAMILY.name(), key))?;
             let within = usize::try_from(node.index - first).unwrap_or(usize::MAX);
             if let Some(slot) = nodes.get_mut(within) {
@@ -229,8 +229,8 @@ impl ChunkCheck<'_, '_> {
 /// Nodes above some, each made of two.
 fn upper(
     view: &View<'_>,
-    report: &mut Report,
-    tree: Tree,
+    report: &mut VerifyReport,
+    tree: TreeKind,
     height: u8,
     nodes: Vec<Hash>,
 ) -> Result<(), StoreError> {
@@ -252,14 +252,14 @@ fn upper(
 /// The second tree, rebuilt.
 fn live_tree(
     view: &View<'_>,
-    report: &mut Report,
+    report: &mut VerifyReport,
     count: u64,
     chunks: Vec<(u64, Hash)>,
 ) -> Result<(), StoreError> {
     if chunks.len() as u64 != count {
         return Ok(());
     }
-    let (mut made, tree) = (Vec::new(), Tree::Live);
+    let (mut made, tree) = (Vec::new(), TreeKind::Live);
     // Every leaf is given, so nothing is asked for.
     let nothing = |_| Err(StoreError::MissingFamily(FAMILY.name()));
     tree::update(Domain::LIVE, count, chunks, nothing, |node, hash| made.push((node, hash)))?;
@@ -271,7 +271,7 @@ fn live_tree(
 
 fn stored(
     view: &View<'_>,
-    report: &mut Report,
+    report: &mut VerifyReport,
     key: NodeKey,
     expected: &Hash,
 ) -> Result<(), StoreError> {
@@ -286,14 +286,14 @@ fn stored(
 /// The leaves that a block took are those of its coins.
 fn spent_leaves(
     view: &View<'_>,
-    report: &mut Report,
+    report: &mut VerifyReport,
     delta: &StoredDelta,
 ) -> Result<(), StoreError> {
     let leaves = delta.rewind.iter().flat_map(|rewind| &rewind.spent);
     for (spent, leaf) in delta.spent.iter().zip(leaves) {
         let (outpoint, record) = (spent.outpoint, encode_record(&spent.record));
         let expected = hash::output(*leaf, &outpoint.tx.0, outpoint.index, &record);
-        let key = NodeKey { tree: Tree::Outputs, height: 0, index: *leaf };
+        let key = NodeKey { tree: TreeKind::Outputs, height: 0, index: *leaf };
         stored(view, report, key, &expected)?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use unspent_chain::{
-    ApplyError, ChainIndex, OpenError, OpenReport, Reader, RollbackError, StoreError, StoreKind,
-    Target, prepare,
+    ApplyError, ChainIndex, OpenError, OpenReport, Reader, RollbackError, RollbackTarget,
+    StoreError, StoreKind, prepare,
 };
 use unspent_testkit::crash::Note;
 
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             }
             Step::Rollback(target) => {
                 let point = history.point(*target);
-                let target = Target::Point { height: point.height, hash: point.hash };
+                let target = RollbackTarget::Point { height: point.height, hash: point.hash };
                 self.index().rollback(target).map_err(Failure::Rollback)?;
             }
             Step::Prune => {

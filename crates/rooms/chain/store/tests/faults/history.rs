@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
-use unspent_chain::{Digest, Options, StoreKind};
+use unspent_chain::{Options, SetDigest, StoreKind};
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
     chain::{Asset, Block, Era, Header, Output, Tx, Work},
@@ -295,7 +295,7 @@ impl History {
     }
 
     /// The fingerprint that the set must have at `tip`.
-    pub fn digest(&self, tip: Option<BlockId>) -> Digest {
+    pub fn digest(&self, tip: Option<BlockId>) -> SetDigest {
         let empty = Coins::new();
         let coins = tip.map_or(&empty, |tip| &self.nodes[tip].coins);
         let mut hash = Sha256::new();
@@ -317,6 +317,6 @@ impl History {
         }
         let coins = coins.len() as u64;
         let at = tip.map(|tip| self.point(tip));
-        Digest { at, coins, value, asset_entries, sha256: hash.finalize().into() }
+        SetDigest { at, coins, value, asset_entries, sha256: hash.finalize().into() }
     }
 }

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use rocksdb::{DB, IteratorMode, Options};
 use unspent_chain::{
-    ChainIndex, Kind, Order, Owner, Reader, RollbackError, StoreError, StoreKind, Target,
+    ChainIndex, Kind, Owner, PageOrder, Reader, RollbackError, RollbackTarget, StoreError,
+    StoreKind,
     codec::{decode_delta, pack_undo, unpack_undo},
-    schema::{AddressKey, Family, NodeKey, OutpointKey, SpentKey, Tree},
+    schema::{AddressKey, ColumnFamily, NodeKey, OutpointKey, SpentKey, TreeKind},
 };
 
 use crate::{corruption::Store, driver::data, history::NETWORK};
@@ -40,25 +41,25 @@ fn put(db: &DB, family: &str, key: &[u8], value: &[u8]) {
 
 impl Case {
     /// Damages the entry in the middle of a family.
-    fn middle(family: Family, damage: Damage) -> Self {
+    fn middle(family: ColumnFamily, damage: Damage) -> Self {
         Self::new(family, damage, |entries| entries.len() / 2)
     }
 
     /// Damages the entry with this name.
-    fn named(family: Family, name: &[u8], damage: Damage) -> Self {
+    fn named(family: ColumnFamily, name: &[u8], damage: Damage) -> Self {
         Self::new(family, damage, |entries| {
             entries.iter().position(|(key, _)| key == name).unwrap()
         })
     }
 
-    fn new(family: Family, damage: Damage, choose: impl Fn(&[Entry]) -> usize) -> Self {
+    fn new(family: ColumnFamily, damage: Damage, choose: impl Fn(&[Entry]) -> usize) -> Self {
         Self::on(Store::build(7, false), family, damage, choose)
     }
 
     /// Damages the `at`th of the nodes of a tree at a height, or of all bits.
-    fn node(tree: Tree, height: u8, damage: Damage) -> Self {
+    fn node(tree: TreeKind, height: u8, damage: Damage) -> Self {
         let store = Store::build_on(StoreKind::Mmr, 7, false);
-        Self::on(store, Family::MmrNodes, damage, |entries| {
+        Self::on(store, ColumnFamily::MmrNodes, damage, |entries| {
             let is_one = |(key, _): &Entry| {
                 let node = NodeKey::decode(key).unwrap();
                 (node.tree, node.height) == (tree, height)
@@ -71,7 +72,7 @@ impl Case {
 
     fn on(
         store: Store,
-        family: Family,
+        family: ColumnFamily,
         damage: Damage,
         choose: impl Fn(&[Entry]) -> usize,
     ) -> Self {
@@ -122,7 +123,7 @@ impl Case {
     }
 
     fn outpoint(&self) -> unspent_model::Outpoint {
-        if self.family == Family::Spent.name() {
+        if self.family == ColumnFamily::Spent.name() {
             return SpentKey::decode(&self.key).unwrap().outpoint;
         }
         OutpointKey::decode(&self.key).unwrap().0
@@ -165,51 +166,51 @@ fn surplus(db: &DB, family: &'static str, (key, value): &Entry) -> Vec<u8> {
 
 #[test]
 fn an_unreadable_point_is_named() {
-    Case::middle(Family::Points, unreadable).is_named();
+    Case::middle(ColumnFamily::Points, unreadable).is_named();
 }
 
 #[test]
 fn a_point_with_a_flipped_bit_in_its_hash_is_named() {
-    let case = Case::middle(Family::Points, flipped::<20>);
+    let case = Case::middle(ColumnFamily::Points, flipped::<20>);
     case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
 }
 
 #[test]
 fn a_missing_point_is_named() {
-    let case = Case::middle(Family::Points, missing);
+    let case = Case::middle(ColumnFamily::Points, missing);
     case.is_named_with(&["chain_points", "points are missing"]);
     case.is_named_with(&["utxo_block_delta", &case.ordinal()]);
 }
 
 #[test]
 fn a_surplus_point_is_named() {
-    let case = Case::middle(Family::Points, surplus);
+    let case = Case::middle(ColumnFamily::Points, surplus);
     case.is_named_with(&["chain_points", &case.ordinal()]);
 }
 
 #[test]
 fn a_hash_with_a_flipped_bit_in_its_ordinal_is_named() {
-    Case::middle(Family::Hashes, flipped::<7>).is_named();
+    Case::middle(ColumnFamily::Hashes, flipped::<7>).is_named();
 }
 
 #[test]
 fn a_missing_hash_is_named() {
-    Case::middle(Family::Hashes, missing).is_named();
+    Case::middle(ColumnFamily::Hashes, missing).is_named();
 }
 
 #[test]
 fn an_unreadable_identity_is_named() {
-    Case::named(Family::ChainMeta, b"identity", unreadable).is_named();
+    Case::named(ColumnFamily::ChainMeta, b"identity", unreadable).is_named();
 }
 
 #[test]
 fn an_identity_with_a_flipped_bit_in_its_network_is_named() {
-    Case::named(Family::ChainMeta, b"identity", flipped::<{ -1 }>).is_named();
+    Case::named(ColumnFamily::ChainMeta, b"identity", flipped::<{ -1 }>).is_named();
 }
 
 #[test]
 fn an_unreadable_coin_is_named_by_verify_and_by_queries() {
-    let case = Case::middle(Family::Unspent, unreadable);
+    let case = Case::middle(ColumnFamily::Unspent, unreadable);
     case.is_named();
     let error = case.reader().coin(&case.outpoint()).unwrap_err();
     assert!(error.to_string().contains(&case.hex()), "{error}");
@@ -217,7 +218,7 @@ fn an_unreadable_coin_is_named_by_verify_and_by_queries() {
 
 #[test]
 fn a_coin_with_a_flipped_bit_in_its_address_is_named() {
-    let case = Case::middle(Family::Unspent, flipped::<8>);
+    let case = Case::middle(ColumnFamily::Unspent, flipped::<8>);
     let id = format!("{:?}", case.outpoint());
     case.is_named_with(&["utxo_addr", &id, "the coin is unspent but not listed"]);
     case.is_named_with(&["utxo_addr", &id, "under the wrong owner"]);
@@ -226,7 +227,7 @@ fn a_coin_with_a_flipped_bit_in_its_address_is_named() {
 #[test]
 fn a_coin_with_a_flipped_bit_in_its_amount_is_seen_in_the_totals() {
     // Version, map head, address with its head and key, key and head of the amount.
-    let case = Case::middle(Family::Unspent, flipped::<40>);
+    let case = Case::middle(ColumnFamily::Unspent, flipped::<40>);
     case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
 }
 
@@ -234,13 +235,13 @@ fn a_coin_with_a_flipped_bit_in_its_amount_is_seen_in_the_totals() {
 fn a_missing_coin_is_named_by_verify_and_by_pages() {
     let store_with_all = Store::build(7, false);
     let whole = Reader::open(&data(store_with_all.folder.path()), 1 << 20).unwrap();
-    let case = Case::middle(Family::Unspent, missing);
+    let case = Case::middle(ColumnFamily::Unspent, missing);
     case.is_named_with(&["utxo_addr", &format!("{:?}", case.outpoint()), "not unspent"]);
     let unspent_chain::CoinState::Unspent(record) = whole.coin(&case.outpoint()).unwrap() else {
         panic!("the coin was unspent")
     };
     let owner = Owner::address(NETWORK.family(), &record.output.addr);
-    let error = case.reader().page(owner, Order::Ascending, 500, None).unwrap_err();
+    let error = case.reader().page(owner, PageOrder::Ascending, 500, None).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     let named = format!("utxo_addr[{:?}]", case.outpoint());
     assert!(error.to_string().contains(&named), "{error}");
@@ -248,13 +249,13 @@ fn a_missing_coin_is_named_by_verify_and_by_pages() {
 
 #[test]
 fn a_surplus_coin_is_named() {
-    let case = Case::middle(Family::Unspent, surplus);
+    let case = Case::middle(ColumnFamily::Unspent, surplus);
     case.is_named_with(&["utxo_addr", &format!("{:?}", case.outpoint()), "not listed"]);
 }
 
 #[test]
 fn an_unreadable_spend_is_named_by_verify_and_by_queries() {
-    let case = Case::middle(Family::Spent, unreadable);
+    let case = Case::middle(ColumnFamily::Spent, unreadable);
     case.is_named();
     let error = case.reader().coin(&case.outpoint()).unwrap_err();
     assert!(error.to_string().contains(&case.hex()), "{error}");
@@ -263,7 +264,7 @@ fn an_unreadable_spend_is_named_by_verify_and_by_queries() {
 #[test]
 fn a_spend_that_leads_to_another_one_is_named_by_verify_and_by_queries() {
     // Behind the version byte: the number.
-    let case = Case::middle(Family::Spent, flipped::<1>);
+    let case = Case::middle(ColumnFamily::Spent, flipped::<1>);
     case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
     let error = case.reader().coin(&case.outpoint()).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
@@ -271,13 +272,13 @@ fn a_spend_that_leads_to_another_one_is_named_by_verify_and_by_queries() {
 
 #[test]
 fn a_missing_spend_is_named() {
-    let case = Case::middle(Family::Spent, missing);
+    let case = Case::middle(ColumnFamily::Spent, missing);
     case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint()), "it is gone"]);
 }
 
 #[test]
 fn a_list_entry_with_a_value_is_named() {
-    let case = Case::middle(Family::Address, |db, family, (key, _)| {
+    let case = Case::middle(ColumnFamily::Address, |db, family, (key, _)| {
         put(db, family, key, &[0]);
         key.clone()
     });
@@ -287,21 +288,21 @@ fn a_list_entry_with_a_value_is_named() {
 
 #[test]
 fn a_missing_list_entry_is_named() {
-    let case = Case::middle(Family::Address, missing);
+    let case = Case::middle(ColumnFamily::Address, missing);
     let entry = AddressKey::decode(&case.key).unwrap();
     case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not listed"]);
 }
 
 #[test]
 fn a_surplus_list_entry_is_named() {
-    let case = Case::middle(Family::Address, surplus);
+    let case = Case::middle(ColumnFamily::Address, surplus);
     let entry = AddressKey::decode(&case.key).unwrap();
     case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not unspent"]);
 }
 
 #[test]
 fn an_unreadable_delta_is_named_by_verify_and_by_queries() {
-    let case = Case::middle(Family::Delta, unreadable);
+    let case = Case::middle(ColumnFamily::Delta, unreadable);
     case.is_named();
     let ordinal = u64::from_be_bytes(case.key.as_slice().try_into().unwrap());
     let error = case.reader().delta(ordinal - 1).unwrap_err();
@@ -319,7 +320,7 @@ fn repacked(db: &DB, family: &'static str, (key, value): &Entry, marked: &[u8]) 
 
 #[test]
 fn a_delta_of_another_block_is_named() {
-    let case = Case::middle(Family::Delta, |db, family, entry| {
+    let case = Case::middle(ColumnFamily::Delta, |db, family, entry| {
         let hash = decode_delta(&entry.1).unwrap().point.hash.0;
         repacked(db, family, entry, &hash)
     });
@@ -328,7 +329,7 @@ fn a_delta_of_another_block_is_named() {
 
 #[test]
 fn a_delta_that_lists_another_owner_is_named() {
-    let case = Case::middle(Family::Delta, |db, family, entry| {
+    let case = Case::middle(ColumnFamily::Delta, |db, family, entry| {
         let created = decode_delta(&entry.1).unwrap().created;
         let listing = created.iter().find_map(|made| made.listing).unwrap();
         repacked(db, family, entry, &listing.address)
@@ -340,13 +341,13 @@ fn a_delta_that_lists_another_owner_is_named() {
 fn damage_inside_undo_data_is_named_by_verify_and_queries_and_stops_a_rollback() {
     for at in [flipped::<{ -1 }> as Damage, flipped::<40>, flipped::<60>] {
         let store = Store::build(7, false);
-        let case = Case::on(store, Family::Delta, at, |entries| entries.len() - 1);
+        let case = Case::on(store, ColumnFamily::Delta, at, |entries| entries.len() - 1);
         case.is_named();
         let options = case.store.history.options(30);
         let folder = data(case.store.folder.path());
         let (mut index, _) = ChainIndex::open(&folder, NETWORK, options, &[]).unwrap();
         let tip = index.tip();
-        let refused = index.rollback(Target::Height(tip.unwrap().height - 1)).unwrap_err();
+        let refused = index.rollback(RollbackTarget::Height(tip.unwrap().height - 1)).unwrap_err();
         assert_eq!(refused.kind(), Kind::Corrupt, "{refused}");
         assert!(refused.to_string().contains(&case.hex()), "{refused}");
         assert_eq!(index.tip(), tip);
@@ -357,74 +358,75 @@ fn damage_inside_undo_data_is_named_by_verify_and_queries_and_stops_a_rollback()
 
 #[test]
 fn a_missing_delta_is_named() {
-    let case = Case::middle(Family::Delta, missing);
+    let case = Case::middle(ColumnFamily::Delta, missing);
     case.is_named_with(&["utxo_block_delta", &case.ordinal(), "is missing inside the window"]);
 }
 
 #[test]
 fn a_surplus_delta_is_named() {
-    let case = Case::middle(Family::Delta, surplus);
+    let case = Case::middle(ColumnFamily::Delta, surplus);
     case.is_named_with(&["utxo_block_delta", &case.ordinal(), "another block than its point"]);
 }
 
 #[test]
 fn unreadable_bookkeeping_is_named() {
     for name in [b"cursor".as_slice(), b"horizon", b"layout"] {
-        Case::named(Family::UtxoMeta, name, unreadable).is_named();
+        Case::named(ColumnFamily::UtxoMeta, name, unreadable).is_named();
     }
 }
 
 #[test]
 fn missing_bookkeeping_is_named() {
     for name in [b"cursor".as_slice(), b"horizon"] {
-        Case::named(Family::UtxoMeta, name, missing).is_named();
+        Case::named(ColumnFamily::UtxoMeta, name, missing).is_named();
     }
 }
 
 #[test]
 fn a_cursor_with_a_flipped_bit_in_its_totals_is_named() {
     // Behind them: the count of missing inputs with its key.
-    let case = Case::named(Family::UtxoMeta, b"cursor", flipped::<{ -3 }>);
+    let case = Case::named(ColumnFamily::UtxoMeta, b"cursor", flipped::<{ -3 }>);
     case.is_named_with(&["utxo_meta", "cursor", "coins worth"]);
 }
 
 #[test]
 fn a_surplus_hash_is_named() {
-    Case::middle(Family::Hashes, surplus).is_named();
+    Case::middle(ColumnFamily::Hashes, surplus).is_named();
 }
 
 #[test]
 fn a_surplus_spend_is_named() {
-    let case = Case::middle(Family::Spent, surplus);
+    let case = Case::middle(ColumnFamily::Spent, surplus);
     case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint())]);
 }
 
 #[test]
 fn a_missing_identity_is_named() {
-    Case::named(Family::ChainMeta, b"identity", missing).is_named();
+    Case::named(ColumnFamily::ChainMeta, b"identity", missing).is_named();
 }
 
 #[test]
 fn a_missing_layout_is_named() {
-    Case::named(Family::UtxoMeta, b"layout", missing).is_named();
+    Case::named(ColumnFamily::UtxoMeta, b"layout", missing).is_named();
 }
 
 #[test]
 fn a_damaged_list_of_redeem_coins_is_named() {
-    Case::named(Family::UtxoMeta, b"redeem", unreadable).is_named();
+    Case::named(ColumnFamily::UtxoMeta, b"redeem", unreadable).is_named();
 }
 
 #[test]
 fn damaged_nodes_and_bits_of_the_mmr_store_are_named() {
-    for (tree, height) in [(Tree::Outputs, 0), (Tree::Outputs, 3), (Tree::Live, 0), (Tree::Bits, 0)]
+    for (tree, height) in
+        [(TreeKind::Outputs, 0), (TreeKind::Outputs, 3), (TreeKind::Live, 0), (TreeKind::Bits, 0)]
     {
         for damage in [flipped::<5> as Damage, missing] {
             Case::node(tree, height, damage).is_named_with(&["utxo_mmr_nodes"]);
         }
     }
     // A bit that says a spent coin is settled.
-    Case::node(Tree::Bits, 0, flipped::<200>).is_named_with(&["utxo_mmr_nodes"]);
-    Case::node(Tree::Outputs, 0, surplus).is_named_with(&["utxo_mmr_nodes"]);
+    Case::node(TreeKind::Bits, 0, flipped::<200>).is_named_with(&["utxo_mmr_nodes"]);
+    Case::node(TreeKind::Outputs, 0, surplus).is_named_with(&["utxo_mmr_nodes"]);
 }
 
 /// Changes the root that the last delta says was there before its block.
@@ -436,15 +438,15 @@ fn other_root(db: &DB, family: &'static str, entry: &Entry) -> Vec<u8> {
 #[test]
 fn a_rollback_that_leads_to_another_root_is_refused_and_changes_nothing() {
     let store = Store::build_on(StoreKind::Mmr, 7, false);
-    let case = Case::on(store, Family::Delta, other_root, |entries| entries.len() - 1);
+    let case = Case::on(store, ColumnFamily::Delta, other_root, |entries| entries.len() - 1);
     case.is_named_with(&["utxo_block_delta"]);
     let options = case.store.history.options(30);
     let folder = data(case.store.folder.path());
     let (mut index, _) = ChainIndex::open(&folder, NETWORK, options, &[]).unwrap();
-    let (before, root) = (index.tip(), index.reader().moment().root(None).unwrap());
-    let refused = index.rollback(Target::Height(before.unwrap().height - 1)).unwrap_err();
+    let (before, root) = (index.tip(), index.reader().snapshot().root(None).unwrap());
+    let refused = index.rollback(RollbackTarget::Height(before.unwrap().height - 1)).unwrap_err();
     assert!(matches!(refused, RollbackError::Store(StoreError::OtherRoot { .. })), "{refused}");
     assert_eq!(refused.kind(), Kind::Corrupt);
     assert_eq!(index.tip(), before);
-    assert_eq!(index.reader().moment().root(None).unwrap(), root);
+    assert_eq!(index.reader().snapshot().root(None).unwrap(), root);
 }

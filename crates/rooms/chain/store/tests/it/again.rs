@@ -1,7 +1,7 @@
 //! Coins that come again after their spend. BIP 30 allows it: a coinbase repeats an older one whose
 //! outputs are all spent, and what descended from it can be mined again, byte for byte.
 
-use unspent_chain::{ChainIndex, CoinState, Kind, OpenError, Options, Reader, Target};
+use unspent_chain::{ChainIndex, CoinState, Kind, OpenError, Options, Reader, RollbackTarget};
 use unspent_model::{
     Network, Outpoint, TxId,
     chain::{Block, Era, Output, Tx},
@@ -89,7 +89,7 @@ fn each_spend_of_a_coin_that_came_again_is_kept_and_undone_by_itself() {
         let possible = store.options.delta_depth().min(12);
         for depth in 1..=possible {
             let left = 12 - depth;
-            let target = left.checked_sub(1).map_or(Target::Origin, Target::Height);
+            let target = left.checked_sub(1).map_or(RollbackTarget::Origin, RollbackTarget::Height);
             store.index().rollback(target).unwrap();
             assert_clean(&store.reader(), &format!("{options:?} back at {target:?}"));
             if store.options.delta_depth() > 12 {
@@ -107,7 +107,7 @@ fn in_bulk_and_in_one_rollback_too() {
         fast.bulk(&blocks(), 12);
         assert_eq!(bytes(&fast.reader()), bytes(&slow.reader()), "{options:?}");
         let depth = options.delta_depth().min(11);
-        fast.index().rollback(Target::Height(11 - depth)).unwrap();
+        fast.index().rollback(RollbackTarget::Height(11 - depth)).unwrap();
         assert_clean(&fast.reader(), "rolled back at once");
         fast.apply_all(&blocks()[12 - depth as usize..]);
         let coins = |reader: &Reader| bytes(reader)["utxo_unspent"].clone();

@@ -5,7 +5,9 @@ use std::{
     thread,
 };
 
-use unspent_chain::{ChainIndex, Kind, OpenError, Reader, Target, prepare, schema::CHAIN_FAMILIES};
+use unspent_chain::{
+    ChainIndex, Kind, OpenError, Reader, RollbackTarget, prepare, schema::CHAIN_FAMILIES,
+};
 use unspent_model::{
     Network,
     chain::{Block, Output},
@@ -39,7 +41,7 @@ fn opening_beside_a_busy_writer_is_never_called_damage() {
             while !done.load(Ordering::Relaxed) {
                 match Reader::open(&path, 1 << 20) {
                     Ok(reader) => {
-                        let moment = reader.moment();
+                        let moment = reader.snapshot();
                         let last = moment.last_block().unwrap().unwrap();
                         assert_eq!(moment.block_at(last.point.height).unwrap(), Some(last));
                         assert_eq!(moment.status().unwrap().cursor.point(), Some(last.point));
@@ -83,7 +85,7 @@ fn answers_during_reorganisations_are_of_one_branch() {
             for block in &branches[round % 2] {
                 index.apply(prepare(block.clone())).unwrap();
             }
-            index.rollback(Target::Height(fork.height)).unwrap();
+            index.rollback(RollbackTarget::Height(fork.height)).unwrap();
         }
         done.store(true, Ordering::Relaxed);
         assert!(asking.join().unwrap() > 0);
@@ -91,7 +93,7 @@ fn answers_during_reorganisations_are_of_one_branch() {
 }
 
 fn ask(reader: &Reader, fork: u64) {
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let last = moment.last_block().unwrap().unwrap();
     for height in fork..=last.point.height {
         let block = moment.block_at(height).unwrap().unwrap();

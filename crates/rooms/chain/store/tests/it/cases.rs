@@ -1,8 +1,8 @@
 //! Named cases: each a mistake that somebody in the field has made.
 
 use unspent_chain::{
-    Applied, ApplyError, ChainIndex, CoinState, Indexes, Kind, OpenError, Options, Order, Owner,
-    QueryError, Reader, RollbackError, Target, prepare, schema,
+    ApplyError, ApplyOutcome, ChainIndex, CoinState, IndexName, Indexes, Kind, OpenError, Options,
+    Owner, PageOrder, QueryError, Reader, RollbackError, RollbackTarget, prepare, schema,
 };
 use unspent_model::{
     BlockHash, Family, Network, Outpoint, Point, TxId,
@@ -74,7 +74,7 @@ fn is_unknown(reader: &Reader, coin: Outpoint) -> bool {
 }
 
 fn listed(reader: &Reader, owner: Owner) -> Vec<Outpoint> {
-    all_pages(reader, owner, Order::Ascending, 100)
+    all_pages(reader, owner, PageOrder::Ascending, 100)
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn one_output_answers_by_address_and_by_outpoint() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 700)]]);
     store.apply_all(&blocks);
-    let page = store.reader().page(owner_of(0), Order::Ascending, 10, None).unwrap();
+    let page = store.reader().page(owner_of(0), PageOrder::Ascending, 10, None).unwrap();
     let CoinState::Unspent(record) = store.reader().coin(&outpoint(1, 0)).unwrap() else {
         panic!("not unspent")
     };
@@ -143,7 +143,7 @@ fn a_rolled_back_spend_gives_the_coin_and_both_lists_back() {
     let before = bytes(&store.reader());
     store.apply(&blocks[1]);
     assert!(listed(&store.reader(), owner_of(0)).is_empty());
-    store.index().rollback(Target::Height(0)).unwrap();
+    store.index().rollback(RollbackTarget::Height(0)).unwrap();
     assert_eq!(listed(&store.reader(), owner_of(0)), [outpoint(1, 0)]);
     assert_eq!(listed(&store.reader(), Owner::Credential([0; 28])), [outpoint(1, 0)]);
     assert_eq!(bytes(&store.reader()), before);
@@ -154,7 +154,7 @@ fn rolling_back_the_creation_too_leaves_no_trace() {
     let mut store = store();
     let empty = bytes(&store.reader());
     store.apply_all(&chain(vec![vec![create(1, 0, 5)], vec![spend(2, vec![outpoint(1, 0)])]]));
-    store.index().rollback(Target::Origin).unwrap();
+    store.index().rollback(RollbackTarget::Origin).unwrap();
     assert_eq!(bytes(&store.reader()), empty);
 }
 
@@ -185,7 +185,7 @@ fn rolling_back_a_coin_born_and_spent_in_one_block_forgets_it_for_good() {
     let blocks = chain(vec![vec![create(9, 3, 1)], chained]);
     store.apply_all(&blocks);
     let applied = bytes(&store.reader());
-    store.index().rollback(Target::Height(0)).unwrap();
+    store.index().rollback(RollbackTarget::Height(0)).unwrap();
     for coin in [outpoint(1, 0), outpoint(2, 0), outpoint(3, 2), outpoint(4, 0)] {
         assert!(is_unknown(&store.reader(), coin), "{coin:?}");
     }
@@ -199,10 +199,10 @@ fn the_block_at_the_target_slot_stays() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 1)], vec![create(2, 0, 2)], vec![create(3, 0, 3)]]);
     store.apply_all(&blocks);
-    let target = Target::Slot(blocks[1].header.point.slot);
+    let target = RollbackTarget::Slot(blocks[1].header.point.slot);
     assert_eq!(store.index().rollback(target).unwrap().tip, Some(blocks[1].header.point));
     assert!(is_unspent(&store.reader(), outpoint(2, 0)));
-    let between = Target::Slot(blocks[1].header.point.slot - 1);
+    let between = RollbackTarget::Slot(blocks[1].header.point.slot - 1);
     assert_eq!(store.index().rollback(between).unwrap().tip, Some(blocks[0].header.point));
 }
 
@@ -212,7 +212,7 @@ fn rolling_back_to_the_origin_keeps_the_coins_of_genesis() {
     let mut store = Store::new(Network::CardanoPreview, small_windows(10, 10), &genesis);
     let spent = genesis[3].outpoint;
     store.apply_all(&chain(vec![vec![create(1, 0, 1), spend(2, vec![spent])]]));
-    let done = store.index().rollback(Target::Origin).unwrap();
+    let done = store.index().rollback(RollbackTarget::Origin).unwrap();
     assert_eq!(done.tip, None);
     let digest = store.reader().digest().unwrap();
     assert_eq!((digest.coins, digest.at), (genesis.len() as u64, None));
@@ -225,7 +225,7 @@ fn a_rollback_below_the_floor_is_refused_before_anything_changes() {
     let blocks = chain((1..=9).map(|tx| vec![create(tx, 0, tx)]).collect());
     store.apply_all(&blocks);
     let before = bytes(&store.reader());
-    let refused = store.index().rollback(Target::Height(2)).unwrap_err();
+    let refused = store.index().rollback(RollbackTarget::Height(2)).unwrap_err();
     let RollbackError::BelowHorizon { depth, possible, .. } = refused else { panic!("{refused}") };
     assert_eq!((depth, possible), (6, 3));
     assert_eq!(refused.kind(), Kind::Refused);
@@ -250,7 +250,7 @@ fn pruning_less_deep_than_the_window_still_rolls_back_through_the_window() {
     let digest = store.reader().digest().unwrap();
     store.apply_all(&blocks[7..]);
     store.index().prune_all().unwrap();
-    store.index().rollback(Target::Height(6)).unwrap();
+    store.index().rollback(RollbackTarget::Height(6)).unwrap();
     assert_eq!(store.reader().digest().unwrap(), digest);
 }
 
@@ -294,8 +294,8 @@ fn the_same_block_twice_is_a_no_op() {
     let blocks = relay(5);
     store.apply_all(&blocks);
     let before = bytes(&store.reader());
-    assert_eq!(store.apply(&blocks[4]), Applied::Already);
-    assert_eq!(store.apply(&blocks[1]), Applied::Already);
+    assert_eq!(store.apply(&blocks[4]), ApplyOutcome::Already);
+    assert_eq!(store.apply(&blocks[1]), ApplyOutcome::Already);
     assert_eq!(bytes(&store.reader()), before);
 }
 
@@ -342,7 +342,7 @@ fn an_unknown_input_is_counted_and_the_block_still_applies() {
     assert_eq!(store.reader().status().unwrap().cursor.missing_inputs, 1);
     assert_eq!(store.reader().delta(0).unwrap()[0].missing, [outpoint(77, 3)]);
     assert!(is_unspent(&store.reader(), outpoint(1, 0)));
-    store.index().rollback(Target::Origin).unwrap();
+    store.index().rollback(RollbackTarget::Origin).unwrap();
     assert_eq!(store.reader().status().unwrap().cursor.missing_inputs, 0);
 }
 
@@ -368,7 +368,9 @@ fn an_enterprise_address_is_listed_twice_and_vanishes_twice() {
 #[test]
 fn a_list_that_is_switched_off_is_an_error_not_an_empty_answer() {
     for address_hash in [true, false] {
-        let indexes = Indexes { address_hash, payment_credential: !address_hash };
+        let indexes = Indexes::NONE
+            .with(IndexName::AddressHash, address_hash)
+            .with(IndexName::PaymentCredential, !address_hash);
         let mut store = Store::cardano(Options { indexes, ..small_windows(5, 5) });
         store.apply_all(&chain(vec![vec![create(1, 0, 1)]]));
         let (kept, dropped) = if address_hash {
@@ -377,7 +379,7 @@ fn a_list_that_is_switched_off_is_an_error_not_an_empty_answer() {
             (Owner::Credential([0; 28]), owner_of(0))
         };
         assert_eq!(listed(&store.reader(), kept), [outpoint(1, 0)]);
-        let refused = store.reader().page(dropped, Order::Ascending, 10, None).unwrap_err();
+        let refused = store.reader().page(dropped, PageOrder::Ascending, 10, None).unwrap_err();
         assert!(matches!(refused, QueryError::IndexDisabled(_)), "{refused}");
         assert!(matches!(store.reader().balance(dropped), Err(QueryError::IndexDisabled(_))));
         assert_eq!(bytes(&store.reader())["utxo_addr"].len(), 1);
@@ -430,7 +432,7 @@ fn a_boundary_block_moves_the_cursor_and_nothing_else() {
     let mut boundary = block_on(Some(&blocks[1]), 9, vec![]);
     boundary.header.is_boundary = true;
     boundary.header.point.height = blocks[1].header.point.height;
-    assert!(matches!(store.apply(&boundary), Applied::New(_)));
+    assert!(matches!(store.apply(&boundary), ApplyOutcome::New(_)));
     assert_eq!(store.index().tip(), Some(boundary.header.point));
     let after = store.reader().digest().unwrap();
     assert_eq!((after.coins, after.sha256), (before.coins, before.sha256));
@@ -440,9 +442,9 @@ fn a_boundary_block_moves_the_cursor_and_nothing_else() {
     next.header.point.slot = boundary.header.point.slot;
     store.apply(&next);
     assert_eq!(store.reader().delta(1).unwrap().len(), 2, "two blocks share the height");
-    store.index().rollback(Target::Height(1)).unwrap();
+    store.index().rollback(RollbackTarget::Height(1)).unwrap();
     assert_eq!(store.index().tip(), Some(boundary.header.point), "the boundary block stays");
-    let exact = Target::Point { height: 1, hash: blocks[1].header.point.hash };
+    let exact = RollbackTarget::Point { height: 1, hash: blocks[1].header.point.hash };
     store.index().rollback(exact).unwrap();
     assert_eq!(store.index().tip(), Some(blocks[1].header.point));
 }
@@ -481,13 +483,13 @@ fn pages_of_ten_thousand_coins_lose_and_repeat_nothing() {
         txs.iter().flat_map(|tx| (0..1_000).map(|i| Outpoint::new(tx.id, i))).collect();
     store.apply_all(&chain(vec![txs]));
     let reader = store.reader();
-    let up = all_pages(&reader, owner_of(0), Order::Ascending, 97);
+    let up = all_pages(&reader, owner_of(0), PageOrder::Ascending, 97);
     assert_eq!(up, expected);
-    let mut down = all_pages(&reader, owner_of(0), Order::Descending, 101);
+    let mut down = all_pages(&reader, owner_of(0), PageOrder::Descending, 101);
     down.reverse();
     assert_eq!(down, expected);
     for limit in [0, unspent_chain::PAGE_LIMIT + 1] {
-        let refused = reader.page(owner_of(0), Order::Ascending, limit, None).unwrap_err();
+        let refused = reader.page(owner_of(0), PageOrder::Ascending, limit, None).unwrap_err();
         assert!(matches!(refused, QueryError::Limit { .. }));
     }
 }
@@ -501,9 +503,10 @@ fn a_page_cursor_survives_the_spending_of_its_coin() {
         vec![spend(2, vec![outpoint(1, 1), outpoint(1, 2)])],
     ]);
     store.apply(&blocks[0]);
-    let first = store.reader().page(owner_of(0), Order::Ascending, 2, None).unwrap();
+    let first = store.reader().page(owner_of(0), PageOrder::Ascending, 2, None).unwrap();
     store.apply(&blocks[1]);
-    let rest = store.reader().page(owner_of(0), Order::Ascending, 10, first.next.as_ref()).unwrap();
+    let rest =
+        store.reader().page(owner_of(0), PageOrder::Ascending, 10, first.next.as_ref()).unwrap();
     let rest: Vec<u32> = rest.coins.iter().map(|(outpoint, _)| outpoint.index).collect();
     assert_eq!(rest, [3, 4, 5]);
 }
@@ -516,7 +519,7 @@ fn an_index_ahead_of_the_chain_is_rolled_back_and_one_behind_catches_up() {
     // Switched off, the points go back to 3 and then onto another branch.
     store.options.enabled = false;
     store.reopen();
-    store.index().rollback(Target::Height(2)).unwrap();
+    store.index().rollback(RollbackTarget::Height(2)).unwrap();
     let rival = block_on(Some(&blocks[2]), 2, vec![create(50, 1, 5)]);
     let rival_next = block_on(Some(&rival), 2, vec![create(51, 1, 6)]);
     store.apply(&rival);
@@ -551,7 +554,7 @@ fn reopened_after_going_back_to(height: usize, rivals: u64) -> Result<u64, OpenE
     store.options.enabled = false;
     store.reopen();
     let fork = blocks[height].header.point;
-    store.index().rollback(Target::Height(fork.height)).unwrap();
+    store.index().rollback(RollbackTarget::Height(fork.height)).unwrap();
     let mut tip = blocks[height].clone();
     for at in 0..rivals {
         tip = block_on(Some(&tip), 2, vec![create(50 + at, 1, 5)]);
@@ -595,7 +598,7 @@ fn the_first_allegra_block_withdraws_unclaimed_redeem_coins_and_rollback_restore
     assert_eq!(spent.by, None, "no transaction spent it");
     assert!(is_unspent(&store.reader(), genesis[2].outpoint), "other coins of genesis stay");
     assert_eq!(store.reader().delta(2).unwrap()[0].spent.len(), 1);
-    store.index().rollback(Target::Height(1)).unwrap();
+    store.index().rollback(RollbackTarget::Height(1)).unwrap();
     assert_eq!(bytes(&store.reader()), before);
 }
 
@@ -641,7 +644,7 @@ fn a_repeated_coinbase_overwrites_and_rollback_brings_the_first_back() {
         assert_eq!((digest.coins, digest.value), (2, 99), "one coin is lost for ever");
         assert_eq!(listed(&store.reader(), script_of(4)).len(), 2);
         assert!(store.reader().verify(&mut |_| {}).unwrap().is_clean());
-        store.index().rollback(Target::Height(1)).unwrap();
+        store.index().rollback(RollbackTarget::Height(1)).unwrap();
         assert_eq!(bytes(&store.reader()), before);
     }
 }
@@ -649,7 +652,7 @@ fn a_repeated_coinbase_overwrites_and_rollback_brings_the_first_back() {
 #[test]
 fn bitcoin_has_no_credentials_to_ask_for() {
     let store = Store::new(Network::Bitcoin, small_windows(5, 5), &[]);
-    let asked = store.reader().page(Owner::Credential([0; 28]), Order::Ascending, 5, None);
+    let asked = store.reader().page(Owner::Credential([0; 28]), PageOrder::Ascending, 5, None);
     assert!(matches!(asked, Err(QueryError::NoCredentials(_))));
 }
 
@@ -662,9 +665,9 @@ fn holes_are_accepted_only_when_told_are_remembered_and_are_never_rolled_back_ac
     store.apply_all(&blocks[5..7]);
     let holes = store.reader().status().unwrap().holes;
     assert_eq!((holes.len(), holes[0].left_at, holes[0].resumes_at), (1, Some(2), 5));
-    store.index().rollback(Target::Height(5)).unwrap();
+    store.index().rollback(RollbackTarget::Height(5)).unwrap();
     let before = bytes(&store.reader());
-    for target in [Target::Height(4), Target::Height(2), Target::Origin] {
+    for target in [RollbackTarget::Height(4), RollbackTarget::Height(2), RollbackTarget::Origin] {
         let refused = store.index().rollback(target).unwrap_err();
         assert!(matches!(refused, RollbackError::AcrossHole { resumes_at: 5 }), "{refused}");
     }
@@ -711,11 +714,11 @@ fn targets_that_do_not_exist_are_refused() {
     store.apply_all(&blocks);
     let hash = BlockHash([0xaa; 32]);
     let refused = |store: &mut Store, target| store.index().rollback(target).unwrap_err();
-    assert!(matches!(refused(&mut store, Target::Height(3)), RollbackError::AboveTip(_)));
-    assert!(matches!(refused(&mut store, Target::Slot(9_999)), RollbackError::AboveTip(_)));
-    let unknown = refused(&mut store, Target::Point { height: 1, hash });
+    assert!(matches!(refused(&mut store, RollbackTarget::Height(3)), RollbackError::AboveTip(_)));
+    assert!(matches!(refused(&mut store, RollbackTarget::Slot(9_999)), RollbackError::AboveTip(_)));
+    let unknown = refused(&mut store, RollbackTarget::Point { height: 1, hash });
     assert!(matches!(unknown, RollbackError::UnknownTarget));
     let hash = blocks[1].header.point.hash;
-    let wrong_height = refused(&mut store, Target::Point { height: 2, hash });
+    let wrong_height = refused(&mut store, RollbackTarget::Point { height: 2, hash });
     assert!(matches!(wrong_height, RollbackError::UnknownTarget));
 }

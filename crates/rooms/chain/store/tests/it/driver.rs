@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use tempfile::TempDir;
 use unspent_chain::{
-    Applied, ApplyError, ChainIndex, CoinState, Counts, Options, Order, Owner, PageCursor, Reader,
-    RollbackError, StoreKind, Target,
+    ApplyError, ApplyOutcome, ChainIndex, CoinCounts, CoinState, Options, Owner, PageCursor,
+    PageOrder, Reader, RollbackError, RollbackTarget, StoreKind,
     codec::{PLACED_VERSION, decode_delta, decode_pointer, decode_record, decode_spend},
     prepare,
-    schema::{self, AddressKey, Family, OutpointKey, SpentKey},
+    schema::{self, AddressKey, ColumnFamily, OutpointKey, SpentKey},
 };
 use unspent_model::{
     Network, Outpoint, Point,
@@ -63,7 +63,7 @@ impl Store {
         self.index = None;
     }
 
-    pub fn apply(&mut self, block: &Block<Output>) -> Applied {
+    pub fn apply(&mut self, block: &Block<Output>) -> ApplyOutcome {
         self.index().apply(prepare(block.clone())).unwrap()
     }
 
@@ -73,9 +73,9 @@ impl Store {
         }
     }
 
-    pub fn bulk(&mut self, blocks: &[Block<Output>], coming: u64) -> Counts {
+    pub fn bulk(&mut self, blocks: &[Block<Output>], coming: u64) -> CoinCounts {
         let mut bulk = self.index().bulk(coming);
-        let mut counts = Counts::default();
+        let mut counts = CoinCounts::default();
         for block in blocks {
             counts.add(&bulk.apply(prepare(block.clone())).unwrap().counts());
         }
@@ -91,8 +91,8 @@ impl Store {
     pub fn feed(&mut self, step: &Step) -> Answer {
         match step {
             Step::Apply(block) => match self.index().apply(prepare(block.clone())) {
-                Ok(Applied::Already) => Answer::Already,
-                Ok(Applied::New(counts)) => applied(counts),
+                Ok(ApplyOutcome::Already) => Answer::Already,
+                Ok(ApplyOutcome::New(counts)) => applied(counts),
                 Err(ApplyError::Refused(refusal)) => Answer::Refused(refused(&refusal)),
                 Err(error) => panic!("{error}"),
             },
@@ -144,8 +144,8 @@ impl Store {
             assert_eq!(known(reader.coin(outpoint).unwrap()), world.reference.coin(outpoint));
         }
         for (owner, expected) in lists(self.network, &world.reference) {
-            assert_eq!(all_pages(&reader, owner, Order::Ascending, 3), expected);
-            let mut reversed = all_pages(&reader, owner, Order::Descending, 4);
+            assert_eq!(all_pages(&reader, owner, PageOrder::Ascending, 3), expected);
+            let mut reversed = all_pages(&reader, owner, PageOrder::Descending, 4);
             reversed.reverse();
             assert_eq!(reversed, expected);
         }
@@ -167,17 +167,17 @@ fn stored(reader: &Reader) -> Stored {
     let entries = |family, visit: &mut dyn FnMut(&[u8], &[u8])| {
         reader.entries(family, visit).unwrap();
     };
-    entries(Family::Unspent, &mut |key, value| {
+    entries(ColumnFamily::Unspent, &mut |key, value| {
         // In the MMR store the leaf stands before the record.
         let record = if value[0] == PLACED_VERSION { &value[9..] } else { &value[1..] };
         found.unspent.push((outpoint(key), decode_record(record).unwrap()));
     });
     let mut deltas = BTreeMap::new();
-    entries(Family::Delta, &mut |key, value| {
+    entries(ColumnFamily::Delta, &mut |key, value| {
         let ordinal = u64::from_be_bytes(key.try_into().unwrap());
         deltas.insert(ordinal, value.to_vec());
     });
-    entries(Family::Spent, &mut |key, value| {
+    entries(ColumnFamily::Spent, &mut |key, value| {
         let SpentKey { outpoint, ordinal } = SpentKey::decode(key).unwrap();
         let number = decode_pointer(value).unwrap();
         let (name, spent) = decode_spend(&deltas[&ordinal], number).unwrap();
@@ -186,23 +186,23 @@ fn stored(reader: &Reader) -> Stored {
         assert_eq!((&whole.record, whole.by), (&spent.record, spent.by), "read alone and in whole");
         found.spent.push(((outpoint, ordinal), (spent.by, spent.at, spent.record)));
     });
-    entries(Family::Address, &mut |key, _| {
+    entries(ColumnFamily::Address, &mut |key, _| {
         let key = AddressKey::decode(key).unwrap();
         found.lists.entry(key.owner).or_default().push(key.outpoint);
     });
     found
 }
 
-fn applied(counts: Counts) -> Answer {
+fn applied(counts: CoinCounts) -> Answer {
     Answer::Applied(counts.created, counts.spent, counts.same_block, counts.missing)
 }
 
-pub fn target(ordinal: u64, point: Option<Point>, by: u8) -> Target {
+pub fn target(ordinal: u64, point: Option<Point>, by: u8) -> RollbackTarget {
     match (ordinal, point, by) {
-        (0, _, _) | (_, None, _) => Target::Origin,
-        (_, Some(point), 0) => Target::Height(point.height),
-        (_, Some(point), 1) => Target::Slot(point.slot),
-        (_, Some(point), _) => Target::Point { height: point.height, hash: point.hash },
+        (0, _, _) | (_, None, _) => RollbackTarget::Origin,
+        (_, Some(point), 0) => RollbackTarget::Height(point.height),
+        (_, Some(point), 1) => RollbackTarget::Slot(point.slot),
+        (_, Some(point), _) => RollbackTarget::Point { height: point.height, hash: point.hash },
     }
 }
 
@@ -241,7 +241,7 @@ pub fn lists(network: Network, reference: &Reference) -> BTreeMap<Owner, Vec<Out
 }
 
 /// All pages of an owner, one after the other.
-pub fn all_pages(reader: &Reader, owner: Owner, order: Order, limit: usize) -> Vec<Outpoint> {
+pub fn all_pages(reader: &Reader, owner: Owner, order: PageOrder, limit: usize) -> Vec<Outpoint> {
     let mut coins = Vec::new();
     let mut after: Option<PageCursor> = None;
     loop {
@@ -262,7 +262,7 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 pub fn bytes(reader: &Reader) -> BTreeMap<&'static str, Vec<Entry>> {
     let families = schema::CHAIN_FAMILIES.into_iter().chain(schema::INDEX_FAMILIES);
     let has_trees = reader.status().unwrap().store == StoreKind::Mmr;
-    let families = families.chain(has_trees.then_some(Family::MmrNodes));
+    let families = families.chain(has_trees.then_some(ColumnFamily::MmrNodes));
     let dumped = families.map(|family| {
         let mut entries = Vec::new();
         reader.entries(family, |key, value| entries.push((key.to_vec(), value.to_vec()))).unwrap();

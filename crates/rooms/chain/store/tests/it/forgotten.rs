@@ -2,7 +2,7 @@
 
 use unspent_chain::{
     CoinState,
-    schema::{Family, SpentKey},
+    schema::{ColumnFamily, SpentKey},
 };
 use unspent_model::{Network, Outpoint};
 
@@ -19,7 +19,7 @@ fn store() -> Store {
 fn remembered(store: &Store) -> Vec<SpentKey> {
     let mut found = Vec::new();
     let visit = |key: &[u8], _: &[u8]| found.push(SpentKey::decode(key).unwrap());
-    store.reader().entries(Family::Spent, visit).unwrap();
+    store.reader().entries(ColumnFamily::Spent, visit).unwrap();
     found
 }
 
@@ -29,7 +29,7 @@ fn on_disk(store: &mut Store) -> usize {
     let (path, options) = (store.folder.path().join("db"), rocksdb::Options::default());
     let families = rocksdb::DB::list_cf(&options, &path).unwrap();
     let db = rocksdb::DB::open_cf_for_read_only(&options, &path, families, false).unwrap();
-    let family = db.cf_handle(Family::Spent.name()).unwrap();
+    let family = db.cf_handle(ColumnFamily::Spent.name()).unwrap();
     db.iterator_cf(family, rocksdb::IteratorMode::Start).count()
 }
 
@@ -58,7 +58,7 @@ fn a_moment_shows_what_it_showed_whatever_is_compacted_meanwhile() {
     let blocks = chain(40, 4, &store);
     store.apply_all(&blocks[..20]);
     let reader = store.reader();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let kept: Vec<Outpoint> = remembered(&store).into_iter().map(|key| key.outpoint).collect();
     assert!(kept.len() > 3, "{kept:?}");
     let answers: Vec<CoinState> = kept.iter().map(|coin| moment.coin(coin).unwrap()).collect();

@@ -1,7 +1,7 @@
 //! Bulk and block by block leave the same bytes; switching modes on a live folder is safe.
 
 use proptest::prelude::*;
-use unspent_chain::{Options, Target, prepare};
+use unspent_chain::{Options, RollbackTarget, prepare};
 use unspent_model::{
     Network,
     chain::{Block, Output},
@@ -118,7 +118,7 @@ fn undo_data_is_left_out_only_below_the_window_of_the_known_tip() {
     let status = store.reader().status().unwrap();
     assert_eq!(status.horizon.floor, 24);
     let point = blocks[23].header.point;
-    let target = Target::Point { height: point.height, hash: point.hash };
+    let target = RollbackTarget::Point { height: point.height, hash: point.hash };
     store.index().rollback(target).unwrap();
     let mut straight = preview(small_windows(4, 6));
     straight.apply_all(&blocks[..24]);
@@ -162,8 +162,8 @@ impl RollbackBlocks for unspent_chain::ChainIndex {
             let deltas = self.reader().delta(self.tip().unwrap().height).unwrap();
             let at = deltas.iter().position(|delta| Some(delta.point) == self.tip()).unwrap();
             let to = match at.checked_sub(1).map(|at| deltas[at].point) {
-                Some(point) => Target::Point { height: point.height, hash: point.hash },
-                None => Target::Height(self.tip().unwrap().height - 1),
+                Some(point) => RollbackTarget::Point { height: point.height, hash: point.hash },
+                None => RollbackTarget::Height(self.tip().unwrap().height - 1),
             };
             self.rollback(to).unwrap();
         }

@@ -1,7 +1,7 @@
 //! The coin set of a real node, by its own fingerprint.
 
 use serde_json::{Value, json};
-use unspent_chain::{Options, QueryError, Target};
+use unspent_chain::{Options, QueryError, RollbackTarget};
 use unspent_model::{
     Network,
     chain::{Block, Output},
@@ -48,7 +48,7 @@ fn muhash_equals_the_nodes_after_payments_and_a_rollback() {
     let mut store = Store::new(NETWORK, Options::for_network(NETWORK), &[]);
     store.bulk(&blocks, tip + 1);
     for (height, muhash) in hashes.iter().rev() {
-        store.index().rollback(Target::Height(*height)).unwrap();
+        store.index().rollback(RollbackTarget::Height(*height)).unwrap();
         assert_eq!(&shown(&store), muhash, "at {height}");
     }
 }

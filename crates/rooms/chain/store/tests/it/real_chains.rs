@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use unspent_chain::{CoinState, Options, Order, Owner, Reader, Target, prepare};
+use unspent_chain::{CoinState, Options, Owner, PageOrder, Reader, RollbackTarget, prepare};
 use unspent_model::{
     BlockHash, Network, Outpoint, TxId,
     chain::{Block, GenesisCoin, Output},
@@ -101,7 +101,7 @@ fn feed(store: &mut Store, blocks: &[Block<Output>], coming: usize, bulk: bool) 
 /// The oracle lists coins by (slot, hash, index), as the format was first drawn; we list them in chain
 /// order, where the position in the block comes before the hash.
 fn check_order(reader: &Reader, owner: Owner, address: &Value) {
-    let listed = all_pages(reader, owner, Order::Ascending, 500);
+    let listed = all_pages(reader, owner, PageOrder::Ascending, 500);
     let place = |outpoint: &Outpoint| match reader.coin(outpoint).unwrap() {
         CoinState::Unspent(record) => (record.born.slot, record.born.tx_position, *outpoint),
         other => panic!("{other:?}"),
@@ -147,7 +147,7 @@ fn roll_and_reapply(store: &mut Store, preview: &Preview) {
     let blocks = &preview.blocks;
     let kept = blocks.len() - usize::try_from(store.options.rollback_window).unwrap();
     let point = blocks[kept - 1].header.point;
-    let target = Target::Point { height: point.height, hash: point.hash };
+    let target = RollbackTarget::Point { height: point.height, hash: point.hash };
     let done = store.index().rollback(target).unwrap();
     assert_eq!(done.blocks, store.options.rollback_window);
     store.apply_all(&blocks[kept..]);
@@ -212,7 +212,7 @@ fn preview_in_the_mmr_store_has_the_roots_of_a_naive_rebuild() {
         feed(&mut store, blocks, coming, true);
         left -= blocks.len();
         let reader = store.reader();
-        let moment = reader.moment();
+        let moment = reader.snapshot();
         for (n, block) in (1..).zip(blocks) {
             naive.apply(block);
             if n % every != 0 && n != blocks.len() {
@@ -231,7 +231,7 @@ fn preview_in_the_mmr_store_has_the_roots_of_a_naive_rebuild() {
     println!("roots of {compared} blocks are those of a rebuild from all outputs");
     check_tip(&store, &preview.expected);
     let reader = store.reader();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let kept = roots.len() - 4_320 / FED_AT_ONCE;
     for (point, expected) in &roots[kept..] {
         let found = moment.root(Some(point.height)).unwrap();
@@ -245,9 +245,9 @@ fn preview_in_the_mmr_store_has_the_roots_of_a_naive_rebuild() {
         assert_eq!(said, vec![unspent_verify::Verdict::Unspent; coins.len()]);
     }
     let (point, expected) = roots[kept];
-    let target = Target::Point { height: point.height, hash: point.hash };
+    let target = RollbackTarget::Point { height: point.height, hash: point.hash };
     store.index().rollback(target).unwrap();
-    assert_eq!(store.reader().moment().root(None).unwrap().root, expected);
+    assert_eq!(store.reader().snapshot().root(None).unwrap().root, expected);
     let report = store.reader().verify(&mut |_| {}).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
@@ -300,7 +300,7 @@ fn bitcoin_0_to_4312_equals_the_oracle_in_every_mode() {
         let digest = store.reader().digest().unwrap();
         assert_eq!((digest.coins, digest.value), (4_149, 215_600 * 100_000_000));
         assert_eq!(store.reader().status().unwrap().cursor.missing_inputs, 0);
-        store.index().rollback(Target::Height(4_312 - 288)).unwrap();
+        store.index().rollback(RollbackTarget::Height(4_312 - 288)).unwrap();
         store.apply_all(&blocks[4_312 - 287..]);
         assert_eq!(store.reader().digest().unwrap(), digest);
         assert!(store.reader().verify(&mut |_| {}).unwrap().is_clean());
@@ -367,7 +367,7 @@ fn blocks_367891_and_866342_spend_exactly_the_outputs_listed() {
             };
             assert_eq!(spent.record.output.value, entry["txout"]["value"].as_u64().unwrap());
         }
-        store.index().rollback(Target::Height(height - 1)).unwrap();
+        store.index().rollback(RollbackTarget::Height(height - 1)).unwrap();
         let left = store.reader().digest().unwrap().coins;
         assert_eq!(left as usize, inputs - counts.same_block);
     }
@@ -390,7 +390,7 @@ fn the_longer_regtest_branch_replaces_the_blocks_above_the_fork() {
     assert_eq!(long[0].header.parent, short[4].header.point.hash, "they part after the fifth");
     let mut store = open(network, Options::for_network(network), &[]);
     store.apply_all(&short);
-    store.index().rollback(Target::Height(5)).unwrap();
+    store.index().rollback(RollbackTarget::Height(5)).unwrap();
     store.apply_all(&long);
     assert_eq!(store.index().tip().unwrap().height, 16);
     let mut straight = open(network, Options::for_network(network), &[]);
@@ -413,7 +413,7 @@ fn the_armory_fork_ends_like_its_own_branch() {
     }
     let mut store = Store::new(network, Options::for_network(network), &[]);
     store.apply_all(&base);
-    store.index().rollback(Target::Height(2)).unwrap();
+    store.index().rollback(RollbackTarget::Height(2)).unwrap();
     store.apply_all(&fork);
     assert_eq!(store.index().tip().unwrap().height, 5);
     let mut straight = Store::new(network, Options::for_network(network), &[]);

@@ -1,7 +1,7 @@
 //! What an operator's recorder is told.
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use unspent_chain::{Order, Owner, Target};
+use unspent_chain::{Owner, PageOrder, RollbackTarget};
 use unspent_model::Family;
 use unspent_testkit::chain::{Event, World, coin_of};
 
@@ -21,10 +21,15 @@ fn counters_gauges_and_timers_follow_what_happens() {
         let reader = store.reader();
         reader.balance(Owner::address(Family::Cardano, &coin_of(0, 0).addr)).unwrap();
         reader
-            .page(Owner::address(Family::Cardano, &coin_of(0, 0).addr), Order::Ascending, 5, None)
+            .page(
+                Owner::address(Family::Cardano, &coin_of(0, 0).addr),
+                PageOrder::Ascending,
+                5,
+                None,
+            )
             .unwrap();
         let height = store.index().tip().unwrap().height;
-        store.index().rollback(Target::Height(height - 2)).unwrap();
+        store.index().rollback(RollbackTarget::Height(height - 2)).unwrap();
     });
     let mut counters = std::collections::BTreeMap::new();
     let mut others = std::collections::BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 
-use unspent_chain::{ChainIndex, Target, prepare};
+use unspent_chain::{ChainIndex, RollbackTarget, prepare};
 use unspent_testkit::chain::{Event, Step, World};
 
 use crate::driver::{Store, folder, small_windows};
@@ -19,7 +19,7 @@ fn a_lost_change_of_branch_is_reported() {
     (0..6).for_each(|seed| next(&mut store, seed));
     let point = store.index().tip().unwrap();
     (6..9).for_each(|seed| next(&mut store, seed));
-    let back = Target::Point { height: point.height, hash: point.hash };
+    let back = RollbackTarget::Point { height: point.height, hash: point.hash };
     store.index().rollback(back).unwrap();
     world.reference.rollback(6);
     let mut next = |store: &mut Store, seed| {

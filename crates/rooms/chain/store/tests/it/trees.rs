@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use unspent_chain::{
-    ChainIndex, OpenError, Options, QueryError, Reader, StoreKind, Target,
+    ChainIndex, OpenError, Options, QueryError, Reader, RollbackTarget, StoreKind,
     codec::{decode_delta, encode_record},
-    schema::Family,
+    schema::ColumnFamily,
 };
 use unspent_model::{
     Network, Outpoint, Point,
@@ -130,7 +130,7 @@ fn preview(options: Options) -> Store {
 }
 
 fn root(reader: &Reader) -> Hash {
-    reader.moment().root(None).unwrap().root
+    reader.snapshot().root(None).unwrap().root
 }
 
 /// The naive set after genesis and blocks.
@@ -143,7 +143,7 @@ fn naive(blocks: &[Block<Output>]) -> Naive {
 /// Coins that a rollback may give back, and those in the set: all of them prove.
 fn all_prove(store: &Store, world: &World) -> usize {
     let reader = store.reader();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let expected = moment.root(None).unwrap().root;
     let unspent: Vec<Outpoint> = world.reference.unspent().keys().copied().collect();
     let spent: BTreeSet<Outpoint> =
@@ -223,7 +223,7 @@ fn agree(options: Options, history: &[Event]) -> Result<(), TestCaseError> {
 fn roots_of_the_window(store: &Store, chain: &[(Point, Naive)]) {
     let reader = store.reader();
     let floor = usize::try_from(reader.status().unwrap().horizon.floor).unwrap();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     for (at, (point, naive)) in chain.iter().enumerate().skip(floor.saturating_sub(1)) {
         // A boundary block shares its height with the block after it, which answers.
         if chain.get(at + 1).is_some_and(|(next, _)| next.height == point.height) {
@@ -349,9 +349,9 @@ fn every_depth_of_the_window_comes_back_to_its_root_and_to_equal_bytes() {
     for depth in 1..=12 {
         let kept = blocks.len() - depth;
         let point = blocks[kept - 1].header.point;
-        let asked = store.reader().moment().root(Some(point.height)).unwrap();
+        let asked = store.reader().snapshot().root(Some(point.height)).unwrap();
         assert_eq!(asked.root, roots[kept - 1]);
-        let target = Target::Point { height: point.height, hash: point.hash };
+        let target = RollbackTarget::Point { height: point.height, hash: point.hash };
         store.index().rollback(target).unwrap();
         assert_eq!(root(&store.reader()), roots[kept - 1], "depth {depth}");
         let report = store.reader().verify(&mut |_| {}).unwrap();
@@ -372,7 +372,7 @@ fn bulk_over_many_chunks_equals_block_by_block_and_writes_less() {
     let (fast_bytes, slow_bytes) = (bytes(&fast.reader()), bytes(&slow.reader()));
     assert_eq!(fast_bytes, slow_bytes);
     // 54,000 leaves have 107,993 nodes; of four leaves three are spent.
-    let nodes = slow_bytes[Family::MmrNodes.name()].len();
+    let nodes = slow_bytes[ColumnFamily::MmrNodes.name()].len();
     assert!(nodes < 90_000, "{nodes} nodes are left");
     let report = fast.reader().verify(&mut |_| {}).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
@@ -384,7 +384,7 @@ fn a_proof_at_an_older_block_says_what_was_true_then() {
     let blocks = wide(16, 300);
     store.apply_all(&blocks);
     let reader = store.reader();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let coin = |height: usize, index| Outpoint::new(blocks[height].txs[0].id, index);
     // Made in block 10, spent in block 12 unless its number is a multiple of four.
     let cases = [
@@ -426,7 +426,7 @@ fn every_flipped_bit_of_a_proof_is_refused() {
     let blocks = wide(8, 300);
     store.apply_all(&blocks);
     let reader = store.reader();
-    let moment = reader.moment();
+    let moment = reader.snapshot();
     let root = root(&reader);
     let mut refused = 0_u32;
     for outpoint in [Outpoint::new(blocks[5].txs[0].id, 1), Outpoint::new(blocks[7].txs[0].id, 9)] {
@@ -466,11 +466,11 @@ fn deltas_name_their_leaves_and_the_roots_around_them() {
     let blocks = wide(9, 50);
     store.apply_all(&blocks);
     let mut last = Vec::new();
-    store.reader().entries(Family::Delta, |_, value| last = value.to_vec()).unwrap();
+    store.reader().entries(ColumnFamily::Delta, |_, value| last = value.to_vec()).unwrap();
     let rewind = decode_delta(&last).unwrap().rewind.unwrap();
     assert_eq!((rewind.first, rewind.spent.len()), (400, 37));
     assert_eq!(rewind.after, root(&store.reader()));
-    assert_eq!(rewind.before, store.reader().moment().root(Some(7)).unwrap().root);
+    assert_eq!(rewind.before, store.reader().snapshot().root(Some(7)).unwrap().root);
 }
 
 #[test]
@@ -511,6 +511,6 @@ fn a_pruned_classic_folder_is_told_to_import_again_and_stays_as_it_is() {
     store.reopen();
     assert_eq!(bytes(&store.reader()), before);
     let moment_of = store.reader();
-    assert!(matches!(moment_of.moment().root(None), Err(QueryError::NoRoots)));
-    assert!(matches!(moment_of.moment().prove(&[], None), Err(QueryError::ProofSize { .. })));
+    assert!(matches!(moment_of.snapshot().root(None), Err(QueryError::NoRoots)));
+    assert!(matches!(moment_of.snapshot().prove(&[], None), Err(QueryError::ProofSize { .. })));
 }

@@ -1,6 +1,6 @@
 //! Rollback at every depth of the window, and one more.
 
-use unspent_chain::{Options, RollbackError, Target};
+use unspent_chain::{Options, RollbackError, RollbackTarget};
 use unspent_model::Network;
 use unspent_testkit::chain::{Event, Step, World};
 
@@ -30,7 +30,7 @@ fn every_depth(self_contained: bool) {
     for depth in 1..=window {
         let kept = usize::try_from(tip - depth).unwrap();
         let point = blocks[kept - 1].header.point;
-        let target = Target::Point { height: point.height, hash: point.hash };
+        let target = RollbackTarget::Point { height: point.height, hash: point.hash };
         assert_eq!(store.index().rollback(target).unwrap().blocks, depth);
         assert_eq!(store.reader().digest().unwrap(), digests[kept], "depth {depth}");
         store.apply_all(&blocks[kept..]);
@@ -42,7 +42,7 @@ fn every_depth(self_contained: bool) {
     }
     let before = bytes(&store.reader());
     let point = blocks[usize::try_from(tip - window).unwrap() - 2].header.point;
-    let target = Target::Point { height: point.height, hash: point.hash };
+    let target = RollbackTarget::Point { height: point.height, hash: point.hash };
     let refused = store.index().rollback(target).unwrap_err();
     assert!(matches!(refused, RollbackError::BelowHorizon { .. }), "{refused}");
     assert_eq!(bytes(&store.reader()), before);

@@ -21,7 +21,7 @@
 //! | 8 | overwritten | `[tx hash, index, block, body]` |
 //! | 9 | missing inputs | `[tx hash, index]` |
 //! | 10 | tx flags | `[tx hash, is invalid, had collateral return]` |
-//! | 11 | leaves | `[]`, or `[rewind]` in the MMR store: [`Rewind`] |
+//! | 11 | leaves | `[]`, or `[rewind]` in the MMR store: [`TreeRewind`] |
 //!
 //! A body is a record without its block's fields (8 to 12). The coin of a spend is a transaction's
 //! hash, or its position if the same block created the coin. Position and input are the spender's;
@@ -44,7 +44,7 @@ use unspent_model::{
     chain::{Record, SpendingInput, TxFlags},
 };
 
-use super::Rewind;
+use super::TreeRewind;
 use crate::{coin::Coin, schema::Owner};
 
 pub use read::{DeltaCounts, decode_counts, decode_delta, decode_spend};
@@ -52,7 +52,7 @@ pub use write::{UndoData, encode_delta};
 
 /// What deleting a coin takes, without its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Listing {
+pub struct CoinListing {
     /// Hash of its address, as in its list key.
     pub address: [u8; 28],
     /// Its payment credential.
@@ -63,7 +63,7 @@ pub struct Listing {
     pub tx_position: u32,
 }
 
-impl Listing {
+impl CoinListing {
     /// Of a whole coin.
     pub fn of(coin: &Coin) -> Self {
         let (address, credential) = coin.owners();
@@ -82,7 +82,7 @@ pub struct StoredCreated {
     /// The coin.
     pub outpoint: Outpoint,
     /// What deleting it takes; `None` when the same block spent it.
-    pub listing: Option<Listing>,
+    pub listing: Option<CoinListing>,
     /// Its body; `None` in a compact delta.
     pub record: Option<Record>,
 }
@@ -122,5 +122,5 @@ pub struct StoredDelta {
     /// Inputs that were not in the set: none on a chain without holes.
     pub missing: Vec<Outpoint>,
     /// What undoing the block does to both trees; MMR store only.
-    pub rewind: Option<Rewind>,
+    pub rewind: Option<TreeRewind>,
 }

@@ -7,8 +7,8 @@ use unspent_model::{
     chain::{Born, Record, SpendingInput, TxFlags},
 };
 
-use super::{Listing, StoredCreated, StoredDelta, StoredSpent};
-use crate::codec::{CodecError, Rewind, SpentRecord, StrictDecoder, packed, record};
+use super::{CoinListing, StoredCreated, StoredDelta, StoredSpent};
+use crate::codec::{CodecError, SpentRecord, StrictDecoder, TreeRewind, packed, record};
 
 /// What a delta did in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,8 +37,8 @@ pub fn decode_counts(bytes: &[u8]) -> Result<DeltaCounts, CodecError> {
 pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
     let (counts, inside) = packed::unpack(bytes)?;
     let mut from = StrictDecoder::new(&inside);
-    let head = Head::read(&mut from)?;
-    let mut tables = Tables::read(&mut from)?;
+    let head = DeltaHead::read(&mut from)?;
+    let mut tables = DeltaTables::read(&mut from)?;
     // Blocks are numbered by the spends first, so created bodies are read after them.
     let created_at = from.position();
     from.skip()?;
@@ -50,10 +50,10 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
     let mut from = StrictDecoder::new(inside.get(behind..).unwrap_or_default());
     let missing = from.list(outpoint)?;
     let tx_flags = from.list(tx_flags)?;
-    let rewind = from.option(Rewind::read)?;
+    let rewind = from.option(TreeRewind::read)?;
     from.end()?;
     tables.check(&from)?;
-    let Head { point, time, epoch, self_contained } = head;
+    let DeltaHead { point, time, epoch, self_contained } = head;
     let mut delta = StoredDelta {
         point,
         time,
@@ -81,8 +81,8 @@ pub fn decode_delta(bytes: &[u8]) -> Result<StoredDelta, CodecError> {
 pub fn decode_spend(bytes: &[u8], number: u32) -> Result<(Outpoint, SpentRecord), CodecError> {
     let ([_, count], inside) = packed::unpack(bytes)?;
     let mut from = StrictDecoder::new(&inside);
-    let Head { point, time, epoch, .. } = Head::read(&mut from)?;
-    let mut tables = Tables::read(&mut from)?;
+    let DeltaHead { point, time, epoch, .. } = DeltaHead::read(&mut from)?;
+    let mut tables = DeltaTables::read(&mut from)?;
     from.skip()?;
     from.array()?;
     if number >= count {
@@ -96,14 +96,14 @@ pub fn decode_spend(bytes: &[u8], number: u32) -> Result<(Outpoint, SpentRecord)
     Ok((outpoint, SpentRecord { by, at: point, time, epoch, record }))
 }
 
-struct Head {
+struct DeltaHead {
     point: Point,
     time: u64,
     epoch: Option<u64>,
     self_contained: bool,
 }
 
-impl Head {
+impl DeltaHead {
     fn read(from: &mut StrictDecoder<'_>) -> Result<Self, CodecError> {
         expect(from, 12, "a delta has twelve parts")?;
         expect(from, 3, "a point has three parts")?;
@@ -118,7 +118,7 @@ impl Head {
 }
 
 /// What entries refer to, and which of it they did.
-struct Tables {
+struct DeltaTables {
     txs: Vec<(u32, TxId)>,
     tx_used: Vec<bool>,
     blocks: Vec<Born>,
@@ -128,7 +128,7 @@ struct Tables {
     in_order: bool,
 }
 
-impl Tables {
+impl DeltaTables {
     fn read(from: &mut StrictDecoder<'_>) -> Result<Self, CodecError> {
         let txs = from.list(|from| {
             expect(from, 2, "a transaction has two parts")?;
@@ -201,7 +201,7 @@ impl Tables {
     fn created(
         &mut self,
         from: &mut StrictDecoder<'_>,
-        head: &Head,
+        head: &DeltaHead,
     ) -> Result<StoredCreated, CodecError> {
         let items = from.array()?;
         let (tx_position, index) = (from.u32()?, from.u32()?);
@@ -215,12 +215,12 @@ impl Tables {
                     return Err(from.error("a created coin names two positions"));
                 }
                 let (value, credential) = (record.output.value, record.output.payment_credential);
-                (Some(Listing { address, credential, value, tx_position }), Some(record))
+                (Some(CoinListing { address, credential, value, tx_position }), Some(record))
             }
             (4 | 5, false) => {
                 let (address, value) = (from.array_of()?, from.u64()?);
                 let credential = if items == 5 { Some(from.array_of()?) } else { None };
-                (Some(Listing { address, credential, value, tx_position }), None)
+                (Some(CoinListing { address, credential, value, tx_position }), None)
             }
             _ => return Err(from.error("a created coin has another number of parts")),
         };

@@ -9,13 +9,13 @@ use unspent_model::{
 
 use crate::{
     codec::{
-        CodecError, Rewind, Writer, Written, infallible, packed,
-        record::{Apart, apart},
+        CodecError, TreeRewind, Writer, Written, infallible, packed,
+        record::{SplitRecord, apart},
     },
     coin::{Coin, SharedCoin},
 };
 
-use super::Listing;
+use super::CoinListing;
 
 /// A coin without its block takes about this much, a created one half of it.
 const USUAL_ENTRY: usize = 80;
@@ -31,7 +31,7 @@ pub struct UndoData<'a> {
     /// Keep the bodies of created coins too.
     pub self_contained: bool,
     /// MMR store only.
-    pub rewind: Option<&'a Rewind>,
+    pub rewind: Option<&'a TreeRewind>,
 }
 
 /// The value for a delta.
@@ -41,7 +41,7 @@ pub struct UndoData<'a> {
 /// When a coin's record is not the canonical form of one.
 pub fn encode_delta(undo: &UndoData<'_>) -> Result<Vec<u8>, CodecError> {
     let delta = undo.delta;
-    let tables = NamedOnce::new(undo)?;
+    let tables = SharedTables::new(undo)?;
     let mut inside = Vec::with_capacity(
         256 + (delta.spent.len() + delta.created.len()) * USUAL_ENTRY
             + tables.blocks.len() * USUAL_ENTRY,
@@ -52,12 +52,12 @@ pub fn encode_delta(undo: &UndoData<'_>) -> Result<Vec<u8>, CodecError> {
 }
 
 /// A coin's body, and the number of its block.
-type Body<'a> = (Apart<'a>, u32);
+type Body<'a> = (SplitRecord<'a>, u32);
 
 /// What entries refer to.
-struct NamedOnce<'a> {
+struct SharedTables<'a> {
     txs: Vec<(u32, TxId)>,
-    blocks: Blocks<'a>,
+    blocks: BlockTable<'a>,
     spent: Vec<Body<'a>>,
     overwritten: Vec<Body<'a>>,
     /// Of the coins that stay, in a self-contained delta.
@@ -66,12 +66,12 @@ struct NamedOnce<'a> {
 
 /// Blocks that coins come from, each once, by first mention.
 #[derive(Default)]
-struct Blocks<'a> {
+struct BlockTable<'a> {
     numbers: HashMap<&'a [u8], u32, foldhash::fast::RandomState>,
     count: u32,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> BlockTable<'a> {
     fn take(&mut self, coin: &'a Coin) -> Result<Body<'a>, CodecError> {
         let parts = apart(coin.body())?;
         let number = *self.numbers.entry(parts.of_block).or_insert(self.count);
@@ -86,10 +86,10 @@ impl<'a> Blocks<'a> {
     }
 }
 
-impl<'a> NamedOnce<'a> {
+impl<'a> SharedTables<'a> {
     fn new(undo: &UndoData<'a>) -> Result<Self, CodecError> {
         let delta = undo.delta;
-        let mut blocks = Blocks::default();
+        let mut blocks = BlockTable::default();
         let spent = delta.spent.iter().map(|spent| blocks.take(&spent.coin));
         let spent = spent.collect::<Result<_, _>>()?;
         let overwritten = delta.overwritten.iter().map(|(_, coin)| blocks.take(coin));
@@ -162,7 +162,7 @@ impl<'a> NamedOnce<'a> {
         to.array(created.len() as u64)?;
         let mut bodies = self.created.iter();
         for Created { outpoint, coin, spent_here } in created {
-            let Listing { address, credential, value, tx_position } = Listing::of(coin);
+            let CoinListing { address, credential, value, tx_position } = CoinListing::of(coin);
             let head = |to: &mut Writer<'_>, items| -> Written {
                 to.array(items)?.u32(tx_position)?.u32(outpoint.index)?;
                 Ok(())

@@ -14,22 +14,22 @@ use crate::{
     open,
     options::StoreKind,
     points,
-    query::{self, Balance, CoinState, Reader, Status},
-    schema::{Family, OutpointKey, Owner},
+    query::{self, CoinState, OwnerBalance, Reader, StoreStatus},
+    schema::{ColumnFamily, OutpointKey, Owner},
 };
 
 /// The store as it stood when it was made; later blocks and rollbacks are not seen.
 ///
 /// Holds back the removal of what was deleted since, so it is for one answer, not for keeping.
-pub struct Moment<'r> {
+pub struct ChainSnapshot<'r> {
     pub(crate) reader: &'r Reader,
     pub(crate) view: View<'r>,
 }
 
 impl Reader {
     /// Holds on to this moment, for answers that need several reads.
-    pub fn moment(&self) -> Moment<'_> {
-        Moment { reader: self, view: self.db.view() }
+    pub fn snapshot(&self) -> ChainSnapshot<'_> {
+        ChainSnapshot { reader: self, view: self.db.view() }
     }
 
     /// What is known of a coin.
@@ -38,47 +38,47 @@ impl Reader {
     ///
     /// [`QueryError`].
     pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
-        self.moment().coin(outpoint)
+        self.snapshot().coin(outpoint)
     }
 
-    /// As [`Moment::delta`], now.
+    /// As [`ChainSnapshot::delta`], now.
     ///
     /// # Errors
     ///
     /// As there.
     pub fn delta(&self, height: u64) -> Result<Vec<StoredDelta>, QueryError> {
-        self.moment().delta(height)
+        self.snapshot().delta(height)
     }
 
-    /// As [`Moment::block_at`], now.
+    /// As [`ChainSnapshot::block_at`], now.
     ///
     /// # Errors
     ///
     /// As there.
     pub fn block_at(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
-        self.moment().block_at(height)
+        self.snapshot().block_at(height)
     }
 
-    /// As [`Moment::block_by_hash`], now.
+    /// As [`ChainSnapshot::block_by_hash`], now.
     ///
     /// # Errors
     ///
     /// As there.
     pub fn block_by_hash(&self, hash: &BlockHash) -> Result<Option<StoredPoint>, QueryError> {
-        self.moment().block_by_hash(hash)
+        self.snapshot().block_by_hash(hash)
     }
 
-    /// As [`Moment::status`], now.
+    /// As [`ChainSnapshot::status`], now.
     ///
     /// # Errors
     ///
     /// As there.
-    pub fn status(&self) -> Result<Status, QueryError> {
-        self.moment().status()
+    pub fn status(&self) -> Result<StoreStatus, QueryError> {
+        self.snapshot().status()
     }
 }
 
-impl Moment<'_> {
+impl ChainSnapshot<'_> {
     /// The network the folder serves.
     pub fn network(&self) -> Network {
         self.reader.network
@@ -108,7 +108,7 @@ impl Moment<'_> {
     /// # Errors
     ///
     /// [`QueryError::IndexDisabled`] when that list is not kept: an empty answer would be a lie.
-    pub fn balance(&self, owner: Owner) -> Result<Balance, QueryError> {
+    pub fn balance(&self, owner: Owner) -> Result<OwnerBalance, QueryError> {
         self.reader.listed(owner)?;
         Ok(query::balance(&self.view, owner)?)
     }
@@ -121,9 +121,9 @@ impl Moment<'_> {
     pub fn coin(&self, outpoint: &Outpoint) -> Result<CoinState, QueryError> {
         self.reader.enabled()?;
         let key = OutpointKey(*outpoint).encode();
-        if let Some(value) = self.view.get(Family::Unspent, &key)? {
+        if let Some(value) = self.view.get(ColumnFamily::Unspent, &key)? {
             let record = Coin::decode(&value);
-            let record = record.map_err(StoreError::value(Family::Unspent.name(), &key))?;
+            let record = record.map_err(StoreError::value(ColumnFamily::Unspent.name(), &key))?;
             return Ok(CoinState::Unspent(record));
         }
         Ok(self.last_spend(outpoint)?.map_or(CoinState::Unknown, CoinState::Spent))
@@ -138,15 +138,15 @@ impl Moment<'_> {
         })?;
         let Some((key, number)) = last else { return Ok(None) };
         let ordinal = key.ordinal.to_be_bytes();
-        let family = Family::Delta.name();
-        let value = self.view.demand(Family::Delta, &ordinal)?;
+        let family = ColumnFamily::Delta.name();
+        let value = self.view.demand(ColumnFamily::Delta, &ordinal)?;
         let (found, spent) =
             decode_spend(&value, number).map_err(StoreError::value(family, &ordinal))?;
         if found == *outpoint {
             return Ok(Some(spent));
         }
         let wrong = CodecError::Malformed { what: "leads to the spend of another coin", at: 0 };
-        Err(StoreError::value(Family::Spent.name(), &key.encode())(wrong))
+        Err(StoreError::value(ColumnFamily::Spent.name(), &key.encode())(wrong))
     }
 
     /// The undo data of the block at `height` (of the boundary block too, if one shares the
@@ -181,6 +181,7 @@ impl Moment<'_> {
         let state = open::state(&self.view, true)?;
         let below =
             points::last_where(&self.view, state.cursor.ordinal, |p| p.point.height < height)?;
+        // A boundary block of Byron has the height of the block before it.
         let mut deltas = Vec::new();
         for ordinal in below + 1..=state.cursor.ordinal {
             let Some(point) = points::at(&self.view, ordinal)? else { break };
@@ -188,9 +189,9 @@ impl Moment<'_> {
                 break;
             }
             let key = ordinal.to_be_bytes();
-            if let Some(value) = self.view.get(Family::Delta, &key)? {
+            if let Some(value) = self.view.get(ColumnFamily::Delta, &key)? {
                 let delta = decode(&value);
-                deltas.push(delta.map_err(StoreError::value(Family::Delta.name(), &key))?);
+                deltas.push(delta.map_err(StoreError::value(ColumnFamily::Delta.name(), &key))?);
             }
         }
         if deltas.is_empty() {
@@ -226,12 +227,12 @@ impl Moment<'_> {
     /// # Errors
     ///
     /// [`QueryError`].
-    pub fn status(&self) -> Result<Status, QueryError> {
+    pub fn status(&self) -> Result<StoreStatus, QueryError> {
         let state = open::state(&self.view, self.reader.enabled)?;
         let layout = if self.reader.enabled { open::stored_layout(&self.view)? } else { None };
         let sizes = self.reader.db.families().iter();
         let sizes = sizes.map(|family| Ok((family.name(), self.reader.db.size_on_disk(*family)?)));
-        Ok(Status {
+        Ok(StoreStatus {
             network: self.reader.network,
             enabled: self.reader.enabled,
             chain: points::last(&self.view)?,
@@ -240,7 +241,7 @@ impl Moment<'_> {
             store: layout.map_or_else(StoreKind::default, |layout| layout.store),
             commitment: state.commitment,
             holes: state.holes,
-            indexes: layout.map(|layout| layout.indexes()),
+            indexes: layout.map(|layout| layout.indexes),
             choices: if self.reader.enabled { open::stored_choices(&self.view)? } else { None },
             sizes: sizes.collect::<Result<_, StoreError>>()?,
         })
