@@ -1,20 +1,19 @@
 //! The arguments: what may be asked, with help. Options that are settings come from the sections
 //! that declare them.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Parser, Subcommand};
-
-use crate::{
-    auth, backup,
-    config::{self, Config, GivenFlag, SettingSources},
-    demo,
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use unspent_server::{
+    auth,
+    command::{ParsedCommand, RoomCommand},
+    config::{Config, GivenFlag, SettingSources, load},
     error::Outcome,
-    manual,
     output::Output,
-    rooms::{self, Rooms},
-    serve,
+    room::{RoomFace, Rooms},
 };
+
+use crate::{backup, config, demo, manual, serve};
 
 /// What `--help` says about exit codes.
 const EXIT_CODES: &str = "Exit codes:
@@ -30,7 +29,7 @@ Errors go to standard error; with --json also to standard output as
 /// Unspent keeps the life of every coin right: through rollbacks, pruning and crashes.
 #[derive(Parser)]
 #[command(name = "unspent", version, after_help = EXIT_CODES)]
-pub(crate) struct Cli {
+pub(crate) struct CommonOptions {
     /// Folder that holds the data, one network per folder [default: ./unspent-data] [env:
     /// UNSPENT_DATA_DIR]
     #[arg(long, global = true, value_name = "DIR")]
@@ -44,15 +43,58 @@ pub(crate) struct Cli {
     /// Log more to standard error: -v info, -vv debug; UNSPENT_LOG takes filters and counts more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    #[command(subcommand)]
-    command: Command,
 }
 
-impl Cli {
-    /// The settings that are flags of every command.
+impl CommonOptions {
+    /// The settings among them.
     pub(crate) fn given(&self) -> Vec<GivenFlag> {
         let folder = self.data_dir.as_ref();
         folder.map(|folder| GivenFlag::new("data_dir", "--data-dir", folder)).into_iter().collect()
+    }
+}
+
+/// The whole tree of commands: those of the rooms, in the rooms' order, and the program's own.
+pub(crate) fn command(rooms: Rooms) -> clap::Command {
+    let all = || rooms.iter().flat_map(RoomFace::commands);
+    let shapes = |is_alone| {
+        let some = all().filter(move |command| command.is_alone() == is_alone);
+        some.map(RoomCommand::shape)
+    };
+    let tree = CommonOptions::command().subcommand_required(true).arg_required_else_help(true);
+    let tree = OnData::augment_subcommands(tree.subcommands(shapes(false)));
+    Alone::augment_subcommands(tree.subcommands(shapes(true)))
+}
+
+/// A command with everything that was given with it.
+pub(crate) struct Cli {
+    pub(crate) options: CommonOptions,
+    command: Command,
+}
+
+enum Command {
+    OfRoom(ParsedCommand),
+    OnData(OnData),
+    Alone(Alone),
+}
+
+impl Cli {
+    /// Reads what the process was started with.
+    pub(crate) fn try_parse(rooms: Rooms) -> Result<Self, clap::Error> {
+        Self::try_parse_from(rooms, std::env::args_os())
+    }
+
+    /// Reads arguments, the first of which is the program's name.
+    pub(crate) fn try_parse_from<T: Into<OsString> + Clone>(
+        rooms: Rooms,
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<Self, clap::Error> {
+        let mut tree = command(rooms);
+        let given = tree.try_get_matches_from_mut(arguments)?;
+        let read = || {
+            let options = CommonOptions::from_arg_matches(&given)?;
+            Ok(Self { options, command: Command::read(rooms, &given)? })
+        };
+        read().map_err(|error: clap::Error| error.format(&mut tree))
     }
 
     /// The daemon's configuration says how it logs.
@@ -62,18 +104,29 @@ impl Cli {
 
     /// Whether it works on somebody's data: what it writes is for the owner alone.
     pub(crate) fn keeps_data(&self) -> bool {
-        matches!(self.command, Command::OnData(_) | Command::Alone(Alone::Demo(_)))
+        match &self.command {
+            Command::OfRoom(ParsedCommand::OnData(_)) | Command::OnData(_) => true,
+            Command::OfRoom(ParsedCommand::Alone(_)) => false,
+            Command::Alone(command) => matches!(command, Alone::Demo(_)),
+        }
     }
 
     /// Runs the command.
     pub(crate) fn run(&self, rooms: Rooms, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
         match &self.command {
-            Command::OnData(command) => {
-                let config = self.settings(rooms, command)?;
+            Command::OfRoom(ParsedCommand::OnData(command)) => {
+                let config = self.settings(rooms, command.given())?;
                 config.warn();
-                command.run(&config, self.verbose, output)
+                backup::check_finished(&config.data_dir)?;
+                command.run(&config, output)
             }
-            Command::Alone(command) => command.run(rooms, self, output),
+            Command::OfRoom(ParsedCommand::Alone(command)) => command.run(output),
+            Command::OnData(command) => {
+                let config = self.settings(rooms, command.given())?;
+                config.warn();
+                command.run(&config, self.options.verbose, output)
+            }
+            Command::Alone(command) => command.run(rooms, &self.options, output),
         }
     }
 
@@ -81,37 +134,40 @@ impl Cli {
     #[cfg(test)]
     pub(crate) fn resolved(&self, rooms: Rooms) -> anyhow::Result<Config> {
         match &self.command {
-            Command::OnData(command) => self.settings(rooms, command),
-            Command::Alone(_) => anyhow::bail!("it has no settings"),
+            Command::OfRoom(ParsedCommand::OnData(command)) => {
+                self.settings(rooms, command.given())
+            }
+            Command::OnData(command) => self.settings(rooms, command.given()),
+            Command::OfRoom(ParsedCommand::Alone(_)) | Command::Alone(_) => {
+                anyhow::bail!("it has no settings")
+            }
         }
     }
 
     /// What holds for a command: defaults, the file, the environment, its flags.
-    fn settings(&self, rooms: Rooms, command: &OnData) -> anyhow::Result<Config> {
-        let flags = command.given().into_iter().chain(self.given()).collect();
-        config::load(rooms, &SettingSources::of_process(self.config.clone(), flags)?)
+    fn settings(&self, rooms: Rooms, given: Vec<GivenFlag>) -> anyhow::Result<Config> {
+        let flags = given.into_iter().chain(self.options.given()).collect();
+        load(rooms, &SettingSources::of_process(self.options.config.clone(), flags)?)
     }
 }
 
-#[derive(Subcommand)]
-enum Command {
-    #[command(flatten)]
-    OnData(OnData),
-    #[command(flatten)]
-    Alone(Alone),
+impl Command {
+    fn read(rooms: Rooms, given: &ArgMatches) -> Result<Self, clap::Error> {
+        let name = given.subcommand_name().unwrap_or_default();
+        let room = rooms.iter().flat_map(RoomFace::commands).find(|room| room.name() == name);
+        if let (Some(room), Some((_, given))) = (room, given.subcommand()) {
+            return Ok(Self::OfRoom(room.parse(given)?));
+        }
+        if OnData::has_subcommand(name) {
+            return Ok(Self::OnData(OnData::from_arg_matches(given)?));
+        }
+        Ok(Self::Alone(Alone::from_arg_matches(given)?))
+    }
 }
 
 /// Commands that work with what the settings name.
 #[derive(Subcommand)]
-pub(crate) enum OnData {
-    /// Every unspent output of a chain: import, ask, undo, check
-    Chain(Box<rooms::chain::ChainArgs>),
-    /// Watch-only wallets: scan blocks, show coins, lease them, build payments
-    Wallet(Box<rooms::wallet::WalletArgs>),
-    /// A node's transactions with their spenders, deleted when nobody can need them
-    Txstore(Box<rooms::txstore::TxStoreArgs>),
-    /// Cashu and Spark payments: receive, pay, send and claim tokens, whatever crashes in between
-    Ecash(Box<rooms::ecash::EcashArgs>),
+enum OnData {
     /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
     Serve(serve::ServeArgs),
     /// Tokens for the daemon's REST interface
@@ -124,10 +180,6 @@ impl OnData {
     /// The settings among its arguments.
     fn given(&self) -> Vec<GivenFlag> {
         match self {
-            Self::Chain(args) => args.given(),
-            Self::Wallet(args) => args.given(),
-            Self::Txstore(args) => args.given(),
-            Self::Ecash(args) => args.given(),
             Self::Serve(args) => args.given(),
             Self::Token(args) => args.given(),
             Self::Db(_) => Vec::new(),
@@ -145,10 +197,6 @@ impl OnData {
             backup::check_finished(&config.data_dir)?;
         }
         match self {
-            Self::Chain(args) => rooms::chain::run(config, args, output),
-            Self::Wallet(args) => rooms::wallet::run(config, args, output),
-            Self::Txstore(args) => rooms::txstore::run(config, args, output),
-            Self::Ecash(args) => rooms::ecash::run(config, args, output),
             Self::Serve(_) => serve::run(config, verbose, output),
             Self::Token(args) => auth::run(config, args, output),
             Self::Db(args) => backup::run(config, args, output),
@@ -159,8 +207,6 @@ impl OnData {
 /// Commands that need no data and no settings.
 #[derive(Subcommand)]
 enum Alone {
-    /// Check a proof against a root: says UNSPENT or SPENT, or refuses; needs no data folder
-    VerifyProof(rooms::chain::VerifyProofArgs),
     /// The configuration: write a commented one, check one, show what holds
     Config(config::ConfigArgs),
     /// Write completions for a shell: bash, zsh, fish, elvish or powershell
@@ -179,12 +225,16 @@ enum Alone {
 }
 
 impl Alone {
-    fn run(&self, rooms: Rooms, cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    fn run(
+        &self,
+        rooms: Rooms,
+        options: &CommonOptions,
+        output: &mut Output<'_>,
+    ) -> anyhow::Result<Outcome> {
         match self {
-            Self::VerifyProof(args) => rooms::chain::verify_proof(args, output),
-            Self::Config(args) => config::run(rooms, cli, args, output),
-            Self::Completions { shell } => manual::completions(*shell, output),
-            Self::Man { folder } => manual::pages(folder.as_deref(), output),
+            Self::Config(args) => config::run(rooms, options, args, output),
+            Self::Completions { shell } => manual::completions(rooms, *shell, output),
+            Self::Man { folder } => manual::pages(rooms, folder.as_deref(), output),
             Self::Demo(args) => demo::run(rooms, args, output),
         }
     }

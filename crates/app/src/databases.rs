@@ -6,9 +6,8 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use unspent_server::{auth::private_file, config::Config, error::CliError, room::RoomFace};
 use unspent_sql::Url;
-
-use crate::{auth::private_file, config::Config, error::CliError, rooms::AppRoom};
 
 /// The file in the data folder.
 const FILE: &str = "databases.json";
@@ -53,7 +52,7 @@ pub(crate) fn remember(config: &Config) -> anyhow::Result<()> {
 }
 
 /// A room that seals its data holds what can't be read again from anywhere.
-fn check_there(config: &Config, room: &dyn AppRoom, url: &Url) -> anyhow::Result<()> {
+fn check_there(config: &Config, room: &dyn RoomFace, url: &Url) -> anyhow::Result<()> {
     let is_sealed = !room.kept_apart(config)?.is_empty();
     match url {
         Url::Sqlite(path) if is_sealed && !path.exists() => {

@@ -3,8 +3,7 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
-
-use crate::config::{LogFormat, LogSection};
+use unspent_server::config::{LogFormat, LogSection};
 
 /// Overrides `-v`: `info`, `debug`, or directives such as `unspent_chain=debug`.
 const VARIABLE: &str = "UNSPENT_LOG";

@@ -3,26 +3,34 @@
 use std::{fs, io, path::Path};
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use serde_json::json;
+use unspent_server::{error::Outcome, output::Output, room::Rooms};
 
-use crate::{cli::Cli, error::Outcome, output::Output};
+use crate::cli;
 
 /// Completions for a shell.
-pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+pub(crate) fn completions(
+    rooms: Rooms,
+    shell: Shell,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "unspent", &mut text);
+    clap_complete::generate(shell, &mut cli::command(rooms), "unspent", &mut text);
     output.raw(&String::from_utf8(text)?)?;
     Ok(Outcome::Done)
 }
 
 /// The manual pages: that of the program to the output, or one for each command into a folder.
-pub(crate) fn pages(folder: Option<&Path>, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let Some(folder) = folder else { return page(output) };
+pub(crate) fn pages(
+    rooms: Rooms,
+    folder: Option<&Path>,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let Some(folder) = folder else { return page(rooms, output) };
     let shown = folder.display();
     fs::create_dir_all(folder).with_context(|| format!("can't make {shown}"))?;
-    clap_mangen::generate_to(Cli::command(), folder)
+    clap_mangen::generate_to(cli::command(rooms), folder)
         .with_context(|| format!("can't write into {shown}"))?;
     let is_page = |entry: &io::Result<fs::DirEntry>| {
         let name = entry.as_ref().map(fs::DirEntry::file_name).unwrap_or_default();
@@ -37,9 +45,9 @@ pub(crate) fn pages(folder: Option<&Path>, output: &mut Output<'_>) -> anyhow::R
 }
 
 /// The manual page of the program.
-fn page(output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+fn page(rooms: Rooms, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+    clap_mangen::Man::new(cli::command(rooms)).render(&mut text)?;
     output.raw(&String::from_utf8(text)?)?;
     Ok(Outcome::Done)
 }

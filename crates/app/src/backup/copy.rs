@@ -2,17 +2,16 @@
 
 use clap::Args;
 use serde::Serialize;
+use unspent_server::{
+    config::secret,
+    error::{CliError, Outcome},
+    output::{Output, table},
+    progress::Show,
+    room::{RoomFace, RoomTables, Rooms},
+};
 use unspent_sql::{
     Url,
     copy::{CopyProgress, copy},
-};
-
-use crate::{
-    config::secret,
-    error::{CliError, Outcome},
-    import::Show,
-    output::{Output, table},
-    rooms::{AppRoom, RoomTables, Rooms},
 };
 
 const EXAMPLE: &str = "Move to PostgreSQL:
@@ -91,7 +90,7 @@ fn text(answer: &CopyJson) -> String {
 }
 
 /// The room meant, or the only one that has a database.
-fn chosen(rooms: Rooms, name: Option<&str>) -> anyhow::Result<(&'static dyn AppRoom, RoomTables)> {
+fn chosen(rooms: Rooms, name: Option<&str>) -> anyhow::Result<(&'static dyn RoomFace, RoomTables)> {
     let all = rooms.iter().filter_map(|room| Some((room, room.tables()?)));
     let mut all: Vec<_> = all.filter(|(room, _)| name.is_none_or(|n| n == room.name())).collect();
     match (all.pop(), all.is_empty(), name) {

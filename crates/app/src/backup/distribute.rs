@@ -2,17 +2,17 @@
 
 use clap::Args;
 use serde::Serialize;
+use unspent_server::{
+    error::{CliError, Outcome},
+    output::Output,
+    room::{RoomTables, Rooms},
+};
 use unspent_sql::{
     Url,
     distribute::{distribute, statements},
 };
 
 use super::copy::url;
-use crate::{
-    error::{CliError, Outcome},
-    output::Output,
-    rooms::{RoomTables, Rooms},
-};
 
 const EXAMPLE: &str = "On a coordinator whose workers are known (citus_add_node):
   unspent db distribute                     (look at the statements)

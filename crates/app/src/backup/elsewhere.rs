@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::Context as _;
 use unspent_engine::room::OnDisk;
+use unspent_server::{config::Config, error::CliError, private};
 use unspent_sql::Url;
 
 use super::{
@@ -23,7 +24,6 @@ use super::{
     plan::TOKENS,
     restore::{remove, sync},
 };
-use crate::{config::Config, error::CliError, private};
 
 /// Files of the backup with the places that the settings give them.
 pub(super) struct Elsewhere<'a> {

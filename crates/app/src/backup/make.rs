@@ -7,13 +7,13 @@ use unspent_engine::{
     Engine, RoomState,
     room::{RoomName, RoomShape},
 };
+use unspent_server::{config::Config, error::CliError, folder_lock, private, room::Rooms};
 use unspent_sql::copy_sqlite;
 
 use super::{
     list::{self, List},
     plan::{BackupPlan, IsOn, PartKind, SavedPart, check_remembered, plan},
 };
-use crate::{config::Config, error::CliError, private, rooms::Rooms, serve::folder_lock};
 
 /// Which rooms are saved: all but some, or only some and then nothing besides.
 #[derive(Clone, Copy)]

@@ -31,21 +31,21 @@ mod list;
 mod make;
 mod plan;
 mod restore;
-pub(crate) mod running;
+mod running;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-
-pub(crate) use self::restore::check_finished;
-use self::running::{BackupJson, BackupRequest};
-use crate::{
+use unspent_server::{
     config::Config,
     error::{Outcome, complain},
     output::Output,
     reached::Reached,
 };
+
+use self::running::{BackupJson, BackupRequest};
+pub(crate) use self::{restore::check_finished, running::routes};
 
 #[derive(Args)]
 pub(crate) struct DbArgs {

@@ -13,15 +13,16 @@ use unspent_engine::{
     room::{OnDisk, RoomName, RoomShape},
     store::STORE_FILE,
 };
+use unspent_server::{
+    config::{Config, Origin},
+    error::CliError,
+    room::RoomFace,
+};
 use unspent_sql::Url;
 
 use super::make::SavedRooms;
-use crate::{
-    config::{Config, Origin},
-    databases,
-    error::CliError,
-    rooms::AppRoom,
-};
+
+use crate::databases;
 
 /// The simulated network's folder.
 const SIM: &str = "sim";
@@ -116,7 +117,7 @@ pub(super) fn check_remembered(config: &Config, choice: SavedRooms<'_>) -> anyho
 fn add_room(
     plan: &mut BackupPlan,
     config: &Config,
-    room: &'static dyn AppRoom,
+    room: &'static dyn RoomFace,
     is_on: bool,
 ) -> anyhow::Result<()> {
     let shape = room.shape();
@@ -159,7 +160,7 @@ fn is_other_file(usual: &Path, from: &Path) -> bool {
 /// The room's database, as a file. `None` when nothing is to be saved.
 fn database_file(
     config: &Config,
-    room: &dyn AppRoom,
+    room: &dyn RoomFace,
     is_on: bool,
 ) -> anyhow::Result<Option<PathBuf>> {
     let (name, section) = (room.name(), room.section());

@@ -20,13 +20,13 @@ use std::{
 
 use anyhow::Context as _;
 use unspent_engine::lock::LOCK_FILE;
+use unspent_server::{config::Config, error::CliError, folder_lock, private};
 
 use super::{
     elsewhere::Elsewhere,
     list::List,
     make::{copy_file, empty},
 };
-use crate::{config::Config, error::CliError, private, serve::folder_lock};
 
 /// The side folder's name inside a mount point, and its ending elsewhere.
 const SIDE: &str = "restoring";

@@ -8,13 +8,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
-use super::make::{self, MadeBackup, SavedRooms};
-use crate::{
+use unspent_server::{
     api::{
         May,
         error::{ApiError, Failures},
@@ -24,6 +21,10 @@ use crate::{
     error::CliError,
     reached::Reached,
 };
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::make::{self, MadeBackup, SavedRooms};
 
 /// Where backups are asked for.
 const ROUTE: &str = "/api/v1/backup";
@@ -96,7 +97,7 @@ impl BackupJson {
 
 /// The daemon's backups: one at a time.
 #[derive(Clone, Default)]
-pub(crate) struct Backups(Arc<Mutex<BackupJson>>);
+struct Backups(Arc<Mutex<BackupJson>>);
 
 impl Backups {
     fn last(&self) -> MutexGuard<'_, BackupJson> {
@@ -126,13 +127,19 @@ impl Backups {
     }
 }
 
+/// `/backup`, with the memory of the last one that was asked for.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(last, begin)).layer(Extension(Backups::default()))
+}
+
 /// Save everything into a new folder of the daemon's machine; GET tells how far it has come
 #[utoipa::path(post, path = "/backup", operation_id = "begin_backup",
     tag = "daemon", request_body = BackupRequest,
     responses((status = 202, body = BackupJson), Failures))]
-pub(crate) async fn begin(
+async fn begin(
     _: May<Admin>,
     State(app): State<App>,
+    Extension(backups): Extension<Backups>,
     ApiJson(request): ApiJson<BackupRequest>,
 ) -> Result<(StatusCode, Json<BackupJson>), ApiError> {
     if !request.folder.is_absolute() {
@@ -141,8 +148,8 @@ pub(crate) async fn begin(
     if !request.only.is_empty() && !request.without.is_empty() {
         return Err(ApiError::invalid("name the rooms in `only` or in `without`, not in both"));
     }
-    let begun = app.backups.begin(&request.folder)?;
-    let (backups, engine, config) = (app.backups.clone(), app.engine.clone(), app.config.clone());
+    let begun = backups.begin(&request.folder)?;
+    let (engine, config) = (app.engine.clone(), app.config.clone());
     // Whoever asked may go away; the work goes on.
     tokio::task::spawn_blocking(move || {
         backups.end(make::beside(&engine, &config, &request.folder, request.choice()));
@@ -153,8 +160,8 @@ pub(crate) async fn begin(
 /// The last backup that was asked for
 #[utoipa::path(get, path = "/backup", operation_id = "get_backup", tag = "daemon",
     responses((status = 200, body = BackupJson), Failures))]
-pub(crate) async fn last(_: May<Admin>, State(app): State<App>) -> Json<BackupJson> {
-    Json(app.backups.last().clone())
+async fn last(_: May<Admin>, Extension(backups): Extension<Backups>) -> Json<BackupJson> {
+    Json(backups.last().clone())
 }
 
 /// Has the daemon that has the data folder make a backup, and waits for it.

@@ -1,55 +1,135 @@
-//! The settings of the daemon and of every command: one TOML file, the environment over it, flags
-//! over that. They are resolved once, before anything is opened.
-//!
-//! | module | keeps |
-//! |---|---|
-//! | `declare` | how a section is declared: each key once |
-//! | `sections` | the sections that belong to no room; each room has its own in its folder |
-//! | `whole` | all of it together, and the commented file that `unspent config init` writes |
-//! | `flags` | declared keys as arguments of commands |
-//! | `layers` | what was given, key by key, and by whom |
-//! | `text` | text of variables and flags as values |
-//! | `load` | file, environment and flags laid over each other |
-//! | `check` | what can't be, before anything is opened |
-//! | `database` | where a room's database is |
-//! | `secret` | what stands in a file of its own |
-//! | `command`, `show` | `unspent config init`, `check` and `show` |
-//!
-//! Invariant: an unknown key is an error that names it; a secret stands in a file of its own or in
-//! the environment, never in an argument.
+//! `unspent config init`, `check` and `show`.
 
-mod check;
-mod command;
-mod database;
-mod declare;
-mod flags;
-mod layers;
-mod load;
-mod secret;
-mod sections;
 mod show;
 #[cfg(test)]
 mod tests;
-mod text;
 #[cfg(test)]
 mod walk;
-mod whole;
 
-pub(crate) use self::{
-    check::{check_daemon, check_span, wrong},
-    command::{ConfigArgs, run},
-    database::{check_database, database},
-    declare::{
-        DeclaredKey, FlagKind, Section, default_of, flag_kind, rival_of, section, section_text,
-        shown_default, toml_text,
-    },
-    flags::{GivenFlag, SettingFlags},
-    layers::Origin,
-    load::{SectionReader, SettingSources, load},
-    secret::secret,
-    sections::{
-        AuthSection, HttpSection, LogFormat, LogSection, SimSection, SourceKind, SourceSection,
-        WebhooksSection,
-    },
-    whole::{Config, RoomSection},
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::PathBuf,
 };
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use unspent_server::{
+    config::{Config, SettingSources, SourceKind, check_daemon, load, template},
+    error::{CliError, Outcome},
+    output::{Output, facts},
+    room::Rooms,
+};
+
+use crate::cli::CommonOptions;
+
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Write a commented configuration, to standard output or to a new file
+    Init {
+        /// File to make; one that is there is never overwritten
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Read a configuration with the environment laid over it, and say what is wrong with it
+    Check {
+        /// The file, in the place of --config; without either, defaults and environment alone
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show every setting as it holds, and where it comes from: default, file, environment or flag
+    Show {
+        /// The file, in the place of --config; without either, defaults and environment alone
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+/// What a configuration comes to.
+#[derive(Serialize)]
+struct ConfigSummary {
+    network: &'static str,
+    data_dir: String,
+    source: SourceKind,
+    /// Which rooms are on.
+    rooms: BTreeMap<&'static str, bool>,
+    listen: String,
+}
+
+pub(crate) fn run(
+    rooms: Rooms,
+    options: &CommonOptions,
+    args: &ConfigArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    match &args.command {
+        ConfigCommand::Init { file: None } => output.raw(&template(rooms))?,
+        ConfigCommand::Init { file: Some(file) } => init(rooms, file, output)?,
+        ConfigCommand::Check { file } => check(&settings(rooms, options, file.as_ref())?, output)?,
+        ConfigCommand::Show { file } => {
+            return show::print(&settings(rooms, options, file.as_ref())?, output);
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn settings(
+    rooms: Rooms,
+    options: &CommonOptions,
+    file: Option<&PathBuf>,
+) -> anyhow::Result<Config> {
+    let file = file.or(options.config.as_ref()).cloned();
+    let config = load(rooms, &SettingSources::of_process(file, options.given())?)?;
+    config.warn();
+    Ok(config)
+}
+
+fn check(config: &Config, output: &mut Output<'_>) -> anyhow::Result<()> {
+    check_daemon(config)?;
+    let mut rooms = BTreeMap::new();
+    for room in config.rooms().iter() {
+        rooms.insert(room.name(), room.is_on(config)?);
+    }
+    let shown = ConfigSummary {
+        network: config.network.name(),
+        data_dir: config.data_dir.display().to_string(),
+        source: config.source.kind,
+        rooms,
+        listen: config.http.listen.to_string(),
+    };
+    output.answer(&shown, || {
+        let on = shown.rooms.iter().filter(|(_, on)| **on).map(|(name, _)| *name);
+        facts(&[
+            ("network", shown.network.to_owned()),
+            ("data folder", shown.data_dir.clone()),
+            ("source", format!("{:?}", shown.source)),
+            ("rooms", on.collect::<Vec<_>>().join(", ")),
+            ("listens on", shown.listen.clone()),
+        ])
+    })?;
+    Ok(())
+}
+
+fn init(rooms: Rooms, file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
+    let shown = file.display();
+    let made = OpenOptions::new().write(true).create_new(true).open(file);
+    let mut made = made.map_err(|error| {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return CliError::refused(format!("{shown} is there; it was not touched")).into();
+        }
+        anyhow::Error::new(error).context(format!("can't make {shown}"))
+    })?;
+    made.write_all(template(rooms).as_bytes()).with_context(|| format!("can't write {shown}"))?;
+    output.answer(&serde_json::json!({ "written": shown.to_string() }), || {
+        format!("written to {shown}; look at it, then: unspent serve --config {shown}")
+    })?;
+    Ok(())
+}

@@ -5,20 +5,16 @@
 
 use serde_json::{Map, Value as Json, json};
 use toml::Value;
-use unspent_sql::without_password;
-
-use super::{
-    declare::DeclaredKey,
-    whole::{Config, declared_keys},
-};
-use crate::{
+use unspent_server::{
+    config::{Config, DeclaredKey, declared_keys},
     error::Outcome,
     output::{Output, table},
 };
+use unspent_sql::without_password;
 
 /// Every key with its value and where it comes from; passwords are left out.
 pub(super) fn print(config: &Config, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
-    let all: Vec<_> = declared_keys(config.rooms).iter().map(|key| shown(config, key)).collect();
+    let all: Vec<_> = declared_keys(config.rooms()).iter().map(|key| shown(config, key)).collect();
     let document: Map<String, Json> = all
         .iter()
         .map(|(path, value, origin)| (path.clone(), json!({ "value": value, "from": origin })))
@@ -35,7 +31,7 @@ pub(super) fn print(config: &Config, output: &mut Output<'_>) -> anyhow::Result<
 
 fn shown(config: &Config, key: &DeclaredKey) -> (String, Option<Json>, String) {
     let path = key.path();
-    let given = config.layers.get(&path).map(|given| given.value.clone());
+    let given = config.given(&path).cloned();
     let value = given.or_else(|| standard(key)).map(hidden);
     let value = value.and_then(|value| serde_json::to_value(value).ok());
     let origin = config.origin(&path).to_string();

@@ -1,20 +1,15 @@
 //! The configuration as people get it wrong.
 
-use super::{
-    GivenFlag, Origin, SettingSources, check_daemon, load,
-    sections::SourceKind,
-    whole::{declared_keys, template},
+use unspent_chain_room::UtxoSection;
+use unspent_server::config::{
+    Config, GivenFlag, Origin, SettingSources, SourceKind, check_daemon, declared_keys, load,
+    template,
 };
-use crate::{
-    ROOMS,
-    rooms::{chain::UtxoSection, wallet::WalletSection},
-};
+use unspent_wallet_room::WalletSection;
 
-fn with(
-    text: &str,
-    environment: &[(&str, &str)],
-    over: &[(&str, &str)],
-) -> anyhow::Result<super::Config> {
+use crate::ROOMS;
+
+fn with(text: &str, environment: &[(&str, &str)], over: &[(&str, &str)]) -> anyhow::Result<Config> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("unspent.toml");
     std::fs::write(&file, text).unwrap();
@@ -41,10 +36,10 @@ fn the_template_is_valid_and_says_the_defaults() {
         assert!(matches!(written.origin(&path), Origin::File(_)), "{path} is in the template");
     }
     // Who gave them differs, the settings don't.
-    let shown = |config: &super::Config| {
-        let super::Config { network, source, http, auth, log, events, .. } = config;
+    let shown = |config: &Config| {
+        let Config { network, source, http, auth, log, events, .. } = config;
         let own = format!("{network:?} {source:?} {http:?} {auth:?} {log:?} {events:?}");
-        format!("{own} {:?} {:?}", config.webhooks, config.kept)
+        format!("{own} {:?} {:?}", config.webhooks, config.sections())
     };
     assert_eq!(shown(&written), shown(&plain));
     assert!(written.data_dir.ends_with("unspent-data"), "beside the file");
@@ -149,7 +144,7 @@ fn an_older_name_is_still_read_with_a_warning_and_two_values_are_refused() {
     let config = with("[ecash]\nenabled = true", &old, &[]).unwrap();
     assert_eq!(config.room::<UtxoSection>().unwrap().prune_depth, Some(7));
     assert_eq!(config.origin("ecash.url").to_string(), "environment UNSPENT_ECASH_DB");
-    let told = config.layers.warnings.join("\n");
+    let told = config.warnings().join("\n");
     assert!(told.contains("UNSPENT_ECASH_DB is called UNSPENT_ECASH__URL now"), "{told}");
     let both = [("UNSPENT_ECASH_DB", "sqlite:/a"), ("UNSPENT_ECASH__URL", "sqlite:/b")];
     let refused = with("", &both, &[]).unwrap_err().to_string();
@@ -188,7 +183,7 @@ fn a_path_of_the_file_is_meant_from_its_folder() {
     let text = "data_dir = \"data\"\n[ecash]\nurl = \"sqlite:e.db\"\nkey_file = \"../key\"\n\
                 [wallet]\nurl = \"postgres://me@host/db\"\n";
     let config = with(text, &[], &[]).unwrap();
-    let shown = |path: &str| config.layers.get(path).unwrap().value.as_str().unwrap().to_owned();
+    let shown = |path: &str| config.given(path).unwrap().as_str().unwrap().to_owned();
     assert!(config.data_dir.is_absolute() && config.data_dir.ends_with("data"));
     let folder = config.data_dir.parent().unwrap().display().to_string();
     assert_eq!(shown("ecash.url"), format!("sqlite:{folder}/e.db"));

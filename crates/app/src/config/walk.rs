@@ -13,16 +13,22 @@ use std::{
 };
 
 use clap::{
-    Arg, ArgAction, Command, CommandFactory as _, Parser as _,
+    Arg, ArgAction, Command,
     error::{ContextKind, ContextValue},
 };
 use toml::{Table, Value};
 use unspent_engine::room::OnDisk;
 use unspent_model::network::NETWORKS;
+use unspent_server::config::{
+    Config, DeclaredKey, GivenFlag, Origin, SettingSources, declared_keys, load,
+};
+use unspent_server::output::Output;
 use unspent_testkit::wallet::postgres;
 
-use super::{Config, DeclaredKey, Origin, SettingSources, load, whole::declared_keys};
-use crate::{ROOMS, cli::Cli, output::Output};
+use crate::{
+    ROOMS,
+    cli::{self, Cli},
+};
 
 /// A command that isn't at its end by then waits for somebody; it has opened what it opens.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -146,14 +152,14 @@ impl World {
         for key in self.keys() {
             let path = key.path();
             assert!(matches!(config.origin(&path), Origin::File(_)), "{command}: {path}");
-            let held = &config.layers.get(&path).unwrap().value;
+            let held = config.given(&path).unwrap();
             let standard = key.default.as_ref().map(|text| format!("v = {text}"));
             let standard = standard.map(|text| text.parse::<Table>().unwrap()["v"].clone());
             assert_ne!(Some(held), standard.as_ref(), "{command}: {path} is the default");
         }
         let alone = SettingSources { file: Some(self.file()), ..SettingSources::default() };
         let alone = load(ROOMS, &alone).unwrap();
-        let rooms = |config: &Config| format!("{:?} {:?}", config.kept, config.webhooks);
+        let rooms = |config: &Config| format!("{:?} {:?}", config.sections(), config.webhooks);
         assert_eq!(rooms(config), rooms(&alone), "{command}");
     }
 }
@@ -161,7 +167,7 @@ impl World {
 /// Another text where only some are taken; an error names them.
 fn another(key: &DeclaredKey, standard: &str) -> String {
     let given = |text: &str| {
-        let flag = super::GivenFlag::new(&key.path(), "--set", text);
+        let flag = GivenFlag::new(&key.path(), "--set", text);
         load(ROOMS, &SettingSources { flags: vec![flag], ..SettingSources::default() })
     };
     for text in ["zzz", "127.0.0.1:1"] {
@@ -190,7 +196,7 @@ fn leaves(command: &Command, way: &[String], found: &mut Vec<(Vec<String>, Comma
 
 /// Every command of the rooms.
 fn commands() -> Vec<(Vec<String>, Command)> {
-    let mut tree = Cli::command();
+    let mut tree = cli::command(ROOMS);
     tree.build();
     let mut found = Vec::new();
     for room in tree.get_subcommands() {
@@ -221,7 +227,7 @@ fn line(way: &[String], command: &Command, file: &Path) -> Vec<String> {
     let mut line: Vec<String> = ["unspent", "--json", "--config"].map(str::to_owned).into();
     line.push(file.display().to_string());
     line.extend_from_slice(way);
-    while let Err(error) = Cli::try_parse_from(&line) {
+    while let Err(error) = Cli::try_parse_from(ROOMS, &line) {
         let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
             panic!("{line:?}: {error}");
         };
@@ -247,7 +253,7 @@ fn takes(line: &[String], arg: &Arg, word: &str) -> bool {
     use clap::error::ErrorKind as E;
     let long = arg.get_long().map(|long| format!("--{long}"));
     let words = line.iter().cloned().chain(long).chain([word.to_owned()]);
-    match Cli::try_parse_from(words) {
+    match Cli::try_parse_from(ROOMS, words) {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), E::ValueValidation | E::InvalidValue),
     }
@@ -277,7 +283,7 @@ fn run(line: &[String], marker: &Path) {
 #[ignore = "a command that the walk below runs"]
 fn one_command() {
     let Ok(line) = std::env::var(ARGUMENTS) else { return };
-    let cli = Cli::try_parse_from(line.lines()).unwrap();
+    let cli = Cli::try_parse_from(ROOMS, line.lines()).unwrap();
     fs::write(std::env::var(MARKER).unwrap(), "").unwrap();
     let mut out = Vec::new();
     // Most of them find nothing of that name.
@@ -287,7 +293,7 @@ fn one_command() {
 fn walk(world: &World) {
     for (way, command) in commands() {
         let (name, line) = (way.join(" "), line(&way, &command, &world.file()));
-        let cli = Cli::try_parse_from(&line).unwrap();
+        let cli = Cli::try_parse_from(ROOMS, &line).unwrap();
         world.assert_holds(&cli.resolved(ROOMS).unwrap(), &name);
         run(&line, &world.room.path().join("ran"));
         // Their webhooks and locks belong to the data folder, which the settings name.
@@ -336,7 +342,7 @@ fn every_command_goes_by_the_configuration_alone_on_postgresql() {
 fn no_command_declares_a_setting_by_itself() {
     for (way, command) in commands() {
         let room = ROOMS.iter().find(|room| room.name() == way[0]).unwrap();
-        for key in room.keys().into_iter().filter(|key| key.flag.is_some()) {
+        for key in (room.settings().keys)().into_iter().filter(|key| key.flag.is_some()) {
             let name = key.flag_name();
             let own = command.get_arguments().find(|arg| arg.get_long() == Some(name.as_str()));
             let is_own = own.is_some_and(|arg| arg.get_id().as_str() != key.path());

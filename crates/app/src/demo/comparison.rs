@@ -10,10 +10,9 @@ use serde::Serialize;
 use unspent_chain::{CoinState, Reader};
 use unspent_engine::{Engine, RoomState};
 use unspent_model::{Outpoint, TxId};
+use unspent_server::error::CliError;
 use unspent_sim::Coins;
 use unspent_source::sim::SimNetwork;
-
-use crate::error::CliError;
 
 /// How long the rooms may take to reach the network's tip.
 const PATIENCE: Duration = Duration::from_secs(30);

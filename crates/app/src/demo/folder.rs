@@ -3,8 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::Context;
-
-use crate::error::CliError;
+use unspent_server::error::CliError;
 
 /// A file that says whose folder this is.
 const MARK: &str = "made-by-unspent-demo";

@@ -25,16 +25,16 @@ use clap::Args;
 use serde::Serialize;
 use tokio::sync::Notify;
 use unspent_engine::Engine;
+use unspent_server::{
+    config::{Config, GivenFlag, SettingSources, load},
+    error::{CliError, Outcome},
+    output::Output,
+    room::Rooms,
+};
 use unspent_wallet_room::scenario::{Scenario, ScenarioAction};
 
 use self::comparison::Comparison;
-use crate::{
-    config::{self, Config, GivenFlag, SettingSources},
-    error::{CliError, Outcome},
-    output::Output,
-    rooms::Rooms,
-    serve::{Daemon, build},
-};
+use crate::serve::{Daemon, build};
 
 /// How far pruning has come is told once in so many steps.
 const PRUNED_EVERY: u64 = 25;
@@ -79,7 +79,7 @@ impl DemoArgs {
         // Settings of its own: whatever else is configured on this machine stays out of it.
         let sources =
             SettingSources { flags: settings.map(flag).into(), ..SettingSources::default() };
-        let mut config = config::load(rooms, &sources)?;
+        let mut config = load(rooms, &sources)?;
         config.data_dir = self.dir.join("data");
         Ok(config)
     }

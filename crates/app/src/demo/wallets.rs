@@ -6,9 +6,8 @@ use bitcoin::{
 };
 use unspent_engine::{Engine, clock};
 use unspent_model::Micros;
+use unspent_server::error::CliError;
 use unspent_wallet::{NewAccount, NewWallet};
-
-use crate::error::CliError;
 
 /// Their names; the first letter is the seed of the keys.
 pub(super) const NAMES: [&str; 2] = ["alice", "bob"];

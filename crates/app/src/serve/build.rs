@@ -1,25 +1,26 @@
 //! From the configuration to a running engine.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use unspent_engine::{Config as EngineConfig, Engine, config::Follow, webhooks::WebhookOptions};
+use unspent_engine::{Config as EngineConfig, Engine, config::Follow};
+use unspent_server::{
+    config::{
+        Config, SimSection, SourceKind, SourceSection, secret, trusted_roots, webhook_options,
+    },
+    private,
+};
 use unspent_source::{
     Origin,
     cardano::{Address, CardanoConfig, CardanoNode},
     core::{Auth, CoreConfig, CoreNode},
     folder::{Folder, FolderConfig},
-    roots::TrustedRoots,
     sim::{SimError, SimNetwork},
 };
 
 use super::refused;
-use crate::{
-    config::{Config, SimSection, SourceKind, SourceSection, secret},
-    databases,
-    error::CliError,
-    private,
-};
+
+use crate::databases;
 
 /// Starts the engine on a source.
 pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
@@ -47,25 +48,6 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         let is_taken = matches!(error, unspent_engine::StartError::Running { .. });
         if is_taken { refused(&error) } else { error.into() }
     })
-}
-
-/// How webhooks are called, by the daemon and by commands.
-pub(crate) fn webhook_options(config: &Config) -> anyhow::Result<WebhookOptions> {
-    let settings = &config.webhooks;
-    Ok(WebhookOptions {
-        allow_private: settings.allow_private,
-        roots: settings.root_certificate.as_deref().map(trusted_roots).transpose()?,
-        timeout: Duration::from_secs(settings.timeout_seconds),
-        ..WebhookOptions::default()
-    })
-}
-
-/// Certificates that may vouch for a node, or for the receivers of webhooks.
-fn trusted_roots(file: &Path) -> anyhow::Result<TrustedRoots> {
-    let shown = file.display();
-    let pem = fs::read(file).with_context(|| format!("can't read the certificates in {shown}"))?;
-    TrustedRoots::from_pem(&pem)
-        .map_err(|reason| CliError::input(format!("certificates in {shown}: {reason}")).into())
 }
 
 /// Where blocks come from.

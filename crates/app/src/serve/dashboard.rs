@@ -7,19 +7,20 @@ use axum::{
     middleware::{self, Next},
     response::Response,
 };
-
-use crate::{
+use unspent_server::{
     api::{
         session::{self, CookieKind},
         state::App,
     },
     auth::Identity,
-    web,
 };
+
+use crate::web;
 
 /// The dashboard's files.
 pub(super) fn routes(app: &App) -> Router<App> {
-    web::routes().route_layer(middleware::from_fn_with_state(app.clone(), welcome))
+    let files = web::routes(app.config.rooms());
+    files.route_layer(middleware::from_fn_with_state(app.clone(), welcome))
 }
 
 /// Gives a browser that opens the first page a session that may read.

@@ -7,9 +7,9 @@ use axum::{Router, extract::Request};
 use axum_server::{Handle, Server, accept::Accept, tls_rustls::RustlsConfig};
 use hyper_util::rt::TokioTimer;
 use rustls::ServerConfig;
+use unspent_server::{config::Config, error::CliError};
 
 use super::connection_limit::ConnectionLimit;
-use crate::{config::Config, error::CliError};
 
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 8 << 10;

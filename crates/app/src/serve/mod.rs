@@ -8,7 +8,6 @@
 //! | `ops` | `/healthz`, `/readyz`, `/metrics` |
 //! | `recorder` | the figures of all rooms, for Prometheus |
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
-//! | `folder_lock` | a folder that a daemon has is left alone by the command line |
 //!
 //! Invariant: another address than loopback is refused without TLS and tokens. The first signal
 //! ends everything at a block boundary, the second at once.
@@ -16,7 +15,6 @@
 pub(crate) mod build;
 mod connection_limit;
 mod dashboard;
-pub(crate) mod folder_lock;
 mod listen;
 mod ops;
 mod recorder;
@@ -35,9 +33,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 use unspent_engine::{Engine, clock};
-use unspent_source::Origin;
-
-use crate::{
+use unspent_server::{
     api::{
         self,
         figures::Figures,
@@ -47,13 +43,15 @@ use crate::{
         streams::Streams,
     },
     auth::{Auth, SessionTimes, TokenFile},
-    backup::running::Backups,
     config::{Config, GivenFlag, HttpSection, SettingFlags, check_daemon},
     error::{CliError, Outcome},
-    interrupt, logging,
+    interrupt,
     output::Output,
     reached::{ADDRESS_FILE, Reached},
 };
+use unspent_source::Origin;
+
+use crate::{backup, logging};
 
 /// How long requests under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
@@ -227,7 +225,6 @@ impl Served {
             outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
             history: History::new(),
             figures: Figures::default(),
-            backups: Backups::default(),
             streams: Arc::new(Streams::new(http.streams)),
             stopping,
             settings,
@@ -241,7 +238,8 @@ impl Served {
         stop: watch::Sender<bool>,
         mut signals: Signals,
     ) -> anyhow::Result<()> {
-        let router = api::router(&app, ops::routes().merge(dashboard::routes(&app)));
+        let router =
+            api::router(&app, backup::routes(), ops::routes().merge(dashboard::routes(&app)));
         let handle = axum_server::Handle::new();
         let server = listen::serve(&self.config, socket, router, handle.clone());
         let sampling = tokio::spawn(sample(app));

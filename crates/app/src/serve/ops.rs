@@ -11,9 +11,9 @@ use axum::{
 };
 use serde_json::{Value, json};
 use unspent_engine::RoomState;
+use unspent_server::api::{May, Read, error::ApiError, state::App};
 
 use super::recorder::{self, METRICS_ROUTE};
-use crate::api::{May, Read, error::ApiError, state::App};
 
 /// Bytes without which the next block may not find room.
 const LEAST_FREE: u64 = 1 << 20;

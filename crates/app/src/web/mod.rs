@@ -2,12 +2,10 @@
 //!
 //! No build step and no framework: what stands in this folder is what a browser gets. The files
 //! hold no data and need no credentials; all they show comes from `/api/v1`. What a room shows, its
-//! panels, pages, acts and words, stands in its folder under `rooms/`, and one value brings it all
-//! (`registry.js` says what it may hold); a line in `rooms.js` plugs it in. No other file knows a
-//! room.
+//! panels, pages, acts and words, stands in its crate, is served under `rooms/NAME/`, and one value
+//! brings it all (`registry.js` says what it may hold); a line in `rooms.js` plugs it in. No other
+//! file knows a room.
 
-mod asset;
-mod rooms;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +17,11 @@ use axum::{
     routing::get,
 };
 use sha2::{Digest as _, Sha256};
-
-use self::asset::{Asset, HTML, PICTURE, STYLE, scripts};
+use unspent_server::{
+    asset::{Asset, HTML, PICTURE, STYLE},
+    room::Rooms,
+    scripts,
+};
 
 /// What a browser may load, and from where: this server alone, and nothing inline.
 pub(crate) const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
@@ -36,7 +37,7 @@ const PLAIN: &[Asset] = &[
 ];
 
 /// Scripts that know no room, and `rooms.js`, which lists them.
-const SHARED: &[Asset] = scripts! { "":
+const SHARED: &[Asset] = scripts! { "" in "":
     "acts.js",
     "api.js",
     "daemon.js",
@@ -73,20 +74,22 @@ const SHARED: &[Asset] = scripts! { "":
 };
 
 /// Every file but the first page.
-fn assets() -> impl Iterator<Item = &'static Asset> {
-    PLAIN.iter().chain(SHARED).chain(rooms::ROOMS.iter().copied().flatten())
+fn assets(rooms: Rooms) -> impl Iterator<Item = &'static Asset> {
+    PLAIN.iter().chain(SHARED).chain(rooms.iter().flat_map(|room| room.assets()))
 }
 
 /// Routes of the dashboard, for any state.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(rooms: Rooms) -> Router<S> {
+    let file =
+        async move |Path(name): Path<String>, headers: HeaderMap| asset(rooms, &name, &headers);
     Router::new()
         .route("/", get(async |headers: HeaderMap| answer(INDEX, &headers)))
-        .route("/assets/{*name}", get(asset))
+        .route("/assets/{*name}", get(file))
 }
 
-async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    match assets().find(|(known, ..)| *known == name) {
-        Some(found) => answer(*found, &headers),
+fn asset(rooms: Rooms, name: &str, headers: &HeaderMap) -> Response {
+    match assets(rooms).find(|(known, ..)| *known == name) {
+        Some(found) => answer(*found, headers),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

@@ -2,13 +2,20 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use super::{INDEX, POLICY, asset::SCRIPT, assets, tag_of};
+use unspent_server::asset::{Asset, SCRIPT};
+
+use super::{INDEX, POLICY, tag_of};
 
 const MAX_LINES: usize = 600;
 const MAX_COLUMNS: usize = 100;
 
 fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web")
+}
+
+/// Every file but the first page.
+fn assets() -> impl Iterator<Item = &'static Asset> {
+    super::assets(crate::ROOMS)
 }
 
 fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
@@ -27,6 +34,10 @@ fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
 fn every_file_of_the_folder_is_in_the_binary() {
     let mut there = BTreeSet::new();
     files(&folder(), "", &mut there);
+    for room in rooms() {
+        let web = folder().join(format!("../../../rooms/{room}/room/web"));
+        files(&web, &format!("rooms/{room}/"), &mut there);
+    }
     let served = assets().chain([&INDEX]).map(|(name, ..)| (*name).to_owned());
     assert_eq!(served.collect::<BTreeSet<_>>(), there);
 }
@@ -52,13 +63,20 @@ fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
 
 #[test]
 fn every_import_leads_to_a_file() {
+    let served: BTreeSet<_> = assets().map(|(name, ..)| Path::new(*name).to_owned()).collect();
     let scripts = assets().filter(|(_, kind, _)| *kind == SCRIPT);
     for (name, _, text) in scripts {
-        let above = Path::new(name).parent().unwrap();
         for line in text.lines().filter(|line| line.contains(" from \".")) {
             let import = line.rsplit('"').nth(1).unwrap();
-            let found = folder().join(above).join(import);
-            assert!(found.is_file(), "{name}: {import}");
+            let mut found = Path::new(name).parent().unwrap().to_owned();
+            for step in Path::new(import).components() {
+                match step.as_os_str().to_str().unwrap() {
+                    "." => {}
+                    ".." => assert!(found.pop(), "{name}: {import}"),
+                    piece => found.push(piece),
+                }
+            }
+            assert!(served.contains(&found), "{name}: {import}");
         }
     }
 }

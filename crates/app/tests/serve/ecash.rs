@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Mints of these tests are on this machine.
-const ON: [&str; 2] = ["ecash.enabled=true", "ecash.allow_private=true"];
+pub(crate) const ON: [&str; 2] = ["ecash.enabled=true", "ecash.allow_private=true"];
 
 fn payment(client: &Client, id: &Value) -> Value {
     client.get(&format!("/api/v1/ecash/payments/{}", id.as_str().unwrap())).ok()
@@ -26,7 +26,7 @@ fn wait_for(daemon: &Daemon, id: &Value, state: &str) -> Value {
     last
 }
 
-fn begin(client: &Client, what: &str, key: &str, body: &Value) -> Value {
+pub(crate) fn begin(client: &Client, what: &str, key: &str, body: &Value) -> Value {
     let answer = client.keyed(&format!("/api/v1/ecash/{what}"), key, body);
     assert_eq!(answer.status, 201, "{what}: {}", answer.text);
     answer.ok()

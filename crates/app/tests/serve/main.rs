@@ -34,6 +34,7 @@ mod sessions;
 mod settings;
 mod simulated;
 mod stream;
+mod tenants;
 mod tls;
 mod tokens;
 mod told;

@@ -197,7 +197,9 @@ fn two_wallets(scope: &str) -> (Folder, Daemon, String) {
 fn a_token_for_one_wallet_sees_no_other() {
     let (_folder, daemon, token) = two_wallets("wallet");
     let (one, admin) = (daemon.with(&token), daemon.admin());
-    assert_eq!(one.get("/api/v1/session").ok()["wallet"], "b/b");
+    let seen = one.get("/api/v1/session").ok();
+    assert_eq!(seen["wallet"], "b/b");
+    assert_eq!((&seen["room"], &seen["tenant"]), (&json!("wallet"), &json!("b/b")));
     // Its own, and whatever everybody can see of the chain.
     let coins = one.get("/api/v1/wallets/b%2Fb/coins").ok();
     let outpoint = coins["coins"][0]["outpoint"].as_str().unwrap().to_owned();

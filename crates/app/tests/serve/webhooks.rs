@@ -26,26 +26,26 @@ use crate::{
     world::{self, SEED_SETTING, funded},
 };
 
-const PRIVATE: &str = "webhooks.allow_private=true";
+pub(crate) const PRIVATE: &str = "webhooks.allow_private=true";
 /// A message that isn't answered within it counts as lost.
 const TIMEOUT: &str = "webhooks.timeout_seconds=2";
 
 /// A message as it came.
 #[derive(Clone, Debug)]
-struct Message {
+pub(crate) struct Message {
     headers: HashMap<String, String>,
-    body: String,
+    pub(crate) body: String,
     /// Whether it was answered with 200.
     taken: bool,
 }
 
 impl Message {
-    fn event(&self) -> u64 {
+    pub(crate) fn event(&self) -> u64 {
         serde_json::from_str::<Value>(&self.body).unwrap()["id"].as_u64().unwrap()
     }
 
     /// Checks the signature as the specification tells a receiver to, with code of its own.
-    fn check(&self, secret: &str) {
+    pub(crate) fn check(&self, secret: &str) {
         let header = |name: &str| self.headers[name].as_str();
         let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
         let signed = [header("webhook-id"), header("webhook-timestamp"), &self.body].join(".");
@@ -67,7 +67,7 @@ fn hmac(secret: &[u8], text: &[u8]) -> [u8; 32] {
 }
 
 /// What is done with a message.
-enum Reply {
+pub(crate) enum Reply {
     Status(u16),
     /// Nothing is said until the sender hangs up.
     Silence,
@@ -77,13 +77,13 @@ enum Reply {
 type Decide = Box<dyn Fn(usize) -> Reply + Send + Sync>;
 
 /// An HTTP server that keeps every message.
-struct Receiver {
-    address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     got: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Receiver {
-    fn start(tls: Option<Arc<ServerConfig>>, decide: Decide) -> Self {
+    pub(crate) fn start(tls: Option<Arc<ServerConfig>>, decide: Decide) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, got) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let (kept, decide) = (got.clone(), Arc::new(decide));
@@ -104,7 +104,7 @@ impl Receiver {
         Self { address, got }
     }
 
-    fn got(&self) -> Vec<Message> {
+    pub(crate) fn got(&self) -> Vec<Message> {
         self.got.lock().unwrap().clone()
     }
 

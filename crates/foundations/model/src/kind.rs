@@ -1,5 +1,12 @@
 //! What to do about an error. Every room's errors have a [`Kind`], and it alone decides between
 //! telling the caller, trying again, stopping and alarm.
+//!
+//! An error that may reach whoever asked says in which way it refuses ([`ServedError`]), so that
+//! whatever serves the rooms needs to know none of them.
+
+use std::error::Error;
+
+use crate::Micros;
 
 /// What a caller should do about an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,5 +33,43 @@ impl Kind {
             Self::Corrupt => "corrupt",
             Self::Bug => "bug",
         }
+    }
+}
+
+/// In which way a request is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefusalKind {
+    /// It can't be read.
+    Malformed,
+    /// There is no such thing.
+    Missing,
+    /// What it asks for is switched off.
+    SwitchedOff,
+    /// It is understood, but it can't be met.
+    Invalid,
+    /// The state of things forbids it.
+    Conflict,
+    /// Others are at work; nothing was changed.
+    Busy,
+}
+
+/// An error that may reach whoever asked, over whichever interface.
+pub trait ServedError: Error {
+    /// What to do about it.
+    fn kind(&self) -> Kind;
+
+    /// In which way it refuses; `None` when its [`Kind`] says all there is to say.
+    fn refusal(&self) -> Option<RefusalKind> {
+        None
+    }
+
+    /// Whether a full or failing disk caused it.
+    fn is_disk(&self) -> bool {
+        false
+    }
+
+    /// When the refusal ends, where that is known.
+    fn ends_at(&self) -> Option<Micros> {
+        None
     }
 }

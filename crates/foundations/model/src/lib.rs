@@ -30,6 +30,6 @@ pub mod txstore;
 pub mod wallet;
 
 pub use ids::{BitcoinOutpoint, BitcoinTxId, BlockHash, Outpoint, Point, TxId};
-pub use kind::Kind;
+pub use kind::{Kind, RefusalKind, ServedError};
 pub use micros::Micros;
 pub use network::{BitcoinNetwork, Family, Network};

@@ -1,6 +1,6 @@
 //! Whose coins a person asks for, and why a text names none.
 
-use unspent_model::Network;
+use unspent_model::{Kind, Network, RefusalKind, ServedError};
 
 /// Whose coins are asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +34,16 @@ pub enum AddressError {
     /// A stake address holds no coins.
     #[error("a stake address holds no coins; ask for a payment address or a payment credential")]
     StakeAddress,
+}
+
+impl ServedError for AddressError {
+    fn kind(&self) -> Kind {
+        Kind::Refused
+    }
+
+    fn refusal(&self) -> Option<RefusalKind> {
+        Some(RefusalKind::Malformed)
+    }
 }
 
 impl AddressError {

@@ -6,7 +6,7 @@ use unspent_model::Micros;
 
 use crate::{
     error::SqlError,
-    value::{Column, Place, Row},
+    value::{Column, ColumnPlace, Row},
 };
 
 /// A row's number inside the database. It never leaves it: what users see has ids of its own.
@@ -39,7 +39,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it names none.
-    pub fn row_id(&self, column: impl Place) -> Result<RowId, SqlError> {
+    pub fn row_id(&self, column: impl ColumnPlace) -> Result<RowId, SqlError> {
         self.int(column).map(RowId)
     }
 
@@ -48,7 +48,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_row_id(&self, column: impl Place) -> Result<Option<RowId>, SqlError> {
+    pub fn opt_row_id(&self, column: impl ColumnPlace) -> Result<Option<RowId>, SqlError> {
         Ok(self.opt_int(column)?.map(RowId))
     }
 
@@ -57,7 +57,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when there is none.
-    pub fn micros(&self, column: impl Place) -> Result<Micros, SqlError> {
+    pub fn micros(&self, column: impl ColumnPlace) -> Result<Micros, SqlError> {
         self.int(column).map(Micros)
     }
 
@@ -66,7 +66,7 @@ impl Row {
     /// # Errors
     ///
     /// [`SqlError::Damaged`] when it holds something else.
-    pub fn opt_micros(&self, column: impl Place) -> Result<Option<Micros>, SqlError> {
+    pub fn opt_micros(&self, column: impl ColumnPlace) -> Result<Option<Micros>, SqlError> {
         Ok(self.opt_int(column)?.map(Micros))
     }
 }

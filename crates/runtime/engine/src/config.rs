@@ -5,9 +5,11 @@ use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 use unspent_model::Network;
 use unspent_source::Origin;
 
+pub use crate::road::Follow;
 use crate::{
+    names::RoomName,
     requests::KEPT_PER_CALLER,
-    room::{Room, RoomName, RoomShape},
+    room::{Room, RoomShape},
     webhooks::WebhookOptions,
 };
 
@@ -34,33 +36,6 @@ pub struct Config {
     pub keys_per_caller: u64,
     /// How webhooks are served.
     pub webhooks: WebhookOptions,
-}
-
-/// How the rooms follow the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Follow {
-    /// How long a room at the tip waits for news before it looks after itself.
-    pub poll: Duration,
-    /// More blocks than this to go: they are taken in bulk.
-    pub bulk_threshold: u64,
-    /// First pause before a source that is away is tried again; it doubles, up to five seconds.
-    pub retry: Duration,
-    /// Blocks that the rooms share at most.
-    pub cache_blocks: usize,
-    /// Bytes of blocks that the rooms share at most.
-    pub cache_bytes: usize,
-}
-
-impl Default for Follow {
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_secs(1),
-            bulk_threshold: 100,
-            retry: Duration::from_secs(5),
-            cache_blocks: 2_000,
-            cache_bytes: 64 << 20,
-        }
-    }
 }
 
 /// Measuring large databases takes time, and sizes change slowly.

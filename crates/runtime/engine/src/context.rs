@@ -13,8 +13,9 @@ use unspent_source::{
 
 use crate::{
     events::{EventLog, NewEvent, kind::EventKind},
+    names::RoomName,
     road::cache::BlockCache,
-    room::{OpenRoom, RoomName},
+    room::OpenRoom,
     status::RoomState,
     status_board::StatusBoard,
 };

@@ -2,7 +2,11 @@
 
 use unspent_model::Network;
 
-use crate::{events::LogError, jobs::JobName, road::Cause, room::RoomName};
+use crate::{
+    events::LogError,
+    names::{JobName, RoomName},
+    road::Cause,
+};
 
 /// Why the engine did not start. Nothing runs then, and the folder's lock is free.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,9 @@
 //! | [`engine`] | the running engine and its handle |
 //! | [`status`] | what it says of itself |
 //! | [`events`] | what happened, numbered |
+//! | [`tenant`] | whose something is: a room and a name in it |
 //! | [`requests`] | requests that move value, by the caller and his key |
+//! | [`names`] | what rooms and jobs are called |
 //! | [`room`] | the port behind which a room stands |
 //! | [`road`] | how a block comes from a source into a room: forward, backward, the end |
 //! | [`jobs`] | what is done from time to time |
@@ -46,6 +48,7 @@ pub mod error;
 pub mod events;
 pub mod jobs;
 pub mod lock;
+pub mod names;
 pub mod outgoing;
 pub mod requests;
 pub mod road;
@@ -54,6 +57,7 @@ pub mod series;
 pub mod status;
 mod status_board;
 pub mod store;
+pub mod tenant;
 pub mod webhooks;
 
 pub use config::Config;
@@ -61,7 +65,7 @@ pub use context::Context;
 pub use engine::Engine;
 pub use error::{JobError, ResumeError, StartError};
 pub use events::{Event, EventLog, EventPage, LogError};
-pub use jobs::JobName;
+pub use names::{JobName, RoomName};
 pub use requests::{Begun, RequestLog, RequestName};
-pub use room::RoomName;
 pub use status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView};
+pub use tenant::{Tenant, TenantName};

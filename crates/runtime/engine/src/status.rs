@@ -4,7 +4,10 @@ use serde::{Serialize, Serializer};
 use unspent_model::{Network, Point};
 use utoipa::ToSchema;
 
-use crate::{clock::Time, jobs::JobName, room::RoomName};
+use crate::{
+    clock::Time,
+    names::{JobName, RoomName},
+};
 
 /// The whole engine at one moment.
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -12,8 +12,7 @@ use unspent_source::wakeup::lock;
 
 use crate::{
     clock::{self, Time},
-    jobs::JobName,
-    room::RoomName,
+    names::{JobName, RoomName},
     series,
     status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView},
 };

@@ -16,7 +16,7 @@ const MOST: usize = 33;
 const COUNTED_LINES: usize = 1_000;
 
 /// What still has more, with what was reached: it may only shrink.
-const REACHED: [(&str, usize); 1] = [("engine", 76)];
+const REACHED: [(&str, usize); 0] = [];
 
 /// `["api", "error"]`; empty for the crate's root.
 type ModulePath = Vec<String>;

@@ -52,7 +52,7 @@ pub enum StatusMove {
     Withdraw,
 }
 
-impl fmt::Display for Move {
+impl fmt::Display for StatusMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Publish => "be published",

@@ -38,8 +38,11 @@
 //!
 
 pub mod events;
+mod face;
 mod follower;
+mod import;
 mod room;
 mod series;
 
+pub use face::{ChainFace, UtxoSection};
 pub use room::*;

@@ -73,6 +73,7 @@ mod query;
 mod ranges;
 mod rollback;
 pub mod schema;
+mod served;
 mod slots;
 mod snapshot;
 mod sorter;

@@ -1,10 +1,13 @@
 //! What happened to payments as events: each line of the journal once.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use unspent_ecash::{EcashError, EcashJournalLine, EcashStore, PageRequest};
 use unspent_engine::{
     event_kinds,
     events::{EventLog, LogError, NewEvent},
+    tenant::Tenant,
 };
 use utoipa::ToSchema;
 
@@ -38,6 +41,11 @@ pub struct EcashStepBody {
     note: Option<String>,
 }
 
+/// An account as events and webhooks know it.
+pub fn tenant(account: &str, name: &str) -> Tenant {
+    Tenant::new(NAME.name(), account, name)
+}
+
 /// Lines of the journal written at once.
 const LINES_TOGETHER: u32 = 500;
 const JOURNAL: &str = "journal";
@@ -58,7 +66,14 @@ pub(super) fn write(log: &EventLog, store: &EcashStore) -> Result<bool, LogError
         }
         return Ok(!is_known);
     };
-    let events = found.iter().map(event).collect();
+    let accounts = store.accounts().map_err(unreadable)?;
+    let named: HashMap<&str, &str> =
+        accounts.iter().map(|account| (&*account.id, &*account.name)).collect();
+    let of = |line: &EcashJournalLine| {
+        let name = named.get(&*line.account_id).copied();
+        event(line).of(tenant(&line.account_id, name.unwrap_or(&line.account_id)))
+    };
+    let events = found.iter().map(of).collect();
     log.write_marked(events, NAME, JOURNAL, i64::try_from(last).unwrap_or(i64::MAX))?;
     Ok(found.len() >= LINES_TOGETHER as usize)
 }

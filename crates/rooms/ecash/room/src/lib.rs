@@ -10,11 +10,14 @@
 //! | [`watch`] | when to look at a payment again: notices of a mint, and pauses between looks |
 
 pub mod events;
+mod face;
 pub mod mint;
 mod room;
 mod series;
+mod served;
 pub mod spark;
 pub mod watch;
 pub mod work;
 
+pub use face::EcashFace;
 pub use room::*;

@@ -79,6 +79,11 @@ pub(crate) const BY_KIND: &str = entity!(
     "WHERE e.kind = $1 AND (e.created_at, e.id) < ($2, $3) AND t.id = e.transaction_id
     ORDER BY e.created_at DESC, e.id DESC LIMIT $4"
 );
+/// By the index of claims, which leads to an account's own alone: however many others there are.
+pub(crate) const OF_ACCOUNT: &str = entity!(
+    "WHERE e.kind = $1 AND e.account_id = $5 AND (e.created_at, e.id) < ($2, $3)
+        AND t.id = e.transaction_id ORDER BY e.created_at DESC, e.id DESC LIMIT $4"
+);
 const OPEN_REVERSAL: &str = "SELECT id FROM entities WHERE reverses = $1 AND is_open LIMIT 1";
 const UPDATE: &str = "UPDATE entities SET state = $3, version = version + 1, is_open = $4,
     melt_initiated = $5, alarm = $6, updated_at = $7, outputs = $8, sealed_details = $9

@@ -117,6 +117,7 @@ mod proofs;
 pub mod query;
 pub mod schema;
 pub mod seal;
+mod served;
 pub mod store;
 
 pub use apply::AppliedChange;

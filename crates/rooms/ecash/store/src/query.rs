@@ -13,7 +13,7 @@ use unspent_sql::{Arg, Backend, Row, SQLITE_BYTES, SqlError, Tx};
 
 use crate::{
     create::open_token,
-    entities::{BY_KEY, BY_KIND, ENTITY, EcashEntity, OPEN, load, read_entity},
+    entities::{BY_KEY, BY_KIND, ENTITY, EcashEntity, OF_ACCOUNT, OPEN, load, read_entity},
     error::EcashError,
     event::{ProofName, open_proof},
     proofs::name_of,
@@ -41,6 +41,14 @@ const JOURNAL: &str = "SELECT number, entity_id, kind, event, from_state, to_sta
 const TRANSACTIONS: &str = "SELECT id, entity_id, account_id, kind, direction, state, version,
     amount, created_at FROM transactions WHERE (created_at, id) < ($1, $2)
     ORDER BY created_at DESC, id DESC LIMIT $3";
+
+const TRANSACTIONS_OF: &str = "SELECT t.id AS id, t.entity_id AS entity_id,
+        t.account_id AS account_id, t.kind AS kind, t.direction AS direction, t.state AS state,
+        t.version AS version, t.amount AS amount, t.created_at AS created_at
+    FROM entities e CROSS JOIN transactions t
+    WHERE e.kind = $1 AND e.account_id = $5 AND t.id = e.transaction_id
+        AND (t.created_at, t.id) < ($2, $3)
+    ORDER BY t.created_at DESC, t.id DESC LIMIT $4";
 
 /// A part of a list: what comes after a place in it, and how many at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,6 +351,26 @@ impl EcashStore {
         })
     }
 
+    /// The same of one account.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn entities_of(
+        &self,
+        account: &str,
+        kind: EntityKind,
+        page: PageRequest<TimePlace>,
+    ) -> Result<Vec<EcashEntity>, EcashError> {
+        let (account, sealer) = (account.to_owned(), std::sync::Arc::clone(&self.sealer));
+        self.door.read(move |tx| {
+            let (at, id, limit) = page.newest_first();
+            let args = [Arg::Text(kind.name()), at, id, limit, Arg::Text(&account)];
+            let rows = tx.query(OF_ACCOUNT, &args)?;
+            rows.iter().map(|row| read_entity(row, &sealer)).collect()
+        })
+    }
+
     /// What a request with this key has begun.
     ///
     /// # Errors
@@ -424,6 +452,25 @@ impl EcashStore {
         self.door.read(move |tx| {
             let (at, id, limit) = page.newest_first();
             tx.query(TRANSACTIONS, &[at, id, limit])?.iter().map(read_transaction).collect()
+        })
+    }
+
+    /// The same of one account's payments of a kind.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn transactions_of(
+        &self,
+        account: &str,
+        kind: EntityKind,
+        page: PageRequest<TimePlace>,
+    ) -> Result<Vec<TransactionLine>, EcashError> {
+        let account = account.to_owned();
+        self.door.read(move |tx| {
+            let (at, id, limit) = page.newest_first();
+            let args = [Arg::Text(kind.name()), at, id, limit, Arg::Text(&account)];
+            tx.query(TRANSACTIONS_OF, &args)?.iter().map(read_transaction).collect()
         })
     }
 }

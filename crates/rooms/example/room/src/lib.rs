@@ -8,9 +8,12 @@
 //! | what other threads see of it | [`OpenCounts`]: events, gauges |
 //! | a job | [`REPORT`] |
 //! | answers | [`figures`] |
+//! | a section of the settings, a route, numbers in `/status` | [`CountingFace`] |
 //!
-//! It is plugged in by a line where rooms are listed: `main` in the product, `Config::with` in the
-//! tests.
+//! It is plugged in by a line where rooms are listed: that of `main`, and `Config::with` in tests of
+//! the engine.
+
+mod face;
 
 use std::{
     path::{Path, PathBuf},
@@ -30,6 +33,8 @@ use unspent_engine::{
 use unspent_model::{BlockHash, Network, Point};
 use unspent_sql::{Arg, Door, Migration, Options, Row, Schema, SqlError, Tx, Url};
 use utoipa::ToSchema;
+
+pub use self::face::CountingFace;
 
 /// The room's name.
 pub const NAME: RoomName = RoomName::new("counting");

@@ -12,9 +12,11 @@
 
 mod cleaner;
 pub mod events;
+mod face;
 mod follower;
 mod room;
 mod series;
 mod unmined;
 
+pub use face::TxStoreFace;
 pub use room::*;

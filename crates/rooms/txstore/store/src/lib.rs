@@ -106,6 +106,7 @@ pub mod query;
 pub mod repair;
 pub mod rollback;
 pub mod schema;
+mod served;
 pub mod spend;
 pub mod status;
 pub mod store;

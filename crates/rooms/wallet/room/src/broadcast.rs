@@ -16,7 +16,7 @@ use unspent_model::{Micros, wallet::TxStatus};
 use unspent_source::{Answer, Node, SourceError};
 use unspent_wallet::{TxBatch, TxSource, WalletError, WalletId, WalletStore};
 
-use crate::open_wallets::OpenWallets;
+use crate::{events::tenant, open_wallets::OpenWallets};
 
 /// Why a transaction was not handed to the node. Its status is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +103,6 @@ fn write_event(
         while room.write_events(context.log(), pace)? {}
     }
     let name = wallets.wallet_info(wallet)?.name;
-    let event = event.about(Some(txid.to_string())).of_wallet(name, wallet.0);
+    let event = event.about(Some(txid.to_string())).of(tenant(wallet, &name));
     Ok(context.log().write(vec![event])?)
 }

@@ -8,9 +8,9 @@ use unspent_engine::{
     clock::Time,
     event_kinds,
     events::{EventLog, LogError, NewEvent, kind::EventKind},
+    tenant::Tenant,
 };
 use unspent_model::{Micros, wallet::JournalCause};
-use unspent_sql::{Arg, Tx};
 use unspent_wallet::{
     WalletId, WalletStore,
     history::{JournalLine, TxSummary},
@@ -74,6 +74,11 @@ pub struct WalletChangeBody {
     net: Option<String>,
     /// Where it is known
     fee: Option<String>,
+}
+
+/// A wallet as events and webhooks know it.
+pub fn tenant(wallet: WalletId, name: &str) -> Tenant {
+    Tenant::new(NAME.name(), wallet.0, name)
 }
 
 /// What a line of a journal says happened, in events and in lists of the journal.
@@ -147,9 +152,10 @@ fn kind_of(cause: JournalCause) -> EventKind<WalletChangeBody> {
 /// Lines of one wallet's journal written at once.
 const LINES_AT_ONCE: u32 = 500;
 
-const WRITTEN: &str = "SELECT line FROM told_wallets WHERE wallet_id = $1";
-const MARK: &str = "INSERT INTO told_wallets (wallet_id, line) VALUES ($1, $2)
-    ON CONFLICT (wallet_id) DO UPDATE SET line = excluded.line";
+/// Under which name it is marked how far the events of a wallet have come.
+fn mark_of(wallet: WalletId) -> String {
+    format!("journal/{}", wallet.0)
+}
 
 /// How far each wallet has been written, as far as this process knows.
 #[derive(Default)]
@@ -195,7 +201,7 @@ fn write_stop(log: &EventLog, room: &WalletStore, wallet: WalletId) -> Result<()
         at: Time(stopped.at.0),
         remedy: WalletStop::REMEDY,
     };
-    log.write(vec![NewEvent::new(WALLET_STOPPED, &body).of_wallet(info.name, wallet.0)])
+    log.write(vec![NewEvent::new(WALLET_STOPPED, &body).of(tenant(wallet, &info.name))])
 }
 
 fn write_one(
@@ -206,29 +212,19 @@ fn write_one(
 ) -> Result<bool, LogError> {
     let before = match written.lines.get(&wallet) {
         Some(line) => *line,
-        None => written_before(log, wallet)?,
+        None => log.mark(NAME, &mark_of(wallet))?,
     };
     written.lines.insert(wallet, before);
     let lines = room.journal(wallet, None, before, LINES_AT_ONCE).map_err(unreadable)?;
     let Some(last) = lines.last().map(|line| line.id) else { return Ok(false) };
-    let name = room.wallet_info(wallet).map_err(unreadable)?.name;
+    let whose = tenant(wallet, &room.wallet_info(wallet).map_err(unreadable)?.name);
     let amounts = amounts(room, wallet, &lines)?;
-    let events = lines.iter().map(|line| event(wallet, &name, line, amounts.get(&line.txid)));
+    let events = lines.iter().map(|line| event(&whose, line, amounts.get(&line.txid)));
     let events: Vec<NewEvent> = events.collect();
     let is_full = events.len() >= LINES_AT_ONCE as usize;
-    log.write_with(events, move |tx: &mut Tx<'_>| {
-        tx.execute(MARK, &[Arg::Int(wallet.0), Arg::Int(last)])?;
-        Ok(())
-    })?;
+    log.write_marked(events, NAME, &mark_of(wallet), last)?;
     written.lines.insert(wallet, last);
     Ok(is_full)
-}
-
-fn written_before(log: &EventLog, wallet: WalletId) -> Result<i64, LogError> {
-    log.door().read(move |tx| {
-        let row = tx.maybe(WRITTEN, &[Arg::Int(wallet.0)])?;
-        Ok(row.map(|row| row.int("line")).transpose()?.unwrap_or(0))
-    })
 }
 
 /// What the lines' transactions mean to the wallet, as far as it knows them still.
@@ -242,7 +238,7 @@ fn amounts(
     Ok(known.into_iter().map(|tx| (tx.txid, tx)).collect())
 }
 
-fn event(wallet: WalletId, name: &str, line: &JournalLine, tx: Option<&TxSummary>) -> NewEvent {
+fn event(whose: &Tenant, line: &JournalLine, tx: Option<&TxSummary>) -> NewEvent {
     let subject = line.output.map_or(line.txid.to_string(), |coin| coin.to_string());
     let body = WalletChangeBody {
         line: line.id,
@@ -252,8 +248,7 @@ fn event(wallet: WalletId, name: &str, line: &JournalLine, tx: Option<&TxSummary
         net: tx.map(|tx| tx.net().to_string()),
         fee: tx.and_then(|tx| tx.fee).map(|fee| fee.to_string()),
     };
-    let event = NewEvent::new(kind_of(line.cause), &body).about(Some(subject));
-    event.of_wallet(name.to_owned(), wallet.0)
+    NewEvent::new(kind_of(line.cause), &body).about(Some(subject)).of(whose.clone())
 }
 
 fn unreadable(error: unspent_wallet::WalletError) -> LogError {

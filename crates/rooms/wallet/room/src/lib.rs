@@ -15,6 +15,7 @@
 
 mod broadcast;
 pub mod events;
+mod face;
 mod feed;
 mod follower;
 mod mempool;
@@ -27,6 +28,7 @@ mod series;
 mod trouble;
 
 pub use broadcast::BroadcastError;
+pub use face::{WalletFace, WalletSection};
 pub use feed::ScanCounts;
 pub use follower::WalletFollower;
 pub use names::*;

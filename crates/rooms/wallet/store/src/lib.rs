@@ -104,6 +104,7 @@ pub mod reorg;
 mod route;
 mod rows;
 pub mod schema;
+mod served;
 mod settled;
 pub mod slip132;
 pub mod statement;

@@ -18,7 +18,8 @@ use unspent_sql::{Arg, BulkStatement, Column, Door, Row, SqlError, Tx};
 use super::{Event, EventPage, LogError, kind::EventKind};
 use crate::{
     clock::{self, Time},
-    room::RoomName,
+    names::RoomName,
+    tenant::{Tenant, TenantName},
 };
 
 /// Events on one page at most.
@@ -27,19 +28,22 @@ pub const MAX_EVENTS: usize = 1_000;
 const LAST: &str = "SELECT last_event FROM counter WHERE one = 1";
 const MOVE_LAST: &str = "UPDATE counter SET last_event = $1 WHERE one = 1";
 const FIRST: &str = "SELECT MIN(id) AS id FROM events";
-const PAGE: &str = "SELECT id, at, room, kind, wallet, wallet_id, subject, body FROM events
-    WHERE id > $1 AND ($3 = '' OR wallet = $3) AND ($4 = '' OR room = $4)
-        AND ($5 = '' OR kind = $5) ORDER BY id LIMIT $2";
+const PAGE: &str =
+    "SELECT id, at, room, kind, tenant_room, tenant, tenant_id, subject, body FROM events
+    WHERE id > $1 AND ($3 = '' OR tenant = $3) AND ($4 = '' OR room = $4)
+        AND ($5 = '' OR kind = $5) AND ($6 = '' OR tenant_room = $6)
+        AND ($7 = '' OR COALESCE(tenant_id, $7) = $7) ORDER BY id LIMIT $2";
 const MARK: &str = "SELECT mark FROM marks WHERE room = $1 AND subject = $2";
 const SET_MARK: &str = "INSERT INTO marks (room, subject, mark) VALUES ($1, $2, $3)
     ON CONFLICT (room, subject) DO UPDATE SET mark = excluded.mark";
 const FORGET: &str = "DELETE FROM events WHERE id <= $1";
 const INSERT: BulkStatement = BulkStatement {
-    sqlite: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-    postgres: "INSERT INTO events (id, at, room, kind, wallet, wallet_id, subject, body)
+    sqlite: "INSERT INTO events (id, at, room, kind, tenant_room, tenant, tenant_id, subject, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    postgres: "INSERT INTO events (id, at, room, kind, tenant_room, tenant, tenant_id, subject,
+            body)
         SELECT k.* FROM UNNEST($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
-            $6::bigint[], $7::text[], $8::text[]) k",
+            $6::text[], $7::text[], $8::text[], $9::text[]) k",
 };
 
 /// An event before it has a number.
@@ -47,22 +51,20 @@ const INSERT: BulkStatement = BulkStatement {
 pub struct NewEvent {
     room: &'static str,
     kind: &'static str,
-    wallet: Option<String>,
-    /// By which webhooks find their events.
-    wallet_id: Option<i64>,
+    tenant: Option<Tenant>,
     subject: Option<String>,
     body: Value,
 }
 
 impl NewEvent {
-    /// An event of a kind, about no wallet and nothing in particular.
+    /// An event of a kind, about no tenant and nothing in particular.
     pub fn new<B: Serialize>(kind: EventKind<B>, body: &B) -> Self {
         let EventKind { room, name, .. } = kind;
         let body = serde_json::to_value(body).unwrap_or_else(|error| {
             tracing::error!(%error, kind = name, "the body of an event could not be written");
             Value::Object(serde_json::Map::new())
         });
-        Self { room, kind: name, wallet: None, wallet_id: None, subject: None, body }
+        Self { room, kind: name, tenant: None, subject: None, body }
     }
 
     /// The same about a transaction, coin or block, as people read it.
@@ -72,10 +74,10 @@ impl NewEvent {
         self
     }
 
-    /// The same about a wallet, by its name and number.
+    /// The same about a tenant: webhooks find it by the tenant's id, people by its name.
     #[must_use]
-    pub fn of_wallet(mut self, name: String, id: i64) -> Self {
-        (self.wallet, self.wallet_id) = (Some(name), Some(id));
+    pub fn of(mut self, tenant: Tenant) -> Self {
+        self.tenant = Some(tenant);
         self
     }
 }
@@ -83,8 +85,12 @@ impl NewEvent {
 /// Which events; what isn't named doesn't matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Those about this wallet, by the name that it had then.
-    pub wallet: Option<String>,
+    /// Those about tenants of this room.
+    pub tenant_room: Option<String>,
+    /// Those about a tenant that was called so then.
+    pub tenant: Option<String>,
+    /// Those about the tenant with this id, and those of the oldest version, which noted none.
+    pub tenant_id: Option<String>,
     /// Those of this room.
     pub room: Option<String>,
     /// Those of this kind.
@@ -136,15 +142,16 @@ impl EventLog {
         limit: usize,
         filter: &EventFilter,
     ) -> Result<EventPage, LogError> {
-        let EventFilter { wallet, room, kind } = filter.clone();
+        let EventFilter { tenant_room, tenant, tenant_id, room, kind } = filter.clone();
         let after = i64::try_from(id).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(MAX_EVENTS)).unwrap_or(0);
         self.door.read(move |tx| {
             let last = tx.one(LAST, &[])?.natural("last_event")?;
             let first_kept = tx.one(FIRST, &[])?.opt_int("id")?.unwrap_or(0);
-            let [wallet, room, kind] =
-                [&wallet, &room, &kind].map(|text| Arg::Text(text.as_deref().unwrap_or("")));
-            let rows = tx.query(PAGE, &[Arg::Int(after), Arg::Int(limit), wallet, room, kind])?;
+            let wanted = [&tenant, &room, &kind, &tenant_room, &tenant_id]
+                .map(|text| Arg::Text(text.as_deref().unwrap_or("")));
+            let place = [Arg::Int(after), Arg::Int(limit)];
+            let rows = tx.query(PAGE, &[&place[..], &wanted].concat())?;
             let events = rows.iter().map(event).collect::<Result<_, LogError>>()?;
             let first_kept = u64::try_from(first_kept).unwrap_or(0);
             Ok(EventPage { events, first_kept, last })
@@ -263,17 +270,18 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
         return Ok(u64::try_from(before).unwrap_or(0));
     }
     let last = before + i64::try_from(events.len()).unwrap_or(0);
-    let optional = |value: fn(&NewEvent) -> &Option<String>| {
-        Column::Texts(events.iter().map(|event| value(event).clone()).collect())
+    let optional = |value: fn(&NewEvent) -> Option<&String>| {
+        Column::Texts(events.iter().map(|event| value(event).cloned()).collect())
     };
     let columns = [
         Column::ints(before + 1..=last),
         Column::ints(events.iter().map(|_| at)),
         Column::texts(events.iter().map(|event| event.room)),
         Column::texts(events.iter().map(|event| event.kind)),
-        optional(|event| &event.wallet),
-        Column::Ints(events.iter().map(|event| event.wallet_id).collect()),
-        optional(|event| &event.subject),
+        optional(|event| event.tenant.as_ref().map(|tenant| &tenant.named.room)),
+        optional(|event| event.tenant.as_ref().map(|tenant| &tenant.named.name)),
+        optional(|event| event.tenant.as_ref().map(|tenant| &tenant.id)),
+        optional(|event| event.subject.as_ref()),
         Column::texts(events.iter().map(|event| event.body.to_string())),
     ];
     tx.execute_set(INSERT, &[], &columns)?;
@@ -288,13 +296,17 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
 fn event(row: &Row) -> Result<Event, LogError> {
     let body = row.text("body")?;
     let damaged = |_| SqlError::Damaged { what: "an event's body is no JSON".into() };
+    let named = row.opt_text("tenant_room")?.zip(row.opt_text("tenant")?);
+    let named = named.map(|(room, name)| TenantName { room, name });
     Ok(Event {
         id: row.natural("id")?,
         at: Time(row.int("at")?),
         room: row.text("room")?,
         kind: row.text("kind")?,
-        wallet: row.opt_text("wallet")?,
-        wallet_id: row.opt_int("wallet_id")?,
+        wallet: named.as_ref().and_then(TenantName::as_wallet).map(ToOwned::to_owned),
+        tenant_room: named.as_ref().map(|named| named.room.clone()),
+        tenant: named.map(|named| named.name),
+        tenant_id: row.opt_text("tenant_id")?,
         subject: row.opt_text("subject")?,
         body: serde_json::from_str(&body).map_err(damaged)?,
     })

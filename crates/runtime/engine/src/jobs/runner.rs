@@ -10,10 +10,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use metrics::{counter, histogram};
 use unspent_source::Node;
 
-use super::{Job, JobName, Outcome};
+use super::{Job, Outcome};
 use crate::{
     context::Context,
     events::kind::{self, JobDoneBody},
+    names::JobName,
 };
 
 /// A job that couldn't run is tried again after this, unless its own pause is shorter.

@@ -205,18 +205,18 @@ fn an_old_database_stays_beside_the_new_one_and_a_newer_one_is_refused_untouched
     let refused = Door::open(&Url::Sqlite(file.clone()), &kept, all).map(drop).unwrap_err();
     assert!(matches!(refused, OpenError::Newer { found: 4, known: 3 }), "{refused}");
     drop(log_of(folder.path(), 1));
-    assert!(!folder.path().join("engine.db.v4").exists(), "nothing was migrated");
+    assert!(!folder.path().join("engine.db.v5").exists(), "nothing was migrated");
     assert!(stamp <= std::fs::metadata(&copy).unwrap().modified().unwrap());
     // A later release has been here.
     let door = Door::open(&Url::Sqlite(file), &store::SCHEMA, all).unwrap();
-    let later = "INSERT INTO schema_migrations (version, name, checksum_hex) VALUES (5, 'x', 'y')";
+    let later = "INSERT INTO schema_migrations (version, name, checksum_hex) VALUES (6, 'x', 'y')";
     door.write(move |tx| tx.execute(later, &[])).unwrap();
     drop(door);
     let refused = store::open(folder.path()).map(drop).unwrap_err();
-    assert!(matches!(refused, OpenError::Newer { found: 5, known: 4 }), "{refused}");
+    assert!(matches!(refused, OpenError::Newer { found: 6, known: 5 }), "{refused}");
     let said = refused.to_string();
-    assert!(said.contains("schema version 5") && said.contains("nothing was changed"), "{said}");
-    assert!(!folder.path().join("engine.db.v5").exists());
+    assert!(said.contains("schema version 6") && said.contains("nothing was changed"), "{said}");
+    assert!(!folder.path().join("engine.db.v6").exists());
 }
 
 /// Whoever comes meanwhile removes what is over; what runs, or ran last, is not.

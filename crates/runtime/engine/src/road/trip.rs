@@ -6,13 +6,12 @@ use unspent_model::{Network, Point};
 use unspent_source::{Source, SourceError};
 
 use super::{
-    Follower, Start, Trouble,
+    Follow, Follower, Start, Trouble,
     ahead::{self, NextStep, Stopped},
     block::SharedBlock,
     cache::BlockCache,
     place,
 };
-use crate::config::Follow;
 
 /// The last blocks of a bulk run, taken one by one: the next reorganisation will be among them.
 const LAST_BLOCKS: u64 = 6;

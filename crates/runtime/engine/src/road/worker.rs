@@ -12,12 +12,11 @@ use std::{
 use unspent_model::Point;
 use unspent_source::SourceError;
 
-use super::{Cause, End, Follower, Trip, Trouble, Watch};
+use super::{Cause, End, Follow, Follower, Trip, Trouble, Watch};
 use crate::{
-    config::Follow,
     context::Context,
     events::kind::{self, CaughtUpBody, EmptyBody, ReasonBody, RoomBody, RoomStoppedBody},
-    room::RoomName,
+    names::RoomName,
     status::RoomState,
 };
 

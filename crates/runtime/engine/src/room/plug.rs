@@ -8,13 +8,12 @@ use std::{
 use unspent_model::Network;
 use unspent_source::Node;
 
-use super::RoomName;
 use crate::{
-    config::Follow,
     context::Context,
     error::StartError,
     jobs::Job,
-    road::{Follower, worker::Worker},
+    names::RoomName,
+    road::{Follow, Follower, worker::Worker},
 };
 
 /// Where a room plugs in.

@@ -25,6 +25,7 @@ use crate::{
     events::{Event, EventLog, EventPage, LogError},
     jobs::{Job, Lane, Outcome},
     store::open as store_door,
+    tenant::Tenant,
 };
 
 /// Events read at once for one hook.
@@ -68,8 +69,8 @@ impl Webhooks {
         Ok(Self::new(Arc::new(log), options))
     }
 
-    /// Makes a hook that is told of a wallet's events from now on, whatever the wallet, known by
-    /// its number, is called later. The text is its secret, in the form that libraries take; it
+    /// Makes a hook that is told of a tenant's events from now on, whatever the tenant, known by
+    /// its id, is called later. The text is its secret, in the form that libraries take; it
     /// isn't shown again.
     ///
     /// # Errors
@@ -77,13 +78,13 @@ impl Webhooks {
     /// [`WebhookError::Refused`] when the URL may not be called.
     pub fn add(
         &self,
-        wallet: (i64, &str),
+        tenant: &Tenant,
         url: &str,
         secret: [u8; SECRET_BYTES],
         now: i64,
     ) -> Result<(Webhook, String), WebhookError> {
         check_url(url, &self.shared.options).map_err(WebhookError::Refused)?;
-        let made = store::add(self.shared.log.door(), wallet, url, secret, now)?;
+        let made = store::add(self.shared.log.door(), tenant, url, secret, now)?;
         Ok((made, shown_secret(&secret)))
     }
 
@@ -96,13 +97,13 @@ impl Webhooks {
         Ok(store::all(self.shared.log.door())?.into_iter().map(|stored| stored.hook).collect())
     }
 
-    /// Shows the hooks of a wallet under its new name. What they are sent doesn't hang on it.
+    /// Shows the hooks of a tenant under its new name. What they are sent doesn't hang on it.
     ///
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn rename(&self, wallet: i64, name: &str) -> Result<(), WebhookError> {
-        store::rename(self.shared.log.door(), wallet, name)
+    pub fn rename(&self, tenant: &Tenant) -> Result<(), WebhookError> {
+        store::rename(self.shared.log.door(), tenant)
     }
 
     /// Removes a hook. What is being sent may still arrive.
@@ -132,7 +133,7 @@ impl Webhooks {
     /// [`WebhookError::Failed`] with what went wrong.
     pub fn test(&self, id: u64, now: i64) -> Result<(), WebhookError> {
         let stored = store::one(self.shared.log.door(), id)?.ok_or(WebhookError::Unknown(id))?;
-        let message = Message::test(id, &stored.hook.wallet, &stored.secret, now);
+        let message = Message::test(id, &stored.tenant.named, &stored.secret, now);
         self.shared.poster.post(&stored.hook.url, &message).map_err(WebhookError::Failed)
     }
 
@@ -209,7 +210,7 @@ impl HookServer {
         }
         let Some(end) = page.events.last().map(|event| event.id) else { return Ok(false) };
         let mut at = cursor;
-        let ours = |event: &&Event| event.wallet_id == Some(stored.wallet_id);
+        let ours = |event: &&Event| event.is_about(&stored.tenant);
         for event in page.events.iter().filter(ours) {
             if self.is_stopping() || !self.deliver(&stored, at, event)? {
                 return Ok(false);
@@ -234,7 +235,8 @@ impl HookServer {
     fn tell_of_loss(&self, to: &StoredHook, page: &EventPage) -> Result<bool, WebhookError> {
         let (after, last) = (to.hook.cursor, page.first_kept - 1);
         let lost = (after, last);
-        let message = Message::reset(to.hook.id, &to.hook.wallet, lost, &to.secret, clock::now());
+        let (id, whose) = (to.hook.id, &to.tenant.named);
+        let message = Message::reset(id, whose, lost, &to.secret, clock::now());
         let step = |at| HookStep::Lost { to: last, count: last - after, at };
         self.send(to, after, &message, step)
     }
@@ -265,7 +267,7 @@ impl HookServer {
         let next = now.saturating_add(micros(pause));
         tracing::debug!(hook = hook.id, error, attempts, "a webhook was not taken");
         if paused {
-            tracing::warn!(hook = hook.id, wallet = hook.wallet, "a webhook is paused");
+            tracing::warn!(hook = hook.id, tenant = hook.tenant, "a webhook is paused");
         }
         store::settle(
             self.log.door(),

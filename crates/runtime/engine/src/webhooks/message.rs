@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bitcoin::hashes::{Hash as _, HashEngine as _, Hmac, HmacEngine, sha256};
 use serde_json::json;
 
-use crate::events::Event;
+use crate::{events::Event, tenant::TenantName};
 
 /// Bytes of a hook's secret.
 pub const SECRET_BYTES: usize = 32;
@@ -38,7 +38,8 @@ impl Message {
         let body = json!(event).to_string();
         let body = if body.len() > MAX_BODY {
             json!({ "id": event.id, "at": event.at, "room": event.room, "kind": event.kind,
-                "wallet": event.wallet, "cut": true })
+                "wallet": event.wallet, "tenant_room": event.tenant_room, "tenant": event.tenant,
+                "cut": true })
             .to_string()
         } else {
             body
@@ -49,19 +50,26 @@ impl Message {
     /// Word that events were forgotten before they could be sent: the receiver asks anew.
     pub(super) fn reset(
         hook: u64,
-        wallet: &str,
+        tenant: &TenantName,
         (after, to): (u64, u64),
         secret: &[u8; SECRET_BYTES],
         now: i64,
     ) -> Self {
-        let body = json!({ "kind": "reset", "wallet": wallet, "lost_after": after, "lost_to": to });
+        let body = json!({ "kind": "reset", "wallet": tenant.as_wallet(), "room": tenant.room,
+            "tenant": tenant.name, "lost_after": after, "lost_to": to });
         Self::new(format!("{hook}.{to}.reset"), body.to_string(), secret, now)
     }
 
     /// A message that says nothing happened.
-    pub(super) fn test(hook: u64, wallet: &str, secret: &[u8; SECRET_BYTES], now: i64) -> Self {
-        let body = json!({ "kind": "test", "wallet": wallet }).to_string();
-        Self::new(format!("{hook}.test.{now}"), body, secret, now)
+    pub(super) fn test(
+        hook: u64,
+        tenant: &TenantName,
+        secret: &[u8; SECRET_BYTES],
+        now: i64,
+    ) -> Self {
+        let body = json!({ "kind": "test", "wallet": tenant.as_wallet(), "room": tenant.room,
+            "tenant": tenant.name });
+        Self::new(format!("{hook}.test.{now}"), body.to_string(), secret, now)
     }
 }
 

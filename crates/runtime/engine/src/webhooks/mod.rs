@@ -1,7 +1,7 @@
 //! Events pushed to a URL, so that a shop needs no stream.
 //!
-//! A hook belongs to a wallet, by its number, and has a cursor in the log of events. Events of its
-//! wallet after the cursor are posted one by one, in order; the cursor moves when the receiver has
+//! A hook belongs to a tenant, by its id, and has a cursor in the log of events. Events of its
+//! tenant after the cursor are posted one by one, in order; the cursor moves when the receiver has
 //! said 2xx. So each is delivered at least once, and a receiver that was away finds them in order
 //! when it is back. One that may have come twice carries the same `webhook-id`.
 //!
@@ -28,10 +28,11 @@ mod tests;
 use std::time::Duration;
 
 use serde::Serialize;
+use unspent_model::{Kind, RefusalKind, ServedError};
 use unspent_source::roots::TrustedRoots;
 use utoipa::ToSchema;
 
-use crate::{clock::Time, events::LogError, jobs::JobName};
+use crate::{clock::Time, events::LogError, names::JobName};
 
 pub use deliver::Webhooks;
 pub use message::SECRET_BYTES;
@@ -82,8 +83,12 @@ impl Default for WebhookOptions {
 pub struct Webhook {
     /// By which it is removed.
     pub id: u64,
-    /// Whose events are sent.
-    pub wallet: String,
+    /// The wallet whose events are sent, where it is a wallet's.
+    pub wallet: Option<String>,
+    /// The room of the tenant whose events are sent.
+    pub room: String,
+    /// That tenant's name of now.
+    pub tenant: String,
     /// Where to.
     pub url: String,
     /// When it was made.
@@ -129,6 +134,21 @@ pub enum WebhookError {
 impl From<unspent_sql::SqlError> for WebhookError {
     fn from(error: unspent_sql::SqlError) -> Self {
         Self::Log(error.into())
+    }
+}
+
+impl ServedError for WebhookError {
+    fn kind(&self) -> Kind {
+        if matches!(self, Self::Log(_)) { Kind::Bug } else { Kind::Refused }
+    }
+
+    fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Log(_) => None,
+            Self::Refused(_) => Some(RefusalKind::Invalid),
+            Self::Unknown(_) => Some(RefusalKind::Missing),
+            Self::Failed(_) => Some(RefusalKind::Conflict),
+        }
     }
 }
 

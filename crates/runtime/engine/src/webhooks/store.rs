@@ -5,21 +5,25 @@
 use unspent_sql::{Arg, Door, Row, Tx};
 
 use super::{MAX_HOOKS, SECRET_BYTES, Webhook, WebhookError};
-use crate::clock::Time;
+use crate::{
+    clock::Time,
+    tenant::{Tenant, TenantName},
+};
 
 const NEXT: &str = "UPDATE counter SET last_webhook = last_webhook + 1 WHERE one = 1";
 const LAST: &str = "SELECT last_webhook FROM counter WHERE one = 1";
 const LAST_EVENT: &str = "SELECT last_event FROM counter WHERE one = 1";
 const COUNT: &str = "SELECT COUNT(*) AS hooks FROM webhooks";
-const INSERT: &str = "INSERT INTO webhooks (id, wallet_id, wallet, url, secret, created_at, cursor,
-    delivered, attempts, next_attempt_at, missed) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, 0)";
-const ALL: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
-    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+const INSERT: &str = "INSERT INTO webhooks (id, tenant_room, tenant_id, tenant, url, secret,
+    created_at, cursor, delivered, attempts, next_attempt_at, missed)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, 0, 0)";
+const ALL: &str = "SELECT id, tenant_room, tenant_id, tenant, url, secret, created_at, cursor,
+    delivered, delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
     FROM webhooks ORDER BY id";
-const ONE: &str = "SELECT id, wallet_id, wallet, url, secret, created_at, cursor, delivered,
-    delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
+const ONE: &str = "SELECT id, tenant_room, tenant_id, tenant, url, secret, created_at, cursor,
+    delivered, delivered_at, attempts, failing_since, next_attempt_at, last_error, missed, paused_at
     FROM webhooks WHERE id = $1";
-const RENAME: &str = "UPDATE webhooks SET wallet = $2 WHERE wallet_id = $1";
+const RENAME: &str = "UPDATE webhooks SET tenant = $3 WHERE tenant_room = $1 AND tenant_id = $2";
 const REMOVE: &str = "DELETE FROM webhooks WHERE id = $1";
 const RESUME: &str = "UPDATE webhooks SET paused_at = NULL, attempts = 0, failing_since = NULL,
     next_attempt_at = 0 WHERE id = $1";
@@ -35,7 +39,7 @@ const FAILED: &str = "UPDATE webhooks SET attempts = attempts + 1,
 #[derive(Clone)]
 pub(super) struct StoredHook {
     pub(super) hook: Webhook,
-    pub(super) wallet_id: i64,
+    pub(super) tenant: Tenant,
     pub(super) secret: [u8; SECRET_BYTES],
     pub(super) next_attempt_at: i64,
 }
@@ -43,12 +47,12 @@ pub(super) struct StoredHook {
 /// Stores a hook whose story begins now.
 pub(super) fn add(
     door: &Door,
-    (wallet_id, wallet): (i64, &str),
+    tenant: &Tenant,
     url: &str,
     secret: [u8; SECRET_BYTES],
     now: i64,
 ) -> Result<Webhook, WebhookError> {
-    let (wallet, url) = (wallet.to_owned(), url.to_owned());
+    let (tenant, url) = (tenant.clone(), url.to_owned());
     door.write(move |tx| {
         let known = tx.one(COUNT, &[])?.natural("hooks")?;
         if known >= MAX_HOOKS as u64 {
@@ -59,8 +63,9 @@ pub(super) fn add(
         let cursor = tx.one(LAST_EVENT, &[])?.int("last_event")?;
         let args = [
             Arg::Int(id),
-            Arg::Int(wallet_id),
-            Arg::Text(&wallet),
+            Arg::Text(&tenant.named.room),
+            Arg::Text(&tenant.id),
+            Arg::Text(&tenant.named.name),
             Arg::Text(&url),
             Arg::Blob(&secret),
             Arg::Int(now),
@@ -84,11 +89,11 @@ fn find(tx: &mut Tx<'_>, id: u64) -> Result<Option<StoredHook>, WebhookError> {
     tx.maybe(ONE, &[key(id)])?.as_ref().map(read).transpose()
 }
 
-/// Gives the hooks of a wallet its new name.
-pub(super) fn rename(door: &Door, wallet_id: i64, wallet: &str) -> Result<(), WebhookError> {
-    let wallet = wallet.to_owned();
+/// Gives the hooks of a tenant its new name.
+pub(super) fn rename(door: &Door, tenant: &Tenant) -> Result<(), WebhookError> {
+    let Tenant { named: TenantName { room, name }, id } = tenant.clone();
     door.write(move |tx| {
-        tx.execute(RENAME, &[Arg::Int(wallet_id), Arg::Text(&wallet)])?;
+        tx.execute(RENAME, &[Arg::Text(&room), Arg::Text(&id), Arg::Text(&name)])?;
         Ok(())
     })
 }
@@ -154,9 +159,13 @@ fn read(row: &Row) -> Result<StoredHook, WebhookError> {
     let next_attempt_at = row.int("next_attempt_at")?;
     let time =
         |name: &str| -> Result<Option<Time>, WebhookError> { Ok(row.opt_int(name)?.map(Time)) };
+    let named = TenantName { room: row.text("tenant_room")?, name: row.text("tenant")? };
+    let tenant = Tenant { named, id: row.text("tenant_id")? };
     let hook = Webhook {
         id: row.natural("id")?,
-        wallet: row.text("wallet")?,
+        wallet: tenant.named.as_wallet().map(ToOwned::to_owned),
+        room: tenant.named.room.clone(),
+        tenant: tenant.named.name.clone(),
         url: row.text("url")?,
         created_at: Time(row.int("created_at")?),
         cursor: row.natural("cursor")?,
@@ -169,6 +178,5 @@ fn read(row: &Row) -> Result<StoredHook, WebhookError> {
         missed: row.natural("missed")?,
         paused_at: time("paused_at")?,
     };
-    let (wallet_id, secret) = (row.int("wallet_id")?, row.hash("secret")?);
-    Ok(StoredHook { hook, wallet_id, secret, next_attempt_at })
+    Ok(StoredHook { hook, tenant, secret: row.hash("secret")?, next_attempt_at })
 }

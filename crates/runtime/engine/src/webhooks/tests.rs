@@ -22,6 +22,7 @@ use crate::{
     clock,
     events::{EventLog, NewEvent, kind::EventKind},
     store,
+    tenant::Tenant,
 };
 
 const SECRET: [u8; SECRET_BYTES] = [7; SECRET_BYTES];
@@ -140,9 +141,9 @@ fn options() -> WebhookOptions {
     }
 }
 
-/// The number of a wallet, as its room would have given it; a new name doesn't change it.
-fn number(wallet: &str) -> i64 {
-    if wallet == "other" { 2 } else { 1 }
+/// A wallet as its room would name it: a new name doesn't change its id.
+fn tenant(wallet: &str) -> Tenant {
+    Tenant::new("wallet", if wallet == "other" { 2 } else { 1 }, wallet)
 }
 
 struct Bench {
@@ -161,13 +162,13 @@ impl Bench {
         let kind = EventKind::<Value>::new("wallet", "confirmed");
         let events = (0..count).map(|n| {
             let event = NewEvent::new(kind, &json!({ "n": n })).about(Some(format!("tx {n}")));
-            event.of_wallet(wallet.to_owned(), number(wallet))
+            event.of(tenant(wallet))
         });
         self.log.write(events.collect()).unwrap();
     }
 
     fn add(&self, wallet: &str, url: &str) -> Webhook {
-        self.hooks.add((number(wallet), wallet), url, SECRET, 1).unwrap().0
+        self.hooks.add(&tenant(wallet), url, SECRET, 1).unwrap().0
     }
 
     fn hook(&self, id: u64) -> Webhook {
@@ -206,8 +207,7 @@ fn a_wallets_events_come_in_order_once_each_and_signed() {
         (tempfile::tempdir().unwrap(), Receiver::start(always(Reply::Status(204))));
     let bench = Bench::open(folder.path(), options(), 10_000);
     bench.write("shop", 3); // before the hook: not its business
-    let (hook, secret) =
-        bench.hooks.add((number("shop"), "shop"), &receiver.url, SECRET, 1).unwrap();
+    let (hook, secret) = bench.hooks.add(&tenant("shop"), &receiver.url, SECRET, 1).unwrap();
     assert_eq!(secret, format!("whsec_{}", STANDARD.encode(SECRET)));
     for _ in 0..100 {
         bench.write("other", 2);
@@ -365,7 +365,7 @@ fn a_test_message_is_sent_at_once_and_private_addresses_only_where_allowed() {
     };
     let strict =
         Bench::open(folder.path(), WebhookOptions { allow_private: false, ..options() }, 9);
-    let error = strict.hooks.add((number("shop"), "shop"), &receiver.url, SECRET, 1);
+    let error = strict.hooks.add(&tenant("shop"), &receiver.url, SECRET, 1);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("https://"), "{error}");
     // The hook that was made before isn't called either: the address is judged at each call.
@@ -386,8 +386,8 @@ fn a_wallet_that_is_renamed_keeps_its_hook_and_loses_no_event() {
     let hook = bench.add("shop", &receiver.url);
     bench.write("shop", 2);
     bench.until("a failure", || bench.hook(hook.id).attempts > 0);
-    bench.hooks.rename(number("shop"), "market").unwrap();
-    assert_eq!(bench.hook(hook.id).wallet, "market");
+    bench.hooks.rename(&tenant("market")).unwrap();
+    assert_eq!(bench.hook(hook.id).wallet.as_deref(), Some("market"));
     bench.write("other", 1);
     bench.write("market", 2);
     healthy.store(true, Ordering::Release);
@@ -395,6 +395,32 @@ fn a_wallet_that_is_renamed_keeps_its_hook_and_loses_no_event() {
     let mut seen = receiver.events();
     seen.dedup();
     assert_eq!(seen, [1, 2, 4, 5], "those of before the new name too");
+}
+
+#[test]
+fn a_hook_gets_the_events_of_its_tenant_and_of_no_namesake_in_another_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(always(Reply::Status(200)));
+    let bench = Bench::open(folder.path(), options(), 10_000);
+    let account = Tenant::new("ecash", 1, "shop");
+    let hook = bench.hooks.add(&account, &receiver.url, SECRET, 1).unwrap().0;
+    assert_eq!((hook.wallet, &*hook.room, &*hook.tenant), (None, "ecash", "shop"));
+    // The same id and the same name, in another room.
+    bench.write("shop", 2);
+    let kind = EventKind::<Value>::new("ecash", "ecash_moved");
+    let moved = |tenant: &Tenant| NewEvent::new(kind, &json!({})).of(tenant.clone());
+    bench.log.write(vec![moved(&account), moved(&Tenant::new("ecash", 2, "shop"))]).unwrap();
+    bench.until("all deliveries", || bench.hook(hook.id).cursor == 4);
+    assert_eq!(receiver.events(), [3]);
+    let body: Value = serde_json::from_str(&receiver.got()[0].body).unwrap();
+    assert_eq!(
+        (&body["room"], &body["tenant_room"], &body["tenant"], &body["wallet"]),
+        (&json!("ecash"), &json!("ecash"), &json!("shop"), &Value::Null)
+    );
+    bench.hooks.test(hook.id, clock::now()).unwrap();
+    let test: Value = serde_json::from_str(&receiver.got()[1].body).unwrap();
+    let wanted = json!({ "kind": "test", "room": "ecash", "tenant": "shop", "wallet": null });
+    assert_eq!(test, wanted);
 }
 
 static PLANS: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
@@ -417,7 +443,7 @@ fn no_statement_of_a_webhook_walks_the_events() {
     bench.write("shop", 70);
     bench.write("other", 3);
     bench.until("all deliveries", || bench.hook(hook.id).cursor == 73);
-    bench.hooks.rename(number("shop"), "market").unwrap();
+    bench.hooks.rename(&tenant("market")).unwrap();
     bench.hooks.resume(hook.id).unwrap();
     bench.hooks.test(hook.id, clock::now()).unwrap();
     bench.hooks.remove(hook.id).unwrap();

@@ -54,6 +54,9 @@ fn everything(d: &StoreFixture) {
     d.store.open_entities(PageRequest::first(10)).unwrap();
     d.store.entities(EntityKind::CashuSendQuote, after(place("e"))).unwrap();
     d.store.transactions(after(place("t"))).unwrap();
+    let own = EntityKind::CashuSendQuote;
+    d.store.entities_of("home", own, after(place("e"))).unwrap();
+    d.store.transactions_of("home", own, after(place("t"))).unwrap();
     d.store.journal(after(3)).unwrap();
     d.store.journal_of(&swap.id).unwrap();
     d.store.balance("home").unwrap();

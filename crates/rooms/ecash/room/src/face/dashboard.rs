@@ -1,0 +1,13 @@
+//! The ecash room's part of the dashboard.
+
+use unspent_server::{asset::Asset, scripts};
+
+/// Its files; `index.js` exports the one value that plugs them in.
+pub(super) const ASSETS: &[Asset] = scripts! { "rooms/ecash/" in "../../web/":
+    "api.js",
+    "events.js",
+    "index.js",
+    "pages/payment.js",
+    "pages/payments.js",
+    "panels.js",
+};

@@ -1,0 +1,238 @@
+//! Answers of the ecash room. Amounts are decimal strings of the account's unit.
+
+use serde::Serialize;
+use unspent_ecash::{
+    AccountKind, EcashAccount, EcashBalance, EcashEntity, EcashJournalLine, EntityDetails,
+    ProofLine, TransactionLine,
+};
+use unspent_server::json::Time;
+use utoipa::ToSchema;
+
+use crate::EcashFigures;
+
+/// An account.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountJson {
+    pub(super) id: String,
+    pub(super) name: String,
+    kind: &'static str,
+    pub(super) mint: Option<String>,
+    pub(super) unit: String,
+}
+
+impl AccountJson {
+    pub(super) fn new(account: &EcashAccount) -> Self {
+        Self {
+            id: account.id.clone(),
+            name: account.name.clone(),
+            kind: match account.kind {
+                AccountKind::Cashu => "cashu",
+                AccountKind::Spark => "spark",
+            },
+            mint: account.mint_url.as_ref().map(ToString::to_string),
+            unit: account.unit.clone(),
+        }
+    }
+}
+
+/// An account's money.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashBalanceJson {
+    account: String,
+    pub(super) name: String,
+    pub(super) unit: String,
+    /// Free to spend.
+    pub(super) unspent: String,
+    /// Held by payments under way and tokens not yet claimed.
+    pub(super) reserved: String,
+}
+
+impl EcashBalanceJson {
+    pub(super) fn new(account: &EcashAccount, balance: &EcashBalance) -> Self {
+        Self {
+            account: account.id.clone(),
+            name: account.name.clone(),
+            unit: account.unit.clone(),
+            unspent: balance.unspent.to_string(),
+            reserved: balance.reserved.to_string(),
+        }
+    }
+}
+
+/// The room in figures.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashFiguresJson {
+    balances: Vec<EcashBalanceJson>,
+    payments: Vec<PaymentCountJson>,
+    /// Something is still expected of so many
+    open_payments: usize,
+    /// Of so many it isn't clear what became of them; they are asked about again
+    unclear_payments: usize,
+    sizes: Vec<EcashSizeJson>,
+}
+
+/// How many payments of a kind are in a state.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentCountJson {
+    kind: &'static str,
+    state: &'static str,
+    count: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashSizeJson {
+    name: &'static str,
+    bytes: u64,
+}
+
+impl EcashFiguresJson {
+    pub(super) fn new(figures: &EcashFigures) -> Self {
+        let balances = figures.accounts.iter();
+        let balances = balances.map(|(account, money)| EcashBalanceJson::new(account, money));
+        let payments = figures.payments.iter().map(|(kind, state, count)| PaymentCountJson {
+            kind: kind.name(),
+            state: state.name(),
+            count: *count,
+        });
+        Self {
+            balances: balances.collect(),
+            payments: payments.collect(),
+            open_payments: figures.last.open,
+            unclear_payments: figures.last.unclear.len(),
+            sizes: vec![EcashSizeJson { name: "database", bytes: figures.bytes }],
+        }
+    }
+}
+
+/// A payment.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentJson {
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    pub(super) state: String,
+    pub(super) transaction_state: String,
+    account: String,
+    /// What the receiver gets.
+    pub(super) amount: String,
+    pub(super) invoice: Option<String>,
+    preimage: Option<String>,
+    /// Something happened that people must know; the journal says what.
+    pub(super) alarm: bool,
+    version: u64,
+    pub(super) created_at: Time,
+    updated_at: Time,
+    expires_at: Option<Time>,
+}
+
+impl PaymentJson {
+    pub(super) fn new(entity: &EcashEntity) -> Self {
+        let (amount, invoice, preimage) = told(&entity.details);
+        Self {
+            id: entity.id.clone(),
+            kind: entity.kind.name(),
+            state: entity.state.to_string(),
+            transaction_state: entity.transaction_state.to_string(),
+            account: entity.account_id.clone(),
+            amount: amount.to_string(),
+            invoice,
+            preimage,
+            alarm: entity.alarm,
+            version: entity.version,
+            created_at: Time(entity.created_at.get()),
+            updated_at: Time(entity.updated_at.get()),
+            expires_at: entity.expires_at.map(|end| Time(end.get())),
+        }
+    }
+}
+
+type Told = (u64, Option<String>, Option<String>);
+
+/// Amount, invoice and preimage.
+fn told(details: &EntityDetails) -> Told {
+    match details {
+        EntityDetails::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SendSwap(d) => (d.amount, None, None),
+        EntityDetails::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
+        EntityDetails::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
+        EntityDetails::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+    }
+}
+
+/// One change of a payment.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentChangeJson {
+    number: u64,
+    pub(super) at: Time,
+    pub(super) event: String,
+    pub(super) from: Option<String>,
+    pub(super) to: String,
+    version: u64,
+    transaction_state: String,
+    pub(super) note: Option<String>,
+}
+
+impl PaymentChangeJson {
+    pub(super) fn new(line: &EcashJournalLine) -> Self {
+        Self {
+            number: line.number,
+            at: Time(line.at.get()),
+            event: line.event.clone(),
+            from: line.from.clone(),
+            to: line.to.clone(),
+            version: line.version,
+            transaction_state: line.transaction_state.to_string(),
+            note: line.note.clone(),
+        }
+    }
+}
+
+/// A proof without its secret.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ProofJson {
+    pub(super) y: String,
+    pub(super) keyset: String,
+    pub(super) amount: String,
+    state: String,
+    pub(super) held_by: Option<String>,
+}
+
+impl ProofJson {
+    pub(super) fn new(proof: &ProofLine) -> Self {
+        Self {
+            y: proof.y.clone(),
+            keyset: proof.keyset_id.clone(),
+            amount: proof.amount.to_string(),
+            state: proof.state.to_string(),
+            held_by: proof.held_by.clone(),
+        }
+    }
+}
+
+/// A transaction as people see it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EcashTxJson {
+    pub(super) id: String,
+    payment: String,
+    account: String,
+    pub(super) kind: String,
+    pub(super) direction: String,
+    pub(super) state: String,
+    pub(super) amount: String,
+    pub(super) created_at: Time,
+}
+
+impl EcashTxJson {
+    pub(super) fn new(line: &TransactionLine) -> Self {
+        Self {
+            id: line.id.clone(),
+            payment: line.entity_id.clone(),
+            account: line.account_id.clone(),
+            kind: line.kind.to_string(),
+            direction: line.direction.to_string(),
+            state: line.state.to_string(),
+            amount: line.amount.to_string(),
+            created_at: Time(line.created_at.get()),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `[txstore]` of the configuration.
+
+use std::path::PathBuf;
+
+use unspent_model::{Family, txstore::DeletionWindows};
+use unspent_server::config::{Config, check_database, check_span, database, section, wrong};
+use unspent_sql::Url;
+use unspent_txstore::Settings;
+
+use crate::{CLEAN_EVERY, DATABASE, UNMINED_EVERY};
+
+section! {
+    /// The txstore room: whole transactions until nobody can need them; Bitcoin networks only.
+    pub(crate) struct TxStoreSection in "txstore" {
+        /// Off unless switched on: it takes disk
+        enabled: bool = false;
+        /// sqlite:PATH or postgres://USER@HOST/NAME; a file txstore.db in the data folder by default
+        url: Option<String>, example "\"sqlite:/var/lib/unspent/txstore.db\"", flag value "URL",
+            was "UNSPENT_TXSTORE_DB" "--db", rival "url_file";
+        /// A file that holds the URL, when it has a password
+        url_file: Option<PathBuf>, example "\"/etc/unspent/txstore-url\"", flag value "FILE", rival "url";
+        /// Blocks from the event that finished a transaction to its deletion; 0 keeps all for ever
+        retention: u64 = DeletionWindows::default().retention, flag value "BLOCKS";
+        /// How many blocks deep a transaction and all its children must lie; at least rollback
+        safety: u64 = DeletionWindows::default().safety, flag value "BLOCKS";
+        /// Blocks that can be undone
+        rollback: u64 = DeletionWindows::default().rollback, flag value "BLOCKS";
+        /// Seconds between two runs of what is done from time to time: deleting what is due,
+        /// reading the node's mempool
+        clean_seconds: u64 = CLEAN_EVERY.as_secs();
+        mempool_seconds: u64 = UNMINED_EVERY.as_secs();
+    }
+}
+
+impl TxStoreSection {
+    pub(super) fn check(&self, config: &Config) -> anyhow::Result<()> {
+        let network = config.network;
+        if self.enabled && network.family() == Family::Cardano {
+            let message = "txstore.enabled = true: the txstore room is for Bitcoin networks";
+            return Err(wrong(format!("{message}, not for {network}")));
+        }
+        check_database(config, "txstore", self.url.as_deref(), self.url_file.as_deref())?;
+        if self.rollback == 0 {
+            return Err(wrong("txstore.rollback must be at least 1"));
+        }
+        if self.safety < self.rollback {
+            return Err(wrong("txstore.safety must be at least txstore.rollback"));
+        }
+        check_span("txstore.clean_seconds", self.clean_seconds)?;
+        check_span("txstore.mempool_seconds", self.mempool_seconds)
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let &Self { retention, safety, rollback, .. } = self;
+        Settings { windows: DeletionWindows { retention, safety, rollback } }
+    }
+
+    /// The room's database.
+    pub(super) fn database(&self, config: &Config) -> anyhow::Result<Url> {
+        database(self.url.as_deref(), self.url_file.as_deref(), config.data_dir.join(DATABASE))
+    }
+}

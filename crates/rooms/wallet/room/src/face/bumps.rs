@@ -1,0 +1,211 @@
+//! Making an unconfirmed transaction worth a miner's while: by a replacement, or by a child.
+
+use axum::{extract::State, http::StatusCode, response::Response};
+use clap::Args;
+use serde::Deserialize;
+use unspent_engine::Engine;
+use unspent_model::{Micros, wallet::LockId};
+use unspent_server::{
+    api::{
+        error::{ApiError, Failures},
+        extract::{ApiPath, May, Wallet},
+        keyed::{KeyHeader, Keyed},
+        state::App,
+    },
+    error::Outcome,
+    output::Output,
+};
+use unspent_wallet::pay::{CpfpRequest, FeeBump, PooledTx};
+use utoipa::ToSchema;
+
+use super::{
+    context::{KeyedOnWallet, WalletContext, new_lock},
+    error::RequestError,
+    input::{BaseUnits, TxName},
+    json::UnsignedJson,
+    leases::Lease,
+    payments::{PsbtFile, keyed_lock, print_unsigned},
+    policy::Policy,
+};
+use crate::with_ancestors;
+
+/// A transaction to replace by one that pays more.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bump {
+    /// The transaction to replace
+    txid: TxName,
+    /// Take the higher fee from the largest payment, and add no coins
+    #[arg(long)]
+    #[serde(default)]
+    subtract_fee: bool,
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
+    #[arg(long)]
+    #[serde(default)]
+    allow_high_fee: bool,
+    /// Only look: lease nothing, use no address up
+    #[arg(long)]
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    #[serde(default)]
+    policy: Policy,
+    /// The leases of the first payment become these
+    #[command(flatten)]
+    #[serde(default)]
+    lease: Lease,
+}
+
+impl Bump {
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        let terms = self.lease.terms(context, fresh);
+        let bump = FeeBump {
+            subtract_fee: self.subtract_fee,
+            allow_high_fee: self.allow_high_fee,
+            policy: self.policy.coins()?,
+            ..FeeBump::new(self.txid.0, self.policy.rate(), terms)
+        };
+        let rate = Some(self.policy.shown_rate());
+        if self.dry_run {
+            let unsigned = room.preview_bump(*wallet, &bump, Micros(*now))?;
+            return Ok(UnsignedJson::new(&unsigned, None, rate));
+        }
+        let unsigned = room.bump(*wallet, &bump, Micros(*now))?;
+        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
+    }
+}
+
+/// A transaction that pays us too slowly, to be paid for by a child.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cpfp {
+    /// The unconfirmed transaction that pays us
+    txid: TxName,
+    /// Its fee in base units, where neither the wallet nor the node knows it
+    #[arg(long)]
+    #[serde(default)]
+    parent_fee: Option<BaseUnits>,
+    /// Allow a fee above 0.1 BTC or a rate above 1,000 sat/vB
+    #[arg(long)]
+    #[serde(default)]
+    allow_high_fee: bool,
+    /// Its fee rate is that of the child and all that is unconfirmed below it together
+    #[command(flatten)]
+    #[serde(default)]
+    policy: Policy,
+    #[command(flatten)]
+    #[serde(default)]
+    lease: Lease,
+}
+
+impl Cpfp {
+    /// Builds the child; `pool` is what the node says of the parent and of what it rests on.
+    fn run(
+        &self,
+        context: &WalletContext,
+        pool: Vec<PooledTx>,
+        fresh: LockId,
+    ) -> Result<UnsignedJson, RequestError> {
+        let WalletContext { room, wallet, now, .. } = context;
+        let terms = self.lease.terms(context, fresh);
+        let lift = CpfpRequest {
+            tx: self.txid.0,
+            parent_fee: self.parent_fee.map(|fee| fee.0),
+            pool,
+            rate: self.policy.rate(),
+            allow_high_fee: self.allow_high_fee,
+            policy: self.policy.coins()?,
+            terms,
+        };
+        let unsigned = room.lift(*wallet, &lift, Micros(*now))?;
+        let rate = Some(self.policy.shown_rate());
+        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
+    }
+
+    /// Asks the node for the parent's fee and what it rests on. A node that can't tell is not an
+    /// error: the answer says then what isn't known.
+    fn ask_node(&self, engine: &Engine) -> Vec<PooledTx> {
+        with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the node was not asked for ancestors");
+            Vec::new()
+        })
+    }
+}
+
+// ---- REST
+
+/// Build a replacement for an own unconfirmed transaction, at a higher rate
+#[utoipa::path(post, path = "/wallets/{wallet}/bump", operation_id = "bump_payment",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
+    request_body = Bump,
+    responses((status = 201, body = UnsignedJson), Failures))]
+pub(super) async fn bump(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    request: Keyed<Bump>,
+) -> Result<Response, ApiError> {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: Bump, lock: LockId| {
+        request.policy.ask_node(&engine)?;
+        Ok(request.run(context, lock)?)
+    };
+    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+}
+
+/// Build a child that pays for an unconfirmed transaction which pays the wallet (CPFP)
+#[utoipa::path(post, path = "/wallets/{wallet}/cpfp", operation_id = "pay_for_parents",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
+    request_body = Cpfp,
+    responses((status = 201, body = UnsignedJson), Failures))]
+pub(super) async fn cpfp(
+    _: May<Wallet>,
+    State(app): State<App>,
+    ApiPath(wallet): ApiPath<String>,
+    request: Keyed<Cpfp>,
+) -> Result<Response, ApiError> {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: Cpfp, lock: LockId| {
+        keyed_lock(&request.lease)?;
+        request.policy.ask_node(&engine)?;
+        Ok(request.run(context, request.ask_node(&engine), lock)?)
+    };
+    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+}
+
+// ---- command line
+
+#[derive(Args)]
+pub(crate) struct BumpArgs {
+    #[command(flatten)]
+    pub(super) bump: Bump,
+    #[command(flatten)]
+    file: PsbtFile,
+}
+
+#[derive(Args)]
+pub(crate) struct CpfpArgs {
+    #[command(flatten)]
+    cpfp: Cpfp,
+    #[command(flatten)]
+    file: PsbtFile,
+}
+
+pub(super) fn print_bump(
+    context: &WalletContext,
+    args: &BumpArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_unsigned(&args.bump.run(context, new_lock()?)?, &args.file, output)
+}
+
+pub(super) fn print_cpfp(
+    context: &WalletContext,
+    args: &CpfpArgs,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    print_unsigned(&args.cpfp.run(context, Vec::new(), new_lock()?)?, &args.file, output)
+}

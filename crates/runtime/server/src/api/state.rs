@@ -1,0 +1,79 @@
+//! What every handler has at hand.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+use unspent_engine::Engine;
+use unspent_model::Network;
+
+use super::{figures::Figures, history::History, pool::BlockingPool, streams::Streams};
+use crate::{auth::Auth, config::Config};
+
+/// The server's state. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+/// What the state is made of.
+pub struct Inner {
+    /// What runs the rooms.
+    pub engine: Engine,
+    /// The settings that hold.
+    pub config: Config,
+    /// Who may call.
+    pub auth: Auth,
+    /// Work on our own files and databases.
+    pub pool: BlockingPool,
+    /// Work that waits for others, such as mints: they may take as long as they like.
+    pub outward: BlockingPool,
+    /// What is plotted.
+    pub history: History,
+    /// The figures of the rooms.
+    pub figures: Figures,
+    /// Places for live streams.
+    pub streams: Arc<Streams>,
+    /// Turns true when the server stops.
+    pub stopping: watch::Receiver<bool>,
+    /// How answers are given.
+    pub settings: Settings,
+}
+
+/// What the configuration says about answers.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A request that takes longer is given up.
+    pub timeout: Duration,
+    /// The largest body taken in.
+    pub body_bytes: usize,
+    /// Names under which the server may be called; empty: loopback and its own address alone.
+    pub hosts: Vec<String>,
+    /// The dashboard may read without a login.
+    pub dashboard_read: bool,
+    /// It listens on this machine alone.
+    pub is_loopback: bool,
+    /// It speaks TLS.
+    pub is_tls: bool,
+    /// Where it listens.
+    pub port: u16,
+    /// How long a login lasts.
+    pub session: Duration,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl App {
+    /// The state of one server.
+    pub fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// The network that the engine follows.
+    pub fn network(&self) -> Network {
+        self.engine.network()
+    }
+}
