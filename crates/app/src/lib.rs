@@ -9,6 +9,7 @@
 //! | `databases` | where the daemon of a data folder kept its rooms last |
 //! | `backup` | everything in one folder, and back |
 //! | `manual` | completions and the manual pages |
+//! | `report` | errors as people and programs read them, and exit codes |
 //! | `demo` | the product in a minute, on a simulated network |
 //!
 //! Invariant: results go to the writer passed in (standard output), everything else to standard
@@ -27,6 +28,7 @@ mod document;
 mod example;
 mod logging;
 mod manual;
+mod report;
 mod serve;
 mod web;
 
@@ -34,7 +36,7 @@ use std::process::ExitCode;
 
 use unspent_chain_room::ChainFace;
 use unspent_ecash_room::EcashFace;
-use unspent_server::{error, output::Output, private, room::Rooms};
+use unspent_server::{output::Output, private, room::Rooms};
 use unspent_txstore_room::TxStoreFace;
 use unspent_wallet_room::WalletFace;
 
@@ -56,7 +58,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let json = std::env::args_os().any(|argument| argument == "--json");
-            return error::refuse_arguments(&error, json);
+            return report::refuse_arguments(&error, json);
         }
     };
     if !cli.logs_itself() {
@@ -69,6 +71,6 @@ pub fn main() -> ExitCode {
     let mut output = Output::new(&mut stdout, cli.options.json);
     match cli.run(ROOMS, &mut output) {
         Ok(outcome) => outcome.exit_code(),
-        Err(error) => error::report(ROOMS, &error, &mut output),
+        Err(error) => report::report(ROOMS, &error, &mut output),
     }
 }

@@ -52,7 +52,7 @@ fn dated(rig: &Rig, seed: u8) -> (WalletId, u64) {
 fn wait_at_tip(rig: &Rig, wallet: WalletId) {
     wait_for("the dated wallet to stand at the tip", || {
         let info = rig.room().wallet_info(wallet).unwrap();
-        info.scanned.is_some_and(|(height, _)| height == rig.sim.height())
+        info.scanned.is_some_and(|place| place.height == rig.sim.height())
     });
 }
 

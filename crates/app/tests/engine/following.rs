@@ -59,7 +59,7 @@ fn a_wallet_created_later_is_scanned_apart() {
     rig.settle();
     let second = wallet(&rig.room(), "second", 2, 0);
     rig.settle_and_check();
-    let tip = rig.room().tip().unwrap().unwrap().0;
+    let tip = rig.room().tip().unwrap().unwrap().height;
     assert_eq!(rig.room().balance_as_of(second, tip).unwrap().coins, 4);
     rig.room().rewind(second, Some(50), Micros(5)).unwrap();
     busy(&rig, first);

@@ -143,12 +143,12 @@ impl Pair {
     fn pay(&self, to: &str, sats: u64) -> Txid {
         let outputs = vec![(parse_address(to, REGTEST).unwrap(), sats)];
         let payment = Payment::new(outputs, FeePerWeight { sat_per_kwu: 500 }, Self::terms());
-        self.send(self.room().pay(self.wallet, &payment, Micros(now())).unwrap().psbt)
+        self.send(self.room().build_payment(self.wallet, &payment, Micros(now())).unwrap().psbt)
     }
 
     fn bump(&self, txid: Txid) -> Txid {
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, Self::terms());
-        let unsigned = self.room().bump(self.wallet, &bump, Micros(now())).unwrap();
+        let unsigned = self.room().build_payment(self.wallet, &bump, Micros(now())).unwrap();
         self.send(unsigned.psbt)
     }
 
@@ -249,11 +249,11 @@ fn a_child_lifts_a_line_of_cheap_payments_to_its_rate_as_the_node_counts() {
         policy: CoinPolicy::default(),
         terms: Pair::terms(),
     };
-    let alone = pair.room().lift(pair.wallet, &lift, Micros(now())).unwrap();
+    let alone = pair.room().build_payment(pair.wallet, &lift, Micros(now())).unwrap();
     assert_eq!(alone.package.unwrap().unsure, [parent], "without the node nobody knows");
     lift.pool = unspent_wallet_room::with_ancestors(&pair.engine, parent).unwrap();
     lift.parent_fee = None;
-    let child = pair.room().lift(pair.wallet, &lift, Micros(now())).unwrap();
+    let child = pair.room().build_payment(pair.wallet, &lift, Micros(now())).unwrap();
     let package = child.package.unwrap();
     assert_eq!((package.ancestors, package.unpaid.count), (3, 3));
     assert!(package.unsure.is_empty());

@@ -252,7 +252,7 @@ pub fn check_wallet(sim: &SimNetwork, room: &WalletStore, wallet: WalletId) {
             }
         }
     });
-    let height = room.tip().unwrap().unwrap().0;
+    let height = room.tip().unwrap().unwrap().height;
     let sum = room.balance_as_of(wallet, height).unwrap();
     assert_eq!(sum.coins, truth.len() as u64, "coins of wallet {wallet:?}");
     assert_eq!(u128::from(sum.sats), truth.values().map(|v| u128::from(*v)).sum::<u128>());

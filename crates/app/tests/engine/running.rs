@@ -29,7 +29,7 @@ fn an_engine_started_late_catches_up_in_bulk() {
     let mut rig = rig;
     rig.restart();
     rig.settle_and_check();
-    let tip = rig.room().tip().unwrap().unwrap().0;
+    let tip = rig.room().tip().unwrap().unwrap().height;
     assert_eq!(rig.room().balance_as_of(ours, tip).unwrap().coins, 10);
     wait_for("events", || {
         let page = rig.engine.events().after(0, 1_000).unwrap();

@@ -192,7 +192,7 @@ fn a_wallet_room_that_fails_stops_and_the_chain_goes_on() {
     rig.settle_room(unspent_chain_room::NAME);
     crate::rig::check_chain(&rig.sim, &unspent_chain_room::reader(&rig.engine).unwrap());
     let tip = rig.room().tip().unwrap();
-    assert!(tip.unwrap().0 < rig.sim.height(), "the stopped room stays where it was");
+    assert!(tip.unwrap().height < rig.sim.height(), "the stopped room stays where it was");
     door.write(|tx| -> Result<(), unspent_sql::SqlError> {
         tx.script("ALTER TABLE lost_utxos RENAME TO utxos")
     })

@@ -76,6 +76,13 @@ pub struct Point {
     pub hash: BlockHash,
 }
 
+impl Point {
+    /// A place on a chain that counts in blocks alone, as Bitcoin's does.
+    pub const fn at_height(height: u64, hash: BlockHash) -> Self {
+        Self { height, slot: height, hash }
+    }
+}
+
 fn write_hex(bytes: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }

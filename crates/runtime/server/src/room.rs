@@ -1,8 +1,9 @@
 //! A room as users meet it: one port, [`RoomFace`].
 //!
-//! Behind it are a room's section of the configuration, its requests with their routes and commands,
-//! its answers, and what its errors mean. Whatever serves all rooms (the configuration, the server,
-//! `/search`, a coin's timeline, exit codes) is given the one value [`Rooms`], which `main` makes.
+//! Behind it are a room's section of the configuration, its requests with their routes and
+//! commands, its answers, and what its errors mean. Whatever serves all rooms (the configuration,
+//! the server, `/search`, a coin's timeline, exit codes) is given the one value [`Rooms`], which
+//! `main` makes.
 
 use std::{error::Error, fmt, path::PathBuf, sync::Arc};
 

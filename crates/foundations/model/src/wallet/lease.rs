@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn at_the_moment_of_expiry_the_coin_is_free() {
-        let held = StoredLease { by: id(1), expires_at: 100 };
-        assert_eq!(ask(Some(held), id(2), 99), LeaseAnswer::Refused(held));
-        assert_eq!(ask(Some(held), id(2), 100), LeaseAnswer::Stolen);
-        assert_eq!(ask(Some(held), id(1), 99), LeaseAnswer::Renewed);
-        assert_eq!(ask(None, id(1), 99), LeaseAnswer::Taken);
+        let held = StoredLease { by: id(1), expires_at: Micros(100) };
+        assert_eq!(ask(Some(held), id(2), Micros(99)), LeaseAnswer::Refused(held));
+        assert_eq!(ask(Some(held), id(2), Micros(100)), LeaseAnswer::Stolen);
+        assert_eq!(ask(Some(held), id(1), Micros(99)), LeaseAnswer::Renewed);
+        assert_eq!(ask(None, id(1), Micros(99)), LeaseAnswer::Taken);
     }
 }

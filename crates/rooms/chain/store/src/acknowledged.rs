@@ -14,16 +14,14 @@ use std::{
 const NAME: &str = "acknowledged";
 const LENGTH: usize = 24;
 
-/// What the note says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DurableMark {
-    /// The database's sequence number.
+    /// Of the database: it grows with every write.
     pub(crate) sequence: u64,
     /// Blocks applied at that moment.
     pub(crate) ordinal: u64,
 }
 
-/// The open note.
 pub(crate) struct AcknowledgedNote {
     file: Option<File>,
 }

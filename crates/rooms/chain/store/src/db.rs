@@ -78,7 +78,6 @@ pub(crate) enum Durability {
 /// A key and its value.
 pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 
-/// The open database.
 pub(crate) struct Db {
     inner: DB,
     families: Vec<ColumnFamily>,

@@ -88,7 +88,6 @@ fn wrong_totals() -> StoreError {
     StoreError::wrong(ColumnFamily::UtxoMeta.name(), names::CURSOR, what)
 }
 
-/// The overlay.
 #[derive(Default)]
 pub(crate) struct PendingBatch {
     slots: CoinSlots,
@@ -142,7 +141,6 @@ impl PendingBatch {
         *trees = TreeChanges::default();
     }
 
-    /// Applies a block's coins.
     pub(crate) fn apply(&mut self, delta: &BlockDelta<SharedCoin>) {
         // Spends are written by the caller, who knows whether they are kept at all.
         delta.forward().for_each(|effect| self.move_coin(&effect));

@@ -15,5 +15,4 @@ pub(crate) struct CoinSlot {
     pub(crate) after: Option<SharedCoin>,
 }
 
-/// All that changes.
 pub(crate) type CoinSlots = HashMap<Outpoint, CoinSlot, foldhash::fast::RandomState>;

@@ -54,7 +54,6 @@ impl ExternalSorter {
         }
     }
 
-    /// Takes an entry.
     pub(crate) fn add(&mut self, entry: &[u8]) -> Result<(), StoreError> {
         let bucket = usize::from(entry.first().copied().unwrap_or_default());
         if let Some(bucket) = self.buckets.get_mut(bucket) {

@@ -10,8 +10,8 @@
 //! | answers | [`figures`] |
 //! | a section of the settings, a route, numbers in `/status` | [`CountingFace`] |
 //!
-//! It is plugged in by a line where rooms are listed: that of `main`, and `Config::with` in tests of
-//! the engine.
+//! It is plugged in by a line where rooms are listed: that of `main`, and `Config::with` in tests
+//! of the engine.
 
 mod face;
 

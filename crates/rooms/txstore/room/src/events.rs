@@ -12,7 +12,7 @@ use unspent_model::Network;
 use unspent_txstore::{OutboxLine, TxStore, TxStoreError};
 use utoipa::ToSchema;
 
-use crate::room::NAME;
+use crate::name::NAME;
 
 event_kinds! {
     NAME.name();

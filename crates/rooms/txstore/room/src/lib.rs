@@ -14,6 +14,7 @@ mod cleaner;
 pub mod events;
 mod face;
 mod follower;
+mod name;
 mod room;
 mod series;
 mod unmined;

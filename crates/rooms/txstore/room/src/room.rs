@@ -13,23 +13,22 @@ use unspent_engine::{
     events::{EventLog, LogError},
     jobs::{Job, JobName, Lane},
     road::Trouble,
-    room::{OnDisk, OpenRoom, Pace, Plug, Room, RoomName, RoomShape, handle::StoreHandle},
+    room::{OnDisk, OpenRoom, Pace, Plug, Room, RoomShape, handle::StoreHandle},
 };
 use unspent_model::{Family, Network};
 use unspent_source::wakeup::lock;
 use unspent_sql::Url;
 use unspent_txstore::{Settings, StoreStatus, TxStore, TxStoreError};
 
-use crate::{cleaner::CleanerJob, follower::trouble, unmined::MempoolReader};
-use crate::{events, series};
+use crate::{cleaner::CleanerJob, events, follower::trouble, series, unmined::MempoolReader};
+
+pub use crate::name::NAME;
 
 pub use crate::{
     cleaner::KeptCounts,
     follower::{StoredCounts, TxStoreFollower},
 };
 
-/// The room's name.
-pub const NAME: RoomName = RoomName::new("txstore");
 /// What is known of it without opening it.
 pub const SHAPE: RoomShape = RoomShape {
     name: NAME,

@@ -1,7 +1,7 @@
 //! Handing blocks to the wallets, as many at once as one transaction should hold.
 
 use unspent_engine::{clock, road::Trouble};
-use unspent_model::{BlockHash, Micros, Point};
+use unspent_model::Micros;
 use unspent_wallet::{WalletStore, placed_block::PlacedBlock};
 
 use crate::trouble::trouble;
@@ -59,8 +59,4 @@ pub(super) fn pieces(blocks: Vec<SizedBlock>) -> Vec<Vec<PlacedBlock>> {
         pieces.push(piece);
     }
     pieces
-}
-
-pub(super) fn point((height, hash): (u64, BlockHash)) -> Point {
-    Point { height, slot: height, hash }
 }

@@ -17,7 +17,7 @@ use unspent_wallet::{WalletStore, block::BLOCKS_KEPT, placed_block::PlacedBlock}
 
 use super::scan::{self, WalletCatchUp};
 use crate::{
-    feed::{BLOCKS_AT_ONCE, BYTES_AT_ONCE, ScanCounts, SizedBlock, feed, pieces, point},
+    feed::{BLOCKS_AT_ONCE, BYTES_AT_ONCE, ScanCounts, SizedBlock, feed, pieces},
     names::NAME,
     open_wallets::OpenWallets,
     trouble::trouble,
@@ -88,7 +88,8 @@ impl WalletFollower {
             // No height is near the highest.
             let below = height.saturating_add(1);
             let page = self.wallets.blocks_below(below, KNOWN_AT_ONCE).map_err(trouble)?;
-            let in_row = page.iter().zip((0..below).rev()).take_while(|((at, _), here)| at == here);
+            let in_row =
+                page.iter().zip((0..below).rev()).take_while(|(block, here)| block.height == *here);
             let count = in_row.count() as u64;
             next = below.checked_sub(count + 1);
             if count < u64::from(KNOWN_AT_ONCE) {
@@ -107,13 +108,13 @@ impl Follower for WalletFollower {
     }
 
     fn tip(&self) -> Result<Option<Point>, Trouble> {
-        Ok(self.wallets.tip().map_err(trouble)?.map(point))
+        self.wallets.tip().map_err(trouble)
     }
 
     fn stored_at(&self, height: u64) -> Result<Option<Point>, Trouble> {
         // No height is near the highest.
         let found = self.wallets.blocks_below(height.saturating_add(1), 1).map_err(trouble)?;
-        Ok(found.first().copied().map(point))
+        Ok(found.first().copied())
     }
 
     fn start(&mut self, source: &mut dyn Source) -> Result<Start, Trouble> {

@@ -18,7 +18,7 @@ use std::{
 
 use bitcoin::{Transaction, Txid};
 use unspent_engine::{clock, context::Context, jobs::Outcome, status::RoomState};
-use unspent_model::{BlockHash, Kind, Micros, wallet::TxStatus};
+use unspent_model::{Kind, Micros, Point, wallet::TxStatus};
 use unspent_source::{Answer, HeardTxs, Node};
 use unspent_wallet::{
     ObservedTx, TxBatch, TxSource, WalletError, WalletId, WalletStore, following::UnconfirmedTx,
@@ -48,7 +48,7 @@ pub(super) struct MempoolReader {
     /// How many wallets were at the tip at the last reading.
     count: u64,
     /// The tip at which own transactions were last sent.
-    sent_at: Option<(u64, BlockHash)>,
+    sent_at: Option<Point>,
     /// Own transactions have been sent since everything was to be read.
     has_sent: bool,
     /// Everything is being read, also what is known already: a wallet may have come to own more.
@@ -56,7 +56,7 @@ pub(super) struct MempoolReader {
     /// What the node last said against a transaction.
     refusals: HashMap<Txid, String>,
     /// When everything's names were last asked for, and the tip then.
-    whole_at: Option<(Instant, (u64, BlockHash))>,
+    whole_at: Option<(Instant, Point)>,
 }
 
 impl MempoolReader {
@@ -123,7 +123,7 @@ impl MempoolReader {
     fn read_whole(
         &mut self,
         wallets: &WalletStore,
-        before: (u64, BlockHash),
+        before: Point,
         most: usize,
     ) -> Result<Outcome, String> {
         self.whole_at = None;
@@ -138,7 +138,7 @@ impl MempoolReader {
         let is_part = fresh.len() == most;
         self.reads_all &= is_part;
         let mut evicted = 0;
-        if view.tip == Some(before.1) {
+        if view.tip == Some(before.hash) {
             evicted = self.flag(wallets, &waiting, &held, before)?;
         }
         // A block or a reorganisation may have thrown our payments out, or let them in again.
@@ -258,7 +258,7 @@ impl MempoolReader {
         wallets: &WalletStore,
         waiting: &[UnconfirmedTx],
         held: &HashSet<Txid>,
-        before: (u64, BlockHash),
+        before: Point,
     ) -> Result<usize, String> {
         if wallets.tip().map_err(|e| self.failed(e))? != Some(before) {
             return Ok(0);

@@ -25,7 +25,7 @@ use unspent_wallet::{
 };
 
 use super::{
-    feed::{ScanCounts, SizedBlock, feed, pieces, point},
+    feed::{ScanCounts, SizedBlock, feed, pieces},
     follower::WalletFollower,
     trouble::trouble,
 };
@@ -229,7 +229,7 @@ impl WalletCatchUp {
     ) -> Result<Option<WalletScan>, Trouble> {
         tracing::info!(wallet = wallet.name, from = next, "scanning apart");
         let mut source = self.origin.open()?;
-        match wallet.scanned.map(point).filter(|_| target == ScanTarget::Behind) {
+        match wallet.scanned.filter(|_| target == ScanTarget::Behind) {
             None => {
                 self.go_before(&mut *source, next)?;
             }

@@ -37,6 +37,8 @@ impl WalletStore {
     ) -> Result<T, WalletError> {
         let work = Arc::new(work);
         let again = work.clone();
+        // Isolated costs a savepoint and several statements for each wallet, and is needed when one
+        // of them is damaged: the block in which that shows pays for it, no other.
         match self.door.write_for(wallet.0, move |tx| work(tx, ApplyMode::Batched)) {
             Err(error) if error.is_of_one_wallet() => {
                 self.door.write_for(wallet.0, move |tx| again(tx, ApplyMode::Isolated))

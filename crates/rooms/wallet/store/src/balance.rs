@@ -157,7 +157,8 @@ impl WalletStore {
         self.door.read(move |tx| by_account(tx, wallet, minconf, now))
     }
 
-    /// Confirmed, unspent satoshis by a plain SUM over the view: what [`WalletStore::balance`] avoids.
+    /// Confirmed, unspent satoshis by a plain SUM over the view: what [`WalletStore::balance`]
+    /// avoids.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use unspent_model::{BlockHash, Micros};
+use unspent_model::{Micros, Point};
 use unspent_sql::{Arg, RowId, Tx};
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     record::{BatchRecorder, LockedRows, still_the_same, store_block},
     route::route,
     rows,
-    stopped::{Standing, or_stop},
+    stopped::or_stop,
     store::WalletStore,
     wallet_row::{WalletRow, lock_tip, set_tip},
     watch::WatchFilter,
@@ -110,13 +110,13 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn tip(&self) -> Result<Option<(u64, BlockHash)>, WalletError> {
+    pub fn tip(&self) -> Result<Option<Point>, WalletError> {
         self.door.read(tip)
     }
 }
 
 /// The highest stored block.
-pub(crate) fn tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletError> {
+pub(crate) fn tip(tx: &mut Tx<'_>) -> Result<Option<Point>, WalletError> {
     let Some(row) = tx.maybe(TIP, &[])? else { return Ok(None) };
     Ok(Some(rows::block(&row)?))
 }
@@ -136,7 +136,7 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
 struct BlockApplier<'a, 'c> {
     tx: &'a mut Tx<'c>,
     /// The room's tip; written once, at the end.
-    tip: Standing,
+    tip: Option<Point>,
     watch: WatchFilter,
     applied: AppliedBlocks,
     now: Micros,
@@ -167,7 +167,7 @@ impl BlockApplier<'_, '_> {
         }
         move_wallets(self.tx, placed, step, &waiting)?;
         if step == TipStep::Grows {
-            self.tip = Some((placed.height, placed.hash));
+            self.tip = Some(placed.point());
         }
         let stopped = &self.applied.stopped;
         let moved = waiting.next_ids.into_keys().filter(|wallet| !stopped.contains(wallet));
@@ -233,11 +233,11 @@ enum TipStep {
 }
 
 impl TipStep {
-    fn of(placed: &PlacedBlock, tip: Standing) -> Self {
+    fn of(placed: &PlacedBlock, tip: Option<Point>) -> Self {
         if tip.is_none() || tip == placed.parent_place() {
             return Self::Grows;
         }
-        if tip == Some((placed.height, placed.hash)) { Self::Arrives } else { Self::Elsewhere }
+        if tip == Some(placed.point()) { Self::Arrives } else { Self::Elsewhere }
     }
 }
 
@@ -247,7 +247,7 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
     let args = [Arg::Int(sql_int(height)?), Arg::Int(sql_int(height)? - 1)];
     let (mut tip, mut is_stored) = (None, false);
     for row in tx.query(AROUND, &args)? {
-        let (at, hash) = rows::block(&row)?;
+        let Point { height: at, hash, .. } = rows::block(&row)?;
         tip = tip.max(Some(at));
         if at == height && hash != block.hash {
             return Err(WalletError::BlockMismatch { height });
@@ -293,7 +293,7 @@ fn waiting(
         are_many: false,
     };
     let mut rows = Vec::new();
-    if let Some((before, parent)) = placed.parent_place() {
+    if let Some(Point { height: before, hash: parent, .. }) = placed.parent_place() {
         rows = tx.query(HERE, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])?;
         found.has_here = !rows.is_empty();
     }
@@ -328,7 +328,8 @@ fn move_wallets(
         Arg::OptBlob(own.map(|(_, hash)| hash.as_slice())),
         Arg::Flag(is_tip),
     ];
-    if let Some((before, parent)) = placed.parent_place().filter(|_| waiting.has_here) {
+    let parent = placed.parent_place().filter(|_| waiting.has_here);
+    if let Some(Point { height: before, hash: parent, .. }) = parent {
         let from = [Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)];
         tx.execute(MOVE_HERE, &[&from[..], &to[..]].concat())?;
     }

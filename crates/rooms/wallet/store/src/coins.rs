@@ -412,7 +412,7 @@ fn label(
 
 fn found(row: &Row) -> Result<FoundCoin, WalletError> {
     // Each wallet counts confirmations from its own tip.
-    let tip = rows::scanned(row)?.map(|(height, _)| height);
+    let tip = rows::scanned(row)?.map(|place| place.height);
     let (wallet, name) = (WalletId(row.int("wallet_id")?), row.text("name")?);
     Ok(FoundCoin { wallet, name, coin: info(row, tip)? })
 }

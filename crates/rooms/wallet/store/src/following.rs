@@ -4,7 +4,7 @@
 //! concerns three. So each is one statement by an index, never one for each wallet.
 
 use bitcoin::Txid;
-use unspent_model::{BlockHash, Micros, wallet::TxStatus};
+use unspent_model::{Micros, Point, wallet::TxStatus};
 use unspent_sql::Arg;
 
 use crate::{
@@ -109,10 +109,10 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn wallets_at(&self, tip: (u64, BlockHash)) -> Result<u64, WalletError> {
-        let height = sql_int(tip.0)?;
+    pub fn wallets_at(&self, tip: Point) -> Result<u64, WalletError> {
+        let height = sql_int(tip.height)?;
         self.door.read(move |tx| {
-            let args = [Arg::Int(height), Arg::Blob(&tip.1.0)];
+            let args = [Arg::Int(height), Arg::Blob(&tip.hash.0)];
             Ok(tx.one(AT_TIP, &args)?.natural("wallets")?)
         })
     }
@@ -123,10 +123,10 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn waiting(&self, tip: (u64, BlockHash)) -> Result<Vec<UnconfirmedTx>, WalletError> {
-        let height = sql_int(tip.0)?;
+    pub fn waiting(&self, tip: Point) -> Result<Vec<UnconfirmedTx>, WalletError> {
+        let height = sql_int(tip.height)?;
         self.door.read(move |tx| {
-            let rows = tx.query(WAITING, &[Arg::Int(height), Arg::Blob(&tip.1.0)])?;
+            let rows = tx.query(WAITING, &[Arg::Int(height), Arg::Blob(&tip.hash.0)])?;
             let waiting = rows.iter().map(|row| {
                 Ok(UnconfirmedTx {
                     wallet: WalletId(row.int("wallet_id")?),

@@ -1,4 +1,5 @@
-//! By what wallets, transactions and coins are named: here, in the model, and in the `bitcoin` crate.
+//! By what wallets, transactions and coins are named: here, in the model, and in the `bitcoin`
+//! crate.
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_model::{Outpoint, TxId};

@@ -1,8 +1,8 @@
 //! Bitcoin wallets: transactions, coins, leases and replacements.
 //!
-//! A [`WalletStore`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL schema.
-//! It is told of transactions and blocks, in any order and as often as the teller likes, and
-//! answers what belongs to whom. History is never lost: what loses is marked, never deleted.
+//! A [`WalletStore`] keeps any number of watch-only wallets in one SQLite file or one PostgreSQL
+//! schema. It is told of transactions and blocks, in any order and as often as the teller likes,
+//! and answers what belongs to whom. History is never lost: what loses is marked, never deleted.
 //!
 //! | module | keeps |
 //! |---|---|
@@ -40,7 +40,7 @@
 //! here are only statements and their order.
 //!
 //! ```
-//! use unspent_model::Network;
+//! use unspent_model::{Micros, Network};
 //! use unspent_sql::Options;
 //! use unspent_wallet::{NewAccount, NewWallet, WalletStore};
 //!
@@ -58,9 +58,9 @@
 //!         birthday: 0,
 //!         gap_limit: 20,
 //!     },
-//!     1_700_000_000_000_000,
+//!     Micros(1_700_000_000_000_000),
 //! )?;
-//! assert_eq!(room.balance(wallet, 1, 1_700_000_000_000_001)?.total(), 0);
+//! assert_eq!(room.balance(wallet, 1, Micros(1_700_000_000_000_001))?.total(), 0);
 //! # drop(room);
 //! # std::fs::remove_dir_all(&folder).unwrap();
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,9 +3,9 @@
 //! A plan needs few facts out of a long history, and which ones shows only while it is made: a
 //! conflict leads to its rivals, those to their descendants, those to other rivals. Asked one by
 //! one that would be a question for each transaction of the family; so the planner names all it
-//! misses in a round ([`NeededFacts`]), each kind is read as one set, and descendants come whole by one
-//! recursive statement. All wallets that a block concerns are planned side by side, so that a round
-//! costs the same for one of them and for fifty.
+//! misses in a round ([`NeededFacts`]), each kind is read as one set, and descendants come whole by
+//! one recursive statement. All wallets that a block concerns are planned side by side, so that a
+//! round costs the same for one of them and for fifty.
 //!
 //! What was looked for and isn't there is stored as absent: the planner tells "nothing" from
 //! "unknown", and never asks for the same thing twice.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bitcoin::{Block, Txid, hashes::Hash as _};
-use unspent_model::BlockHash;
+use unspent_model::{BlockHash, Point};
 
 use crate::batch::BlockRef;
 
@@ -40,8 +40,13 @@ impl PlacedBlock {
         BlockRef { height: self.height, hash: self.hash, time: self.block.header.time }
     }
 
-    pub(crate) fn parent_place(&self) -> Option<(u64, BlockHash)> {
-        self.height.checked_sub(1).map(|height| (height, self.parent()))
+    /// Where it stands.
+    pub fn point(&self) -> Point {
+        Point::at_height(self.height, self.hash)
+    }
+
+    pub(crate) fn parent_place(&self) -> Option<Point> {
+        self.height.checked_sub(1).map(|height| Point::at_height(height, self.parent()))
     }
 
     pub(crate) fn parent(&self) -> BlockHash {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bitcoin::{Transaction, Txid, consensus::encode};
 use unspent_model::{
-    BlockHash, Micros, TxId,
+    BlockHash, Micros, Point, TxId,
     network::MOST_BITCOIN_MONEY,
     wallet::{Confirmation, SightingPlace, TxSighting, WalletEvent},
 };
@@ -110,12 +110,16 @@ pub(crate) fn record(
     let needs_chain =
         batch.tip.is_some() || batch.txs.iter().any(|t| matches!(t.source, TxSource::Block(..)));
     if needs_chain {
+        // Before any wallet's row, as whoever applies blocks takes them: in another order two
+        // callers could wait for each other.
         lock_room(tx)?;
         check_blocks(tx, batch)?;
     }
     batch.txs.iter().try_for_each(|observed| check_money(&observed.tx))?;
     let txs: Vec<SeenTx<'_>> = batch.txs.iter().map(seen_tx).collect();
     let allowed = move |wallet: WalletId| only.is_none_or(|only| only == wallet);
+    // Which rows to lock shows only by routing, which reads without a lock; so what it found is
+    // asked once more under the locks.
     let mut routes = route(tx, &txs, &WatchFilter::off(), &allowed)?;
     let wallets: BTreeSet<WalletId> = routes.concerned.keys().copied().chain(only).collect();
     let mut rows = WalletRow::lock_all(tx, wallets.iter().copied())?;
@@ -223,7 +227,7 @@ impl BatchRecorder<'_> {
             if let Some(batch) = batch {
                 batch.txs.iter().try_for_each(|seen| labels::label_new(tx, row, seen))?;
                 if let Some(tip) = batch.tip {
-                    row.stand_at(Some((tip.height, tip.hash)));
+                    row.stand_at(Some(Point::at_height(tip.height, tip.hash)));
                 }
             }
             writes.wallet(row)?;
@@ -252,6 +256,7 @@ impl BatchRecorder<'_> {
         let mut share =
             WalletShare { wallet: row, events: Vec::new(), loaded: LoadedFacts::default() };
         for seen in self.concerning(wallet) {
+            // What a prune took must not come back as news, with coins that were spent long ago.
             if settled.contains(&(wallet, seen.txid)) || seen.known_to.contains(&wallet) {
                 continue;
             }
@@ -281,6 +286,8 @@ impl BatchRecorder<'_> {
             self.txs.iter().flat_map(|seen| seen.scripts.iter().copied()).collect();
         let mut touched = BTreeSet::new();
         let mut widened = false;
+        // One extension isn't enough: the batch may pay a script that only the next one derives, as
+        // when somebody else handed out many addresses of the same keys.
         while !used.is_empty() {
             for owner in used.iter().filter(|owner| !owner.is_used) {
                 writes.used(wallet.id, owner.address);
@@ -289,6 +296,7 @@ impl BatchRecorder<'_> {
                 // Whoever looks for scripts to adopt must see which were used.
                 writes.send(tx)?;
             }
+            // Only the highest index moves a chain's end; the others lie within its gap already.
             let highest = highest_used(&used);
             used.clear();
             for (chain, index) in highest {
@@ -307,6 +315,8 @@ impl BatchRecorder<'_> {
                 }
             }
         }
+        // At the end, since a set statement that changes a row twice leaves open which of the two
+        // stays.
         for chain in touched {
             if let Some(chain) = self.routes.chains.get_mut(&(id, chain)) {
                 chain.store(wallet, writes);
@@ -388,6 +398,7 @@ pub(crate) fn still_the_same(
     routes: BatchRoutes,
     allowed: &dyn Fn(WalletId) -> bool,
 ) -> Result<BatchRoutes, WalletError> {
+    // One writer at a time: nobody came between.
     if tx.backend() == unspent_sql::Backend::Sqlite {
         return Ok(routes);
     }
@@ -400,6 +411,8 @@ pub(crate) fn still_the_same(
 
 fn check_money(tx: &Transaction) -> Result<(), WalletError> {
     let too_much = || WalletError::TooMuchMoney(tx.compute_txid());
+    // No block would hold it. Whoever hands it over needs no work for that, and sums of such
+    // amounts would pass what a column holds.
     let mut total: u64 = 0;
     for output in &tx.output {
         total = total.checked_add(output.value.to_sat()).ok_or_else(too_much)?;

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspent_model::{
-    BlockHash, Micros, TxId,
+    BlockHash, Micros, Point, TxId,
     wallet::{JournalCause, TxStatus, WalletEvent, plan::JournalEntry},
 };
 use unspent_sql::{Arg, Row, SqlError, Tx};
@@ -28,7 +28,7 @@ use crate::{
     prune::reopen,
     rows,
     settled::{unsettle, unsettle_all},
-    stopped::{Standing, or_stop},
+    stopped::or_stop,
     store::WalletStore,
     wallet_info::MAX_PAGE,
     wallet_row::{WalletRow, lock_room, lock_tip, set_tip},
@@ -154,11 +154,7 @@ impl WalletStore {
     /// # Errors
     ///
     /// Whatever the database says.
-    pub fn blocks_below(
-        &self,
-        height: u64,
-        limit: u32,
-    ) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+    pub fn blocks_below(&self, height: u64, limit: u32) -> Result<Vec<Point>, WalletError> {
         let below = i64::try_from(height).unwrap_or(i64::MAX);
         let limit = i64::from(limit.min(MAX_PAGE));
         self.door.read(move |tx| stored(tx, below, limit))
@@ -177,13 +173,12 @@ impl WalletStore {
         let mut below = i64::MAX;
         let mut is_first = true;
         loop {
-            let page: Vec<(u64, BlockHash)> =
-                self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
-            let Some((lowest, _)) = page.last().copied() else {
+            let page: Vec<Point> = self.door.read(move |tx| stored(tx, below, COMPARED_AT_ONCE))?;
+            let Some(lowest) = page.last().map(|block| block.height) else {
                 let differs = ChainComparison::Differs { last_common: None };
                 return Ok(if is_first { ChainComparison::Agrees } else { differs });
             };
-            for (height, hash) in page {
+            for Point { height, hash, .. } in page {
                 if source(height)? == Some(hash) {
                     let differs = ChainComparison::Differs { last_common: Some(height) };
                     return Ok(if is_first { ChainComparison::Agrees } else { differs });
@@ -195,7 +190,7 @@ impl WalletStore {
     }
 }
 
-fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<(u64, BlockHash)>, WalletError> {
+fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<Point>, WalletError> {
     let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit)])?;
     rows.iter().map(|row| Ok(rows::block(row)?)).collect()
 }
@@ -209,7 +204,7 @@ fn disconnect_step(
     let room_tip = lock_tip(tx)?;
     // No height is near the highest.
     let lowest = keep.map_or(0, |keep| keep.saturating_add(1));
-    let Some((top, _)) = tip(tx)?.filter(|(top, _)| *top >= lowest) else {
+    let Some(top) = tip(tx)?.map(|tip| tip.height).filter(|top| *top >= lowest) else {
         return Ok(DisconnectCounts::default());
     };
     // The last step may be shorter than the others.
@@ -240,7 +235,7 @@ fn disconnect_step(
     }
     followers_go_back(tx, room_tip, from, below)?;
     unsettle_all(tx, from)?;
-    backfill::cut_above(tx, below.map(|(height, _)| height))?;
+    backfill::cut_above(tx, below.map(|block| block.height))?;
     // Only now: what has to be read again ends where the wallet stands by now.
     torn.into_iter().try_for_each(|wallet| reopen(tx, wallet))?;
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
@@ -263,11 +258,11 @@ fn touched(
 /// Whoever follows the room's tip goes back with it, without a word written to them.
 fn followers_go_back(
     tx: &mut Tx<'_>,
-    tip: Standing,
+    tip: Option<Point>,
     from: u64,
-    below: Standing,
+    below: Option<Point>,
 ) -> Result<(), WalletError> {
-    if tip.is_none_or(|(height, _)| height < from) {
+    if tip.is_none_or(|tip| tip.height < from) {
         return Ok(());
     }
     if below.is_none() {
@@ -298,14 +293,14 @@ fn rewind_step(
     let below = below(tx, from)?;
     let history = ChainDetach { wallet, from, below, is_alone: true, now }.run(tx, list)?;
     tx.execute(RESCAN, &args)?;
-    backfill::cut_above_for(tx, wallet, below.map(|(height, _)| height))?;
+    backfill::cut_above_for(tx, wallet, below.map(|block| block.height))?;
     if history == PrunedHistory::Torn {
         reopen(tx, wallet)?;
     }
     Ok(DisconnectCounts { blocks: 0, txs: list.len() as u64, steps: 1 })
 }
 
-fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<(u64, BlockHash)>, WalletError> {
+fn below(tx: &mut Tx<'_>, height: u64) -> Result<Option<Point>, WalletError> {
     let Some(row) = tx.maybe(BELOW, &[Arg::Int(sql_int(height)?)])? else { return Ok(None) };
     Ok(Some(rows::block(&row)?))
 }
@@ -355,7 +350,7 @@ struct ChainDetach {
     wallet: WalletId,
     from: u64,
     /// The block below, where the wallet stands afterwards.
-    below: Option<(u64, BlockHash)>,
+    below: Option<Point>,
     /// The blocks stay for the others: whoever followed the tip no longer does.
     is_alone: bool,
     now: Micros,

@@ -2,7 +2,7 @@
 //! beside the statements it belongs to.
 
 use unspent_model::{
-    BlockHash, Outpoint, TxId,
+    BlockHash, Outpoint, Point, TxId,
     wallet::{LockId, TxStatus},
 };
 use unspent_sql::{Row, SqlError};
@@ -33,14 +33,18 @@ pub(crate) fn prevout(row: &Row) -> Result<Outpoint, SqlError> {
 }
 
 /// A stored block: `block_height` and `header_hash`.
-pub(crate) fn block(row: &Row) -> Result<(u64, BlockHash), SqlError> {
-    Ok((row.natural("block_height")?, BlockHash(row.hash("header_hash")?)))
+pub(crate) fn block(row: &Row) -> Result<Point, SqlError> {
+    Ok(Point::at_height(row.natural("block_height")?, BlockHash(row.hash("header_hash")?)))
 }
 
 /// How far a wallet was scanned: `scanned_height` and `scanned_hash`, both or neither.
-pub(crate) fn scanned(row: &Row) -> Result<Option<(u64, BlockHash)>, SqlError> {
+pub(crate) fn scanned(row: &Row) -> Result<Option<Point>, SqlError> {
     let point = (row.opt_natural("scanned_height")?, row.opt_hash("scanned_hash")?);
-    Ok(if let (Some(height), Some(hash)) = point { Some((height, BlockHash(hash))) } else { None })
+    Ok(if let (Some(height), Some(hash)) = point {
+        Some(Point::at_height(height, BlockHash(hash)))
+    } else {
+        None
+    })
 }
 
 /// The transaction's status.

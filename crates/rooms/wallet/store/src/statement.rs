@@ -74,7 +74,7 @@ impl WalletStore {
     fn opening(&self, wallet: WalletId, from: Option<u64>) -> Result<(u64, i128), WalletError> {
         let known_from = self.history_from(wallet)?;
         let from = from.unwrap_or_else(|| known_from.map_or(0, |height| height + 1));
-        let tip = self.wallet_info(wallet)?.scanned.map(|(height, _)| height);
+        let tip = self.wallet_info(wallet)?.scanned.map(|place| place.height);
         let Some(before) = from.checked_sub(1).and_then(|before| Some(before.min(tip?))) else {
             // Nothing is held before the first block, unless what came before was pruned.
             return match known_from {

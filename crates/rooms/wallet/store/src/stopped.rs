@@ -9,7 +9,7 @@
 //! What is nobody's data (a lost connection, a full disk, a block that doesn't fit) stops nobody:
 //! it fails the whole batch, as ever.
 
-use unspent_model::{BlockHash, Micros};
+use unspent_model::{Micros, Point};
 use unspent_sql::{Arg, Tx};
 
 use crate::{
@@ -42,17 +42,14 @@ impl WalletStore {
     }
 }
 
-/// Where a wallet stands, by height and hash.
-pub(crate) type Standing = Option<(u64, BlockHash)>;
-
 /// Writes down that a wallet stands still, and where.
 pub(crate) fn stop(
     tx: &mut Tx<'_>,
     wallet: WalletId,
     stopped: &WalletStop,
-    place: Standing,
+    place: Option<Point>,
 ) -> Result<(), WalletError> {
-    let (height, hash) = place.unzip();
+    let (height, hash) = place.map(|place| (place.height, place.hash)).unzip();
     let args = [
         Arg::Int(wallet.0),
         Arg::OptInt(stopped.height.map(sql_int).transpose()?),
@@ -69,7 +66,7 @@ pub(crate) fn stop(
 /// nothing else.
 pub(crate) fn or_stop<T>(
     tx: &mut Tx<'_>,
-    (wallet, place): (WalletId, Standing),
+    (wallet, place): (WalletId, Option<Point>),
     height: Option<u64>,
     now: Micros,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
@@ -83,7 +80,7 @@ pub(crate) fn or_stop<T>(
 /// Stops a wallet over an error of its own; any other error is everybody's.
 pub(crate) fn stop_or_fail(
     tx: &mut Tx<'_>,
-    (wallet, place): (WalletId, Standing),
+    (wallet, place): (WalletId, Option<Point>),
     height: Option<u64>,
     error: WalletError,
     now: Micros,

@@ -1,7 +1,7 @@
 //! Wallets, chains and addresses as they are shown and as they are asked for.
 
 use bitcoin::ScriptBuf;
-use unspent_model::{BlockHash, Micros};
+use unspent_model::{Micros, Point};
 use unspent_sql::{Row, SqlError};
 
 use crate::{error::WalletError, ids::WalletId, rows::scanned};
@@ -52,7 +52,7 @@ pub struct WalletInfo {
     /// The first block that is read again after a rewind.
     pub rescan_from: Option<u64>,
     /// How far it has been scanned.
-    pub scanned: Option<(u64, BlockHash)>,
+    pub scanned: Option<Point>,
     /// Scripts watched beyond the last used one.
     pub gap_limit: u32,
     /// When it was made, in microseconds.
@@ -76,7 +76,7 @@ impl WalletInfo {
 
     /// The next block that it needs.
     pub fn next_block(&self) -> u64 {
-        self.scanned.map_or(self.birthday, |(height, _)| height + 1)
+        self.scanned.map_or(self.birthday, |place| place.height + 1)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unspent_model::{BlockHash, wallet::AddressId};
+use unspent_model::{Point, wallet::AddressId};
 use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, Tx};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct WalletRow {
     pub(crate) id: WalletId,
     pub(crate) birthday: u64,
-    pub(crate) scanned: Option<(u64, BlockHash)>,
+    pub(crate) scanned: Option<Point>,
     /// It stands at the room's tip, whichever that is.
     pub(crate) follows_tip: bool,
     pub(crate) gap_limit: u32,
@@ -62,15 +62,15 @@ pub(crate) fn lock_room(tx: &mut Tx<'_>) -> Result<WalletId, WalletError> {
 }
 
 /// The same, for where the wallets stand that follow the room's tip.
-pub(crate) fn lock_tip(tx: &mut Tx<'_>) -> Result<Option<(u64, BlockHash)>, WalletError> {
+pub(crate) fn lock_tip(tx: &mut Tx<'_>) -> Result<Option<Point>, WalletError> {
     Ok(scanned(&tx.one(LOCK_ROOM, &[])?)?)
 }
 
 const SET_TIP: &str = "UPDATE room SET tip_height = $1, tip_hash = $2 WHERE one = 1";
 
 /// Moves whoever follows the room's tip.
-pub(crate) fn set_tip(tx: &mut Tx<'_>, place: Option<(u64, BlockHash)>) -> Result<(), WalletError> {
-    let (height, hash) = place.unzip();
+pub(crate) fn set_tip(tx: &mut Tx<'_>, place: Option<Point>) -> Result<(), WalletError> {
+    let (height, hash) = place.map(|place| (place.height, place.hash)).unzip();
     let height = Arg::OptInt(height.map(sql_int).transpose()?);
     tx.execute(SET_TIP, &[height, Arg::OptBlob(hash.as_ref().map(|hash| hash.0.as_slice()))])?;
     Ok(())
@@ -119,17 +119,17 @@ impl WalletRow {
 
     /// Height of the wallet's tip.
     pub(crate) fn tip(&self) -> Option<u64> {
-        self.scanned.map(|(height, _)| height)
+        self.scanned.map(|place| place.height)
     }
 
     /// Stands at a block of its own from now on.
-    pub(crate) fn stand_at(&mut self, place: Option<(u64, BlockHash)>) {
+    pub(crate) fn stand_at(&mut self, place: Option<Point>) {
         self.scanned = place;
         self.follows_tip = false;
     }
 
     /// The place as it is stored: none for whoever follows the tip.
-    pub(crate) fn stored_place(&self) -> Option<(u64, BlockHash)> {
+    pub(crate) fn stored_place(&self) -> Option<Point> {
         self.scanned.filter(|_| !self.follows_tip)
     }
 

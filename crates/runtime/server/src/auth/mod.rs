@@ -2,6 +2,7 @@
 //!
 //! | module | keeps |
 //! |---|---|
+//! | `checks` | all of these together: who is asking |
 //! | `identity` | who a sender is, once known, and what that lets it see |
 //! | `scope` | the three scopes, one containing the other |
 //! | `cookie` | 32 random bytes in a file, new at each start, for local use |
@@ -17,6 +18,7 @@
 //! them: not with its name, which another token may bear later.
 
 mod attempts;
+mod checks;
 mod command;
 mod cookie;
 mod identity;
@@ -28,156 +30,14 @@ mod tests;
 mod token_file;
 mod tokens;
 
-use std::{
-    path::PathBuf,
-    sync::{Mutex, MutexGuard},
-    time::{Duration, Instant},
-};
+use self::checks::{Hash, hash, same, secret};
 
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
-use unspent_engine::clock;
-
-use self::sessions::Sessions;
 pub use self::{
     attempts::{Attempts, DELAY},
+    checks::{Auth, SessionTimes},
     command::{TokenArgs, run},
     cookie::{new_private_file, private_file},
     identity::{ClientKey, Identity, OWNER, sees},
     scope::Scope,
     tokens::TokenFile,
 };
-use crate::random;
-
-/// The hash under which a secret is known.
-type Hash = [u8; 32];
-
-fn hash(secret: &str) -> Hash {
-    Sha256::digest(secret.as_bytes()).into()
-}
-
-fn same(a: &Hash, b: &Hash) -> bool {
-    a.ct_eq(b).into()
-}
-
-/// 32 random bytes as hex.
-fn secret() -> anyhow::Result<String> {
-    Ok(hex::encode(random::bytes()?))
-}
-
-/// How long sessions last.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionTimes {
-    /// How long any session may read.
-    pub session: Duration,
-    /// How long after a login for it a session may run the daemon.
-    pub admin: Duration,
-}
-
-/// Everything that can tell who is asking.
-pub struct Auth {
-    cookie: Hash,
-    cookie_file: PathBuf,
-    tokens: Mutex<TokenFile>,
-    sessions: Mutex<Sessions>,
-    /// How long a session that was opened for it may run the daemon.
-    admin: Duration,
-    /// Wrong credentials, by address.
-    pub(crate) attempts: Attempts,
-}
-
-impl Auth {
-    /// Makes a new cookie file and reads the tokens.
-    pub fn start(
-        cookie_file: PathBuf,
-        tokens_file: PathBuf,
-        times: SessionTimes,
-        failures_per_minute: u32,
-    ) -> anyhow::Result<Self> {
-        let cookie = cookie::write(&cookie_file)?;
-        Ok(Self {
-            cookie: hash(&cookie),
-            cookie_file,
-            tokens: Mutex::new(TokenFile::open_migrated(tokens_file)?),
-            sessions: Mutex::new(Sessions::new(times.session)),
-            admin: times.admin,
-            attempts: Attempts::new(failures_per_minute),
-        })
-    }
-
-    /// The tokens as the file has them now; `None` after a panic, which lets nobody in.
-    fn tokens(&self) -> Option<MutexGuard<'_, TokenFile>> {
-        let mut tokens = self.tokens.lock().ok()?;
-        tokens.refresh();
-        Some(tokens)
-    }
-
-    /// Who sent this token, if anybody we know.
-    pub fn by_token(&self, presented: &str) -> Option<Identity> {
-        let presented = hash(presented);
-        if same(&presented, &self.cookie) {
-            return Some(Identity::cookie(presented));
-        }
-        let tokens = self.tokens()?;
-        let found = tokens.find(&presented, clock::now())?;
-        Some(Identity::token(found, presented))
-    }
-
-    /// Who has this session.
-    pub fn by_session(&self, presented: &str) -> Option<Identity> {
-        let session = self.sessions.lock().ok()?.find(&hash(presented))?;
-        self.still(session).map(|session| session.at(Instant::now()))
-    }
-
-    /// The session as its token lets it be now.
-    fn still(&self, session: Identity) -> Option<Identity> {
-        let Some(token) = session.token else { return Some(session) };
-        let tokens = self.tokens()?;
-        let found = tokens.find(&token, clock::now())?;
-        let (scope, tenant) = (session.scope.min(found.scope), found.tenant.clone());
-        Some(Identity { scope, tenant, ..session })
-    }
-
-    /// Whether a sender that was known is known still: its token is neither revoked nor expired,
-    /// its session not ended.
-    pub fn is_live(&self, identity: &Identity) -> bool {
-        let session = || self.sessions.lock().ok()?.find(&identity.client.0);
-        (!identity.by_session || session().is_some()) && self.still(identity.clone()).is_some()
-    }
-
-    /// A new session; never more than `wallet`, whatever the token may do.
-    pub fn open_session(&self, identity: &Identity) -> anyhow::Result<String> {
-        self.open(identity, None)
-    }
-
-    /// A new session that may do all that the token may, for a short time; then as any other.
-    pub fn open_admin_session(&self, identity: &Identity) -> anyhow::Result<String> {
-        self.open(identity, Instant::now().checked_add(self.admin))
-    }
-
-    fn open(&self, identity: &Identity, admin_until: Option<Instant>) -> anyhow::Result<String> {
-        let secret = secret()?;
-        if let Ok(mut sessions) = self.sessions.lock() {
-            sessions.put(identity.session(hash(&secret), admin_until));
-        }
-        Ok(secret)
-    }
-
-    /// A session for a browser that showed nothing: it may read.
-    pub fn open_guest(&self) -> anyhow::Result<String> {
-        self.open_session(&Identity::guest())
-    }
-
-    /// Ends a session.
-    pub fn close_session(&self, presented: &str) {
-        if let Ok(mut sessions) = self.sessions.lock() {
-            sessions.remove(&hash(presented));
-        }
-    }
-
-    /// Takes the cookie file away again.
-    pub fn end(&self) {
-        // It is of no use to anybody from now on.
-        let _ = std::fs::remove_file(&self.cookie_file);
-    }
-}

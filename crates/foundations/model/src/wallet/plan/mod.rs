@@ -19,8 +19,8 @@
 //! # The answer
 //!
 //! [`plan`] takes what is known of the neighbourhood and a batch of events, and answers either with
-//! what is still to be loaded or with a [`WalletPlan`]: the difference between what is stored and what
-//! should be. A repeated event has an empty plan. Nothing here reads a clock or a database.
+//! what is still to be loaded or with a [`WalletPlan`]: the difference between what is stored and
+//! what should be. A repeated event has an empty plan. Nothing here reads a clock or a database.
 //!
 //! What is missing is found by trying: the events are played on what is loaded, every question
 //! that can't be answered is noted, and the whole trial is thrown away unless there was none. So

@@ -53,7 +53,7 @@ impl Store {
         let mut facts = KnownFacts::default();
         let events = [event];
         for round in 0..1_000 {
-            match plan(&facts, &events, 7)? {
+            match plan(&facts, &events, Micros(7))? {
                 PlanOutcome::NeedMore(needs) => self.load(&needs, &mut facts),
                 PlanOutcome::Ready(plan) => {
                     self.apply(&plan);
@@ -95,7 +95,7 @@ fn seen(n: u32, inputs: &[u32], how: SightingPlace) -> WalletEvent {
         output_total: 100,
         fee: None,
         is_coinbase: false,
-        credits: vec![(0, 100, 1)],
+        credits: vec![(0, 100, AddressId(1))],
         how,
         lock: None,
         force: false,

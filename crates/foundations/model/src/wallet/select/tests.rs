@@ -5,7 +5,7 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use super::*;
 
 fn coin(amount: u64) -> CoinCandidate {
-    CoinCandidate { amount, weight: 272, age: amount, group: 0, required: false }
+    CoinCandidate { amount, weight: 272, age: amount, group: AddressId(0), required: false }
 }
 
 fn request(target: u64) -> SelectionRequest {
@@ -62,7 +62,7 @@ fn too_heavy_is_told_and_not_taken() {
 #[test]
 fn coins_of_one_address_go_together_when_asked() {
     let mut coins: Vec<_> = [40_000, 30_000, 20_000].map(coin).into();
-    (coins[0].group, coins[2].group) = (1, 1);
+    (coins[0].group, coins[2].group) = (AddressId(1), AddressId(1));
     let together = SelectionRequest { by_address: true, ..request(35_000) };
     let found = select(&coins, &together).unwrap();
     assert!(!found.chosen.contains(&0) || found.chosen.contains(&2));
@@ -165,8 +165,9 @@ fn change_that_costs_more_to_spend_than_it_holds_is_not_made() {
 
 #[test]
 fn coins_of_one_address_that_no_transaction_can_hold_are_left_alone() {
-    let mut coins: Vec<_> = (0..60).map(|_| CoinCandidate { group: 1, ..coin(90_000) }).collect();
-    coins.push(CoinCandidate { group: 2, ..coin(70_000) });
+    let mut coins: Vec<_> =
+        (0..60).map(|_| CoinCandidate { group: AddressId(1), ..coin(90_000) }).collect();
+    coins.push(CoinCandidate { group: AddressId(2), ..coin(70_000) });
     let asked = SelectionRequest { by_address: true, max_weight: 10_000, ..request(50_000) };
     assert_eq!(select(&coins, &asked).unwrap().chosen, vec![60]);
 }
@@ -181,7 +182,7 @@ proptest! {
         seed: u64,
     ) {
         let coins: Vec<_> = amounts.iter().enumerate().map(|(at, amount)| CoinCandidate {
-            group: at as i64 / 3,
+            group: AddressId(at as i64 / 3),
             ..coin(*amount)
         }).collect();
         let rate = FeePerWeight { sat_per_kwu: rate };

@@ -44,6 +44,7 @@ impl BlockJson {
         Self {
             point: PointJson::new(network, &stored.point),
             time: Time::seconds(stored.time),
+            // The tip was read first: a block may have come since.
             confirmations: tip.saturating_sub(stored.point.height) + 1,
             created: None,
             spent: None,
@@ -118,6 +119,7 @@ pub(super) async fn blocks(
         };
         let tip = last.point.height;
         let end = below.unwrap_or(u64::MAX).min(tip + 1);
+        // Fewer blocks than a page holds: the page begins at the first.
         let start = end.saturating_sub(limit);
         let mut blocks = Vec::new();
         let mut lowest = end;

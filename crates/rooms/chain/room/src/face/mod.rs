@@ -11,6 +11,7 @@
 //! | `verify_proof` | the checking of a proof, without a folder |
 //! | `upkeep` | rollback, prune, verify, digest |
 //! | `status` | where the folder stands |
+//! | `ask` | how handlers ask the room |
 //! | `args`, `options` | the subcommands; the options of the index |
 //! | `section` | `[utxo]` of the configuration |
 //! | `search` | what the room adds to `/search` and to a coin's timeline |
@@ -20,6 +21,7 @@
 //! Deliberately absent: rules of the chain. They live in `unspent-model` and `unspent-chain`.
 
 mod args;
+mod ask;
 mod block_detail;
 mod blocks;
 mod coins;
@@ -36,10 +38,9 @@ pub(crate) mod status;
 mod upkeep;
 mod verify_proof;
 
-use std::{error::Error, path::Path, sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use unspent_chain::Reader;
 use unspent_engine::{
     Engine,
     room::{Room, RoomShape},
@@ -60,19 +61,16 @@ use unspent_server::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{args::ChainArgs, status::FiguresJson, verify_proof::VerifyProofArgs};
-use crate::{ChainRoom, FOLDER, import, reader};
+use self::{
+    args::ChainArgs,
+    ask::{ChainQueries, NAME, folder},
+    status::FiguresJson,
+    verify_proof::VerifyProofArgs,
+};
+use crate::{ChainRoom, import, reader};
 
 pub(crate) use self::options::ChainOptions;
 pub use self::section::UtxoSection;
-
-/// The room's name in the engine, in events and in metrics.
-const NAME: &str = "chain";
-
-/// Where the room lives in a data folder.
-pub(crate) fn folder(data_dir: &Path) -> std::path::PathBuf {
-    data_dir.join(FOLDER)
-}
 
 /// The chain room, as the rest of the program knows it.
 pub struct ChainFace;
@@ -174,28 +172,5 @@ impl RoomFace for ChainFace {
 
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {
         error::classify(cause)
-    }
-}
-
-/// What handlers ask of the chain room.
-trait ChainQueries {
-    /// Asks the chain room, on a thread that may block.
-    async fn chain<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Reader) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError>;
-}
-
-impl ChainQueries for App {
-    async fn chain<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&Reader) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let engine = self.engine.clone();
-        let work = move || match reader(&engine) {
-            Some(reader) => ask(&reader),
-            None => Err(ApiError::room_off(NAME)),
-        };
-        self.pool.run(work).await
     }
 }

@@ -101,6 +101,7 @@ impl FiguresJson {
             chain: ChainJson {
                 height: status.chain.as_ref().map(|(_, point)| point.point.height),
                 blocks: chain_blocks,
+                // One of the two is ahead of the other, or neither; what isn't ahead is 0 ahead.
                 index_behind: chain_blocks.saturating_sub(cursor.ordinal),
                 index_ahead: cursor.ordinal.saturating_sub(chain_blocks),
             },
@@ -120,6 +121,7 @@ impl FiguresJson {
 /// Blocks down to the horizon or to just above the last hole, whichever comes first.
 fn undoable(status: &StoreStatus) -> u64 {
     let hole = status.holes.iter().map(|hole| hole.ordinal).max().unwrap_or(0);
+    // A hole may lie above the cursor of a folder that was rolled back: then nothing can be undone.
     status.cursor.ordinal.saturating_sub(status.horizon.floor.max(hole))
 }
 

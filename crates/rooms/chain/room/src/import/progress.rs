@@ -85,6 +85,7 @@ impl Progress {
 
     fn place(&self, done: &BlockTally) -> String {
         let CoinCounts { created, spent, .. } = done.counts;
+        // Only for the eye: between two reads of the tally, more may seem spent than there is.
         let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
         format!("height {}, {} coins", number(done.height), number(coins))
     }

@@ -74,6 +74,7 @@ impl Source for PlannedBlocks {
             return Ok(Step::Nothing);
         }
         if self.known.is_none_or(|known| height > known) {
+            // Only for reading ahead: the files may hold more blocks than the plan counted.
             self.coming = self.coming.saturating_sub(1);
         }
         self.place = Some(raw.point);

@@ -162,6 +162,7 @@ fn passed_over_warnings(places: &[PassedOver]) -> Vec<String> {
         let file = file.display();
         format!("no whole block in {bytes} bytes at {offset} of {file}; they were passed over")
     });
+    // Fewer places than are named leave no rest.
     let rest = places.len().saturating_sub(PLACES_NAMED);
     let rest = (rest > 0).then(|| format!("{rest} more such places were passed over"));
     named.chain(rest).collect()

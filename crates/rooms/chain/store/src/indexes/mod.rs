@@ -91,16 +91,17 @@ pub(crate) struct IndexRow {
     pub(crate) name: IndexName,
     pub(crate) facts: IndexFacts,
     /// Hands over a coin's keys.
-    pub(crate) keys: fn(&Outpoint, &Coin, &mut dyn FnMut(&[u8])) -> Result<(), CodecError>,
+    pub(crate) keys: VisitKeys,
     /// Checks that a key is one of the index.
     pub(crate) check: fn(&[u8]) -> Result<(), KeyError>,
     /// Reads a key for people, and the coin that it lists.
-    pub(crate) read: fn(&[u8]) -> Result<(String, Outpoint), KeyError>,
+    pub(crate) read: ReadKey,
     /// Adds all that changed coins do to the index; returns the first key added.
     pub(crate) write: WriteIndex,
 }
 
-/// Writes an index in the order of its keys.
+pub(crate) type VisitKeys = fn(&Outpoint, &Coin, &mut dyn FnMut(&[u8])) -> Result<(), CodecError>;
+pub(crate) type ReadKey = fn(&[u8]) -> Result<(String, Outpoint), KeyError>;
 pub(crate) type WriteIndex = fn(&CoinSlots, &mut Batch<'_>) -> Result<Option<Vec<u8>>, StoreError>;
 
 impl IndexRow {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// Bits of [`Indexes`]: more than there will be.
-type Bits = u32;
+type IndexBits = u32;
 
 /// Makes the enumeration and what its lines say.
 macro_rules! index_names {
@@ -62,14 +62,14 @@ impl IndexName {
         Self::ALL.iter().copied().find(|name| name.layout_field() == field)
     }
 
-    fn bit(self) -> Bits {
-        1 << self as Bits
+    fn bit(self) -> IndexBits {
+        1 << self as IndexBits
     }
 }
 
 /// The secondary indexes that a folder keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Indexes(Bits);
+pub struct Indexes(IndexBits);
 
 impl Indexes {
     /// No index.

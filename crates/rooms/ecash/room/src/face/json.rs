@@ -153,6 +153,7 @@ fn told(details: &EntityDetails) -> Told {
         EntityDetails::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
         EntityDetails::SendSwap(d) => (d.amount, None, None),
         EntityDetails::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
+        // Shown, not booked: a fee above the amount leaves nothing to be told.
         EntityDetails::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
         EntityDetails::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
         EntityDetails::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),

@@ -113,6 +113,7 @@ pub(super) fn run(
     }
     let store = Arc::new(TxStore::open(url, network, settings, Options::default())?);
     let from = store.tip()?.map_or(0, |tip| tip.height + 1);
+    // The store may be past the files' last block: then nothing is to come.
     let coming = (last.height + 1).saturating_sub(from);
     let bar = Show::suitable(output.is_json()).counter(coming.max(1), "blocks");
     let watch = Importing { interrupt: Interrupt::listen(), bar };

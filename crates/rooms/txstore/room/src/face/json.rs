@@ -153,6 +153,7 @@ impl StoredOutputsJson {
         let record = &stored.record;
         let parsed: Transaction = deserialize(&stored.body)
             .map_err(|error| TxStoreError::Corrupt(format!("a stored transaction: {error}")))?;
+        // No output has a higher number, so what lies beyond is not missed.
         let end = first.saturating_add(limit);
         let slots = record.slots.iter().filter(|(vout, _)| (first..end).contains(vout));
         let outputs = slots.filter_map(|(vout, slot)| {

@@ -7,6 +7,7 @@
 //! | `upkeep` | clean, unmined, drop, preserve, repair |
 //! | `import` | block files into the store |
 //! | `figures` | the store in numbers; as a route and a command |
+//! | `ask` | how handlers ask the room |
 //! | `args` | the subcommands |
 //! | `section` | `[txstore]` of the configuration |
 //! | `search` | what the room adds to `/search` |
@@ -17,6 +18,7 @@
 //! Deliberately absent: rules of deletion. They live in `unspent-model` and `unspent-txstore`.
 
 mod args;
+mod ask;
 mod dashboard;
 mod error;
 mod figures;
@@ -50,14 +52,14 @@ use unspent_server::{
     room::{Classified, RoomFace, RoomTables},
 };
 use unspent_sql::Url;
-use unspent_txstore::TxStore;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{args::TxStoreArgs, section::TxStoreSection};
-use crate::{TxStoreRoom, store};
-
-/// The room's name in the engine, in events and in metrics.
-const NAME: &str = "txstore";
+use self::{
+    args::TxStoreArgs,
+    ask::{NAME, TxStoreQueries},
+    section::TxStoreSection,
+};
+use crate::TxStoreRoom;
 
 /// The txstore room, as the rest of the program knows it.
 pub struct TxStoreFace;
@@ -152,28 +154,5 @@ impl RoomFace for TxStoreFace {
 
     fn classify(&self, cause: &(dyn Error + 'static)) -> Option<Classified> {
         error::classify(cause)
-    }
-}
-
-/// What handlers ask of the txstore room.
-trait TxStoreQueries {
-    /// Asks the txstore room, on a thread that may block.
-    async fn transactions<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&TxStore) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError>;
-}
-
-impl TxStoreQueries for App {
-    async fn transactions<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&TxStore) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let engine = self.engine.clone();
-        let work = move || match store(&engine) {
-            Some(store) => ask(&store),
-            None => Err(ApiError::room_off(NAME)),
-        };
-        self.pool.run(work).await
     }
 }

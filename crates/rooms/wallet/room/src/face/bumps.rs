@@ -68,10 +68,10 @@ impl Bump {
         };
         let rate = Some(self.policy.shown_rate());
         if self.dry_run {
-            let unsigned = room.preview_bump(*wallet, &bump, Micros(*now))?;
+            let unsigned = room.preview_payment(*wallet, &bump, Micros(*now))?;
             return Ok(UnsignedJson::new(&unsigned, None, rate));
         }
-        let unsigned = room.bump(*wallet, &bump, Micros(*now))?;
+        let unsigned = room.build_payment(*wallet, &bump, Micros(*now))?;
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }
 }
@@ -118,7 +118,7 @@ impl Cpfp {
             policy: self.policy.coins()?,
             terms,
         };
-        let unsigned = room.lift(*wallet, &lift, Micros(*now))?;
+        let unsigned = room.build_payment(*wallet, &lift, Micros(*now))?;
         let rate = Some(self.policy.shown_rate());
         Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
     }

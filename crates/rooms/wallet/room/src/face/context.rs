@@ -43,7 +43,7 @@ impl RoomContext {
 
     /// Height of the best chain's tip, as far as anybody here knows.
     pub(crate) fn chain_tip(&self) -> Result<Option<u64>, RequestError> {
-        let stored = self.room.tip()?.map(|(height, _)| height);
+        let stored = self.room.tip()?.map(|tip| tip.height);
         let source = self.engine.as_ref().and_then(|engine| engine.status().source.tip);
         Ok(stored.max(source.map(|tip| tip.height)))
     }
@@ -57,6 +57,7 @@ impl RoomContext {
             Some(Err(error)) => tracing::warn!(%error, "the source was not asked for a date"),
             Some(Ok(None)) | None => {}
         }
+        // The first day of 1970 has no day before it, and no chain either.
         Ok(self.room.height_before(seconds.saturating_sub(DAY))?)
     }
 

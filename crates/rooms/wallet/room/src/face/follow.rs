@@ -108,7 +108,7 @@ pub(super) fn scan(
     let stopped = ended == Ended::Asked;
     let document = json!({
         "blocks": found.blocks, "disconnected": undone, "new_txs": found.txs,
-        "new_coins": found.coins, "tip": context.room.tip()?.map(|(height, _)| height),
+        "new_coins": found.coins, "tip": context.room.tip()?.map(|tip| tip.height),
         "lagging": lagging, "interrupted": stopped,
     });
     output.answer(&document, || {
@@ -143,6 +143,6 @@ fn explain(trouble: Trouble) -> anyhow::Error {
 
 fn lagging(context: &RoomContext, tip: u64) -> anyhow::Result<Vec<String>> {
     let all = context.room.all_wallets()?.into_iter();
-    let behind = all.filter(|info| info.scanned.is_none_or(|(at, _)| at < tip));
+    let behind = all.filter(|info| info.scanned.is_none_or(|place| place.height < tip));
     Ok(behind.map(|info| info.name).collect())
 }

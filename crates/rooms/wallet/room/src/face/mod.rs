@@ -92,13 +92,10 @@ use unspent_server::{
 use unspent_sql::Url;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{args::WalletArgs, error::no_wallet, wallets::known};
+use self::{args::WalletArgs, error::no_wallet, section::NAME, wallets::known};
 use crate::{WalletRoom, events::tenant, wallets};
 
 pub use self::section::WalletSection;
-
-/// The room's name in the engine, in events and in metrics.
-const NAME: &str = "wallet";
 
 /// How paths name a wallet.
 const PATH: TenantPath = TenantPath { room: NAME, parameter: "wallet", unknown: no_wallet };

@@ -144,10 +144,10 @@ impl Pay {
         let WalletContext { room, wallet, now, .. } = context;
         let rate = self.fee.is_none().then(|| self.policy.shown_rate());
         if self.dry_run {
-            let unsigned = room.preview_pay(*wallet, &payment, Micros(*now))?;
+            let unsigned = room.preview_payment(*wallet, &payment, Micros(*now))?;
             return Ok(UnsignedJson::new(&unsigned, None, rate));
         }
-        let unsigned = room.pay(*wallet, &payment, Micros(*now))?;
+        let unsigned = room.build_payment(*wallet, &payment, Micros(*now))?;
         Ok(UnsignedJson::new(&unsigned, Some(payment.terms.lock.to_string()), rate))
     }
 

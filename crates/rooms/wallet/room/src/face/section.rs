@@ -9,6 +9,9 @@ use unspent_wallet::lease::DEFAULT_DURATION;
 
 use crate::{DATABASE, MEMPOOL_EVERY, PURGE_LEASES_EVERY, REBROADCAST_EVERY};
 
+/// The room's name in the engine, in events and in metrics.
+pub(super) const NAME: &str = "wallet";
+
 section! {
     /// The wallet room: Bitcoin networks only.
     pub struct WalletSection in "wallet" {

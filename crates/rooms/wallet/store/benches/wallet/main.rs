@@ -377,7 +377,7 @@ fn disconnect() {
             say(name, format!("{count} blocks"), taken, "ms");
             // The chain goes on from where it was cut.
             world.height = keep + 1;
-            let tip = world.room.tip().unwrap().unwrap().1;
+            let tip = world.room.tip().unwrap().unwrap().hash;
             world.tip = BlockHash::from_byte_array(tip.0);
         }
     });

@@ -141,6 +141,57 @@ pub struct CpfpRequest {
     pub terms: LeaseTerms,
 }
 
+/// What can be built. All of it takes the same way from a draft to a PSBT.
+#[derive(Clone, Debug)]
+pub enum PaymentRequest {
+    /// A payment.
+    Pay(Payment),
+    /// A replacement for an own unconfirmed transaction, at a higher rate.
+    Bump(FeeBump),
+    /// A child that brings what is unconfirmed below it to a rate.
+    Cpfp(CpfpRequest),
+}
+
+impl PaymentRequest {
+    fn terms(&self) -> &LeaseTerms {
+        match self {
+            Self::Pay(payment) => &payment.terms,
+            Self::Bump(bump) => &bump.terms,
+            Self::Cpfp(child) => &child.terms,
+        }
+    }
+
+    fn draft(
+        &self,
+        tx: &mut Tx<'_>,
+        wallet: &WalletRow,
+    ) -> Result<build::PaymentDraft, WalletError> {
+        match self {
+            Self::Pay(payment) => build::draft(tx, wallet, payment),
+            Self::Bump(bump) => replace::bumped(tx, wallet, bump),
+            Self::Cpfp(child) => replace::lifting(tx, wallet, child),
+        }
+    }
+}
+
+impl From<&Payment> for PaymentRequest {
+    fn from(payment: &Payment) -> Self {
+        Self::Pay(payment.clone())
+    }
+}
+
+impl From<&FeeBump> for PaymentRequest {
+    fn from(bump: &FeeBump) -> Self {
+        Self::Bump(bump.clone())
+    }
+}
+
+impl From<&CpfpRequest> for PaymentRequest {
+    fn from(child: &CpfpRequest) -> Self {
+        Self::Cpfp(child.clone())
+    }
+}
+
 /// A payment that waits for signatures.
 #[derive(Clone, Debug)]
 pub struct UnsignedPayment {
@@ -170,125 +221,51 @@ pub struct FinishOptions {
 }
 
 impl WalletStore {
-    /// Chooses coins, leases them and builds the PSBT, in one transaction.
+    /// Chooses coins, leases them and builds the PSBT, under the wallet's lock and in one
+    /// transaction. A replacement needs no lock of the first payment: the leases on its coins
+    /// become those of the replacement.
     ///
     /// # Errors
     ///
-    /// [`WalletError::Payment`] for outputs that can't be, [`WalletError::Select`] or
-    /// [`WalletError::TimeLocked`] when the coins don't suffice; nothing is leased then.
-    pub fn pay(
+    /// [`WalletError::Payment`] for what can't be built: outputs that no node takes, a transaction
+    /// to replace or to pay for that is confirmed, dead or not ours, an ancestor whose fee isn't
+    /// known. [`WalletError::Select`] or [`WalletError::TimeLocked`] when the coins don't suffice.
+    /// Nothing is leased then.
+    pub fn build_payment(
         &self,
         wallet: WalletId,
-        payment: &Payment,
+        request: impl Into<PaymentRequest>,
         now: Micros,
     ) -> Result<UnsignedPayment, WalletError> {
-        payment.terms.expires_at(now)?;
-        let payment = payment.clone();
-        self.build(wallet, now, move |tx, row| build::draft(tx, row, &payment))
-    }
-
-    /// Builds the same payment without leasing a coin or using up an address: a look, not a
-    /// promise.
-    ///
-    /// # Errors
-    ///
-    /// As for [`WalletStore::pay`].
-    pub fn preview_pay(
-        &self,
-        wallet: WalletId,
-        payment: &Payment,
-        now: Micros,
-    ) -> Result<UnsignedPayment, WalletError> {
-        payment.terms.expires_at(now)?;
-        let payment = payment.clone();
-        self.preview(wallet, now, move |tx, row| build::draft(tx, row, &payment))
-    }
-
-    /// Builds a replacement for an own unconfirmed transaction, at a higher rate. It needs no lock
-    /// of the first payment: the leases on its coins become those of the replacement.
-    ///
-    /// # Errors
-    ///
-    /// [`WalletError::Payment`] when it isn't ours alone, is confirmed or dead, or has children.
-    pub fn bump(
-        &self,
-        wallet: WalletId,
-        bump: &FeeBump,
-        now: Micros,
-    ) -> Result<UnsignedPayment, WalletError> {
-        bump.terms.expires_at(now)?;
-        let bump = bump.clone();
-        self.build(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
-    }
-
-    /// Builds the same replacement without leasing a coin or using up an address: a look, not a
-    /// promise.
-    ///
-    /// # Errors
-    ///
-    /// As for [`WalletStore::bump`].
-    pub fn preview_bump(
-        &self,
-        wallet: WalletId,
-        bump: &FeeBump,
-        now: Micros,
-    ) -> Result<UnsignedPayment, WalletError> {
-        bump.terms.expires_at(now)?;
-        let bump = bump.clone();
-        self.preview(wallet, now, move |tx, row| replace::bumped(tx, row, &bump))
-    }
-
-    /// Builds a child of an unconfirmed transaction which pays us, with a fee that brings it and
-    /// all that is unconfirmed below it to the rate.
-    ///
-    /// # Errors
-    ///
-    /// [`WalletError::Payment`] when it is confirmed, dead, pays us nothing that is left, or its
-    /// fee or that of an ancestor isn't known.
-    pub fn lift(
-        &self,
-        wallet: WalletId,
-        lift: &CpfpRequest,
-        now: Micros,
-    ) -> Result<UnsignedPayment, WalletError> {
-        lift.terms.expires_at(now)?;
-        let lift = lift.clone();
-        self.build(wallet, now, move |tx, row| replace::lifting(tx, row, &lift))
-    }
-
-    /// Drafts and builds from one moment of the wallet, and keeps nothing.
-    fn preview<D>(
-        &self,
-        wallet: WalletId,
-        now: Micros,
-        draft: D,
-    ) -> Result<UnsignedPayment, WalletError>
-    where
-        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::PaymentDraft, WalletError> + Send + 'static,
-    {
-        self.door.read(move |tx| {
-            let row = WalletRow::read(tx, wallet)?;
-            let draft = draft(tx, &row)?;
-            build::preview(tx, &row, &draft, now)
-        })
-    }
-
-    /// Drafts and builds under the wallet's lock, in one transaction.
-    fn build<D>(
-        &self,
-        wallet: WalletId,
-        now: Micros,
-        draft: D,
-    ) -> Result<UnsignedPayment, WalletError>
-    where
-        D: Fn(&mut Tx<'_>, &WalletRow) -> Result<build::PaymentDraft, WalletError> + Send + 'static,
-    {
+        let request = request.into();
+        request.terms().expires_at(now)?;
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
-            let draft = draft(tx, &row)?;
+            let draft = request.draft(tx, &row)?;
             let unsigned = build::build(tx, &mut row, &draft, now)?;
             row.save(tx)?;
             Ok(unsigned)
+        })
+    }
+
+    /// Builds the same from one moment of the wallet without leasing a coin or using up an address:
+    /// a look, not a promise.
+    ///
+    /// # Errors
+    ///
+    /// As for [`WalletStore::build_payment`].
+    pub fn preview_payment(
+        &self,
+        wallet: WalletId,
+        request: impl Into<PaymentRequest>,
+        now: Micros,
+    ) -> Result<UnsignedPayment, WalletError> {
+        let request = request.into();
+        request.terms().expires_at(now)?;
+        self.door.read(move |tx| {
+            let row = WalletRow::read(tx, wallet)?;
+            let draft = request.draft(tx, &row)?;
+            build::preview(tx, &row, &draft, now)
         })
     }
 

@@ -447,7 +447,7 @@ impl PendingWrites {
 
     /// A wallet's own row.
     pub(crate) fn wallet(&mut self, row: &WalletRow) -> Result<(), WalletError> {
-        let (height, hash) = row.stored_place().unzip();
+        let (height, hash) = row.stored_place().map(|at| (at.height, at.hash)).unzip();
         let row = SavedWallet {
             id: row.id,
             scanned_height: opt_int(height)?,

@@ -135,7 +135,9 @@ macro_rules! bulk_row {
         }
 
         const _: () = {
-            use $crate::writes::rows::{BulkRow, ColumnShape, ColumnType, ColumnRole, TableShape, WriteVerb};
+            use $crate::writes::rows::{
+                BulkRow, ColumnRole, ColumnShape, ColumnType, TableShape, WriteVerb,
+            };
 
             #[derive(Default)]
             pub(in $crate::writes) struct Columns {

@@ -37,7 +37,7 @@ fn a_wallet_of_which_only_a_date_is_known_waits_for_its_block() {
         l.room.settle_birthday(made, 5).unwrap();
         assert_eq!(info().birthday, FIRST + 1, "once is enough");
         l.room.apply_blocks(blocks(&l, FIRST + 1, l.height()), Micros(l.tick())).unwrap();
-        assert_eq!(info().scanned.map(|(height, _)| height), Some(l.height()));
+        assert_eq!(info().scanned.map(|place| place.height), Some(l.height()));
         assert!(l.room.open_birthdays().unwrap().is_empty());
     });
 }

@@ -345,7 +345,7 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
         assert!(applied.stopped.contains(&l.wallet) && applied.moved.is_empty());
         assert!(!l.is_known(&stranger));
         let info = l.room.wallet_info(l.wallet).unwrap();
-        assert_eq!(info.scanned.unwrap().0, height, "the wallet took nothing of the block");
+        assert_eq!(info.scanned.unwrap().height, height, "the wallet took nothing of the block");
         let stopped = info.stopped.unwrap();
         assert_eq!(stopped.height, Some(height + 1));
         assert!(stopped.reason.contains("conflicts with"), "{}", stopped.reason);

@@ -8,7 +8,7 @@ use std::{
 use bitcoin::{Block, OutPoint, ScriptBuf, hashes::Hash as _};
 use serde_json::Value;
 use unspent_btcwallet::WalletFile;
-use unspent_model::{Micros, wallet::CoinState};
+use unspent_model::{Micros, Point, wallet::CoinState};
 use unspent_testkit::data;
 use unspent_wallet::{
     WalletError, WalletId,
@@ -198,7 +198,7 @@ fn check(story: &Story<'_>, ledger: &Ledger, lost: &BTreeSet<OutPoint>) -> Impor
     assert_eq!(ledger.room.audit(wallet).unwrap(), Vec::<String>::new());
     let info = ledger.room.wallet_info(wallet).unwrap();
     let synced = &story.expected["waddrmgr"]["synced_to"];
-    let (height, hash) = info.scanned.unwrap();
+    let Point { height, hash, .. } = info.scanned.unwrap();
     assert_eq!(height, number(&synced["height"]));
     assert_eq!(bitcoin::BlockHash::from_byte_array(hash.0).to_string(), synced["hash"]);
 
@@ -274,7 +274,8 @@ fn a_wallet_that_was_taken_in_follows_the_chain() {
     with_story("a", |story, ledger| {
         let wallet = story.import(ledger, false).unwrap().0.wallet;
         let before = ledger.room.balance(wallet, 1, Micros(NOW)).unwrap();
-        let (height, parent) = ledger.room.wallet_info(wallet).unwrap().scanned.unwrap();
+        let Point { height, hash: parent, .. } =
+            ledger.room.wallet_info(wallet).unwrap().scanned.unwrap();
         // The first address that the source had not handed out yet.
         let address = ledger.room.next_address(wallet, Some("bip84/default"), purpose()).unwrap();
         assert_eq!(address.index, 6);

@@ -198,7 +198,7 @@ fn many_wallets_at_the_tip_move_without_a_write_and_miss_nothing() {
         let pay = tx(&[foreign(1)], &[(&many[3].1, 5), (&many[77].1, 6), (&l.ours(19), 7)]);
         let applied = l.try_apply(l.block(&[&pay])).unwrap();
         assert_eq!(applied.moved.len(), 3, "only those concerned are looked at");
-        let at = |wallet: WalletId| l.room.wallet_info(wallet).unwrap().scanned.unwrap().0;
+        let at = |wallet: WalletId| l.room.wallet_info(wallet).unwrap().scanned.unwrap().height;
         assert!(many.iter().all(|(wallet, _)| at(*wallet) == l.height()));
         assert_eq!((confirmed(&l, many[3].0), confirmed(&l, many[77].0)), (5, 6));
         // One goes back by itself and is brought up again; the others stay.

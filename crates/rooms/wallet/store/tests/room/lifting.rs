@@ -19,10 +19,10 @@ fn a_child_pays_for_a_payment_received() {
         l.mempool(&incoming);
         let rate = FeePerWeight { sat_per_kwu: 5_000 };
         let lift = lift(&l, &incoming, rate);
-        let unknown = l.room.lift(l.wallet, &lift, Micros(l.now.get())).unwrap_err();
+        let unknown = l.room.build_payment(l.wallet, &lift, Micros(l.now.get())).unwrap_err();
         assert!(unknown.to_string().contains("fee is not known"), "{unknown}");
         let lift = CpfpRequest { parent_fee: Some(300), ..lift };
-        let child = l.room.lift(l.wallet, &lift, Micros(l.now.get())).unwrap();
+        let child = l.room.build_payment(l.wallet, &lift, Micros(l.now.get())).unwrap();
         assert_eq!(child.psbt.unsigned_tx.input[0].previous_output, out(&incoming, 0));
         assert_eq!(child.psbt.unsigned_tx.output.len(), 1);
         let package = child.package.unwrap();
@@ -66,7 +66,8 @@ fn a_child_pays_for_all_unconfirmed_ancestors() {
         on_both(|l| {
             let line = line_of(&l, fees);
             let last = line.last().unwrap();
-            let child = l.room.lift(l.wallet, &lift(&l, last, RATE), Micros(l.now.get())).unwrap();
+            let child =
+                l.room.build_payment(l.wallet, &lift(&l, last, RATE), Micros(l.now.get())).unwrap();
             let package = child.package.unwrap();
             assert_eq!((package.ancestors, package.unpaid.count), (fees.len(), fees.len()));
             assert!(package.unsure.is_empty(), "all of it is ours");
@@ -83,7 +84,8 @@ fn a_child_pays_for_all_unconfirmed_ancestors() {
 fn a_dear_ancestor_needs_no_help_and_gives_none() {
     on_both(|l| {
         let line = line_of(&l, &[50_000, 70]);
-        let child = l.room.lift(l.wallet, &lift(&l, &line[1], RATE), Micros(l.now.get())).unwrap();
+        let child =
+            l.room.build_payment(l.wallet, &lift(&l, &line[1], RATE), Micros(l.now.get())).unwrap();
         let package = child.package.unwrap();
         assert_eq!((package.ancestors, package.unpaid.count, package.unpaid.fee), (2, 1, 70));
         let fee = child.chosen.selection.fee + 70;
@@ -102,7 +104,8 @@ fn ancestors_of_others_are_known_by_the_node_or_named_as_unknown() {
         let own = tx(&[out(&incoming, 0)], &[(&l.change(0), 79_900)]);
         l.mempool(&own);
         let alone = lift(&l, &own, RATE);
-        let refused = l.room.lift(l.wallet, &alone, Micros(l.now.get())).unwrap_err().to_string();
+        let refused =
+            l.room.build_payment(l.wallet, &alone, Micros(l.now.get())).unwrap_err().to_string();
         let name = incoming.compute_txid().to_string();
         assert!(refused.contains(&name) && refused.contains("fee is not known"), "{refused}");
         // The node knows both, and one below them that the wallet has never seen.
@@ -119,7 +122,7 @@ fn ancestors_of_others_are_known_by_the_node_or_named_as_unknown() {
             pooled(stranger, 200, 1_000, &[]),
         ];
         let asked = CpfpRequest { pool, ..alone };
-        let child = l.room.lift(l.wallet, &asked, Micros(l.now.get())).unwrap();
+        let child = l.room.build_payment(l.wallet, &asked, Micros(l.now.get())).unwrap();
         let package = child.package.unwrap();
         assert_eq!((package.ancestors, package.unpaid.fee), (3, 350));
         assert!(package.unsure.is_empty());

@@ -179,8 +179,11 @@ fn a_payment_goes_out_as_a_psbt_and_comes_back_signed() {
     on_both(|l| {
         let funding = l.fund(1, 100_000);
         let to = theirs(1);
-        let unsigned =
-            l.room.pay(l.wallet, &payment(&l, &[(to.clone(), 30_000)]), Micros(l.now.get()));
+        let unsigned = l.room.build_payment(
+            l.wallet,
+            &payment(&l, &[(to.clone(), 30_000)]),
+            Micros(l.now.get()),
+        );
         let unsigned = unsigned.unwrap();
         let mut psbt = unsigned.psbt.clone();
         let change = unsigned.change_output.unwrap();
@@ -213,16 +216,16 @@ fn a_fee_bump_replaces_and_pays_more() {
         l.fund(1, 100_000);
         l.fund(2, 40_000);
         let pay = payment(&l, &[(theirs(1), 30_000)]);
-        let mut psbt = l.room.pay(l.wallet, &pay, Micros(l.now.get())).unwrap().psbt;
+        let mut psbt = l.room.build_payment(l.wallet, &pay, Micros(l.now.get())).unwrap().psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let first = finish(&l, psbt).unwrap();
         l.room.mark_broadcast(l.wallet, first, Micros(l.tick())).unwrap();
         let dearer = |tx: Txid| FeeBump::new(tx, FeePerWeight { sat_per_kwu: 600 }, l.terms(1));
         let leased = || l.room.leases(l.wallet, Micros(l.now.get())).unwrap();
         let before = leased();
-        let look = l.room.preview_bump(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
+        let look = l.room.preview_payment(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
         assert_eq!(leased(), before, "a look leases nothing");
-        let bump = l.room.bump(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
+        let bump = l.room.build_payment(l.wallet, &dearer(first), Micros(l.tick())).unwrap();
         let old = l.room.tx(l.wallet, first).unwrap();
         assert!(bump.chosen.selection.fee > old.summary.fee.unwrap());
         assert_eq!(look.psbt, bump.psbt, "it shows what is built");
@@ -239,12 +242,12 @@ fn a_fee_bump_replaces_and_pays_more() {
         l.check();
         let back = l.room.tx(l.wallet, first).unwrap().summary.status;
         assert_eq!(back, TxStatus::Published, "the bump was never sent, so the first lives again");
-        let dead = l.room.bump(l.wallet, &dearer(second), Micros(l.tick()));
+        let dead = l.room.build_payment(l.wallet, &dearer(second), Micros(l.tick()));
         assert!(matches!(dead, Err(WalletError::Payment(_))));
         let incoming = tx(&[foreign(9)], &[(&l.ours(5), 10)]);
         l.mempool(&incoming);
         let txid = incoming.compute_txid();
-        let strange = l.room.bump(l.wallet, &dearer(txid), Micros(l.tick()));
+        let strange = l.room.build_payment(l.wallet, &dearer(txid), Micros(l.tick()));
         assert!(matches!(strange, Err(WalletError::Payment(_))));
     });
 }
@@ -263,19 +266,25 @@ fn payments_that_can_not_be_are_refused_and_lease_nothing() {
             vec![(theirs(1), u64::MAX), (theirs(1), u64::MAX)],
         ];
         for outputs in wrong {
-            let refused =
-                l.room.pay(l.wallet, &payment(&l, &outputs), Micros(l.now.get())).unwrap_err();
+            let refused = l
+                .room
+                .build_payment(l.wallet, &payment(&l, &outputs), Micros(l.now.get()))
+                .unwrap_err();
             assert!(matches!(refused, WalletError::Payment(_)), "{refused}");
         }
-        let too_much =
-            l.room.pay(l.wallet, &payment(&l, &[(theirs(1), 100_000)]), Micros(0)).unwrap_err();
+        let too_much = l
+            .room
+            .build_payment(l.wallet, &payment(&l, &[(theirs(1), 100_000)]), Micros(0))
+            .unwrap_err();
         assert!(matches!(too_much, WalletError::Select(SelectError::Insufficient { .. })));
         let mut absurd = payment(&l, &[(theirs(1), 10_000)]);
         absurd.rate = FeePerWeight { sat_per_kwu: 1_000_000 };
-        assert!(l.room.pay(l.wallet, &absurd, Micros(0)).is_err());
+        assert!(l.room.build_payment(l.wallet, &absurd, Micros(0)).is_err());
         let note = ScriptBuf::new_op_return([1, 2, 3]);
         assert!(
-            l.room.pay(l.wallet, &payment(&l, &[(note, 0), (theirs(1), 500)]), Micros(0)).is_ok()
+            l.room
+                .build_payment(l.wallet, &payment(&l, &[(note, 0), (theirs(1), 500)]), Micros(0))
+                .is_ok()
         );
     });
 }
@@ -317,8 +326,11 @@ fn every_kind_of_descriptor_receives_and_pays() {
             for _ in 0..9 {
                 l.try_apply(l.block(&[])).unwrap();
             }
-            let unsigned =
-                l.room.pay(wallet, &payment(&l, &[(theirs(1), 30_000)]), Micros(l.now.get()));
+            let unsigned = l.room.build_payment(
+                wallet,
+                &payment(&l, &[(theirs(1), 30_000)]),
+                Micros(l.now.get()),
+            );
             let unsigned = unsigned.unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert!(unsigned.change_output.is_some());
             assert!(unsigned.chosen.selection.fee > 0);

@@ -138,7 +138,7 @@ fn pay_and_lease(l: &Ledger) {
     l.room
         .select_and_lease(l.wallet, wanted(70_000), &named, l.terms(8), Micros(l.tick()))
         .unwrap();
-    l.room.pay(l.wallet, &payment(l, &[(theirs(3), 30_000)]), Micros(l.tick())).unwrap();
+    l.room.build_payment(l.wallet, &payment(l, &[(theirs(3), 30_000)]), Micros(l.tick())).unwrap();
     let bump = FeeBump {
         tx: own_payment(l).compute_txid(),
         rate: unspent_model::wallet::select::FeePerWeight { sat_per_kwu: 25_000 },
@@ -147,7 +147,7 @@ fn pay_and_lease(l: &Ledger) {
         policy,
         terms: l.terms(7),
     };
-    l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
+    l.room.build_payment(l.wallet, &bump, Micros(l.tick())).unwrap();
     l.room.purge_leases(Some(l.wallet), Micros(l.now.get() + 9_000 * SECOND)).unwrap();
     l.room.purge_leases(None, Micros(l.now.get() + 9_000 * SECOND)).unwrap();
 }
@@ -263,7 +263,7 @@ fn take_in(l: &Ledger) {
         policy: CoinPolicy::default(),
         terms: l.terms(6),
     };
-    l.room.lift(l.wallet, &lift, Micros(l.tick())).unwrap();
+    l.room.build_payment(l.wallet, &lift, Micros(l.tick())).unwrap();
     let new = new_wallet("dated", 6);
     let dated =
         l.room.create_wallet_born(&new, &[], Some(1_600_000_000), Micros(l.tick())).unwrap();

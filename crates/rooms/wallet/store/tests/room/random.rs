@@ -139,7 +139,7 @@ impl Three {
             let balance = l.room.balance(l.wallet, 1, Micros(self.now)).unwrap();
             let (unspent, ..) = self.model.value();
             assert_eq!(balance.total(), unspent, "{what}: value is conserved");
-            let tip = l.room.wallets(None).unwrap()[0].scanned.map(|(height, _)| height);
+            let tip = l.room.wallets(None).unwrap()[0].scanned.map(|place| place.height);
             assert_eq!(tip, self.model.tip, "{what}");
         }
     }

@@ -2,7 +2,7 @@
 
 use bitcoin::Amount;
 use unspent_model::{
-    Micros,
+    Micros, Point,
     wallet::{CoinState, PlanRefusal, TxStatus},
 };
 use unspent_wallet::{ObservedTx, TxBatch, TxSource, WalletError, history::TxListing};
@@ -246,7 +246,7 @@ fn a_batch_may_bring_its_block_and_moves_the_tip_only_when_told() {
         assert_eq!(l.room.wallets(None).unwrap()[0].scanned, None);
         let with_tip = TxBatch { tip: Some(block), ..batch };
         l.room.record_for(l.wallet, &with_tip, Micros(l.tick())).unwrap();
-        assert_eq!(l.room.wallets(None).unwrap()[0].scanned, Some((5, block.hash)));
+        assert_eq!(l.room.wallets(None).unwrap()[0].scanned, Some(Point::at_height(5, block.hash)));
         let anywhere = l.room.record(&with_tip, Micros(l.tick())).unwrap_err();
         assert!(matches!(anywhere, WalletError::Argument(_)));
     });

@@ -43,7 +43,7 @@ fn an_orphaned_coinbase_takes_its_descendants_along() {
         assert_eq!((l.status(&child), l.status(&grandchild)), (FAILED, FAILED));
         assert_eq!(l.coin(&mined, 0), CoinState::DeadRecoverable);
         assert_eq!(l.spender(&mined, 0), None);
-        assert_eq!(l.room.tip().unwrap().unwrap().0, FIRST);
+        assert_eq!(l.room.tip().unwrap().unwrap().height, FIRST);
         assert_eq!(l.balance().total(), 0);
     });
 }
@@ -81,7 +81,7 @@ fn sparse_blocks_take_the_tip_to_the_greatest_one_below_or_to_none() {
             let batch = TxBatch { txs, blocks: vec![block], tip: Some(block) };
             l.room.record_for(l.wallet, &batch, Micros(l.tick())).unwrap();
         }
-        let tip = || l.room.wallets(None).unwrap()[0].scanned.map(|(height, _)| height);
+        let tip = || l.room.wallets(None).unwrap()[0].scanned.map(|place| place.height);
         l.room.disconnect_above(Some(70), Micros(l.tick())).unwrap();
         assert_eq!(tip(), Some(50));
         l.room.disconnect_above(Some(49), Micros(l.tick())).unwrap();
@@ -110,7 +110,7 @@ fn rewinding_one_wallet_leaves_the_others_alone_and_a_scan_brings_it_back() {
         assert_eq!(l.status(&pay), PUBLISHED);
         assert_eq!(l.balance().confirmed.sats, 0);
         assert_eq!(l.room.balance(other, 1, Micros(0)).unwrap().confirmed.sats, 700);
-        assert_eq!(l.room.tip().unwrap().unwrap().0, FIRST + 2);
+        assert_eq!(l.room.tip().unwrap().unwrap().height, FIRST + 2);
         let blocks = l.chain.borrow().clone();
         let applied = l.room.apply_blocks(blocks, Micros(l.tick())).unwrap();
         assert_eq!(applied.moved.into_iter().collect::<Vec<_>>(), [l.wallet]);

@@ -138,7 +138,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
         let (l, wallet) = (&world.l, *wallet);
         // More than one coin holds, so that there are two inputs.
         let payment = Payment::new(vec![(theirs(2), 6_000_000_000)], FIVE, l.terms(1));
-        let made = l.room.pay(wallet, &payment, Micros(l.now.get()));
+        let made = l.room.build_payment(wallet, &payment, Micros(l.now.get()));
         let made = made.unwrap_or_else(|error| panic!("{kind}: {error}"));
         let is_legacy = kind.starts_with("pkh")
             || kind.starts_with("sh(multi")
@@ -150,7 +150,7 @@ fn every_kind_of_descriptor_is_signed_elsewhere_and_taken_by_a_node() {
         let txid = world.send(wallet, kind, seeds, &made);
         // The node applies the rules of replacement too.
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 1_300 }, l.terms(1));
-        let bumped = l.room.bump(wallet, &bump, Micros(l.tick()));
+        let bumped = l.room.build_payment(wallet, &bump, Micros(l.tick()));
         let bumped = bumped.unwrap_or_else(|error| panic!("{kind}: {error}"));
         world.send(wallet, kind, seeds, &bumped);
     }

@@ -83,7 +83,7 @@ fn the_fee_covers_the_rounded_up_virtual_size() {
             l.fund(n, 100_000);
             let mut pay = payment(&l, 20_000 + u64::from(n));
             pay.rate = FeePerWeight { sat_per_kwu: rate };
-            let unsigned = l.room.pay(l.wallet, &pay, Micros(l.now.get())).unwrap();
+            let unsigned = l.room.build_payment(l.wallet, &pay, Micros(l.now.get())).unwrap();
             let fee = unsigned.chosen.selection.fee;
             let txid = finish_as(&l, 1, unsigned.psbt).unwrap();
             let tx = l.room.tx(l.wallet, txid).unwrap().tx;
@@ -150,14 +150,18 @@ fn payments_take_no_coin_without_a_key_path_unless_asked_by_name() {
         let own = l.fund(1, 30_000);
         let watched = tx(&[foreign(2)], &[(&bare, 90_000)]);
         l.mine(&[&watched]);
-        let refused = l.room.pay(l.wallet, &payment(&l, 50_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(l.wallet, &payment(&l, 50_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
-        let chosen =
-            l.room.pay(l.wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap().chosen;
+        let chosen = l
+            .room
+            .build_payment(l.wallet, &payment(&l, 10_000), Micros(l.now.get()))
+            .unwrap()
+            .chosen;
         assert_eq!(chosen.coins[0].outpoint, out(&own, 0));
         let mut asked = payment(&l, 50_000);
         asked.policy.require = vec![out(&watched, 0)];
-        let unsigned = l.room.pay(l.wallet, &asked, Micros(l.now.get())).unwrap();
+        let unsigned = l.room.build_payment(l.wallet, &asked, Micros(l.now.get())).unwrap();
         assert!(unsigned.chosen.coins.iter().any(|coin| coin.outpoint == out(&watched, 0)));
     });
 }
@@ -168,11 +172,12 @@ fn one_account_pays_and_gets_the_change() {
         let wallet = wallet_of(&l, "two", &[("day", descriptor(31)), ("night", descriptor(32))]);
         let day = fund_wallet(&l, wallet, Some("day"), 1, 50_000);
         let night = fund_wallet(&l, wallet, Some("night"), 2, 90_000);
-        let refused = l.room.pay(wallet, &payment(&l, 60_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(wallet, &payment(&l, 60_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
         let mut from = payment(&l, 60_000);
         from.policy.account = Some("night".into());
-        let made = l.room.preview_pay(wallet, &from, Micros(l.now.get())).unwrap();
+        let made = l.room.preview_payment(wallet, &from, Micros(l.now.get())).unwrap();
         assert_eq!((made.account.as_str(), made.chosen.coins[0].outpoint), ("night", night));
         let network = bitcoin::Network::Regtest;
         let change = Keychain::parse(&descriptor(32), network).unwrap()[1].script(0).unwrap();
@@ -181,14 +186,14 @@ fn one_account_pays_and_gets_the_change() {
         let mut by_coin = payment(&l, 10_000);
         by_coin.policy.require = vec![night];
         assert_eq!(
-            l.room.preview_pay(wallet, &by_coin, Micros(l.now.get())).unwrap().account,
+            l.room.preview_payment(wallet, &by_coin, Micros(l.now.get())).unwrap().account,
             "night"
         );
         by_coin.policy.account = Some("day".into());
-        let mixed = l.room.preview_pay(wallet, &by_coin, Micros(l.now.get())).unwrap_err();
+        let mixed = l.room.preview_payment(wallet, &by_coin, Micros(l.now.get())).unwrap_err();
         assert!(mixed.to_string().contains("another account"), "{mixed}");
         assert_eq!(
-            l.room.pay(wallet, &payment(&l, 9_000), Micros(l.now.get())).unwrap().account,
+            l.room.build_payment(wallet, &payment(&l, 9_000), Micros(l.now.get())).unwrap().account,
             "day"
         );
         assert_ne!(day, night);
@@ -245,11 +250,12 @@ fn frozen_coins_are_not_chosen() {
             tx.execute(FREEZE, &[Arg::Int(wallet), Arg::Blob(&hash)])
         })
         .unwrap();
-        let refused = l.room.pay(l.wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(l.wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::Insufficient { .. })));
         let mut asked = payment(&l, 10_000);
         asked.policy.require = vec![out(&pay, 0)];
-        let refused = l.room.pay(l.wallet, &asked, Micros(l.now.get())).unwrap_err();
+        let refused = l.room.build_payment(l.wallet, &asked, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("frozen"), "{refused}");
     });
 }
@@ -262,20 +268,23 @@ fn a_relative_time_lock_is_waited_for_and_set() {
         let wallet = wallet_of(&l, "waits", &[("main", waits)]);
         let coin = fund_wallet(&l, wallet, None, 1, 100_000);
         let height = l.height();
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", height + 10)), "{refused}");
         let mut asked = payment(&l, 10_000);
         asked.policy.require = vec![coin];
-        let refused = l.room.pay(wallet, &asked, Micros(l.now.get())).unwrap_err();
+        let refused = l.room.build_payment(wallet, &asked, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", height + 10)), "{refused}");
         l.mine_empty(9);
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
+        let unsigned =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         assert_eq!(unsigned.psbt.unsigned_tx.input[0].sequence, Sequence::from_height(10));
         // With a way that needs no waiting, that way is taken.
         let either = format!("wsh(or_d(pk({a}/<0;1>/*),and_v(v:pkh({b}/<0;1>/*),older(144))))");
         let wallet = wallet_of(&l, "either", &[("main", either)]);
         fund_wallet(&l, wallet, None, 2, 100_000);
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
+        let unsigned =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         let sequence = unsigned.psbt.unsigned_tx.input[0].sequence;
         assert_eq!(sequence, Sequence::ENABLE_RBF_NO_LOCKTIME);
     });
@@ -289,18 +298,21 @@ fn an_absolute_time_lock_is_waited_for_and_a_clock_is_refused() {
         let waits = format!("wsh(and_v(v:pk({a}/<0;1>/*),after({until})))");
         let wallet = wallet_of(&l, "waits", &[("main", waits)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains(&format!("block {}", until + 1)), "{refused}");
         while l.height() < until {
             l.mine_empty(1);
         }
-        let unsigned = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
+        let unsigned =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap();
         let lock_time = unsigned.psbt.unsigned_tx.lock_time.to_consensus_u32();
         assert!(u64::from(lock_time) >= until);
         let clock = format!("wsh(and_v(v:pk({a}/<0;1>/*),after(1900000000)))");
         let wallet = wallet_of(&l, "clock", &[("main", clock)]);
         fund_wallet(&l, wallet, None, 2, 100_000);
-        let refused = l.room.pay(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
+        let refused =
+            l.room.build_payment(wallet, &payment(&l, 10_000), Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("time-locked"), "{refused}");
     });
 }
@@ -335,7 +347,7 @@ fn send_all_leaves_nothing_and_makes_no_change() {
         l.fund(3, 20);
         let mut all = Payment::new(vec![(theirs(2), 10_000)], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        let unsigned = l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
+        let unsigned = l.room.build_payment(l.wallet, &all, Micros(l.now.get())).unwrap();
         assert_eq!(unsigned.change_output, None);
         assert_eq!(unsigned.chosen.coins.len(), 2, "20 sats cost more than they bring");
         let fee = unsigned.chosen.selection.fee;
@@ -351,7 +363,7 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
         let mut less =
             Payment::new(vec![(theirs(1), 30_001), (theirs(2), 20_000)], RATE, l.terms(1));
         less.subtract_fee = true;
-        let made = l.room.preview_pay(l.wallet, &less, Micros(l.now.get())).unwrap();
+        let made = l.room.preview_payment(l.wallet, &less, Micros(l.now.get())).unwrap();
         let (fee, tx) = (made.chosen.selection.fee, &made.psbt.unsigned_tx);
         let total: u64 = tx.output.iter().map(|out| out.value.to_sat()).sum();
         assert_eq!(total + fee, 100_000);
@@ -359,10 +371,10 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
         let first = paid_to_others(&made.psbt);
         assert_eq!(first, 30_001 - (fee - fee / 2), "equal parts, the odd sat by the first");
         let fixed = Payment { fee: Some(4_321), ..payment(&l, 30_000) };
-        let made = l.room.preview_pay(l.wallet, &fixed, Micros(l.now.get())).unwrap();
+        let made = l.room.preview_payment(l.wallet, &fixed, Micros(l.now.get())).unwrap();
         assert_eq!(made.chosen.selection.fee, 4_321);
         let free = Payment { rate: FeePerWeight { sat_per_kwu: 0 }, ..payment(&l, 30_000) };
-        let refused = l.room.pay(l.wallet, &free, Micros(l.now.get())).unwrap_err();
+        let refused = l.room.build_payment(l.wallet, &free, Micros(l.now.get())).unwrap_err();
         assert!(matches!(refused, WalletError::Select(SelectError::RateZero)), "{refused}");
     });
 }
@@ -372,9 +384,10 @@ fn a_preview_holds_nothing_and_uses_nothing_up() {
     on_both(|l| {
         l.fund(1, 100_000);
         let looked =
-            l.room.preview_pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+            l.room.preview_payment(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         assert_eq!(l.balance().leased.sats, 0);
-        let real = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let real =
+            l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         assert_eq!(looked.psbt, real.psbt);
     });
 }
@@ -384,10 +397,10 @@ fn an_absurd_fee_must_be_allowed() {
     on_both(|l| {
         l.fund(1, 100_000_000);
         let absurd = Payment { fee: Some(20_000_000), ..payment(&l, 30_000) };
-        let refused = l.room.pay(l.wallet, &absurd, Micros(l.now.get())).unwrap_err();
+        let refused = l.room.build_payment(l.wallet, &absurd, Micros(l.now.get())).unwrap_err();
         assert!(refused.to_string().contains("looks like a mistake"), "{refused}");
         let meant = Payment { allow_high_fee: true, ..absurd };
-        let unsigned = l.room.pay(l.wallet, &meant, Micros(l.now.get())).unwrap();
+        let unsigned = l.room.build_payment(l.wallet, &meant, Micros(l.now.get())).unwrap();
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let take = |allow_high_fee| {
@@ -408,7 +421,8 @@ fn an_absurd_fee_must_be_allowed() {
 fn wrong_signatures_are_not_recorded() {
     on_both(|l| {
         let coin = l.fund(1, 100_000);
-        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let unsigned =
+            l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let mut psbt = unsigned.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
         let how = FinishOptions { lock: Some(lock(1)), ..FinishOptions::default() };
@@ -432,13 +446,14 @@ fn wrong_signatures_are_not_recorded() {
 fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
     on_both(|l| {
         l.fund(1, 100_000);
-        let first = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let first =
+            l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let (place, old_fee) = (first.change_output.unwrap(), first.chosen.selection.fee);
         let change = first.psbt.unsigned_tx.output[place].script_pubkey.clone();
         let txid = sent(&l, &first);
         // A rate that is hardly higher still pays for its own relay; another lock will do.
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 501 }, l.terms(2));
-        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
+        let second = l.room.build_payment(l.wallet, &bump, Micros(l.tick())).unwrap();
         let new = &second.psbt.unsigned_tx;
         let place = second.change_output.unwrap();
         assert_eq!(new.output[place].script_pubkey, change, "the same change again");
@@ -455,11 +470,12 @@ fn a_bump_obeys_the_rules_of_replacement_and_keeps_change_and_account() {
 fn a_bump_adds_inputs_where_change_does_not_suffice() {
     on_both(|l| {
         l.fund(1, 31_000);
-        let first = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let first =
+            l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let txid = sent(&l, &first);
         l.fund(2, 60_000);
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 10_000 }, l.terms(2));
-        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
+        let second = l.room.build_payment(l.wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(second.psbt.unsigned_tx.input.len(), 2);
         let new_txid = finish_as(&l, 2, second.psbt.clone()).unwrap();
         let size = l.room.tx(l.wallet, new_txid).unwrap().tx.vsize() as u64;
@@ -473,15 +489,15 @@ fn a_bump_can_take_the_fee_from_the_payment() {
         l.fund(1, 100_000);
         let mut all = Payment::new(vec![], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        let first = l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
+        let first = l.room.build_payment(l.wallet, &all, Micros(l.now.get())).unwrap();
         let txid = sent(&l, &first);
         let plain = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 2_500 }, l.terms(2));
         assert!(
-            l.room.bump(l.wallet, &plain, Micros(l.tick())).is_err(),
+            l.room.build_payment(l.wallet, &plain, Micros(l.tick())).is_err(),
             "there is nothing to add"
         );
         let bump = FeeBump { subtract_fee: true, ..plain };
-        let second = l.room.bump(l.wallet, &bump, Micros(l.tick())).unwrap();
+        let second = l.room.build_payment(l.wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(paid_to_others(&second.psbt), 100_000 - second.chosen.selection.fee);
         finish_as(&l, 2, second.psbt).unwrap();
     });
@@ -494,7 +510,8 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
         let only = format!("wpkh([{fingerprint}/84h/1h/0h]{}/7/*)", xpub(1));
         let wallet = wallet_of(&l, "single", &[("main", only)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let first = l.room.pay(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let first =
+            l.room.build_payment(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let old_fee = first.chosen.selection.fee;
         let mut psbt = first.psbt;
         psbt.sign(&xpriv(1), &Secp256k1::new()).unwrap();
@@ -502,7 +519,7 @@ fn a_wallet_without_a_change_chain_pays_and_bumps() {
         let signed = SignedPayment::Psbt(Box::new(psbt));
         let (txid, _) = l.room.finalize(wallet, signed, how, Micros(l.tick())).unwrap();
         let bump = FeeBump::new(txid, FeePerWeight { sat_per_kwu: 900 }, l.terms(2));
-        let second = l.room.bump(wallet, &bump, Micros(l.tick())).unwrap();
+        let second = l.room.build_payment(wallet, &bump, Micros(l.tick())).unwrap();
         assert_eq!(second.psbt.unsigned_tx.output.len(), 2);
         assert!(second.chosen.selection.fee > old_fee);
         assert_eq!(paid_to_others(&second.psbt), 30_000);
@@ -515,20 +532,23 @@ fn abandoned_payments_give_their_change_index_back() {
         let coin = [out(&l.fund(1, 100_000), 0)];
         let release = || l.room.release(l.wallet, &coin, lock(1), Micros(l.tick())).unwrap();
         for _ in 0..30 {
-            let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
+            let unsigned =
+                l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
             let txid = finish_as(&l, 1, unsigned.psbt).unwrap();
             l.room.invalidate(l.wallet, txid, Micros(l.tick())).unwrap();
             l.check();
             release();
         }
-        let unsigned = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
+        let unsigned =
+            l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
         let place = unsigned.change_output.unwrap();
         assert_eq!(unsigned.psbt.unsigned_tx.output[place].script_pubkey, l.change(0));
         // Payments that never come back from their signer don't run beyond the gap either.
         let window: Vec<ScriptBuf> = (0..20).map(|n| l.change(n)).collect();
         for _ in 0..50 {
             release();
-            let again = l.room.pay(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
+            let again =
+                l.room.build_payment(l.wallet, &payment(&l, 30_000), Micros(l.tick())).unwrap();
             let place = again.change_output.unwrap();
             assert!(window.contains(&again.psbt.unsigned_tx.output[place].script_pubkey));
         }
@@ -541,7 +561,7 @@ fn a_payment_without_change_uses_no_index_up() {
         l.fund(1, 100_000);
         let mut all = Payment::new(vec![], RATE, l.terms(1));
         all.rest_to = Some(theirs(1));
-        l.room.pay(l.wallet, &all, Micros(l.now.get())).unwrap();
+        l.room.build_payment(l.wallet, &all, Micros(l.now.get())).unwrap();
         let chains = l.room.keychains(l.wallet).unwrap();
         let change = chains.iter().find(|chain| chain.purpose == "change").unwrap();
         assert_eq!(change.next_index, 0);
@@ -558,7 +578,8 @@ fn a_psbt_is_shown_and_its_copies_are_combined() {
         let both = format!("wsh(sortedmulti(2,{},{}))", key(51), key(52));
         let wallet = wallet_of(&l, "both", &[("main", both)]);
         fund_wallet(&l, wallet, None, 1, 100_000);
-        let unsigned = l.room.pay(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
+        let unsigned =
+            l.room.build_payment(wallet, &payment(&l, 30_000), Micros(l.now.get())).unwrap();
         let seen = l.room.inspect_psbt(wallet, &unsigned.psbt).unwrap();
         assert_eq!((seen.fee, seen.pays_others), (Some(unsigned.chosen.selection.fee), 30_000));
         assert!(!seen.is_complete && seen.inputs[0].is_known);

@@ -123,7 +123,7 @@ fn a_wallet_that_cannot_take_a_block_stays_behind_alone_and_can_be_resumed() {
         assert_eq!((confirmed(&l, l.wallet), confirmed(&l, other)), (1_000, 27));
         assert_eq!(stopped_at(&l, l.wallet), Some(Some(FIRST + 1)));
         let info = l.room.wallet_info(l.wallet).unwrap();
-        assert_eq!(info.scanned.unwrap().0, FIRST);
+        assert_eq!(info.scanned.unwrap().height, FIRST);
         // Later blocks pass it by, and so does what a mempool says.
         l.mine(&[&pay_both(7, &l.ours(0))]);
         l.mempool(&pay_both(8, &l.ours(0)));
@@ -171,7 +171,7 @@ fn a_reorganisation_goes_on_over_a_wallet_that_cannot_follow_it() {
         assert!(l.room.audit(other).unwrap().is_empty());
         assert_eq!(stopped_at(&l, l.wallet), Some(Some(FIRST + 1)));
         l.mine_empty_unchecked(2);
-        assert_eq!(l.room.wallet_info(other).unwrap().scanned.unwrap().0, FIRST + 2);
+        assert_eq!(l.room.wallet_info(other).unwrap().scanned.unwrap().height, FIRST + 2);
         // Nothing was broken but the total, and that was counted anew.
         l.room.resume_wallet(l.wallet).unwrap();
         feed_again(&l);

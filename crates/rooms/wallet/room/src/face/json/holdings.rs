@@ -96,8 +96,8 @@ impl WalletJson {
             birthday: Some(info.birthday).filter(|_| !info.is_birthday_open),
             birthday_date: info.birthday_time.map(|seconds| Time::seconds(seconds).date()),
             gap_limit: info.gap_limit,
-            scanned_height: info.scanned.map(|(height, _)| height),
-            scanned_block_hash: info.scanned.map(|(_, hash)| network.show_hash(&hash.0)),
+            scanned_height: info.scanned.map(|place| place.height),
+            scanned_block_hash: info.scanned.map(|place| network.show_hash(&place.hash.0)),
             stopped: info.stopped.as_ref().map(|stopped| StoppedJson {
                 height: stopped.height,
                 reason: stopped.reason.clone(),
