@@ -38,8 +38,8 @@ pub fn shared<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Ope
     routes.route_layer(middleware::from_fn(|request, next| pass(request, next, true)))
 }
 
-/// Routes that show whoever sees one tenant of this room what he may see; they are shut to those who
-/// see one of another room.
+/// Routes that show whoever sees one tenant of this room what he may see; they are shut to those
+/// who see one of another room.
 pub fn of_room<S: Clone + Send + Sync + 'static>(
     room: &'static str,
     routes: OpenApiRouter<S>,

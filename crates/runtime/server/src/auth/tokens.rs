@@ -144,7 +144,8 @@ impl TokenFile {
         Ok(Self { path, tokens, changed, looked: Instant::now() })
     }
 
-    /// Reads the file and brings one of an older version up to date; that stays beside it as it was.
+    /// Reads the file and brings one of an older version up to date; that stays beside it as it
+    /// was.
     pub(super) fn open_migrated(path: PathBuf) -> anyhow::Result<Self> {
         let mut file = Self::open(path)?;
         if is_old(&file.path)?

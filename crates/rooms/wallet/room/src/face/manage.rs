@@ -1,6 +1,7 @@
 //! What people change about a wallet: its name, whether it is followed, how far ahead it looks,
 //! what it watches; and going on after it was stopped.
 
+use crate::events::tenant;
 use axum::{Json, extract::State};
 use clap::Args;
 use serde::Deserialize;
@@ -26,7 +27,6 @@ use super::{
     json::WalletDetailJson,
     wallets::{detail, print_show, script},
 };
-use crate::events::tenant;
 
 /// What to change about a wallet; what isn't named stays.
 #[derive(Args, Deserialize, ToSchema)]

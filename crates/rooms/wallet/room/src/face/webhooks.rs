@@ -170,7 +170,9 @@ fn shown(hooks: &[Webhook]) -> String {
             (None, None) => "fine".to_owned(),
         };
         let (id, delivered) = (hook.id.to_string(), hook.delivered.to_string());
-        [id, hook.tenant.clone(), hook.url.clone(), delivered, state]
+        let tenant = || format!("{}/{}", hook.room, hook.tenant);
+        let whose = hook.wallet.clone().unwrap_or_else(tenant);
+        [id, whose, hook.url.clone(), delivered, state]
     });
     table(["webhook", "wallet", "url", "delivered", "state"], rows).to_string()
 }
