@@ -110,7 +110,7 @@ fn check(config: &Config, output: &mut Output<'_>) -> anyhow::Result<()> {
         facts(&[
             ("network", shown.network.to_owned()),
             ("data folder", shown.data_dir.clone()),
-            ("source", format!("{:?}", shown.source)),
+            ("source", shown.source.to_string()),
             ("rooms", on.collect::<Vec<_>>().join(", ")),
             ("listens on", shown.listen.clone()),
         ])

@@ -3,8 +3,7 @@
 //! | module | keeps |
 //! |---|---|
 //! | `build` | configuration to engine: source, rooms, jobs |
-//! | `listen` | the socket, TLS, the limits of a connection |
-//! | `connection_limit` | a bounded number of connections |
+//! | `listeners` | what is served where: a line for each protocol |
 //! | `ops` | `/healthz`, `/readyz`, `/metrics` |
 //! | `recorder` | the figures of all rooms, for Prometheus |
 //! | `dashboard` | the page at `/`, which may read without a login on loopback |
@@ -13,9 +12,8 @@
 //! ends everything at a block boundary, the second at once.
 
 pub(crate) mod build;
-mod connection_limit;
 mod dashboard;
-mod listen;
+mod listeners;
 mod ops;
 mod recorder;
 
@@ -26,16 +24,17 @@ use std::{
 };
 
 use anyhow::Context as _;
+use axum::Router;
 use clap::Args;
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, watch},
+    task::JoinSet,
 };
 use unspent_engine::{Engine, clock};
 use unspent_server::{
     api::{
-        self,
         figures::Figures,
         history::{self, History},
         pool::BlockingPool,
@@ -46,12 +45,14 @@ use unspent_server::{
     config::{Config, GivenFlag, HttpSection, SettingFlags, check_daemon},
     error::{CliError, Outcome},
     interrupt,
+    listener::BoundListener,
     output::Output,
     reached::{ADDRESS_FILE, Reached},
 };
 use unspent_source::Origin;
 
-use crate::{backup, logging};
+use self::listeners::LISTENERS;
+use crate::logging;
 
 /// How long requests under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
@@ -128,25 +129,33 @@ pub(crate) fn run(
     outcome.map(|()| Outcome::Done)
 }
 
-/// A daemon that may be started: its configuration is safe, and its port is taken.
+/// Taken ports with the routes that they answer.
+type Listeners = Vec<(fn(&App) -> Router, BoundListener)>;
+
+/// A daemon that may be started: its configuration is safe, and its ports are taken.
 pub(crate) struct Daemon {
     config: Config,
-    socket: std::net::TcpListener,
+    listeners: Listeners,
     tokens_file: PathBuf,
     url: String,
+    port: u16,
 }
 
 impl Daemon {
-    /// Checks the configuration and takes the port, before anything else is touched.
+    /// Checks the configuration and takes the ports, before anything else is touched.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
         let tokens_file = config.tokens_file();
         let has_tokens = || Ok(TokenFile::open(tokens_file.clone())?.has_any(clock::now()));
-        listen::check(&config, has_tokens)?;
+        let wanted = LISTENERS.iter().filter_map(|row| Some((row, (row.settings)(&config)?)));
+        let wanted: Vec<_> = wanted.collect();
+        // None is opened while another one isn't safe.
+        wanted.iter().try_for_each(|(_, settings)| settings.check(has_tokens))?;
         recorder::install(config.rooms())?;
-        let socket = listen::bind(&config)?;
-        let address = socket.local_addr().context("the socket has no address")?;
-        let scheme = if config.http.tls_cert.is_some() { "https" } else { "http" };
-        Ok(Self { config, socket, tokens_file, url: format!("{scheme}://{address}") })
+        let bound = wanted.into_iter().map(|(row, settings)| Ok((row.routes, settings.bind()?)));
+        let listeners: Vec<_> = bound.collect::<anyhow::Result<_>>()?;
+        let first = listeners.first().map(|(_, first)| (first.url(), first.port()));
+        let (url, port) = first.context("the daemon listens nowhere")?;
+        Ok(Self { config, listeners, tokens_file, url, port })
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -164,9 +173,8 @@ impl Daemon {
         end: Arc<Notify>,
         told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let Self { config, socket, tokens_file, .. } = self;
-        let port = socket.local_addr().context("the socket has no address")?.port();
-        Served { config, engine, tokens_file, port, end }.run(socket, told)
+        let Self { config, listeners, tokens_file, port, .. } = self;
+        Served { config, engine, tokens_file, port, end }.run(listeners, told)
     }
 }
 
@@ -183,7 +191,7 @@ struct Served {
 impl Served {
     fn run(
         &self,
-        socket: std::net::TcpListener,
+        listeners: Listeners,
         told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -195,7 +203,7 @@ impl Served {
         // Whoever is told that it listens may end it from now on.
         let signals = runtime.block_on(async { Signals::listen() })?;
         told(&cookie)?;
-        let done = runtime.block_on(self.serve(socket, app.clone(), stop, signals));
+        let done = runtime.block_on(self.serve(listeners, app.clone(), stop, signals));
         app.auth.end();
         runtime.shutdown_timeout(GRACE);
         done
@@ -203,15 +211,16 @@ impl Served {
 
     fn app(&self, cookie: PathBuf, stopping: watch::Receiver<bool>) -> anyhow::Result<App> {
         let (http, auth) = (&self.config.http, &self.config.auth);
+        let listener = listeners::http(&self.config);
         let session = Duration::from_secs(auth.session_minutes * 60);
-        let is_loopback = http.listen.ip().is_loopback();
+        let is_loopback = listener.is_loopback();
         let settings = Settings {
             timeout: Duration::from_secs(http.timeout_seconds),
             body_bytes: http.body_bytes,
             hosts: http.allowed_hosts.clone(),
             dashboard_read: auth.dashboard_read.unwrap_or(is_loopback),
             is_loopback,
-            is_tls: http.tls_cert.is_some(),
+            is_tls: listener.tls.is_some(),
             port: self.port,
             session,
         };
@@ -233,15 +242,17 @@ impl Served {
 
     async fn serve(
         &self,
-        socket: std::net::TcpListener,
+        listeners: Listeners,
         app: App,
         stop: watch::Sender<bool>,
         mut signals: Signals,
     ) -> anyhow::Result<()> {
-        let router =
-            api::router(&app, backup::routes(), ops::routes().merge(dashboard::routes(&app)));
+        // One handle for all: they end together, and one that fails ends the daemon.
         let handle = axum_server::Handle::new();
-        let server = listen::serve(&self.config, socket, router, handle.clone());
+        let mut servers = JoinSet::new();
+        for (routes, listener) in listeners {
+            servers.spawn(listener.serve(routes(&app), handle.clone()));
+        }
         let sampling = tokio::spawn(sample(app));
         let end = self.end.clone();
         let ending = tokio::spawn(async move {
@@ -256,7 +267,7 @@ impl Served {
             signals.next().await;
             std::process::exit(i32::from(interrupt::EXIT_CODE));
         });
-        let done = server.await;
+        let done = ended(&mut servers).await;
         sampling.abort();
         // The second signal still counts while the engine ends, unless the server failed by itself.
         if done.is_err() {
@@ -264,6 +275,14 @@ impl Served {
         }
         done
     }
+}
+
+/// When all have ended, or one has failed.
+async fn ended(servers: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+    while let Some(done) = servers.join_next().await {
+        done.context("the server was cut off")??;
+    }
+    Ok(())
 }
 
 /// Looks at the rooms from time to time, for the plots and the metrics.

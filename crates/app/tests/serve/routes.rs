@@ -271,6 +271,8 @@ fn ecash(walk: &Walk) {
     let checked = walk.post("/ecash/mints/check", &[], &json!({ "url": "http://127.0.0.1:9" }));
     assert_eq!(checked.ok()["usable"], false);
     walk.get("/ecash/accounts/{account}/proofs", &["purse"], "?state=spent").refused(422);
+    let hook = json!({ "url": "https://shop.example/hook" });
+    walk.post("/ecash/accounts/{account}/webhooks", &["purse"], &hook).refused(404);
     let page = walk.get("/ecash/payments", &[], "?group=swaps&limit=5").ok();
     assert_eq!(page, json!({ "payments": [], "next": null }));
     walk.get("/ecash/payments", &[], "?after=nonsense").refused(400);

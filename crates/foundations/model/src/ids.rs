@@ -35,7 +35,7 @@ impl fmt::Display for BitcoinTxId {
 pub struct BlockHash(pub [u8; 32]);
 
 /// One output of one transaction: the name of a coin.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Outpoint {
     /// The transaction that created the coin.
     pub tx: TxId,
@@ -66,7 +66,7 @@ impl fmt::Display for BitcoinOutpoint {
 }
 
 /// A place on a chain: enough to tell one branch from another.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point {
     /// Number of the block. A Byron boundary block shares its predecessor's.
     pub height: u64,
@@ -85,6 +85,20 @@ impl Point {
 
 fn write_hex(bytes: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+// Findings of `verify` and reports of damage name what they met by `Debug`, whatever it is: it has
+// to be fit to be read.
+impl fmt::Debug for Outpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}#{}", self.tx, self.index)
+    }
+}
+
+impl fmt::Debug for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} at slot {}, {:?}", self.height, self.slot, self.hash)
+    }
 }
 
 impl fmt::Debug for TxId {

@@ -13,6 +13,7 @@
 //! | [`asset`] | the dashboard's files, a table of each room |
 //! | [`text`], [`output`], [`qr`] | numbers, tables and codes as people read them |
 //! | [`error`] | errors as people and programs read them, and exit codes |
+//! | [`listener`] | where it listens: addresses, TLS, what a connection may take |
 //! | [`progress`], [`interrupt`] | how far a long command is, and how it is stopped |
 //! | [`folder_lock`], [`private`], [`reached`] | the data folder: who writes, who reads, who has it |
 //! | [`random`] | bytes that nobody can guess |
@@ -31,6 +32,7 @@ pub mod folder_lock;
 pub mod input;
 pub mod interrupt;
 pub mod json;
+pub mod listener;
 pub mod output;
 pub mod private;
 pub mod progress;

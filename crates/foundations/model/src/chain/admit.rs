@@ -39,7 +39,10 @@ pub enum Admission {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AdmitError {
     /// Blocks between the tip and this one are missing.
-    #[error("block {offered} does not follow the tip {tip:?}: blocks between are missing")]
+    #[error(
+        "block {offered} does not follow {}: blocks between are missing",
+        .tip.map_or_else(|| "the origin".to_owned(), |tip| format!("the tip {tip}"))
+    )]
     Gap {
         /// Height of the tip; `None` at the origin.
         tip: Option<u64>,
@@ -47,7 +50,7 @@ pub enum AdmitError {
         offered: u64,
     },
     /// It names another block as its parent.
-    #[error("block {height} builds on {parent:?}, but the tip is {tip:?}")]
+    #[error("block {height} builds on another block than the tip; roll back to change branches")]
     WrongParent {
         /// Height offered.
         height: u64,

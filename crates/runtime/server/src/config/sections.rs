@@ -1,6 +1,6 @@
 //! What may be configured besides the rooms, section by section.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use unspent_engine::{
@@ -32,6 +32,20 @@ pub enum SourceKind {
     CardanoSocket,
     /// A folder of a Cardano node's ImmutableDB.
     ImmutableDb,
+}
+
+/// As the configuration writes it.
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sim => "sim",
+            Self::BitcoinNode => "bitcoin-node",
+            Self::BitcoinFiles => "bitcoin-files",
+            Self::CardanoNode => "cardano-node",
+            Self::CardanoSocket => "cardano-socket",
+            Self::ImmutableDb => "immutable-db",
+        })
+    }
 }
 
 section! {
