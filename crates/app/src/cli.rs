@@ -165,7 +165,8 @@ impl Command {
     }
 }
 
-/// Commands that work with what the settings name.
+// Not a doc comment: clap would take it for what the program is about.
+// Commands that work with what the settings name.
 #[derive(Subcommand)]
 enum OnData {
     /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
@@ -204,7 +205,7 @@ impl OnData {
     }
 }
 
-/// Commands that need no data and no settings.
+// Commands that need no data and no settings; see above.
 #[derive(Subcommand)]
 enum Alone {
     /// The configuration: write a commented one, check one, show what holds
@@ -237,5 +238,18 @@ impl Alone {
             Self::Man { folder } => manual::pages(rooms, folder.as_deref(), output),
             Self::Demo(args) => demo::run(rooms, args, output),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_begins_with_what_the_program_is() {
+        let tree = command(crate::ROOMS);
+        let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(about.starts_with("Unspent keeps the life of every coin right"), "{about}");
+        assert!(tree.get_long_about().is_none());
     }
 }

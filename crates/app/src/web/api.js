@@ -89,7 +89,8 @@ function event(value) {
     at: millis(value.at),
     room: value.room,
     kind: value.kind,
-    tenant: value.wallet ?? null,
+    tenant: value.tenant ?? value.wallet ?? null,
+    tenantRoom: value.tenant_room ?? value.room,
     subject: value.subject ?? null,
     body: value.body ?? {},
   };

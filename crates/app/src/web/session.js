@@ -9,7 +9,7 @@ function take(value) {
   session.name = value.name;
   session.scope = value.scope;
   session.isGuest = value.guest;
-  session.tenant = value.wallet;
+  session.tenant = value.tenant ?? value.wallet ?? null;
   session.adminUntil = value.admin_seconds ? Date.now() + value.admin_seconds * 1000 : 0;
 }
 

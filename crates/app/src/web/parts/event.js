@@ -17,7 +17,7 @@ export function eventText(event) {
   if (tell) return tell(event);
   // A kind that nobody has words for is told from its own.
   return [capital(words(event.kind)), event.subject && [" ", hash(event.subject, { keep: 6 })],
-    event.tenant && [" in ", tenantLink(event.room, event.tenant)]];
+    event.tenant && [" in ", tenantLink(event.tenantRoom, event.tenant)]];
 }
 
 export function isLoud(event) {

@@ -35,7 +35,10 @@ const CHECKSUMS: [[&str; 2]; 5] = [
         "97340d2a230a5d67862a404e75fddb103b11e98c4953dae4e0e94d66bc28980e",
         "473973d76c513f4636f6fb0ea6c2c95a758dc5e45918bdc1443679889271a208",
     ],
-    ["", ""],
+    [
+        "0e64854bef723630f9c18ee81149de3a7103b368cf2c951da1ddace2e27488e8",
+        "b3bd04c5de905c0e9bd35092104f4a18c23654f5fcddcc86a6a28f0b2279efeb",
+    ],
 ];
 
 #[test]

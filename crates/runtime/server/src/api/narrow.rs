@@ -74,7 +74,8 @@ fn tenants<S: Clone + Send + Sync + 'static>(
 ) -> OpenApiRouter<S> {
     let check = move |parameters: RawPathParams, request: Request, next: Next| async move {
         let mut named = parameters.iter().filter(|(name, _)| *name == path.parameter);
-        let asked = named.next().map_or("", |(_, value)| value);
+        // A path that names no tenant isn't about anybody's own.
+        let Some((_, asked)) = named.next() else { return pass(request, next, false).await };
         let own = TenantName::new(path.room, asked);
         if only(&request).is_some_and(|only| *only != own) {
             return Ok((path.unknown)(asked).into_response());

@@ -108,7 +108,9 @@ impl Auth {
     /// its session not ended.
     pub fn is_live(&self, identity: &Identity) -> bool {
         let session = || self.sessions.lock().ok()?.find(&identity.client.0);
-        (!identity.by_session || session().is_some()) && self.still(identity.clone()).is_some()
+        let still = || self.still(identity.clone());
+        (!identity.by_session || session().is_some())
+            && still().is_some_and(|now| now.tenant == identity.tenant)
     }
 
     /// A new session; never more than `wallet`, whatever the token may do.

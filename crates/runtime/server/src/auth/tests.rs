@@ -288,6 +288,29 @@ fn tokens_of_a_newer_version_are_refused_untouched() {
 }
 
 #[test]
+fn what_makes_a_token_narrow_is_never_lost_to_a_name_of_another_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json");
+    let token = |narrow: &str| {
+        let sha256 = hex::encode(hash("secret"));
+        format!(
+            r#"{{ "name": "one", "scope": "read", "sha256": "{sha256}", "created_at": 5, {narrow} }}"#
+        )
+    };
+    let older = format!(
+        r#"{{ "tokens": [{}] }}"#,
+        token(r#""tenant": { "room": "wallet", "name": "shop" }"#)
+    );
+    let newer = format!(r#"{{ "version": 2, "credentials": [{}] }}"#, token(r#""wallet": "shop""#));
+    for text in [older, newer] {
+        write_private(&file, &text);
+        let said = TokenFile::open(file.clone()).err().unwrap().to_string();
+        assert!(said.contains("holds no tokens"), "{said}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+}
+
+#[test]
 fn a_token_sees_one_tenant_of_any_room_and_never_runs_the_daemon() {
     let folder = tempfile::tempdir().unwrap();
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();

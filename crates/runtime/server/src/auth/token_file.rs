@@ -23,6 +23,7 @@ const MAX_FILE: u64 = 1 << 20;
 const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TokenDocument {
     version: u32,
     credentials: Vec<Token>,
@@ -34,7 +35,9 @@ struct OldDocument {
     tokens: Vec<OldToken>,
 }
 
+// What a token sees must not be lost to a wrong name: it would see everything.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OldToken {
     name: String,
     scope: Scope,

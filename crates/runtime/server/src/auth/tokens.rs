@@ -25,7 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const PREFIX: &str = "unspent_";
 
 /// A token as it is kept.
+// A field that isn't known may be what makes a token narrow, as an older or newer version calls it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Token {
     /// How people speak of it.
     pub(crate) name: String,

@@ -201,13 +201,13 @@ impl RoomFace for WalletFace {
             .routes(routes!(labels::list, labels::set))
             .routes(routes!(labels::export))
             .routes(routes!(labels::import))
-            .routes(routes!(import_core::import))
             .routes(routes!(webhooks::create));
         // A new name would leave the token behind with the old one.
         let renaming = OpenApiRouter::new().routes(routes!(manage::change));
         let lists = OpenApiRouter::new().routes(routes!(wallets::list));
         OpenApiRouter::new()
             .routes(routes!(wallets::create))
+            .routes(routes!(import_core::import))
             .merge(narrow::shared(lists))
             .merge(narrow::of_tenant(PATH, own))
             .merge(narrow::shut_of_tenant(PATH, renaming))
