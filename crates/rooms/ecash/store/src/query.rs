@@ -45,7 +45,7 @@ const TRANSACTIONS: &str = "SELECT id, entity_id, account_id, kind, direction, s
 const TRANSACTIONS_OF: &str = "SELECT t.id AS id, t.entity_id AS entity_id,
         t.account_id AS account_id, t.kind AS kind, t.direction AS direction, t.state AS state,
         t.version AS version, t.amount AS amount, t.created_at AS created_at
-    FROM entities e CROSS JOIN transactions t
+    FROM entities e /*by idx_entities_claims*/ CROSS JOIN transactions t
     WHERE e.kind = $1 AND e.account_id = $5 AND t.id = e.transaction_id
         AND (t.created_at, t.id) < ($2, $3)
     ORDER BY t.created_at DESC, t.id DESC LIMIT $4";
