@@ -44,6 +44,20 @@ fn a_configuration_is_written_checked_and_never_overwritten() {
 }
 
 #[test]
+fn the_daemons_cookie_is_sent_through_no_proxy() {
+    let folder = Folder::new();
+    let _daemon = folder.start(&[SEED_SETTING]);
+    let mut command = unspent(&folder.data());
+    command.args(["token", "add", "till", "--scope", "read"]);
+    // Nobody listens there.
+    for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        command.env(variable, "http://127.0.0.1:9");
+    }
+    let (code, _, err) = ended(command);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
 fn beside_a_daemon_the_command_line_reads_and_writes_nothing() {
     let folder = funded();
     let daemon = folder.start(&[SEED_SETTING]);

@@ -37,6 +37,7 @@ fn take(
     }
     let path = folder.join(LOCK_FILE);
     let mut options = OpenOptions::new();
+    // What stands in it names the daemon that holds it, also to whoever is refused.
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(&path).with_context(|| format!("can't use {}", path.display()))?;
     match lock(&file) {

@@ -30,6 +30,7 @@ pub fn start() {
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut read = fs::File::open(from)?;
     let mut options = fs::OpenOptions::new();
+    // Only as a new file: a link that lies there would lead the copy to anywhere.
     let mut written = options.write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut read, &mut written)?;
     written.sync_all()
@@ -63,6 +64,7 @@ fn close_all(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         match entry.file_type() {
+            // The kind is the entry's own, so links to folders elsewhere are not followed.
             Ok(kind) if kind.is_dir() => close_all(&entry.path()),
             Ok(kind) if kind.is_file() => close(&entry.path()),
             Ok(_) | Err(_) => {}

@@ -28,6 +28,7 @@ pub struct Reached {
 impl Reached {
     /// Tells commands of the same machine where this daemon is.
     pub fn tell(data: &Path, listening: &str, cookie: &Path, tokens: &Path) -> anyhow::Result<()> {
+        // A command is started in another folder than the daemon was.
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let told = Self {
             listening: listening.to_owned(),
@@ -105,7 +106,9 @@ impl Reached {
 }
 
 fn agent() -> ureq::Agent {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    // The daemon is on this machine, and its cookie may do everything: no proxy that the environment
+    // names is told of it.
+    let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
     ureq::Agent::new_with_config(config)
 }
 

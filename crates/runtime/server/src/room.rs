@@ -140,8 +140,8 @@ pub trait RoomFace: Sync {
         OpenApiRouter::new()
     }
 
-    /// A tenant by its name: what events, tokens and webhooks can be about. `None` in a room without
-    /// tenants, and where it has none of that name. May block.
+    /// A tenant by its name: what events, tokens and webhooks can be about. `None` in a room
+    /// without tenants, and where it has none of that name. May block.
     fn tenant(&self, _: &Engine, _: &str) -> Result<Option<Tenant>, ApiError> {
         Ok(None)
     }

@@ -139,6 +139,8 @@ impl WantedEvents {
         let tenant = tenant.or(wallet.map(|wallet| wallet.name));
         if let (Some(own), Some(name)) = (&who.tenant, &tenant) {
             let asked = TenantName::new(tenant_room.as_ref().unwrap_or(&own.room), name);
+            // As if it weren't there: a refusal of its own would tell that somebody has such a
+            // name.
             if *own != asked {
                 return Err(rooms.no_tenant(&asked));
             }
@@ -151,6 +153,7 @@ impl WantedEvents {
     /// that nobody reads what a namesake did before.
     fn now(self, rooms: Rooms, engine: &Engine) -> Result<Option<EventFilter>, ApiError> {
         let Some(only) = self.only else { return Ok(Some(self.filter)) };
+        // At each page, by id: whoever gets the name later must not see events of its first owner.
         let Some(tenant) = rooms.tenant(engine, &only)? else { return Ok(None) };
         let (room, name, id) = (tenant.named.room, tenant.named.name, tenant.id);
         let (tenant_room, tenant) = (Some(room), Some(name));
@@ -170,9 +173,10 @@ async fn page(
         let limit = if filter.is_some() { limit } else { 0 };
         let is_there = filter.is_some();
         let mut page = engine.events().matching(after, limit, &filter.unwrap_or_default())?;
-        // Whose tenant isn't to be found now, its room being off, reads on from here once it is.
+        // Whose tenant isn't to be found now, its room being off, reads on from here once it is: told
+        // of a gap now, a stream would be sent back to where it stands, again and again.
         if !is_there {
-            page.last = page.last.min(after);
+            (page.first_kept, page.last) = (0, page.last.min(after));
         }
         Ok(page)
     };
@@ -221,6 +225,7 @@ pub(super) async fn stream(
     };
     let whose = (query.wallet, query.tenant);
     let wanted = WantedEvents::new(app.config.rooms(), &who, whose, (query.room, query.kind))?;
+    // Taken before anything is spawned: the task holds it, so it is free again however that ends.
     let place = app.streams.take(&who).map_err(|why| {
         let message = match why {
             NoPlace::All => "too many live streams are open",
@@ -229,6 +234,7 @@ pub(super) async fn stream(
         ApiError::busy(message).after(5)
     })?;
     let (send, receive) = mpsc::channel(QUEUE);
+    // Without a place a client wants news; the past is there in pages.
     let start = seen.unwrap_or_else(|| app.engine.events().last_id());
     tokio::spawn(Feed { app, who, wanted, send, after: start, _place: place }.run());
     let alive = KeepAlive::new().interval(HEARTBEAT);
@@ -256,6 +262,8 @@ impl Feed {
         let mut newest = self.app.engine.events().subscribe();
         let mut stopping = self.app.stopping.clone();
         loop {
+            // Before the reading: an event that is written during it then ends the wait below at
+            // once.
             newest.mark_unchanged();
             // It ends with the credential that opened it.
             if !self.app.auth.is_live(&self.who) {
@@ -318,6 +326,8 @@ impl Feed {
         let message = sse::Event::default().id(id.to_string()).event(kind).data(data.to_string());
         let mut stopping = self.app.stopping.clone();
         tokio::select! {
+            // A client that stopped reading would keep a task, a place and pages in memory for
+            // ever.
             sent = self.send.send_timeout(Ok(message), PATIENCE) => sent.is_ok(),
             _ = stopping.wait_for(|stopping| *stopping) => false,
         }

@@ -65,6 +65,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for ApiJson<T> {
 pub async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    // A form of another site can't send this kind, and its script has to be allowed to first.
     if !kind.eq_ignore_ascii_case("application/json") {
         let message = "send the body as application/json";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message));
@@ -164,6 +165,8 @@ impl<D: Demand, S: Send + Sync> FromRequestParts<S> for May<D> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         match parts.extensions.get::<Identity>() {
             None => Err(unauthorized("credentials are needed")),
+            // Before the scope: a fresh login wouldn't open the route to whoever sees one tenant
+            // only.
             Some(identity) if is_shut(identity, parts) => Err(narrow::shut()),
             Some(identity) if is_stale(identity, D::SCOPE) => Err(fresh_login()),
             Some(identity) if identity.scope < D::SCOPE => {

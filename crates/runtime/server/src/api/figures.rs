@@ -67,6 +67,8 @@ impl Figures {
     fn begin(&self, room: &'static str) -> Option<Value> {
         let mut all = self.0.lock().ok()?;
         let known = all.entry(room).or_default();
+        // Before the first measurement nothing is known: then several may measure, and nobody gets
+        // null.
         if known.is_fresh() || known.is_under_way && known.at.is_some() {
             return Some(known.figures.clone());
         }

@@ -50,6 +50,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
 
 /// Finds out who presents a token. Wrong ones wait, and too many are turned away.
 pub(super) async fn check_token(app: &App, peer: Peer, token: &str) -> Result<Identity, ApiError> {
+    // A right token counts whatever was sent before: others behind the same address may be
+    // guessing.
     if let Some(identity) = app.auth.by_token(token) {
         return Ok(identity);
     }
@@ -59,6 +61,7 @@ pub(super) async fn check_token(app: &App, peer: Peer, token: &str) -> Result<Id
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
         return Err(error.after(LOCKED_OUT));
     }
+    // Costs whoever guesses time, and us no thread.
     tokio::time::sleep(crate::auth::DELAY).await;
     Err(unauthorized("wrong credentials"))
 }
@@ -79,6 +82,7 @@ pub(super) async fn identify(State(app): State<App>, request: Request, next: Nex
 
 async fn sender(app: &App, peer: Peer, request: &Parts) -> Result<Option<Identity>, ApiError> {
     let headers = &request.headers;
+    // First of all: a page whose name was bent to our address is of our own origin to the browser.
     check_host(app, headers, request.uri.host())?;
     if let Some(value) = headers.get(AUTHORIZATION) {
         let text = value.to_str().unwrap_or_default();
@@ -86,10 +90,13 @@ async fn sender(app: &App, peer: Peer, request: &Parts) -> Result<Option<Identit
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(unauthorized("only `Authorization: Bearer TOKEN` is understood"));
         }
+        // A wrong token isn't made up for by a cookie beside it: whoever sends one wants its
+        // rights.
         return check_token(app, peer, token.trim()).await.map(Some);
     }
     let Some(identity) = session::by_cookie(app, headers) else { return Ok(None) };
     // A browser sends the cookie by itself, so what it asks for must come from our own page.
+    // Browsers leave `Origin` out when a page of ours only reads, so there it may be missing.
     let changes = ![Method::GET, Method::HEAD].contains(&request.method);
     if is_foreign(headers) || (changes && !is_own_origin(headers)) {
         return Err(forbidden("this request was made by another site"));
@@ -104,6 +111,7 @@ pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
 
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    // The same site isn't the same origin: on other ports of this host run other people's programs.
     matches!(site, Some("cross-site" | "same-site"))
 }
 
@@ -161,8 +169,11 @@ fn method_name(method: &Method) -> &'static str {
 pub(super) async fn watch(State(app): State<App>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = method_name(request.method());
+    // The pattern and not the path: a series for each coin or wallet would never end.
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or_else(|| "none".to_owned(), |route| route.as_str().to_owned());
+    // Only the waiting ends here. Work on the pool goes on, so its outcome must be found by the
+    // key.
     let done = tokio::time::timeout(app.settings.timeout, next.run(request)).await;
     let response = done.unwrap_or_else(|_| {
         let message = "it took too long; a request with an idempotency key may be sent again";

@@ -62,6 +62,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Keyed<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let name = name(&request)?;
+        // The path belongs to what is compared: the same key on another route is a mistake to be
+        // told.
         let path = request.extensions().get::<OriginalUri>().map(|uri| uri.path().to_owned());
         let path = path.unwrap_or_else(|| request.uri().path().to_owned());
         let request_tenant =
@@ -149,11 +151,14 @@ impl<T: Send + 'static> Keyed<T> {
         let engine = app.engine.clone();
         let Self { name, digest, body } = self;
         let done = pool.run(move || {
+            // Before the key is begun, so that a room that is off or an unknown name uses up none.
             let target = open(&engine)?;
             let now = clock::now();
             let (running, is_again) = match engine.requests().begin(&name, digest, now)? {
                 Begun::New(running) => (running, false),
                 Begun::Unfinished(running) => {
+                    // When this fails the request stays without an end, and the next one tries it
+                    // again.
                     target.give_back(&key_in_room(running.name()))?;
                     (running, true)
                 }
@@ -184,6 +189,7 @@ fn settle<A: Serialize>(
     };
     let (status, body) = match answer {
         Ok(answer) => (status.as_u16(), serde_json::to_vec(&answer)),
+        // Dropped without an end: what it changed isn't known, so neither may it be forgotten.
         Err(error) if error.is_passing() => return Err(error),
         Err(error) if error.is_after_change() => {
             (error.status.as_u16(), serde_json::to_vec(&error.body()))

@@ -141,6 +141,7 @@ pub fn router(app: &App, more: OpenApiRouter<App>, beside: Router<App>) -> Route
         .route(&format!("{BASE}/openapi.json"), open)
         .layer(middleware::map_response(not_kept))
         .merge(beside)
+        // Set before the layers, so that what leads nowhere is checked and counted like all else.
         .fallback(|| async { ApiError::not_found("there is nothing here") })
         .method_not_allowed_fallback(|| async {
             let message = "the route doesn't know this method";

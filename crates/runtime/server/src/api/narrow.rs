@@ -78,6 +78,8 @@ fn tenants<S: Clone + Send + Sync + 'static>(
         let Some((_, asked)) = named.next() else { return pass(request, next, false).await };
         let own = TenantName::new(path.room, asked);
         if only(&request).is_some_and(|only| *only != own) {
+            // The answer for a name that isn't there: another one would tell which tenants there
+            // are.
             return Ok((path.unknown)(asked).into_response());
         }
         pass(request, next, is_open).await

@@ -48,6 +48,7 @@ impl BlockingPool {
         if present >= self.most {
             return Err(ApiError::busy("too many requests are waiting; nothing was done"));
         }
+        // Whoever waits here was counted above: the queue is bounded too, not only the work.
         let permit = self.permits.clone().acquire_owned().await;
         let permit = permit.map_err(|_| ApiError::busy("the server is stopping"))?;
         let done = tokio::task::spawn_blocking(move || {

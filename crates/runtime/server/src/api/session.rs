@@ -142,6 +142,7 @@ pub(crate) async fn log_in(
     headers: HeaderMap,
     ApiJson(body): ApiJson<LogIn>,
 ) -> Result<Response, ApiError> {
+    // Another site could log its visitor in with a token of its own, and see what he then does.
     if is_foreign(&headers) {
         return Err(forbidden("this request was made by another site"));
     }
@@ -155,6 +156,7 @@ pub(crate) async fn log_in(
     if let Some(before) = cookie(&app, &headers, CookieKind::Member) {
         app.auth.close_session(before);
     }
+    // Looked up and not copied: a session may have less than the token that opened it.
     let mut response = Json(WhoJson::new(app.auth.by_session(&secret))).into_response();
     let seconds = app.settings.session.as_secs();
     let cookie = set_cookie(&app, CookieKind::Member, &secret, seconds)?;
@@ -169,6 +171,7 @@ pub(crate) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    // Ended here as well: a copy of the cookie would else go on until its time is over.
     if let Some(secret) = cookie(&app, &headers, CookieKind::Member) {
         app.auth.close_session(secret);
     }

@@ -131,6 +131,7 @@ impl Timeline {
             other.cause.is_some() && other.height == event.height && other.txid == event.txid
         };
         let beside = match event.cause {
+            // Rooms date the same block differently: what belongs together would be sorted apart.
             None if event.height.is_some() => self.events.iter().rev().find(same),
             None | Some(_) => None,
         };

@@ -173,6 +173,7 @@ impl TxView {
     pub fn spends(&self) -> Option<Vec<Outpoint>> {
         let tx = self.tx.as_ref()?;
         let spent = tx.input.iter().map(|input| input.previous_output);
+        // A coinbase names an output that doesn't exist.
         let spent = spent.filter(|coin| !coin.is_null());
         Some(spent.map(|coin| Outpoint::new(TxId(coin.txid.to_byte_array()), coin.vout)).collect())
     }
@@ -180,6 +181,8 @@ impl TxView {
     /// Its block, with what another room adds to it.
     pub fn in_block(&mut self, told: TxBlock) {
         let known = self.block.get_or_insert(told);
+        // In a reorganisation rooms stand at different blocks for a moment: a hash belongs to its
+        // height.
         if known.height == told.height {
             known.hash = known.hash.or(told.hash);
             known.time = known.time.or(told.time);
@@ -230,6 +233,7 @@ impl TxView {
             let message = "no room knows this transaction: it was never seen, or forgotten since";
             return Err(ApiError::not_found(message));
         }
+        // What a room has stored needs no inputs, whose coins may be pruned by now.
         let fee = self.fee.or_else(|| self.left_over());
         let size = self.tx.as_ref().map(TxSizeJson::new);
         let spends = self.spends();

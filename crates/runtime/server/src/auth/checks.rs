@@ -19,6 +19,8 @@ use crate::random;
 pub(super) type Hash = [u8; 32];
 
 pub(super) fn hash(secret: &str) -> Hash {
+    // A quick hash will do: what is hashed is 32 random bytes and no password that could be
+    // guessed.
     Sha256::digest(secret.as_bytes()).into()
 }
 
@@ -97,9 +99,11 @@ impl Auth {
 
     /// The session as its token lets it be now.
     fn still(&self, session: Identity) -> Option<Identity> {
+        // Sessions of the cookie file and of guests hang on nothing that could be revoked.
         let Some(token) = session.token else { return Some(session) };
         let tokens = self.tokens()?;
         let found = tokens.find(&token, clock::now())?;
+        // A token that was made anew with less must not leave more to the sessions of the old one.
         let (scope, tenant) = (session.scope.min(found.scope), found.tenant.clone());
         Some(Identity { scope, tenant, ..session })
     }

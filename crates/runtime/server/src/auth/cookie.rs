@@ -45,6 +45,7 @@ fn beside(file: &Path, content: &[u8]) -> anyhow::Result<tempfile::NamedTempFile
     made.write_all(content).with_context(|| format!("can't write {shown}"))?;
     give_to_owner_of(folder, made.as_file())
         .with_context(|| format!("can't give {shown} to the folder's owner"))?;
+    // Before it gets its name: after a crash the name must lead to all of it or to the one before.
     made.as_file().sync_all().with_context(|| format!("can't write {shown}"))?;
     Ok(made)
 }

@@ -67,6 +67,7 @@ impl Identity {
     /// The same in a session known by its own secret: never more than `wallet`, unless it was
     /// opened to run the daemon and that is not long ago.
     pub(super) fn session(&self, key: Hash, admin_until: Option<Instant>) -> Self {
+        // Asking for it gives nobody what the token itself doesn't have.
         let admin_until = admin_until.filter(|_| self.scope == Scope::Admin);
         Self { by_session: true, client: ClientKey(key), admin_until, ..self.clone() }
             .at(Instant::now())
@@ -85,6 +86,8 @@ impl Identity {
     /// as the owner is.
     pub fn caller(&self) -> String {
         match self.token {
+            // Not by its hash: a token that is renewed while it pays must find its keys, or it pays
+            // twice.
             Some(_) => format!("token:{}", self.name),
             None if self.is_guest => "guest".to_owned(),
             None => OWNER.to_owned(),

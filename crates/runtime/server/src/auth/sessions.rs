@@ -32,8 +32,10 @@ impl Sessions {
     pub(super) fn put(&mut self, session: Identity) {
         let lasts = self.lasts;
         let table = if session.is_guest { &mut self.guests } else { &mut self.members };
+        // What is over goes first, so that it pushes out nothing that lives.
         table.retain(|_, (_, since)| since.elapsed() < lasts);
         if !session.is_guest {
+            // Each token pushes out sessions of its own before anybody else's.
             keep_below(table, MAX_OF_TOKEN, |other| other.token == session.token);
         }
         keep_below(table, MAX_SESSIONS, |_| true);

@@ -276,6 +276,31 @@ fn tokens_of_an_older_version_are_brought_up_to_date_and_a_copy_is_kept() {
 }
 
 #[test]
+fn tokens_count_again_once_their_file_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json");
+    let mut tokens = TokenFile::open(file.clone()).unwrap();
+    tokens.add(&new("till", Scope::Read), 1).unwrap();
+    let look = |tokens: &mut TokenFile| {
+        std::thread::sleep(super::tokens::LOOK_EVERY);
+        tokens.refresh();
+        tokens.has_any(1)
+    };
+    let mode = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // Somebody restores it for all to read, which makes it another file with a time of its own.
+    let text = std::fs::read(&file).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::fs::write(&file, text).unwrap();
+    mode(0o644);
+    assert!(!look(&mut tokens));
+    // The time of its last change stays what it was.
+    mode(0o600);
+    assert!(look(&mut tokens));
+}
+
+#[test]
 fn tokens_of_a_newer_version_are_refused_untouched() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json");

@@ -131,6 +131,7 @@ fn bytes(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
     };
+    // Asked before it is read: a wrong path in the settings must not fill the memory.
     if found.len() > MAX_FILE {
         return Err(CliError::input(format!("{shown} is larger than 1 MiB")).into());
     }
@@ -142,6 +143,7 @@ fn bytes(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
 #[cfg(unix)]
 fn private(path: &Path, found: &fs::Metadata) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
+    // Whoever can write here can add a hash of his own and is let in.
     if found.permissions().mode() & 0o077 == 0 {
         return Ok(());
     }

@@ -20,7 +20,7 @@ use crate::{error::CliError, input::Seconds};
 /// Tokens that a file may hold.
 const MAX_TOKENS: usize = 1_000;
 /// How often the file is looked at while the daemon runs.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What a token starts with, so that people and scanners recognise one.
 const PREFIX: &str = "unspent_";
 
@@ -175,8 +175,11 @@ impl TokenFile {
         if now == self.changed {
             return;
         }
-        self.changed = now;
-        self.tokens = read(&self.path).unwrap_or_else(|error| {
+        // What was seen before the reading: a change in between shows at the next look. What couldn't
+        // be read is tried again then, as `chmod` mends it and leaves the time of the last change.
+        let found = read(&self.path);
+        self.changed = now.filter(|_| found.is_ok());
+        self.tokens = found.unwrap_or_else(|error| {
             tracing::error!(%error, "the tokens can't be read; none counts until they can");
             Vec::new()
         });
@@ -237,6 +240,7 @@ impl TokenFile {
 
     /// Writes what is known; what can't be written is forgotten again.
     fn save(&mut self) -> anyhow::Result<()> {
+        // A program of the version before can't read the new form, so its own stays beside it.
         let written = keep_old(&self.path).and_then(|()| write(&self.path, &self.tokens));
         let read = self.reload();
         written.and(read)
@@ -245,6 +249,7 @@ impl TokenFile {
 
 fn check_name(name: &str) -> anyhow::Result<()> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // Senders without a token are called so: a log that names one must not mean another.
     let reserved = ["cookie", "dashboard"].contains(&name);
     if (1..=64).contains(&name.len()) && name.chars().all(fine) && !reserved {
         return Ok(());

@@ -28,6 +28,7 @@ pub fn check_daemon(config: &Config) -> anyhow::Result<()> {
 
 fn for_daemon(config: &Config) -> anyhow::Result<()> {
     let is_named = *config.origin("network") != Origin::Default;
+    // A folder serves one network for ever, so no default may choose it but for the simulator.
     if !is_named && config.source.kind != SourceKind::Sim {
         return Err(wrong("`network` must be set for this source"));
     }
@@ -85,6 +86,7 @@ fn source(config: &Config) -> anyhow::Result<()> {
     if !is_tls && !url.starts_with("http://") {
         return Err(wrong("source.url must begin with http:// or https://"));
     }
+    // Passed over in silence it would seem to protect what goes in the clear.
     if source.root_certificate.is_some() && !is_tls {
         return Err(wrong("source.root_certificate is for a source.url that begins with https://"));
     }

@@ -44,6 +44,7 @@ pub fn database(
     url_file: Option<&Path>,
     standard: PathBuf,
 ) -> anyhow::Result<Url> {
+    // Read when it is needed, not with the settings: who asks another room need not be able to.
     let given = match url_file {
         Some(file) => Some(secret(file)?),
         None => url.map(str::to_owned),

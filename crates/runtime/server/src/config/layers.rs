@@ -241,6 +241,8 @@ impl Layers {
     fn put(&mut self, path: String, value: Value, origin: Origin) {
         let rival = self.declared.get(&path).and_then(DeclaredKey::rival_path);
         if let Some(rival) = rival
+            // Of the same rank both stay, so that the contradiction is told and not decided by
+            // their order.
             && self.origin(&rival).rank() < origin.rank()
         {
             self.given.remove(&rival);

@@ -66,6 +66,7 @@ pub fn load(rooms: Rooms, sources: &SettingSources) -> anyhow::Result<Config> {
     }
     layers.add_environment(&sources.environment)?;
     layers.add_flags(&sources.flags);
+    // All layers first: a value in the file that a flag replaces need not be right.
     let config = build(rooms, layers)?;
     check::check(&config).map_err(|error| with_origins(error, &config))?;
     Ok(config)

@@ -58,6 +58,8 @@ impl<'a> SectionReader<'a> {
 
     /// Names the key that can't be read, and who gave it.
     fn explained<S: Section>(&self, error: &toml::de::Error) -> CliError {
+        // The whole section's error names no origin, so each key is tried alone to find who gave
+        // it.
         let single = self.layers.inside(S::NAME).find_map(|(path, given)| {
             let names = path.split('.').skip(1).collect::<Vec<_>>();
             let alone = names.iter().rev().fold(given.value.clone(), |value, name| {

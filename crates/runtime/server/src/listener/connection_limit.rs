@@ -40,6 +40,7 @@ where
     type Future = Accepting<A::Stream, A::Service>;
 
     fn accept(&self, stream: I, service: S) -> Self::Future {
+        // Before the handshake: that is what costs, and a client that never ends it must count too.
         let permit = self.free.clone().try_acquire_owned();
         let accepting = self.inner.accept(stream, service);
         Box::pin(async move {

@@ -1,8 +1,8 @@
 //! Where the daemon listens: addresses, TLS, and what a connection may take.
 //!
 //! The daemon has one table of listeners, a line for each protocol that it speaks. What holds for
-//! all of them is decided here alone: an address that others can reach is refused unless it is safe,
-//! and all ports are taken before anything else is started.
+//! all of them is decided here alone: an address that others can reach is refused unless it is
+//! safe, and all ports are taken before anything else is started.
 
 mod connection_limit;
 
@@ -60,6 +60,7 @@ impl ListenerSettings {
                 format!("set {section}.tls_cert and {section}.tls_key, or listen on 127.0.0.1");
             return Err(CliError::refused(message).hint(hint).into());
         }
+        // Only the cookie file would be left, and whoever is elsewhere can't read that.
         if !has_tokens()? {
             let message = format!("{address} can be reached by others, and there are no tokens");
             let hint = "make one with `unspent token add`, or listen on 127.0.0.1";
@@ -75,6 +76,7 @@ impl ListenerSettings {
             CliError::refused(format!("can't listen on {address}: {error}"))
                 .hint("is another daemon running? choose another port with --listen")
         })?;
+        // The runtime takes it over as it is: a blocking accept would hold one of its threads.
         socket.set_nonblocking(true).context("the socket can't be used")?;
         // Port 0 in the settings is any that is free.
         let address = socket.local_addr().context("the socket has no address")?;
