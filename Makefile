@@ -75,6 +75,11 @@ cases: ## Write docs/tests.md, the table of all tests, from the sources
 	@scripts/deps nextest
 	UNSPENT_WRITE_DOCS=1 $(RUN) cargo nextest run -p unspent-testkit --test cases
 
+.PHONY: shape
+shape: ## Print the shape of the code: sizes, circles, names, imports, reasons
+	@scripts/deps
+	$(RUN) cargo test --quiet -p unspent-testkit --test tidy the_shape_holds -- --nocapture
+
 .PHONY: test-cdk-mintd
 test-cdk-mintd: ## Test the ecash room against cdk-mintd, a second mint (built once: half an hour)
 	@scripts/deps nextest protobuf

@@ -40,6 +40,7 @@ pub(crate) fn remember(config: &Config) -> anyhow::Result<()> {
         }
         let Some(url) = room.database(config)? else { continue };
         let place = place(config, &url)?;
+        // Another place is the operator's word, and there a new database may be meant.
         if before.get(room.name()) == Some(&place) {
             check_there(config, room, &url)?;
         }

@@ -57,6 +57,8 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse(ROOMS) {
         Ok(cli) => cli,
         Err(error) => {
+            // Arguments that can't be read name no options, and a program still waits for a
+            // document.
             let json = std::env::args_os().any(|argument| argument == "--json");
             return report::refuse_arguments(&error, json);
         }
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
     if !cli.logs_itself() {
         logging::start(cli.options.verbose);
     }
+    // Manual pages and completions are made for others to read.
     if cli.keeps_data() {
         private::start();
     }

@@ -29,6 +29,7 @@ struct ErrorDocument<'a> {
 
 /// Tells people on standard error and programs in the output; returns the exit code.
 pub(crate) fn report(rooms: Rooms, error: &anyhow::Error, output: &mut Output<'_>) -> ExitCode {
+    // Whoever reads may have enough, as `head` has: that is no failure of ours.
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }

@@ -72,6 +72,7 @@ impl<'a> Elsewhere<'a> {
     /// Copies each beside its place.
     pub(super) fn stage(&self, from: &Path) -> anyhow::Result<()> {
         for (file, place) in &self.files {
+            // Beside its place and so on the same disk, where the rename at the end is one step.
             let staged = staged(place);
             remove(&staged).with_context(|| format!("can't clear {} away", staged.display()))?;
             let owner = staged.ancestors().skip(1).find(|folder| folder.is_dir());
@@ -108,6 +109,7 @@ enum Place {
 /// A path without links, as far as it is there already.
 fn real(path: &Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path).context("a path of the settings can't be")?;
+    // What isn't there yet has no real path, so the nearest folder that is there gives it.
     for known in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (known.canonicalize(), path.strip_prefix(known)) {
             return Ok(if rest == Path::new("") { real } else { real.join(rest) });
@@ -163,6 +165,7 @@ fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
 
 /// What is in the way: the file, or what SQLite would read as a part of it.
 fn taken(place: &Path) -> Option<PathBuf> {
+    // A log that another database left would be played into the one that is restored.
     ["", "-wal", "-journal"].map(|end| beside(place, end)).into_iter().find(|path| path.exists())
 }
 

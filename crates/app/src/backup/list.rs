@@ -85,6 +85,7 @@ impl List {
         })?;
         let list: Self = serde_json::from_slice(&bytes)
             .map_err(|_| CliError::refused(format!("{} can't be read", path.display())))?;
+        // The list may come from elsewhere, and its paths must not lead out of either folder.
         let inside = |file: &Listed| {
             let parts = file.path.components().all(|part| matches!(part, Component::Normal(_)));
             parts && file.path.components().next().is_some()

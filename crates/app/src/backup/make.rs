@@ -58,6 +58,7 @@ pub(super) fn alone(
     if !data.is_dir() {
         return Err(CliError::refused(format!("there is no data in {}", data.display())).into());
     }
+    // Commands that write share the lock, so nothing less keeps them out while files are copied.
     let _alone = folder_lock::exclusive(data)?;
     check_remembered(config, choice)?;
     let is_on = |shape: &RoomShape| {
@@ -92,6 +93,7 @@ fn make(
     copy_open: CopyOpen<'_>,
 ) -> anyhow::Result<MadeBackup> {
     let BackupPlan { parts, left_out } = plan(config, choice, is_on)?;
+    // Only when the plan stands, so that a refusal leaves no folder behind.
     empty(to)?;
     for part in parts {
         save(&part, &to.join(part.name), copy_open)?;
@@ -105,11 +107,14 @@ fn save(part: &SavedPart, to: &Path, copy_open: CopyOpen<'_>) -> anyhow::Result<
     let shown = part.from.display();
     match (part.kind, part.room) {
         (PartKind::Database, _) => {
+            // Not as a file: what was written last may stand in the log beside it.
             copy_sqlite(&part.from, to).with_context(|| format!("can't copy {shown}"))
         }
         (PartKind::File, _) => copy_file(&part.from, to),
         (PartKind::Folder, None) => copy_folder(&part.from, to),
         (PartKind::Folder, Some(room)) => {
+            // The room first: a store that is open changes its files while they are copied one by
+            // one.
             let copied = copy_open(room, to);
             if copied.map_err(|why| CliError::refused(format!("can't copy {shown}: {why}")))? {
                 return Ok(());

@@ -129,6 +129,8 @@ fn add_room(
             }
             OnDisk::Database(name) => {
                 let Some(from) = database_file(config, room, is_on)? else { continue };
+                // A stray file of this name must not be saved as the room's: it would come back in
+                // its place.
                 let usual = config.data_dir.join(name);
                 if is_other_file(&usual, &from) {
                     plan.left_out.push(format!(

@@ -53,6 +53,7 @@ pub(super) fn restore(from: &Path, config: &Config) -> anyhow::Result<List> {
     side.give_to_owner().with_context(|| format!("can't give {shown} to the folder's owner"))?;
     // While the side folder is there, whoever comes is told that this restore is unfinished.
     elsewhere.finish()?;
+    // From here on the side folder keeps everybody out; the lock's own file is about to go.
     drop(lock);
     side.finish().with_context(|| format!("can't put {shown} into its place"))?;
     Ok(list)
@@ -97,6 +98,7 @@ impl Side {
     fn make(data: &Path) -> anyhow::Result<Self> {
         let is_mounted = is_mount_point(data);
         for side in Self::both(data)? {
+            // A mount point can't be renamed over, and what lies beside it is on another disk.
             if is_mounted && !side.is_inside {
                 continue;
             }
@@ -120,11 +122,13 @@ impl Side {
         }
         let cleared = || format!("can't clear {} away", self.path.display());
         if self.is_inside {
+            // What was moved out already is only part of a restore, and goes with it.
             for name in names {
                 remove(&self.data.join(name)).with_context(cleared)?;
             }
         }
         remove(&self.data.join(LOCK_FILE)).with_context(cleared)?;
+        // The side folder last: as long as it is there the restore counts as unfinished.
         remove(&self.path).with_context(cleared)
     }
 
@@ -134,6 +138,7 @@ impl Side {
         let Some((uid, gid)) = heir else { return Ok(()) };
         let mut waiting = vec![self.path.clone()];
         while let Some(path) = waiting.pop() {
+            // Not through links: root would give away what they lead to.
             lchown(&path, Some(uid), Some(gid))?;
             if fs::symlink_metadata(&path)?.is_dir() {
                 let entries = fs::read_dir(&path)?.map(|entry| entry.map(|entry| entry.path()));
@@ -151,6 +156,8 @@ impl Side {
                 fs::rename(entry.path(), self.data.join(entry.file_name()))?;
             }
             sync(&self.data)?;
+            // Only when the names are on the disk: a crash before this must still show as
+            // unfinished.
             fs::remove_dir(&self.path)?;
             return sync(&self.data);
         }

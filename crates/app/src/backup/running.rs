@@ -109,6 +109,7 @@ impl Backups {
         if last.state == BackupState::Running {
             return Err(ApiError::refused("another backup is being made; nothing was begun"));
         }
+        // Noted under the same lock that showed none running: two requests can't both begin.
         let folder = Some(folder.display().to_string());
         *last = BackupJson { state: BackupState::Running, folder, ..BackupJson::default() };
         Ok(last.clone())
@@ -142,6 +143,7 @@ async fn begin(
     Extension(backups): Extension<Backups>,
     ApiJson(request): ApiJson<BackupRequest>,
 ) -> Result<(StatusCode, Json<BackupJson>), ApiError> {
+    // The daemon runs in another folder than whoever asks, who would look in the wrong place.
     if !request.folder.is_absolute() {
         return Err(ApiError::invalid("the folder must be an absolute path"));
     }

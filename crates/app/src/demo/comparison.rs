@@ -92,6 +92,7 @@ fn settle(engine: &Engine, network: &SimNetwork) -> anyhow::Result<()> {
 
 /// Coins that differ: missing, too many, or with another owner or amount.
 fn wrong(reader: &Reader, books: &Coins) -> anyhow::Result<u64> {
+    // Coins that only the room has are in no book: they show in the count alone.
     let mut wrong = reader.digest()?.coins.abs_diff(books.len() as u64);
     for (outpoint, coin) in books {
         let name = Outpoint::new(TxId(outpoint.txid.to_byte_array()), outpoint.vout);

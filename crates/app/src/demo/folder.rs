@@ -22,5 +22,6 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
     if data.exists() {
         fs::remove_dir_all(data).with_context(context)?;
     }
+    // Before anything else is made in it, so that what a crash leaves is known as ours.
     fs::write(mark, "").with_context(context)
 }

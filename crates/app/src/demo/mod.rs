@@ -116,6 +116,7 @@ pub(crate) fn run(
     let actions = Performance { args, engine: &engine, server: &server }.play(&scenario, output);
     end.notify_one();
     let served = server.join().map_err(|_| CliError::bug("the server's thread died"))?;
+    // After the server's end nobody can change anything while the two are compared.
     let checked = comparison::compare(&engine, &network);
     let reorgs = engine.status().rooms.iter().map(|room| room.reorgs).max().unwrap_or(0);
     engine.shutdown();

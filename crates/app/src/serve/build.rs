@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use unspent_engine::{Config as EngineConfig, Engine, config::Follow};
+use unspent_engine::{Engine, config::Follow};
 use unspent_server::{
     config::{
         Config, SimSection, SourceKind, SourceSection, secret, trusted_roots, webhook_options,
@@ -29,7 +29,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
     private::tighten(&config.data_dir, &config.rooms().shapes());
     databases::remember(config)?;
     let rooms = config.rooms().iter().filter_map(|room| room.engine_room(config).transpose());
-    let engine_config = EngineConfig {
+    let engine_config = unspent_engine::Config {
         network: config.network,
         data_dir: config.data_dir.clone(),
         known: config.rooms().shapes(),
@@ -42,7 +42,7 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         events_kept: config.events.keep,
         keys_per_caller: config.http.keys_per_caller,
         webhooks: webhook_options(config)?,
-        ..EngineConfig::new(config.data_dir.clone(), origin)
+        ..unspent_engine::Config::new(config.data_dir.clone(), origin)
     };
     Engine::start(engine_config).map_err(|error| {
         let is_taken = matches!(error, unspent_engine::StartError::Running { .. });

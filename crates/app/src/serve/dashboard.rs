@@ -28,6 +28,7 @@ async fn welcome(State(app): State<App>, request: Request, next: Next) -> Respon
     let is_first = request.uri().path() == "/" && *request.method() == Method::GET;
     let is_known = request.extensions().get::<Identity>().is_some();
     let mut response = next.run(request).await;
+    // Only the first page: each file of it would else open a session of its own.
     if !is_first || is_known || !app.settings.dashboard_read {
         return response;
     }

@@ -96,6 +96,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     check_daemon(config)?;
     logging::start_daemon(&config.log, verbose);
+    // The ports first: a second daemon is told of them before it touches a database.
     let daemon = Daemon::new(config.clone())?;
     let engine = daemon.start(build::origin(&daemon.config)?)?;
     let (url, data) = (daemon.url.clone(), daemon.config.data_dir.clone());
@@ -150,6 +151,7 @@ impl Daemon {
         let wanted: Vec<_> = wanted.collect();
         // None is opened while another one isn't safe.
         wanted.iter().try_for_each(|(_, settings)| settings.check(has_tokens))?;
+        // Before the engine starts: what is counted without a recorder is lost.
         recorder::install(config.rooms())?;
         let bound = wanted.into_iter().map(|(row, settings)| Ok((row.routes, settings.bind()?)));
         let listeners: Vec<_> = bound.collect::<anyhow::Result<_>>()?;
@@ -205,6 +207,7 @@ impl Served {
         told(&cookie)?;
         let done = runtime.block_on(self.serve(listeners, app.clone(), stop, signals));
         app.auth.end();
+        // Requests may still wait for a node or a mint, and nobody hears their answers any more.
         runtime.shutdown_timeout(GRACE);
         done
     }
@@ -264,6 +267,7 @@ impl Served {
             // Nobody listens any more when this fails.
             let _ = stop.send(true);
             handle.graceful_shutdown(Some(GRACE));
+            // The same task goes on to listen, so that no moment is left in which a signal is lost.
             signals.next().await;
             std::process::exit(i32::from(interrupt::EXIT_CODE));
         });
@@ -290,6 +294,7 @@ async fn sample(app: App) {
     let mut stopping = app.stopping.clone();
     loop {
         let looking = app.clone();
+        // Rooms are asked on a thread that may block; here it would hold up connections.
         let looked = tokio::task::spawn_blocking(move || {
             recorder::upkeep();
             history::sample(&looking.engine, looking.config.rooms(), &looking.figures, clock::now())

@@ -39,6 +39,7 @@ async fn readyz(State(app): State<App>) -> (StatusCode, Json<Value>) {
         matches!(state, RoomState::Following | RoomState::Working | RoomState::Off)
     };
     let folder = app.config.data_dir.clone();
+    // A folder on a network disk that is away lets this call hang, which must not hold a worker.
     let is_full = tokio::task::spawn_blocking(move || is_full(&folder)).await.unwrap_or(false);
     let ready = !is_full && status.rooms.iter().all(|room| is_fine(&room.state));
     let reason = is_full.then_some("the disk of the data folder is full");
@@ -58,6 +59,7 @@ fn is_full(folder: &Path) -> bool {
 
 /// Everything that is counted and measured.
 async fn metrics(State(app): State<App>, may: Result<May<Read>, ApiError>) -> Response {
+    // A scraper on the same machine needs no token; routes and rooms are nobody else's business.
     if !app.settings.is_loopback
         && let Err(error) = may
     {

@@ -41,6 +41,7 @@ fn scrape(more: &[(&'static str, &'static str)]) -> LabelSets {
 
 /// Installs the recorder, once for the process.
 pub(super) fn install(rooms: Rooms) -> anyhow::Result<()> {
+    // A process has one recorder for good, and tests start several daemons in one.
     if RECORDER.get().is_some() {
         return Ok(());
     }
@@ -64,6 +65,7 @@ pub(super) fn upkeep() {
         metrics::gauge!("unspent_process_resident_bytes").set(resident as f64);
     }
     if let Some(handle) = RECORDER.get() {
+        // Histograms gather every value until they are taken in, also while nobody scrapes.
         handle.run_upkeep();
     }
 }

@@ -31,6 +31,7 @@ const COMMITMENT_PREFIX: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 
 /// New coins that the block at `height` may create, on regtest.
 pub fn subsidy(height: u32) -> Amount {
+    // Core forces the subsidy to 0 from the 64th halving on: shifting further means nothing.
     let sats = SUBSIDY_SATS.checked_shr(height / HALVING_INTERVAL).unwrap_or(0);
     Amount::from_sat(sats)
 }
@@ -65,6 +66,7 @@ pub(crate) fn assemble(draft: Draft, transactions: Vec<Transaction>, txids: &[Tx
     txdata.push(coinbase);
     txdata.extend(transactions);
     let header = Header {
+        // The top bits of BIP 9, and no deployment signalled.
         version: Version::from_consensus(0x2000_0000),
         prev_blockhash: draft.parent,
         merkle_root: root,
@@ -78,9 +80,11 @@ pub(crate) fn assemble(draft: Draft, transactions: Vec<Transaction>, txids: &[Tx
 fn coinbase(draft: &Draft, commitment: ScriptBuf) -> Transaction {
     let script_sig = Builder::new()
         .push_int(i64::from(draft.height))
+        // Consensus asks for 2 bytes at least, which a small height alone doesn't fill.
         .push_slice(draft.extra_nonce.to_be_bytes())
         .into_script();
     let mut witness = Witness::new();
+    // BIP 141: a coinbase under a commitment carries the reserved value as its witness.
     witness.push([0_u8; 32]);
     Transaction {
         version: transaction::Version::TWO,
@@ -99,6 +103,7 @@ fn coinbase(draft: &Draft, commitment: ScriptBuf) -> Transaction {
 }
 
 fn witness_commitment(transactions: &[Transaction]) -> ScriptBuf {
+    // The coinbase holds the commitment, so it can't be in it: BIP 141 has zeros in its place.
     let coinbase_slot = std::iter::once(Wtxid::all_zeros().to_raw_hash());
     let others = transactions.iter().map(|tx| tx.compute_wtxid().to_raw_hash());
     let root = merkle_tree::calculate_root(coinbase_slot.chain(others))

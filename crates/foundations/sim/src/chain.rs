@@ -85,6 +85,7 @@ impl ChainSim {
     /// A chain that holds regtest's genesis only.
     pub fn new(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        // From the seed: chains of different seeds share no address.
         let next_nonce = rng.random();
         let block = block::genesis();
         let (hash, genesis_time) = (block.block_hash(), block.header.time);
@@ -183,6 +184,7 @@ impl ChainSim {
     /// Mines all that waits in the mempool, as far as it fits into one block.
     pub fn mine_block_from_mempool(&mut self) -> Result<BlockHash, ConnectError> {
         let mut weight = 0_u64;
+        // Ends at the first that doesn't fit: one left out could be the parent of those behind it.
         let fits = self.mempool.iter().take_while(|entry| {
             weight = weight.saturating_add(entry.tx.weight().to_wu());
             weight <= WEIGHT_FOR_TRANSACTIONS
@@ -259,6 +261,7 @@ impl ChainSim {
                 self.mempool.remove(&loser);
             }
         }
+        // A block that a change of branch brings back arrived long ago.
         if !self.tree.contains_key(&next.hash) {
             self.arrivals.push(next.hash);
             self.tree.insert(next.hash, next);
@@ -280,10 +283,13 @@ impl ChainSim {
         let spends_loser = |input: &bitcoin::TxIn| {
             losers.iter().any(|loser| loser.txid == input.previous_output.txid)
         };
+        // It would push out its own parent. Core refuses that too
+        // (`bad-txns-spends-conflicting-tx`).
         if let Some(orphaned) = entry.tx.input.iter().find(|input| spends_loser(input)) {
             return Err(TxError::MissingInput(orphaned.previous_output).into());
         }
         let to_beat = losers.iter().map(|loser| loser.fee).sum();
+        // Rule 3 of BIP 125: nobody mines less for taking the replacement.
         if !losers.is_empty() && entry.fee <= to_beat {
             return Err(SubmitError::FeeTooLow { to_beat });
         }

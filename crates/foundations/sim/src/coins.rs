@@ -152,6 +152,7 @@ fn apply(
         }
         move_coins(coins, tx, height, undo);
     }
+    // Last, as all fees must be known; the caller takes everything back if it is too much.
     let taken = block.txdata.first().and_then(|coinbase| total(&coinbase.output));
     if taken.is_none_or(|taken| taken > allowed) {
         return Err(ConnectError::Reward);

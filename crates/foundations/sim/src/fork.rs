@@ -62,13 +62,16 @@ impl ChainSim {
             return Err(ForkError::TooDeep { depth, height });
         }
         let waiting = self.mempool.drain();
+        // After the mempool was emptied: what waits may spend coins of the blocks that go.
         let old = self.take_back(depth);
         let mut reorg = Reorg { ancestor: self.height(), ..Reorg::default() };
         reorg.old = old.iter().map(|block| block.hash).collect();
         self.mine_branch(&transactions(&old), length, &mut reorg)?;
+        // As nodes have it: of two branches of one length the first seen stays.
         if length > depth {
             self.refill(transactions(&old).into_iter().chain(waiting));
         } else {
+            // What the side branch left over spends coins that exist there alone.
             self.mempool.drain();
             self.take_back(length);
             self.connect_all(old)?;
@@ -88,6 +91,7 @@ impl ChainSim {
         reorg.old = old.iter().map(|block| block.hash).collect();
         reorg.new = branch.iter().map(|block| block.hash).collect();
         self.connect_all(branch)?;
+        // On equal length the other branch, seen first, would stay: it takes one block more.
         while self.height() < target {
             reorg.new.push(self.mine_with(Vec::new())?);
         }

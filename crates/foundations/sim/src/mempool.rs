@@ -91,6 +91,7 @@ impl Mempool {
         let mut waiting = vec![ancestor];
         while let Some(txid) = waiting.pop() {
             let Some(arrival) = self.arrivals.get(&txid) else { continue };
+            // A child of several outputs is met by each of them.
             if !family.insert(*arrival) {
                 continue;
             }

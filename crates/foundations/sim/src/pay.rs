@@ -93,6 +93,8 @@ impl ChainSim {
         Ok(TxIn {
             previous_output: outpoint,
             script_sig: ScriptBuf::new(),
+            // BIP 125's signal: nodes without full replacement take a fee bump only from such
+            // inputs.
             sequence: Sequence::ENABLE_RBF_NO_LOCKTIME,
             witness: unlocking_witness(nonce),
         })
@@ -162,6 +164,7 @@ impl ChainSim {
         let mut payments = Vec::new();
         let parts: u64 = self.rng.random_range(1..=3);
         for _ in 1..parts {
+            // Less than half is paid out in all, so that change is left to go on with.
             let sats = spendable.to_sat() / (parts.saturating_mul(2));
             let value = Amount::from_sat(self.rng.random_range(sats / 2..=sats));
             payments.push(TxOut { value, script_pubkey: self.new_script() });
@@ -175,6 +178,7 @@ impl ChainSim {
     }
 
     fn random_coin(&mut self) -> Option<(OutPoint, Amount)> {
+        // Smaller ones are split and taxed to nothing within a few payments.
         let worthwhile = |coin: &Coin| coin.output.value > Amount::from_sat(10_000);
         let next = self.height().saturating_add(1);
         let mut pool = self.mempool.free_outputs(next);

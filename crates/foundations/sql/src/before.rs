@@ -42,6 +42,7 @@ fn beside(file: &Path, end: &str) -> PathBuf {
 
 /// A copy gets its name once it is whole and on the disk.
 fn copy(file: &Path, to: &Path) -> Result<(), SqlError> {
+    // VACUUM INTO refuses a file with content, and a crash may have left one.
     let part = beside(to, ".part");
     match fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(&error)),
@@ -51,6 +52,7 @@ fn copy(file: &Path, to: &Path) -> Result<(), SqlError> {
     fs::rename(&part, to).map_err(|error| disk(&error))?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new("."))).map_err(|error| disk(&error))?;
+    // A new name is on the disk only once its folder is.
     folder.sync_all().map_err(|error| disk(&error))
 }
 

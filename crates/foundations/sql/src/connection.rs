@@ -77,7 +77,10 @@ impl Connection {
 
     pub(crate) fn begin_read(&mut self) -> Result<(), SqlError> {
         match self {
+            // Takes no lock: in WAL a reader never waits for a writer, nor a writer for a reader.
             Self::Sqlite(side) => side.script("BEGIN DEFERRED"),
+            // READ COMMITTED gives each statement a moment of its own, and one answer takes
+            // several.
             Self::Postgres(side) => side.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         }
     }
@@ -123,6 +126,8 @@ impl Connection {
 
     pub(crate) fn undo(&mut self) -> Result<(), SqlError> {
         self.roll_back_to("ROLLBACK TO SAVEPOINT request")?;
+        // Going back leaves the savepoint itself in place: one more would pile up with each
+        // request.
         self.release()
     }
 
@@ -270,6 +275,7 @@ impl<'c> Tx<'c> {
         columns: &[Column],
     ) -> Result<Vec<Row>, SqlError> {
         if rows_served(columns)? == 0 {
+            // Without rows PostgreSQL would still be asked, and answer nothing.
             return Ok(Vec::new());
         }
         self.explain(set.text(self.backend()), scalars, columns)?;

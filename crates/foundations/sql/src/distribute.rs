@@ -62,6 +62,7 @@ pub enum DistributeError {
 /// The statements that distribute a room's tables, in order, for one transaction.
 pub fn statements(schema: &Schema) -> Vec<String> {
     let keys = foreign_keys(schema);
+    // Foreign keys to reference tables: Citus refuses to work on these over parallel connections.
     let mut found = vec!["SET LOCAL citus.multi_shard_modify_mode TO 'sequential'".to_owned()];
     let drop = |key: &ForeignKey| format!("ALTER TABLE {} DROP CONSTRAINT {}", key.table, key.name);
     found.extend(keys.iter().map(drop));
@@ -71,6 +72,7 @@ pub fn statements(schema: &Schema) -> Vec<String> {
     let mut first = None;
     for (table, place) in schema.distribution {
         if let TablePlacement::DistributedBy(column) = place {
+            // Foreign keys and joins of distributed tables need their shards on the same node.
             let beside = *first.get_or_insert(*table);
             let beside = if beside == *table { "none" } else { beside };
             found.push(format!(

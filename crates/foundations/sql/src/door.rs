@@ -179,6 +179,8 @@ impl Door {
         let (tell, answer) = bounded(1);
         let job = QueuedRequest::new(work, tell, self.options.turn);
         let Some(queue) = to else { return Err(SqlError::Closed.into()) };
+        // Only getting in has a deadline: who gave up on a closure that runs would not know what it
+        // did.
         if queue.send_timeout(job, self.options.deadline).is_err() {
             return Err(SqlError::Busy("the queue is full".into()).into());
         }
@@ -192,6 +194,7 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
+        // A thread ends when its queue has no sender left: waiting for it first would never end.
         self.write.clear();
         self.read = None;
         for thread in self.threads.drain(..) {

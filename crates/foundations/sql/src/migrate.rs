@@ -93,6 +93,7 @@ fn one_step(connection: &mut Connection, schema: &Schema) -> Result<Option<i64>,
     let sent = AtomicU64::new(0);
     let mut tx = Tx::new(connection, &sent, false);
     if backend == Backend::Postgres {
+        // A second program that opens just now waits here, and then finds the migration done.
         tx.execute(LOCK_LEDGER, &[]).map_err(unreadable)?;
     }
     let applied = checked(&mut tx, schema, backend)?;

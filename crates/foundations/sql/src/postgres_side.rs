@@ -47,6 +47,7 @@ impl PostgresSide {
         let (url, terms) = TlsTerms::split(url)?;
         let mut config: postgres::Config = url.parse().map_err(explain)?;
         if config.get_connect_timeout().is_none() {
+            // A host that answers nothing would hold the thread for as long as TCP tries.
             config.connect_timeout(busy.max(Duration::from_secs(1)));
         }
         let mut client = terms.connect(&config).map_err(unreachable)?;
@@ -123,6 +124,7 @@ impl PostgresSide {
         let statement = self.noted(statement)?;
         let names = ColumnNames::new(statement.columns().iter().map(postgres::Column::name));
         let made = (statement, names);
+        // Texts are constants of the program, so this grows no further than there are statements.
         self.prepared.insert(sql, made.clone());
         Ok(made)
     }

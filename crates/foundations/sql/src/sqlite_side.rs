@@ -122,6 +122,8 @@ impl SqliteSide {
     /// Begins to write when it is our turn.
     pub(crate) fn begin_write(&mut self, until: Instant) -> Result<(), SqlError> {
         self.queue.take(until)?;
+        // A transaction that reads first and then wants to write is refused at once, without a
+        // wait, when another has written since.
         let begun = self.script("BEGIN IMMEDIATE");
         if begun.is_err() {
             self.queue.leave();
@@ -134,6 +136,8 @@ impl SqliteSide {
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
+        // A commit that fails leaves the transaction open: the turn is kept until it is rolled
+        // back.
         self.connection.execute_batch("COMMIT").map_err(explain)?;
         self.queue.leave();
         Ok(())

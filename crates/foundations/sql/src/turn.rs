@@ -77,9 +77,12 @@ impl WriterQueue {
                 }
                 place.stand = TurnState::Asked;
             }
+            // An earlier wait ended too soon for its caller: the helper still stands in the queue,
+            // and its place is worth keeping.
             TurnState::Asked => {}
         }
         place.wanted = true;
+        // Only when somebody has to wait: with one process the thread is never needed.
         self.start_helper()?;
         shared.changed.notify_all();
         shared.wait(place, until)
@@ -167,6 +170,7 @@ impl SharedTurn {
                 }
                 place = self.changed.wait(place).unwrap_or_else(PoisonError::into_inner);
             }
+            // The kernel may keep us for long, and the owner must be able to give up meanwhile.
             drop(place);
             let taken = self.take_in_order();
             let mut place = self.place();

@@ -82,6 +82,7 @@ impl Worker {
     /// Serves callers until the door closes.
     pub(crate) fn serve(mut self, jobs: &Receiver<QueuedRequest>) {
         let mut waiting = VecDeque::new();
+        // Those to be run again were asked for before anything that is still in the channel.
         while let Some(job) = waiting.pop_front().or_else(|| jobs.recv().ok()) {
             self.transaction(job, &mut waiting, jobs);
         }
@@ -191,6 +192,7 @@ impl Worker {
         let SharedTransaction { jobs, mut again, .. } = group;
         let is_shared = jobs.len() > 1;
         let refused = self.end();
+        // Backwards, as each goes to the front: those who asked first are served first again.
         for mut job in jobs.into_iter().rev() {
             match &refused {
                 Err(SqlError::Constraint(_)) if is_shared && !job.over => {
@@ -210,9 +212,12 @@ impl Worker {
     fn end(&mut self) -> Result<(), SqlError> {
         let Some(connection) = &mut self.connection else { return Err(SqlError::Closed) };
         let ended = match self.role {
+            // Nothing to commit, and a rollback, below, ends the snapshot without waiting for a
+            // disk.
             WorkerRole::Reads => Ok(()),
             WorkerRole::Writes => connection.commit(),
         };
+        // What can't be rolled back may hold its locks for ever; closing it gives them up.
         if (self.role == WorkerRole::Reads || ended.is_err()) && connection.rollback().is_err() {
             self.connection = None;
         }
@@ -222,6 +227,8 @@ impl Worker {
     /// The transaction is undone: whoever was in it before the last one is run again.
     fn abandon(&mut self, group: SharedTransaction, waiting: &mut VecDeque<QueuedRequest>) {
         let SharedTransaction { jobs, mut again, last } = group;
+        // A panic may have struck in the middle of an answer: such a connection isn't spoken to
+        // again.
         let has_panicked = matches!(last, Some((_, RunOutcome::Panicked)));
         let undone =
             self.connection.as_mut().is_some_and(|c| !has_panicked && c.rollback().is_ok());
@@ -269,6 +276,7 @@ impl Worker {
             waiting.push_front(job);
         }
         if most > 0 {
+            // One pause for all of them: what they met is most likely still there.
             std::thread::sleep(pause(most));
         }
     }

@@ -64,6 +64,7 @@ impl Engine {
     /// [`StartError`]; nothing runs then.
     pub fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
+        // Before any database is opened: two engines would both write to it.
         let lock = FolderLock::take(&config.data_dir)?;
         let door = Arc::new(store::open(&config.data_dir).map_err(LogError::from)?);
         let log = Arc::new(EventLog::open(door.clone(), config.events_kept)?);
@@ -209,9 +210,11 @@ impl Running {
         // Events are looked for once more after the rooms have ended.
         self.context.news.stop();
         join(lock(&self.writer).take());
+        // Their job ended with the workers, so that no thread of a hook can start any more.
         self.webhooks.end();
         self.context.log.close();
         self.context.close_rooms();
+        // Free only when every store is closed: whoever waits for the folder opens them at once.
         if lock(&self.lock).take().is_some() {
             tracing::info!("ended");
         }

@@ -34,6 +34,7 @@ impl FolderLock {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
+        // Only now: before the lock is held, this is the name of the one who has it.
         file.set_len(0).map_err(failed)?;
         writeln!(file, "process {}", std::process::id()).map_err(failed)?;
         Ok(Self { _file: file })

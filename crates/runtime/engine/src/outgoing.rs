@@ -41,6 +41,7 @@ fn is_public(address: IpAddr) -> bool {
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    // A gateway or the system itself leads each of these to the IPv4 address inside.
     if [a, b, c, d, e] == [0; 5] && (f == 0 || f == 0xFFFF) {
         return Some(join(g, h));
     }
@@ -52,6 +53,8 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
+    // Not told by the stable library: carriers' NAT (RFC 6598), 192.0.0.0/24 (RFC 6890), benchmarks
+    // (RFC 2544).
     let is_shared = a == 100 && (64..128).contains(&b);
     let is_protocol = (a, b, c) == (192, 0, 0) || (a == 198 && (b == 18 || b == 19));
     !(address.is_private()
@@ -91,6 +94,7 @@ impl Resolver for Guarded {
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let found = self.inner.resolve(uri, config, timeout)?;
         let mut allowed = self.empty();
+        // One private address among several is no reason to refuse, as long as it isn't called.
         for address in found.iter().filter(|found| may_call(found.ip(), self.allow_private)) {
             allowed.push(*address);
         }

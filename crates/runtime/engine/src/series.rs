@@ -129,6 +129,7 @@ pub(crate) fn begin_room(room: &'static str) {
     for name in ["unspent_engine_reorg_depth", "unspent_engine_apply_seconds"] {
         drop(histogram!(name, "room" => room));
     }
+    // A zero would say that the room stands at the tip.
     gauge!("unspent_engine_lag_blocks", "room" => room).set(f64::NAN);
 }
 

@@ -11,23 +11,25 @@ use syn::{
 use super::{Source, circles, crates, demand, shipped_lines, sources_of};
 
 /// Types whose names are one word, in percent of all.
-const MOST_ONE_WORD: usize = 43;
+const MOST_ONE_WORD: usize = 25;
 /// Names of public types that stand for something in more than one crate.
-const MOST_SHARED: usize = 102;
+const MOST_SHARED: usize = 22;
 /// Functions with two neighbouring parameters of one bare type, per thousand.
-const MOST_NEIGHBOURS: usize = 21;
+const MOST_NEIGHBOURS: usize = 20;
 /// Lines that say why, per ten thousand lines of code.
-const FEWEST_REASONS: usize = 70;
+const FEWEST_REASONS: usize = 200;
 /// Lines of a crate.
-const MOST_LINES: usize = 28_000;
+const MOST_LINES: usize = 16_000;
 /// Imports, in percent of a crate's lines of code.
-const MOST_IMPORTS: usize = 14;
+const MOST_IMPORTS: usize = 12;
 
 /// Words that say nothing beside another one.
 const EMPTY_WORDS: [&str; 4] = ["Data", "Info", "Helper", "Thing"];
 
 /// Names that a reader would have to learn. They don't come back.
-const LEARNED: [&str; 2] = ["Deed", "Bell"];
+const LEARNED: &str = "Again Bell Board Care Cast Counterparts Course Deed Desk Ear Errand Ground \
+    Growth Lacking Lead Lines Moment Pulse Purse Ripeness Shelf Surroundings Teller Then When Wishes \
+    Yard";
 
 /// What is counted of one crate or of all.
 #[derive(Default)]
@@ -192,8 +194,8 @@ fn bare_type(parameter: &FnArg) -> Option<String> {
 
 /// Types that a person would have to learn.
 fn learned(shape: &Shape) -> Vec<String> {
-    let types = shape.types.iter();
-    types.filter(|name| LEARNED.contains(&name.as_str())).cloned().collect()
+    let is_learned = |name: &&String| LEARNED.split_whitespace().any(|word| word == name.as_str());
+    shape.types.iter().filter(is_learned).cloned().collect()
 }
 
 fn per(part: usize, whole: usize, of: usize) -> usize {
@@ -284,7 +286,7 @@ fn the_shape_holds_what_was_reached() {
     most("public names of several crates", shared.len(), MOST_SHARED);
     let neighbours = per(all.neighbours.len(), all.functions.len(), 1_000);
     most("neighbours of one bare type, per mille", neighbours, MOST_NEIGHBOURS);
-    most("our own types under other names", all.renamed.len(), 40);
+    most("our own types under other names", all.renamed.len(), 0);
     let reasons = per(all.reasons, all.code, 10_000);
     if reasons < FEWEST_REASONS {
         findings.push(format!("lines that say why: {reasons} in 10,000"));

@@ -28,6 +28,7 @@ pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError>
             let address = address.require_network(ours).map_err(|_| not_ours())?;
             Ok(Query::Address(address.script_pubkey().into_bytes()))
         }
+        // Few mean hex: of what is neither, the complaint is about the address.
         Err(reason) => match hex::decode(text) {
             Ok(script) if script.len() <= MAX_SCRIPT_BYTES => Ok(Query::Address(script)),
             Ok(_) | Err(_) => Err(AddressError::malformed(EXPECTED, reason)),

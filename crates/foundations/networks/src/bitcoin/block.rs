@@ -142,6 +142,7 @@ fn read_body(rest: &mut &[u8]) -> Result<(Vec<Transaction>, Vec<Txid>), DecodeEr
         let tx = Transaction::consensus_decode_from_finite_reader(rest).map_err(malformed)?;
         let raw = before.get(..before.len() - rest.len()).unwrap_or_default();
         ids.push(txid(&tx, raw)?);
+        // Anywhere else it would create coins and spend none.
         if tx.is_coinbase() != (i == 0) {
             let reason = "the coinbase must be the first transaction and no other";
             return Err(DecodeError::malformed("block", reason));
@@ -176,6 +177,7 @@ fn txid(tx: &Transaction, raw: &[u8]) -> Result<Txid, DecodeError> {
 /// equal hashes lets two different lists have the same root (CVE-2012-2459).
 fn merkle_root(mut level: Vec<sha256d::Hash>) -> Option<sha256d::Hash> {
     while level.len() > 1 {
+        // Whole pairs alone: the last of an odd number is rightly paired with itself.
         if level.chunks_exact(2).any(|pair| pair.first() == pair.last()) {
             return None;
         }

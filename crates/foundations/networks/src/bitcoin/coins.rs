@@ -108,6 +108,7 @@ fn named_height(block: &bitcoin::Block) -> Option<u64> {
         return None;
     }
     let script = &block.txdata.first()?.input.first()?.script_sig;
+    // BIP 34 compares bytes: a height that isn't pushed in the shortest way names none.
     match script.instructions_minimal().next()?.ok()? {
         Instruction::PushBytes(bytes) => read_scriptint(bytes.as_bytes()).ok()?.try_into().ok(),
         Instruction::Op(code) => small_number(code),
@@ -127,6 +128,8 @@ fn spends(tx: &Transaction) -> Vec<Outpoint> {
     }
     let inputs = tx.input.iter().map(|input| input.previous_output);
     let named = inputs.map(|out| Outpoint::new(TxId(out.txid.to_byte_array()), out.vout));
+    // Consensus forbids an input twice (CVE-2018-17144), but isn't checked here: spent twice, a
+    // coin would break the totals.
     without_repeats(named.collect())
 }
 
@@ -140,6 +143,7 @@ fn creates<T: Borrow<TxOut>>(
     let mut creates = Vec::with_capacity(outputs.len());
     for (index, out) in (0_u32..).zip(outputs) {
         let TxOut { value, script_pubkey } = out.borrow();
+        // Its place stays taken: later outputs keep the numbers by which they are spent.
         if is_unspendable(script_pubkey) {
             continue;
         }

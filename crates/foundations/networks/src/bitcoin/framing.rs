@@ -102,6 +102,7 @@ pub fn xor(bytes: &mut [u8], key: &XorKey, file_offset: u64) {
     if *key == XorKey::default() {
         return;
     }
+    // The key runs on from the start of the file, not of the piece that was read.
     let phase = usize::try_from(file_offset % 8).unwrap_or_default();
     let stream = key.iter().cycle().skip(phase);
     bytes.iter_mut().zip(stream).for_each(|(byte, k)| *byte ^= k);
@@ -128,6 +129,8 @@ pub fn next_magic<R: Read + Seek>(
     loop {
         let room = (BUFFER_BYTES - piece.len()) as u64;
         let read = file.by_ref().take(room).read_to_end(&mut piece).map_err(unreadable)?;
+        // The piece itself stays as it lies in the file: the end of it is looked at again with the
+        // next one, from another offset.
         let mut clear = piece.clone();
         xor(&mut clear, key, start);
         if let Some(at) = clear.windows(magic.len()).position(|bytes| bytes == magic) {
@@ -199,6 +202,7 @@ impl<R: Read> Scanner<R> {
         let mut length = [0; 4];
         self.fill(&mut length, start)?;
         let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        // Damage or a wrong key gives any length: nothing is stepped over by one that can't be.
         if !(HEADER_BYTES + 1..=MAX_BLOCK_BYTES).contains(&length) {
             let limit = MAX_BLOCK_BYTES;
             return Err(FramingError::BadLength { offset: start, size: length, limit });
@@ -207,6 +211,7 @@ impl<R: Read> Scanner<R> {
         let mut header = [0; HEADER_BYTES];
         self.fill(&mut header, start)?;
         self.skip(length - HEADER_BYTES, start)?;
+        // Any 80 bytes are a header, so this can't fail.
         let header = bitcoin_header(&header).map_err(|_| FramingError::Torn { offset: start })?;
         Ok(Some(Found { offset, length, header }))
     }
@@ -280,6 +285,7 @@ impl<R: Read> Scanner<R> {
     fn skip(&mut self, mut count: usize, frame: u64) -> Result<(), FramingError> {
         if let Some(stride) = &self.stride {
             let after = self.offset + count as u64;
+            // Seeking beyond the end succeeds: a torn last block would pass for a whole one.
             let step = i64::try_from(count).ok().filter(|_| after <= stride.end);
             let step = step.ok_or(FramingError::Torn { offset: frame })?;
             let stepped = (stride.step)(&mut self.reader, step);

@@ -70,12 +70,14 @@ fn hash_at(addr: &[u8], start: usize) -> Option<[u8; 28]> {
 }
 
 pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError> {
+    // Before base58, which takes many hex texts as well and then blames the checksum.
     if let Ok(bytes) = hex::decode(text) {
         return match <[u8; 28]>::try_from(bytes.as_slice()) {
             Ok(credential) => Ok(Query::Credential(credential)),
             Err(_) => check(network, &bytes).map(|()| Query::Address(bytes)),
         };
     }
+    // The last 1 separates: bech32's data part never holds one (BIP 173).
     match text.rsplit_once('1').map(|(hrp, _)| hrp.to_ascii_lowercase()).as_deref() {
         Some("addr" | "addr_test") => {
             let bytes = bech32_bytes(text)?;
@@ -183,6 +185,7 @@ pub(crate) fn show(addr: &[u8]) -> Option<String> {
     match (header >> 4, header & 0x0f) {
         (0..=7, 0) if addr.len() >= SHORT_BYTES => to_bech32("addr_test", addr),
         (0..=7, 1) if addr.len() >= SHORT_BYTES => to_bech32("addr", addr),
+        // Base58 takes quadratic time, and what is on the chain was written by anybody.
         (8, _) if addr.len() < MAX_BASE58_CHARS / 2 => {
             byron(addr).map(|_| bitcoin::base58::encode(addr))
         }

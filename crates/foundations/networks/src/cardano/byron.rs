@@ -51,6 +51,8 @@ pub(super) fn boundary_place(
     check_magic(network, header.protocol_magic)?;
     Ok(Place {
         height: number(&header.consensus_data.difficulty)?,
+        // It has no slot of its own; its epoch starts with it, and the first main block may share
+        // that slot.
         slot: slot(network, header.consensus_data.epoch_id, 0)?,
         parent: BlockHash(*header.prev_block),
         hash: BlockHash(*header.original_hash()),

@@ -90,6 +90,8 @@ impl Place {
         is_boundary: bool,
     ) -> Result<Header, DecodeError> {
         let Self { height, slot, parent, hash } = self;
+        // Headers from Shelley on don't name their network: the first block, and the addresses that
+        // outputs pay to, are all that tells.
         check_first_block(network, height, &hash)?;
         let clock = Clock::of(network);
         let time = clock.and_then(|clock| clock.time(slot));
@@ -149,6 +151,7 @@ fn later_block<'b, H: Decode<'b, ()>>(d: &mut Decoder<'b>) -> Result<LaterBlock<
         invalid = indexes;
         hashes.extend_from_slice(&hash);
     }
+    // Asked once for each transaction: in a hostile list that would take quadratic time.
     let invalid = invalid.into_iter().flatten().collect();
     Ok(LaterBlock { header, bodies, invalid, hash: blake2b(&hashes) })
 }

@@ -45,6 +45,7 @@ pub fn split_cbor_items(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Spli
 }
 
 fn first_item(bytes: &[u8], offset: usize) -> Result<(&[u8], &[u8]), SplitError> {
+    // Damage can make an item claim any length: it isn't followed through the whole file.
     let window = bytes.get(..MAX_BLOCK_BYTES).unwrap_or(bytes);
     let mut d = Decoder::new(window);
     match d.skip() {

@@ -89,12 +89,14 @@ pub fn genesis_coins(network: Network, files: &[&[u8]]) -> Result<Vec<GenesisCoi
     for (file, bytes) in (1..).zip(files) {
         let reader = Reader { network, magic, start: clock.start, file };
         let (kind, more) = reader.read(bytes)?;
+        // The same coins twice would have the same outpoints, and count twice in the totals.
         if kinds.contains(&kind) {
             return Err(GenesisError::Repeated { file });
         }
         kinds.push(kind);
         coins.extend(more);
     }
+    // JSON gives entries no order, and leaves and digests depend on one.
     coins.sort_unstable_by_key(|coin: &GenesisCoin| coin.outpoint);
     Ok(coins)
 }

@@ -60,6 +60,7 @@ fn map_output<'b>(d: &mut Decoder<'b>, ctx: &mut ()) -> Result<WireOutput<'b>, C
             VALUE => value = Some(d.decode_with(ctx)?),
             DATUM => datum = Some(datum_option(d)?),
             SCRIPT_REF => script_ref = Some(wrapped(d)?),
+            // An unknown field could hold value: passing over it would lose coins without a word.
             _ => return Err(CborError::message("unknown field of an output")),
         }
     }
@@ -149,6 +150,7 @@ fn script_hash(script_ref: &[u8]) -> Result<[u8; 28], CborError> {
         _ => d.bytes()?,
     };
     end(&mut d, left)?;
+    // The ledger hashes the language too: the same bytes in two languages are two scripts.
     let mut tagged = Vec::with_capacity(1 + script.len());
     tagged.push(language);
     tagged.extend_from_slice(script);

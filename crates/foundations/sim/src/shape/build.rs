@@ -107,6 +107,7 @@ impl ModernChain {
         let affordable = u32::try_from(total / LEAST_SATS).unwrap_or(u32::MAX);
         let payable = wanted.min(affordable).max(1);
         let spare = total.saturating_sub(u64::from(payable) * LEAST_SATS);
+        // Out of what is above the least worth of the outputs, so that none falls below it.
         let fee = self.rng.random_range(50..500).min(spare / 8);
         let payments = self.payments(&coins, total.saturating_sub(fee), payable);
         for coin in self.transact(&coins, &payments, note) {

@@ -239,6 +239,7 @@ impl ModernChain {
         let fewest = self.shape.transactions.saturating_sub(spread);
         let most = self.shape.transactions.saturating_add(spread);
         let wanted = self.rng.random_range(fewest..=most);
+        // How heavy the next one is shows only once it is made, and its coins are taken then.
         let limit = WEIGHT_FOR_TRANSACTIONS - build::HEAVIEST_TRANSACTION;
         for _ in 0..wanted {
             if self.making.weight > limit || !self.modern_transaction() {

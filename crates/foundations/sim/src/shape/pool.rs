@@ -140,6 +140,7 @@ fn shelf(shelves: &mut [Vec<PoolCoin>], height: u32) -> Option<&mut Vec<PoolCoin
 fn draw(rng: &mut ChaCha8Rng, shelf: &mut Vec<PoolCoin>) -> Option<PoolCoin> {
     let len = u32::try_from(shelf.len()).ok().filter(|len| *len > 0)?;
     let at = usize::try_from(rng.random_range(0..len)).ok()?;
+    // The order of a shelf means nothing, and the last one in the gap costs no move of the rest.
     let coin = shelf.swap_remove(at);
     if shelf.len() < shelf.capacity() / 2 {
         shelf.shrink_to_fit();

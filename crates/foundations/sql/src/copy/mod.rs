@@ -181,6 +181,7 @@ impl RowCopier<'_> {
         for table in tables {
             self.must_be_empty(table)?;
         }
+        // Backwards: rows that lean on others go before those.
         for table in tables.iter().rev().filter(|table| !table.born_with.is_empty()) {
             let emptied = self.target.query_text(&table.delete(), &[]);
             emptied.map_err(|source| failed(table, source))?;
@@ -188,6 +189,8 @@ impl RowCopier<'_> {
         for table in tables {
             self.write(table).map_err(|source| failed(table, source))?;
         }
+        // From what the target gives back, not from what was sent: a driver may lose what a type
+        // can't hold.
         tables.iter().map(|table| self.compare(table)).collect()
     }
 
@@ -307,6 +310,8 @@ impl<'t> RowPages<'t> {
         let plain = |row: Vec<Value>| kinds().zip(row).map(|(kind, v)| kind.plain(v)).collect();
         let rows: Vec<Vec<Value>> = rows.into_iter().map(plain).collect();
         if let Some(last) = rows.last() {
+            // By the last key, since an OFFSET reads all that it passes over once more for each
+            // page.
             let key = self.table.key.iter().filter_map(|at| last.get(*at));
             self.after = key.cloned().collect();
         }

@@ -106,6 +106,7 @@ impl TableShape {
         }
         key.sort_unstable();
         let key: Vec<usize> = key.into_iter().map(|(_, at)| at).collect();
+        // Without a key two databases give rows in no common order, and nothing could be compared.
         if key.is_empty() {
             return Err(SqlError::Other(format!("{name} has no primary key and can't be copied")));
         }

@@ -133,6 +133,7 @@ fn written_at_most(log: &EventLog, height: i64, limit: i64) -> Result<Vec<Point>
 fn common(log: &EventLog, reader: &Reader) -> Result<Option<Point>, LogError> {
     let mut below = i64::MAX;
     loop {
+        // Newest first: nearly always the very first one is still on the chain.
         let page = written_at_most(log, below, COMPARED_AT_ONCE)?;
         let Some(lowest) = page.last().map(|point| point.height) else { return Ok(None) };
         for point in page {
@@ -168,11 +169,13 @@ fn mark(
     common: Option<Point>,
     news: Vec<Point>,
 ) -> Result<(), LogError> {
+    // Genesis has height 0: with nothing in common that one goes as well.
     let keep = common.map_or(-1, |point| i64::try_from(point.height).unwrap_or(i64::MAX));
     let tip = news.last().map_or(0, |point| point.height);
     // All, where there are fewer than are kept.
     let oldest = i64::try_from(tip.saturating_sub(POINTS_KEPT)).unwrap_or(0);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    // One transaction: points that got ahead of their events would never be told of again.
     log.write_with(events, move |tx: &mut Tx<'_>| {
         tx.execute(LEAVE, &[Arg::Int(keep)])?;
         let columns = [
@@ -189,6 +192,7 @@ fn mark(
 /// The root of a block, where the store keeps roots and still has this one.
 fn root(reader: &Reader, point: Point) -> Option<String> {
     let found = reader.snapshot().root(Some(point.height)).ok();
+    // By height alone it could be the root of a boundary block, or of a block that came since.
     let found = found.filter(|found| found.point == Some(point))?;
     Some(found.root.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -214,6 +214,7 @@ impl Follower for ChainFollower {
             self.serving.as_ref().map(|serving| serving.orders.try_recv())
         {
             let pruned = self.prune(passes);
+            // Answered before an error ends this thread: nobody shall wait for that in vain.
             let answer = pruned.as_ref().map(|pruned| *pruned).map_err(ToString::to_string);
             // Whoever asked may have gone.
             let _ = reply.send(answer);
@@ -226,6 +227,7 @@ impl Follower for ChainFollower {
         let Some(ServingRoom { settings, room, .. }) = &self.serving else { return Ok(()) };
         // While there is no space the room answers questions as it is.
         try_space(&settings.folder).map_err(|error| Trouble::Disk(error.into()))?;
+        // RocksDB's lock goes with the last handle, so reader and index go first.
         room.set_reader(None);
         self.index = None;
         for _ in 0..OPEN_ATTEMPTS {
@@ -264,6 +266,7 @@ fn store(error: StoreError) -> Trouble {
 /// Writes as much as it takes to open the room.
 fn try_space(folder: &Path) -> std::io::Result<()> {
     let mut probe = tempfile::tempfile_in(folder)?;
+    // Written and synced: a sparse file, or pages in the cache, would prove no space.
     probe.write_all(&vec![1; SPACE_TO_OPEN])?;
     probe.sync_all()
 }

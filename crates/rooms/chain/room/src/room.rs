@@ -125,6 +125,8 @@ impl OpenChain {
 impl OpenRoom for OpenChain {
     fn write_events(&self, log: &EventLog, pace: Pace) -> Result<bool, LogError> {
         let Some(reader) = self.reader() else { return Ok(false) };
+        // In bulk hundreds of blocks come in a second and become one event anyway: a look after
+        // each batch would only cost.
         let is_early =
             lock(&self.events_written).is_some_and(|at| at.elapsed() < WHILE_CATCHING_UP);
         if pace.is_catching_up && is_early && !pace.is_last {
@@ -179,10 +181,12 @@ pub fn block_bytes(
     patience: Duration,
 ) -> Result<Option<Arc<[u8]>>, SourceError> {
     let mut source = engine.context().origin().open()?;
+    // A source that has left the parent has the block on no best chain of its own.
     if source.intersect(parent.as_slice())? != parent {
         return Ok(None);
     }
     Ok(match source.next(patience)? {
+        // The source may have changed branches above the parent since we stored ours.
         Step::Forward(found) if found.point.hash == block.hash => Some(found.bytes),
         Step::Forward(_) | Step::Backward(_) | Step::Nothing => None,
     })
@@ -194,6 +198,7 @@ fn prune(context: &Context, orders: &Sender<WriterOrder>, passes: u32) -> Result
         return Ok(Outcome::Later("the chain room is catching up, and prunes by itself".into()));
     }
     let (reply, answer) = bounded(1);
+    // Not waited for: a full inbox says that the thread is in the middle of something long.
     if orders.try_send(WriterOrder::Prune { passes, reply }).is_err() {
         return Err("the chain room is busy or has ended".into());
     }

@@ -42,6 +42,7 @@ impl AcknowledgedNote {
     /// Notes what is durable now. Failure is harmless and ignored.
     pub(crate) fn write(&self, noted: DurableMark) {
         if let Some(file) = &self.file {
+            // Without the note a torn log isn't told of; the blocks are fetched again all the same.
             let _ = file.write_all_at(&encode(noted), 0);
         }
     }

@@ -110,6 +110,8 @@ impl BlockApplier<'_> {
         } else {
             CoinCounts::default()
         };
+        // Only once the coins are in: the hole's ordinal is read off the cursor before it moves,
+        // and a block that failed above leaves no hole behind.
         if admission == Admission::AfterHole {
             self.note_hole(&header);
         }
@@ -137,12 +139,15 @@ impl BlockApplier<'_> {
     /// A repeat if we know its hash, else another branch.
     fn below(&self, header: &Header) -> Result<ApplyOutcome, ApplyError> {
         let hash = &header.point.hash;
+        // In bulk a block may have been taken in and not be on disk yet: still a repeat.
         let waiting = self.pending.has_block(hash)
             || self.frozen.is_some_and(|frozen| frozen.has_block(hash));
         let known = match self.db.get(ColumnFamily::Hashes, &hash.0)? {
             Some(ordinal) => {
                 let ordinal = decode_ordinal(&ordinal)
                     .map_err(StoreError::key(ColumnFamily::Hashes.name(), &hash.0))?;
+                // Points run ahead of an index that was switched off for a while. A block that the
+                // chain knows but the index hasn't taken in is no repeat of the index's own.
                 ordinal <= self.state.cursor.ordinal
             }
             None => waiting,
@@ -176,8 +181,10 @@ impl BlockApplier<'_> {
         let retired = self.retired(header.era)?;
         let mut found = self.resolve(&chain::lookups(&block))?;
         let delta = chain::plan(block, retired, |outpoint| found.remove(outpoint));
+        // The trees can't be put back once they change, so what is cheap to refuse goes first.
         let totals = pending::totals_after(&delta, &self.state.cursor)?;
         let rewind = self.grow_trees(&delta, undo)?;
+        // Encoded before the overlay changes: what can't be encoded must leave no half block.
         let value = self.undo_value(&delta, &header, undo, rewind.as_ref())?;
         self.pending.apply(&delta);
         self.state.cursor = totals;
@@ -247,6 +254,7 @@ impl BlockApplier<'_> {
         }
         let redeem = open::redeem_coins(self.db)?;
         let mut unclaimed: Vec<_> = self.resolve(&redeem)?.into_iter().collect();
+        // A map has no order, and a delta's bytes must be the same on every machine.
         unclaimed.sort_unstable_by_key(|(outpoint, _)| *outpoint);
         Ok(unclaimed)
     }

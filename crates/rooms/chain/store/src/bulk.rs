@@ -178,6 +178,7 @@ impl<'a> BulkWriter<'a> {
 
     /// Waits until the flush under way, if any, is on disk.
     fn wait(&mut self) -> Result<(), StoreError> {
+        // What a failed flush left on disk isn't known here; the folder opened again tells.
         let outcome = self.flusher.as_mut().map(Flusher::wait).transpose();
         let arrived = outcome.inspect_err(|_| self.index.mark_broken())?.flatten();
         if let Some(state) = arrived {
@@ -205,6 +206,7 @@ struct Flusher {
 
 impl Flusher {
     fn start(index: &ChainIndex) -> Self {
+        // One place each: with one batch under way at most, neither side ever waits here.
         let (batches, inbox) = bounded::<FlushJob>(1);
         let (outbox, outcomes) = bounded(1);
         let (db, indexes) = (index.db.clone(), index.kept_indexes());

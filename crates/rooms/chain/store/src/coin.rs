@@ -57,6 +57,7 @@ impl Coin {
 
     /// The same together with the record.
     pub(crate) fn with_record(chain: Family, stored: &[u8]) -> Result<(Record, Self), CodecError> {
+        // In memory a coin has the classic form: deltas and leaves are made of that.
         let (leaf, body) = parts(stored)?;
         let record = decode_record(body)?;
         let mut coin = match leaf {

@@ -49,6 +49,7 @@ impl FromStr for PageCursor {
 }
 
 fn parse(text: &str) -> Option<PageCursor> {
+    // `from_str_radix` would also take a leading plus: one place would have two names.
     if text.len() != 2 * LENGTH || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }

@@ -106,6 +106,7 @@ impl Db {
         let on_demand = ALL_FAMILIES.into_iter().filter(|family| family.is_on_demand());
         families.extend(on_demand.filter(|family| index && is_there(family)));
         let forgotten = Arc::<SpendsFloor>::default();
+        // The filter starts at 0: nothing may be dropped before the floor was read.
         let tune = |family| {
             let mut options = family_options(family, &cache, memory.write_buffer);
             if family == Some(ColumnFamily::Spent) {
@@ -189,6 +190,8 @@ impl Db {
 
     fn flush(&self) -> Result<(), StoreError> {
         let handles: Result<Vec<_>, _> = self.families.iter().map(|f| self.handle(*f)).collect();
+        // A group of named families is flushed as one manifest edit; one call each would let a
+        // crash fall in between.
         let mut wait = FlushOptions::default();
         wait.set_wait(true);
         let flushed = self.inner.flush_cfs_opt(&handles?, &wait);
@@ -363,6 +366,7 @@ impl<'db> Batch<'db> {
         how.set_sync(durability == Durability::Synced);
         how.disable_wal(durability == Durability::Flushed);
         let written = self.db.inner.write_opt(self.inner, &how);
+        // Without the log the batch stands in memory alone so far: the flush is the commit.
         written.map_err(StoreError::engine("writing a batch"))?;
         if durability == Durability::Flushed { self.db.flush() } else { Ok(()) }
     }
@@ -431,7 +435,10 @@ impl View<'_> {
         let mut options = ReadOptions::default();
         options.fill_cache(fills_cache);
         options.set_iterate_lower_bound(low);
+        // Without an upper bound a scan walks over the tombstones of whatever list comes next.
         options.set_iterate_upper_bound(high);
+        // A seek through prefix filters skips tables that lack the first key's prefix: over several
+        // prefixes it would miss entries.
         options.set_total_order_seek(!within_prefix);
         options.set_prefix_same_as_start(within_prefix);
         let mut cursor = self.snapshot.raw_iterator_cf_opt(self.db.handle(family)?, options);
@@ -448,6 +455,7 @@ impl View<'_> {
                 ScanDirection::Down => cursor.prev(),
             }
         }
+        // An iterator that met a damaged block ends like one at its end: only its status tells.
         cursor.status().map_err(StoreError::engine("scanning"))
     }
 
@@ -489,6 +497,7 @@ fn database_options() -> rocksdb::Options {
     let mut options = rocksdb::Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
+    // Bulk writes no log; families flushed one by one would come back from a crash out of step.
     options.set_atomic_flush(true);
     // A torn tail of the log is what a power failure leaves, and is repaired to a block boundary;
     // any other damage is an error rather than a silent loss.

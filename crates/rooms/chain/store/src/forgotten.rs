@@ -52,6 +52,7 @@ impl SpendsFloor {
     pub(crate) fn set(&self, floor: u64) {
         let mut known = self.lock();
         known.floor = floor;
+        // A rollback can take the floor below that of a living view: the lower one counts.
         let lowest = known.views.keys().next().copied().unwrap_or(floor);
         self.droppable.store(lowest.min(floor), Ordering::SeqCst);
     }
@@ -81,6 +82,7 @@ impl Drop for FloorGuard {
         if let Some(views) = known.views.get_mut(&self.floor) {
             *views -= 1;
             if *views == 0 {
+                // What compactions may drop rises with the next block: too low is never wrong.
                 known.views.remove(&self.floor);
             }
         }

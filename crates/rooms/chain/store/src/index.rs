@@ -91,7 +91,9 @@ impl ChainIndex {
             allow_holes: false,
             broken: false,
         };
+        // Preparing ended with a synced commit: the floor that was read is on disk for good.
         index.db.set_forgotten(index.state.horizon.spends_floor);
+        // Against the number taken right after recovery: preparing the folder has written since.
         let torn = said.filter(|noted| noted.sequence > recovered).map(|noted| noted.ordinal);
         let reconciled = index.reconcile()?;
         index.note();
@@ -185,6 +187,7 @@ impl ChainIndex {
         let has_trees = self.state.commitment.is_some();
         let StoreState { cursor, horizon, .. } = &mut self.state;
         let pruned = prune::pass(&self.db, cursor, horizon, &self.options, has_trees);
+        // After a failed write nobody knows whether the log has it; memory must not guess.
         let pruned = pruned.inspect_err(|_| self.broken = true)?;
         telemetry::pruned(&pruned, started.elapsed());
         Ok(pruned)

@@ -33,6 +33,7 @@ pub(crate) fn suitable_budget() -> usize {
         let read = |path: &str| fs::read_to_string(path).ok();
         let limits = LIMITS.map(|path| read(path).and_then(|text| text.trim().parse().ok()));
         let machine = read("/proc/meminfo").and_then(|text| total(&text));
+        // A container sees the whole machine in /proc; "max", or a huge number, means no limit.
         budget(limits.into_iter().flatten().chain(machine).min())
     })
 }

@@ -65,6 +65,7 @@ pub(crate) fn prepare(
     options: &Options,
     genesis: &[GenesisCoin],
 ) -> Result<StoreState, OpenError> {
+    // Before a family or a switch is written: another network's folder stays as it was found.
     if let Some(found) = identity(db)? {
         check_identity(folder, &found, network)?;
     }
@@ -81,6 +82,7 @@ pub(crate) fn prepare(
     }
     batch.commit(Durability::Synced)?;
     let state = state(db, options.enabled)?;
+    // Once per start, and it reads the peaks alone: damage below them is left to `verify`.
     check_root(db, network, &state)?;
     Ok(state)
 }
@@ -146,6 +148,7 @@ fn identify(
             }
             Ok(())
         }
+        // A folder with blocks had an identity once. Guessing one could mix two chains.
         None if points::last(db)?.is_some() => {
             Err(StoreError::absent(ColumnFamily::ChainMeta.name(), names::IDENTITY).into())
         }
@@ -195,6 +198,7 @@ fn layout(
 ) -> Result<(), OpenError> {
     let digest = (!genesis.is_empty()).then(|| genesis_digest(genesis));
     let Some(found) = stored_layout(db)? else {
+        // A cursor without a layout is damage: making a new index here would lay it over old coins.
         if db.get(ColumnFamily::UtxoMeta, names::CURSOR)?.is_some() {
             return Err(StoreError::absent(ColumnFamily::UtxoMeta.name(), names::LAYOUT).into());
         }
@@ -288,6 +292,7 @@ fn genesis_digest(genesis: &[GenesisCoin]) -> [u8; 32] {
     coins.sort_unstable_by_key(|coin| coin.outpoint);
     let mut hash = Sha256::new();
     for coin in coins {
+        // Every field here is of fixed length, so no two lists of coins give the same bytes.
         hash.update(OutpointKey(coin.outpoint).encode());
         hash.update(coin.record.output.value.to_be_bytes());
         hash.update([u8::from(coin.is_redeem)]);

@@ -226,6 +226,8 @@ impl PendingBatch {
                 self.trees.write(&mut batch, commitment.leaves)?;
                 batch.put(ColumnFamily::UtxoMeta, names::COMMITMENT, &commitment.encode())?;
             }
+            // In the same batch as the coins: a cursor written apart would claim or deny a block
+            // after a crash.
             batch.put(ColumnFamily::UtxoMeta, names::CURSOR, &state.cursor.encode())?;
             batch.put(ColumnFamily::UtxoMeta, names::HORIZON, &state.horizon.encode())?;
         }

@@ -58,6 +58,7 @@ pub(crate) fn pass(
         pruned: Pruned::default(),
         settled: has_trees.then(Vec::new),
     };
+    // Deltas first: that raises the floor of spends as well, and leaves less to the second sweep.
     pass.sweep(db, PruneKind::Deltas, deltas_due)?;
     // Compact ones keep theirs as long as they are there.
     if options.self_contained {
@@ -108,6 +109,7 @@ impl PrunePass {
         if due <= swept {
             return Ok(());
         }
+        // One new block comes due per block applied: taking two while behind is what catches up.
         let least = if due - swept > 1 { 2 } else { 1 };
         let (mut done, mut entries, mut reached) = (0, 0, due);
         let low = (swept + 1).to_be_bytes();

@@ -85,6 +85,7 @@ pub(crate) fn in_parallel<T: Send>(
     let (told, reports) = bounded(REPORTS);
     let work = |told: Sender<u64>| {
         let mut done = Vec::new();
+        // Dealt one by one: ranges differ in size, and whoever is done early takes more.
         while let Some(range) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut sink = ProgressSink { told: &told, failed: &failed, untold: 0 };
             let part = read(range, &mut sink);
@@ -100,6 +101,7 @@ pub(crate) fn in_parallel<T: Send>(
             scope.spawn(move || work(told))
         };
         let workers: Vec<_> = (0..threads).map(start).collect();
+        // Each worker has a sender of its own: with this one alive the reports would never end.
         drop(told);
         reports.iter().for_each(progress);
         let mut all = Vec::with_capacity(ranges.len());

@@ -94,6 +94,7 @@ fn allowed(db: &Db, state: &StoreState, ordinal: u64) -> Result<(), RollbackErro
     {
         return Err(RollbackError::AcrossHole { resumes_at: hole.resumes_at });
     }
+    // A target that is the tip itself undoes nothing and needs no data, whatever was pruned.
     if ordinal < state.horizon.floor && ordinal < tip {
         let target = points::at(db, ordinal)?.map_or(0, |point| point.point.height);
         let possible = tip - state.horizon.floor.min(tip);
@@ -160,6 +161,7 @@ pub(crate) fn undo_block(
 ) -> Result<usize, StoreError> {
     let UndoPlace { db, network, indexes } = place;
     let ordinal = state.cursor.ordinal;
+    // A delta left over from another branch would undo coins that this block never touched.
     if Some(stored.point) != state.cursor.point() {
         let place = format!("{}[{ordinal}]", ColumnFamily::Delta.name());
         let what = format!("belongs to {:?}, not to the tip", stored.point);
@@ -199,6 +201,7 @@ fn complete_created(
             None => on_disk.push(made.outpoint),
         }
     }
+    // The batched read takes sorted keys only; a delta has them in the order of the block.
     on_disk.sort_unstable();
     let mut found = HashMap::with_capacity(on_disk.len());
     read_coins(db, network.family(), &on_disk, |outpoint, coin| {

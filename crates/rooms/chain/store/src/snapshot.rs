@@ -142,6 +142,7 @@ impl ChainSnapshot<'_> {
         let value = self.view.demand(ColumnFamily::Delta, &ordinal)?;
         let (found, spent) =
             decode_spend(&value, number).map_err(StoreError::value(family, &ordinal))?;
+        // A pointer is a bare number: one that is off would hand out the spend of another coin.
         if found == *outpoint {
             return Ok(Some(spent));
         }

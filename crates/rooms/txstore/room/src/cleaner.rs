@@ -37,6 +37,8 @@ impl CleanerJob {
     /// Passes until nothing is due any more or the budget is used up.
     pub(super) fn run(&mut self) -> Result<Outcome, String> {
         let Some(store) = self.room.store() else { return Ok(Outcome::Later("no store".into())) };
+        // It may have stopped over damaged rows: a verdict on those is worth nothing, and a
+        // deletion is for good.
         if matches!(self.context.state(NAME), RoomState::Stopped { .. }) {
             return Ok(Outcome::Later("the txstore room is stopped".into()));
         }
@@ -77,6 +79,7 @@ impl CleanerJob {
             *all.entry(*reason).or_default() += count;
             *kept.entry(*reason).or_default() += count;
         }
+        // Writing an event waits for the disk; whoever asks for the figures needn't.
         drop(all);
         self.tell_kept(report);
     }

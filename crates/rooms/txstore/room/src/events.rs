@@ -100,6 +100,7 @@ fn write_changes(log: &EventLog, store: &TxStore) -> Result<bool, LogError> {
     let Some(last) = page.changes.last().map(|change| change.number) else { return Ok(false) };
     let network = store.network();
     let events = page.changes.iter().map(|change| block_event(network, change)).collect();
+    // The mark moves with the events: apart from them, a crash would tell a line twice or never.
     log.write_marked(events, NAME, CHANGES, i64::try_from(last).unwrap_or(i64::MAX))?;
     Ok(page.changes.len() >= LINES_TOGETHER as usize)
 }

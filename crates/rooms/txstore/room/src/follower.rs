@@ -84,6 +84,8 @@ impl TxStoreFollower {
         let applied = self.store.apply_blocks(blocks).map_err(trouble)?;
         applied.iter().for_each(|applied| self.stored.add(applied));
         if self.cleans {
+            // On the way rather than at the end: the store never grows to the size of the whole
+            // history.
             let report = self.store.clean(CleanLimits::default()).map_err(trouble)?;
             self.stored.deleted += report.deleted as u64;
         }
@@ -134,6 +136,7 @@ impl Follower for TxStoreFollower {
         for ready in blocks.flatten() {
             bytes += ready.bytes;
             gathered.push(ready.block);
+            // Early blocks are tiny, and share a commit; of late ones a few fill the memory.
             if gathered.len() >= TOGETHER || bytes >= BYTES_TOGETHER {
                 let count = gathered.len() as u64;
                 self.feed(std::mem::take(&mut gathered))?;
@@ -193,6 +196,8 @@ pub(super) fn trouble(error: TxStoreError) -> Trouble {
     let remedy = match error.kind() {
         Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
         Kind::Corrupt => "restore a backup or build the store anew, then resume the room",
+        // What was deleted as deep comes again in a block: only a chain that left ours below the
+        // window does that.
         Kind::Refused if matches!(error, E::TooDeep { .. } | E::Replayed(_)) => TOO_DEEP,
         Kind::Refused | Kind::Bug => "report it with the log; resume the room to try again",
     };

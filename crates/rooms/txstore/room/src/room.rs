@@ -87,6 +87,7 @@ impl TxStoreRoom {
             is_woken: false,
             run: Box::new(move |_| cleaner.run()),
         });
+        // Blocks from files come without a mempool.
         let Some(node) = plug.node() else { return };
         let mut unmined = MempoolReader::new(node, room.clone(), plug.context());
         let most = self.unmined_fetch;
@@ -96,6 +97,8 @@ impl TxStoreRoom {
             lane: Lane::Node,
             is_woken: true,
             run: Box::new(move |is_asked_for| {
+                // Somebody may have dropped or changed records by hand: what was known is no proof
+                // any more.
                 if is_asked_for {
                     unmined.forget();
                 }

@@ -54,9 +54,12 @@ impl MempoolReader {
     /// One reading. `most` bounds what is fetched; the rest comes with the next one.
     pub(super) fn read(&mut self, most: usize) -> Result<Outcome, String> {
         let is_following = self.context.state(NAME) == RoomState::Following;
+        // Behind the tip the mempool spends coins of blocks that aren't here yet.
         let Some(store) = self.room.store().filter(|_| is_following) else {
             return Ok(Outcome::Later("the txstore room is not at the tip".into()));
         };
+        // Before the mempool is read: a block that comes in between shows at the next turn as
+        // another tip, and all is looked up again.
         let tip = store.tip().map_err(|error| self.failed(error))?;
         let Some(at) = tip else { return Ok(Outcome::Done("there is no tip yet".into())) };
         if std::mem::replace(&mut self.tip, tip) != tip {
@@ -64,6 +67,7 @@ impl MempoolReader {
         }
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
+        // What left the mempool may have lost here by the time it comes back.
         self.known.retain(|txid| held.contains(txid));
         let fresh: Vec<Txid> =
             view.txids.iter().filter(|txid| !self.known.contains(*txid)).copied().collect();
@@ -115,6 +119,8 @@ impl MempoolReader {
         let mut fetched = HashMap::new();
         for some in absent.chunks(TOGETHER).take(most.div_ceil(TOGETHER)) {
             let txs = self.node.transactions(some).map_err(|error| error.to_string())?;
+            // By what the bytes hash to: some may have left the mempool, and the answer carries no
+            // names.
             fetched.extend(txs.into_iter().map(|tx| (tx.compute_txid(), tx)));
         }
         Ok(fetched)
@@ -182,6 +188,8 @@ impl MempoolReader {
         counts: &mut MempoolCounts,
     ) -> Result<(), String> {
         self.known.insert(txid);
+        // Known from here on, even if it can't win: before another tip each try would end the same
+        // way.
         match store.resolve_conflict(TxId(txid.to_byte_array()), at.height) {
             Ok(_) => counts.won += 1,
             // The node doesn't know a block that we know, or an output is frozen here alone.

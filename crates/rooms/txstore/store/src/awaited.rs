@@ -63,6 +63,7 @@ pub(crate) fn wake(working: &mut WorkingSet, waiters: &[WaitingParent], windows:
             continue;
         };
         let Some(parent) = working.get_mut(waiter.parent) else { continue };
+        // A preserved parent is judged anew when its time is over, whatever its children do.
         if parent.preserve_until.is_none() {
             parent.due_at = parent.delete_at.map(|at| at.max(settled));
         }

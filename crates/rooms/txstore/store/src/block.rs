@@ -176,6 +176,7 @@ fn apply(
     // Undoing goes by this list: nothing else leads from a block to its transactions.
     let txids = codec::txids(block.txs.iter().map(|new| new.txid));
     tx.execute(KEEP, &[Arg::Int(sql_int(height)?), Arg::Blob(&hash.0), Arg::Blob(&txids)])?;
+    // What lies below the horizon is never undone, and only undoing asks for these lists.
     tx.execute(FORGET, &[Arg::Int(sql_int(tip.horizon)?)])?;
     Ok(applied)
 }
@@ -222,6 +223,8 @@ impl<'b> BlockChange<'b> {
         let known = self.block.txs.iter().filter_map(|new| self.working.get(new.txid));
         let revived = known.filter(|record| record.is_conflicting).map(|record| record.txid);
         let revived: BTreeSet<TxId> = revived.collect();
+        // A loser that the block holds comes back, and with it its outputs that other losers had
+        // spent.
         load_children(tx, &mut self.working, &revived)?;
         if rivals.is_empty() {
             return Ok(());

@@ -301,6 +301,8 @@ impl CleanChunk {
         };
         let found = verdict(record, &self.children, self.height, self.windows);
         let is_named = || self.working.inputs(txid).iter().any(|coin| self.is_named(txid, *coin));
+        // An output that names a deleted loser would look like one whose child got lost, and keep
+        // its parent for ever.
         if found == DeletionVerdict::Delete && record.is_conflicting && is_named() {
             return DeletionVerdict::Keep(still_named(self.height));
         }

@@ -93,6 +93,7 @@ impl<'b> FieldReader<'b> {
         mut one: impl FnMut(&mut Self) -> Result<T, TxStoreError>,
     ) -> Result<Vec<T>, TxStoreError> {
         let count = self.count()?;
+        // Damaged bytes may promise any number: no memory is taken for what can't be there.
         if count > self.rest.len() / size {
             return Err(self.short());
         }
@@ -198,6 +199,7 @@ pub(crate) fn state(record: &TxRecord) -> Result<Vec<u8>, TxStoreError> {
     bytes.extend_from_slice(&narrow(record.delete_at.unwrap_or(0))?.to_be_bytes());
     bytes.extend_from_slice(&narrow(record.preserve_until.unwrap_or(0))?.to_be_bytes());
     put_slots(&mut bytes, first);
+    // Refused out here, since what writes a list can't fail.
     for block in &record.blocks {
         narrow(block.height)?;
     }

@@ -109,6 +109,7 @@ impl TxStore {
             working.load(tx, noted.iter().copied())?;
             working.load_inputs(tx, noted.iter().copied())?;
             let mine: BTreeSet<Outpoint> = inputs.into_iter().collect();
+            // Rivals are noted with the parent, not with its output: some fought over another one.
             against.extend(noted.into_iter().filter(|rival| {
                 *rival != txid && working.inputs(*rival).iter().any(|coin| mine.contains(coin))
             }));
@@ -133,7 +134,8 @@ impl TxStore {
     }
 }
 
-/// Who else spent these outputs and is still in the store.
+/// Who else spent these outputs, also where that transaction is no longer in the store: whoever is
+/// settled and gone overrules as well.
 pub(crate) fn spenders_but(working: &WorkingSet, coins: &[Outpoint], but: TxId) -> BTreeSet<TxId> {
     let slots = coins.iter().filter_map(|coin| working.get(coin.tx)?.slots.get(coin.index));
     let spenders = slots.filter_map(|slot| match slot {

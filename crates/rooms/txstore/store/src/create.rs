@@ -62,6 +62,8 @@ impl CreateTerms {
         record.is_locked = self.is_locked;
         if self.is_frozen {
             for vout in 0..record.slots.len() {
+                // Thawing makes a coin of what is frozen, and an unspendable output must never
+                // become one.
                 if record.slots.get(vout) == Some(Slot::Unspent) {
                     record.slots.set(vout, Slot::Frozen);
                 }
@@ -260,6 +262,7 @@ impl IncomingTxs {
         if outcome.is_done() {
             return AcceptOutcome::Accepted(outcome);
         }
+        // The refused spend has put the parents back already: only the record itself must go.
         self.working.take_back(new.txid);
         AcceptOutcome::Refused(outcome)
     }

@@ -131,6 +131,8 @@ pub(crate) fn stored_inputs(body: &[u8]) -> Result<Vec<Outpoint>, TxStoreError> 
 /// Version, the marker of witnesses where there are some, then the inputs.
 fn scan_inputs(body: &[u8]) -> Option<Vec<Outpoint>> {
     let rest = body.get(4..)?;
+    // BIP 144 marks witnesses by a zero where the inputs are counted, and no valid transaction has
+    // none.
     let mut rest = rest.strip_prefix(&[0, 1]).unwrap_or(rest);
     let count = take_number(&mut rest).filter(|count| *count > 0)?;
     let mut found = Vec::new();

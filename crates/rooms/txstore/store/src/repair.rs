@@ -75,6 +75,8 @@ impl TxStore {
             }
             working.delete(dropped);
             working.save(tx)?;
+            // Parents that waited for it have their outputs back and are due for another reason, if
+            // at all.
             awaited::forget(tx, [dropped].into_iter())?;
             add_to_tally(tx, &[(DROPPED, 1)])
         })

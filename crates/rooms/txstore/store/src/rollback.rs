@@ -49,6 +49,7 @@ impl TxStore {
     /// changed then.
     pub fn roll_back(&self, to: Option<Point>) -> Result<RolledBack, TxStoreError> {
         let mut done = RolledBack::default();
+        // For the whole way at once: found out block by block, a refusal would come half way down.
         self.door.read(move |tx| may_roll_back(tx, to))?;
         let windows = self.windows;
         loop {
@@ -91,6 +92,7 @@ fn undo_one(
     to: Option<Point>,
     windows: DeletionWindows,
 ) -> Result<Option<RolledBack>, TxStoreError> {
+    // Judged again under the lock: another process may have moved the tip since the first look.
     let mut tip = TipRow::read(tx, TIP_WHOLE)?;
     is_within(tx, &tip, to)?;
     let Some(top) = tip.point() else { return Ok(None) };

@@ -187,6 +187,7 @@ pub(crate) fn spend_inputs(
         });
     }
     if !outcome.is_done() {
+        // Newest first: two inputs on one parent each remember what the one before had left.
         before.into_iter().rev().for_each(|undo| undo.run(working));
     }
     outcome
@@ -221,6 +222,7 @@ fn stored_hashes<'i>(
     working: &WorkingSet,
     inputs: impl Iterator<Item = &'i InputSpend>,
 ) -> Result<BTreeMap<Outpoint, OutputHash>, TxStoreError> {
+    // A claim is checked against the parent's bytes, which no other spend has to read.
     let claimed = inputs.filter(|input| input.output.is_some()).map(|input| input.coin);
     let claimed: BTreeSet<Outpoint> =
         claimed.filter(|coin| working.get(coin.tx).is_some()).collect();

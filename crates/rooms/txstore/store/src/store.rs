@@ -135,6 +135,7 @@ impl TxStore {
         }
         let windows = self.windows;
         self.door.write(move |tx| {
+            // A lower height makes children shallow again that a cleaner has just found deep.
             let mut row = TipRow::read(tx, TIP_WHOLE)?;
             if row.hash.is_some() {
                 return Err(TxStoreError::FollowsBlocks);
@@ -243,6 +244,7 @@ pub(crate) fn txid(row: &Row) -> Result<TxId, SqlError> {
 
 /// Spreads writers of different transactions over the connections.
 pub(crate) fn writer_key(txid: TxId) -> i64 {
+    // A txid is a hash: any of its bytes spread evenly.
     let [a, b, c, d, ..] = txid.0;
     i64::from(i32::from_be_bytes([a, b, c, d]))
 }

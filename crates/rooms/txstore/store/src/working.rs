@@ -147,6 +147,7 @@ impl WorkingSet {
         set: BulkStatement,
         txids: impl IntoIterator<Item = TxId>,
     ) -> Result<Vec<Row>, TxStoreError> {
+        // What is here may have been changed since it was read: reading it again would lose that.
         let mut wanted: Vec<TxId> = txids.into_iter().filter(|txid| !self.knows(*txid)).collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -275,6 +276,8 @@ impl WorkingSet {
                 read.pages.push((page, bytes));
             }
         }
+        // A page that its record counts and nobody has is damage: taken as empty, its spends would
+        // be forgotten.
         let lost = wanted.iter().find(|(txid, page)| {
             self.get(*txid).is_none_or(|record| record.slots.page(*page).is_none())
         });
@@ -310,11 +313,14 @@ impl WorkingSet {
         let touched = self.entries.into_values();
         let mut touched: Vec<WorkingRecord> =
             touched.filter(|entry| entry.is_touched || entry.is_deleted).collect();
+        // New rows lock too: two writers that insert the same names in different orders would wait
+        // for each other.
         touched.sort_unstable_by_key(|entry| entry.record.txid);
         let mut rows = RowWrites::default();
         for entry in touched {
             let WorkingRecord { record, read, body, is_deleted, .. } = entry;
             match read {
+                // Made and deleted within one change: the database never hears of it.
                 None if is_deleted => {}
                 None => rows.insert(&record, body.as_deref().unwrap_or_default())?,
                 Some(read) if is_deleted => rows.delete(&record, &read)?,

@@ -203,6 +203,8 @@ impl RowWrites {
     pub(crate) fn delete(&mut self, record: &TxRecord, read: &ReadRow) -> Result<(), TxStoreError> {
         self.deleted.push(record.txid.0);
         self.deleted_found.push(record, read)?;
+        // Most records have no parts, and a deletion that finds nothing costs its search all the
+        // same.
         if record.slots.page_count() > 1 || record.size > BODY_IN_ROW as u64 {
             self.with_parts.push(record.txid.0);
         }

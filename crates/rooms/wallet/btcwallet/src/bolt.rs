@@ -89,6 +89,7 @@ impl<'a> Bucket<'a> {
 /// [`ReadError::NotAWallet`] when it is no bbolt file, [`ReadError::Damaged`] when it was one.
 pub fn read(bytes: &[u8]) -> Result<Bucket<'_>, ReadError> {
     let meta = best_meta(bytes)?;
+    // A writer lengthens the file before any meta page speaks of the new pages.
     let needed = u128::from(meta.pages) * u128::from(meta.page_size);
     if needed > bytes.len() as u128 {
         let why = format!("it has {} bytes of {needed}: it was cut short", bytes.len());
@@ -125,6 +126,7 @@ fn best_meta(bytes: &[u8]) -> Result<Meta, ReadError> {
 fn meta_at(bytes: &[u8], page: usize) -> Option<Meta> {
     let body = bytes.get(page.checked_add(HEADER)?..)?.get(..META + 8)?;
     let (covered, sum) = body.split_at_checked(META)?;
+    // A crash within a commit tears one meta page; the other still names the commit before it.
     if fnv_1a(covered).to_le_bytes() != *sum {
         return None;
     }
@@ -215,6 +217,8 @@ impl<'a> Reader<'a> {
             self.spend(&page)?;
             let (start, mut fields) = page.element(n)?;
             let (far, long, child) = (fields.u32_le()?, fields.u32_le()?, fields.u64_le()?);
+            // Whoever reads everything needs no key of a branch;
+            // one outside the page is damage all the same.
             page.span(start, far, long)?;
             self.page(child, below, nesting, into)?;
         }
@@ -274,6 +278,7 @@ impl<'a> Reader<'a> {
             let far = far.checked_add(key_size);
             let far = far.ok_or_else(|| page.damaged("a key or value lies outside it"))?;
             let value = page.span(start, far, value_size)?;
+            // Look-ups halve the entries: out of order, what is there would seem missing.
             if into.entries.last().is_some_and(|(last, _)| *last >= key) {
                 return Err(page.damaged("its keys are out of order"));
             }

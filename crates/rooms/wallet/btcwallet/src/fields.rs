@@ -61,6 +61,7 @@ impl<'a> Fields<'a> {
     /// Bytes after their length, as the address manager writes them.
     pub(crate) fn sized(&mut self) -> Result<&'a [u8], ReadError> {
         let count = self.u32_le()?;
+        // A length beyond all addresses is one that the value cannot have.
         self.bytes(usize::try_from(count).unwrap_or(usize::MAX))
     }
 

@@ -96,6 +96,7 @@ impl History {
         check_version(bucket)?;
         let reader = HistoryReader::new(bucket)?;
         let mut txs = reader.mined()?;
+        // Mined ones first: of an unmined input only what it spends tells whether it is ours.
         txs.extend(reader.unmined(&txs)?);
         let leases = each(bucket, b"lo", |key, value| {
             let (coin, mut fields) = (outpoint(key)?, Fields::new(value, "a lease"));
@@ -212,6 +213,8 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             fields.end()?;
             let (received, tx) = transaction(record.txid, value)?;
             let block = blocks.get(&record.height).filter(|block| block.hash == record.hash);
+            // A block that leaves the chain takes its records along. One that
+            // stayed behind would count as confirmed in a block that is no more.
             let Some(place) = order.get(&record).filter(|_| block.is_some()) else {
                 let why =
                     format!("transaction {} is in a block that does not list it", record.txid);
@@ -225,6 +228,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             check_parts(&made)?;
             found.push(((record.height, *place), made));
         }
+        // Passed over, they would be coins without a transaction, and the balance would lack them.
         if let Some(lost) = credits.keys().chain(debits.keys()).next() {
             let why = format!("a credit or debit of {}, which is not there", lost.txid);
             return Err(ReadError::Damaged(why));
@@ -263,6 +267,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             let spender =
                 is_mined_spend.then(|| RecordKey::part(fields.bytes(PART)?)).transpose()?;
             let coin = OutPoint { txid: record.txid, vout: index };
+            // The flag knows only mined spenders; unmined ones stand in a bucket of their own.
             let is_spent = is_mined_spend || self.spent_unmined.contains(&coin);
             let credit = Credit { index, amount, is_change: flags & CHANGE != 0, is_spent };
             found.entry(record).or_default().push(RawCredit { credit, spender });
@@ -284,6 +289,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             fields.end()?;
             let credit = credits.get(&spent).into_iter().flatten();
             let credit = credit.into_iter().find(|raw| raw.credit.index == vout);
+            // The source writes both ends in one commit, so that only damage parts them.
             let leads_back = credit.is_some_and(|raw| {
                 raw.credit.amount == amount && raw.spender == Some((record, index))
             });
@@ -308,6 +314,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             let credits = credits.get(&txid).cloned().unwrap_or_default();
             Ok(SourceTx { txid, tx, received, block: None, credits, debits: Vec::new() })
         })?;
+        // Unmined ones too: a payment may spend change that waits for a block itself.
         let amounts: HashMap<OutPoint, u64> = mined.iter().chain(&txs).flat_map(coins).collect();
         for tx in &mut txs {
             let inputs = (0_u32..).zip(&tx.tx.input);
@@ -341,6 +348,7 @@ fn transaction(txid: Txid, value: &[u8]) -> Result<(u64, Transaction), ReadError
     let received = fields.u64_be()?;
     let read = encode::deserialize::<Transaction>(fields.rest());
     let tx = read.map_err(|error| ReadError::Damaged(format!("transaction {txid}: {error}")))?;
+    // bbolt has checksums for its meta pages only: a flipped bit in here is found now, or never.
     if tx.compute_txid() != txid {
         return Err(ReadError::Damaged(format!("transaction {txid} has another hash")));
     }

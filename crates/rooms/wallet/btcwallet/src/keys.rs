@@ -297,6 +297,8 @@ impl<'a> Keys<'a> {
         let accounts = self.accounts.iter().map(|account| account.open(&key, root));
         let scripts = self.singles.iter().map(|(_, kind, id, single)| {
             let script = single.script(&key, *kind)?;
+            // How an imported key is used is not written down but follows
+            // from its scope; its id proves that this guess is right.
             if identity(&script).is_none_or(|found| sha256(found) != *id) {
                 return Err(ReadError::damaged("an imported key or script has another name"));
             }
@@ -386,6 +388,7 @@ impl<'a> RawAccount<'a> {
             fields.sized()?; // the private key, sealed with another passphrase
         }
         let next = [fields.u32_le()?, fields.u32_le()?];
+        // A name is for people: bad bytes in it are no reason to lose the account.
         let name = String::from_utf8_lossy(fields.sized()?).into_owned();
         if is_watch_only && fields.u8()? == 1 {
             types = self::types(&mut fields)?;
@@ -397,6 +400,7 @@ impl<'a> RawAccount<'a> {
 
     fn open(&self, key: &SealedBy, root: Option<[u8; 4]>) -> Result<SourceAccount, ReadError> {
         let ([next_external, next_internal], [internal, external]) = (self.next, self.types);
+        // An account that came without its private key hangs under a master key elsewhere.
         let root = root.filter(|_| !self.is_watch_only);
         Ok(SourceAccount {
             scope: self.scope,

@@ -41,8 +41,11 @@ impl Seal {
         let Self { work, block, parallel, .. } = *self;
         let unreasonable =
             || ReadError::Unreasonable(format!("N = {work}, r = {block}, p = {parallel}"));
+        // The file names these numbers. Unchecked, a prepared
+        // one could ask for all memory there is.
         let memory = block.checked_mul(128).and_then(|each| each.checked_mul(work));
         let fits = memory.is_some_and(|memory| memory <= MAX_MEMORY) && parallel <= MAX_PARALLEL;
+        // Zero has no logarithm, and is no power of two either.
         if !fits || !work.is_power_of_two() {
             return Err(unreasonable());
         }
@@ -59,6 +62,7 @@ impl Seal {
         scrypt::scrypt(passphrase.as_bytes(), &self.salt, &parameters, &mut key)
             .map_err(|error| ReadError::Unreasonable(error.to_string()))?;
         let digest: [u8; 32] = Sha256::digest(key).into();
+        // How long this takes tells nothing: whoever can measure it has the file and its digest.
         Ok((digest == self.digest).then_some(SealedBy(key)))
     }
 }

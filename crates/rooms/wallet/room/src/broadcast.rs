@@ -61,6 +61,8 @@ pub(super) fn send(
     if status == TxStatus::Orphaned || detail.withdrawn {
         return Err(BroadcastError::NotLive(status.name()));
     }
+    // No transaction is open: a slow node must not hold the wallet. A crash right
+    // after leaves it pending, and it is sent once more, which is harmless.
     let answer = node.broadcast(&detail.tx)?;
     if answer == Answer::Accepted && status != TxStatus::Published {
         let batch = TxBatch::one(detail.tx, TxSource::Mempool);

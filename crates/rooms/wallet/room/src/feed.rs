@@ -50,6 +50,7 @@ pub(super) fn pieces(blocks: Vec<SizedBlock>) -> Vec<Vec<PlacedBlock>> {
     for block in blocks {
         bytes += block.bytes;
         piece.push(block.placed);
+        // Counted with the block in it: one that is larger than the limit has to go in as well.
         if piece.len() >= BLOCKS_AT_ONCE || bytes >= BYTES_AT_ONCE {
             pieces.push(std::mem::take(&mut piece));
             bytes = 0;

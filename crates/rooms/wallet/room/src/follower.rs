@@ -75,6 +75,8 @@ impl WalletFollower {
     /// Blocks that the room wants: all once it has one, before that only from the first on.
     fn wanted(&self, mut blocks: Vec<SizedBlock>) -> Result<Vec<SizedBlock>, Trouble> {
         if self.tip()?.is_none() {
+            // The first block stored becomes the tip, and a
+            // source may begin below the one that was wanted.
             blocks.retain(|block| block.placed.height >= self.first);
         }
         Ok(blocks)
@@ -118,6 +120,7 @@ impl Follower for WalletFollower {
     }
 
     fn start(&mut self, source: &mut dyn Source) -> Result<Start, Trouble> {
+        // Before the first block is chosen: an open date would ask for the whole chain.
         scan::settle_birthdays(&self.wallets, source)?;
         let Some(first) = scan::first_needed(&self.wallets)? else {
             source.intersect(&[])?;
@@ -173,6 +176,7 @@ impl Follower for WalletFollower {
                  hand, then resume",
             ));
         }
+        // Its reader may stand on a block that is about to go.
         self.catcher.stop();
         self.wallets
             .disconnect_above(to.map(|to| to.height), Micros(clock::now()))
@@ -181,6 +185,7 @@ impl Follower for WalletFollower {
     }
 
     fn upkeep(&mut self) -> Result<bool, Trouble> {
+        // Jobs meet errors on threads of their own, but only this one can stop the room.
         if let Some(trouble) = self.room.as_ref().and_then(|room| room.take_trouble()) {
             return Err(trouble);
         }

@@ -88,6 +88,7 @@ impl MempoolReader {
         let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
         let Some(before) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
         let count = wallets.wallets_at(before).map_err(|e| self.failed(e))?;
+        // A wallet that is behind does not know yet what is confirmed: nothing is told to it.
         if count == 0 {
             return Ok(nobody());
         }
@@ -98,6 +99,7 @@ impl MempoolReader {
         if !self.has_sent {
             self.send(most)?;
         }
+        // Taken in any case: what is heard before a reading of everything is part of it.
         let heard = self.node.heard();
         let is_recent =
             self.whole_at.is_some_and(|(at, tip)| at.elapsed() < WHOLE_EVERY && tip == before);
@@ -126,7 +128,10 @@ impl MempoolReader {
         before: Point,
         most: usize,
     ) -> Result<Outcome, String> {
+        // Set again at the end only: a reading that failed halfway does not count as one.
         self.whole_at = None;
+        // Ours before the node's: what is sent in between is
+        // not in this list, and so is not missed.
         let waiting = wallets.waiting(before).map_err(|e| self.failed(e))?;
         let view = self.node.mempool().map_err(|error| error.to_string())?;
         let held: HashSet<Txid> = view.txids.iter().copied().collect();
@@ -190,6 +195,7 @@ impl MempoolReader {
                 ..ObservedTx::new(tx, TxSource::Mempool)
             });
             record(wallets, seen.collect()).map_err(|error| self.failed(error))?;
+            // Only now: what could not be recorded is fetched again at the next turn.
             self.recorded.extend(names);
         }
         Ok(fetched)
@@ -200,6 +206,7 @@ impl MempoolReader {
         let Some(wallets) = self.ready_wallets() else { return Ok(not_at_tip()) };
         let Some(tip) = wallets.tip().map_err(|e| self.failed(e))? else { return Ok(nobody()) };
         let waiting = wallets.waiting(tip).map_err(|e| self.failed(e))?;
+        // A payment to us that the node dropped is its sender's to send again.
         let ours = waiting.iter().filter(|tx| {
             tx.status == TxStatus::Pending
                 || (tx.status == TxStatus::Published && tx.is_own && tx.evicted_at.is_some())
@@ -244,6 +251,7 @@ impl MempoolReader {
             }
             Answer::Rejected { reason } => {
                 if self.refusals.len() >= REFUSALS_KEPT {
+                    // To forget them all costs no more than each told a second time.
                     self.refusals.clear();
                 }
                 self.refusals.insert(txid, reason.clone());
@@ -260,6 +268,7 @@ impl MempoolReader {
         held: &HashSet<Txid>,
         before: Point,
     ) -> Result<usize, String> {
+        // What has left the mempool meanwhile may be in the block that came meanwhile.
         if wallets.tip().map_err(|e| self.failed(e))? != Some(before) {
             return Ok(0);
         }
@@ -270,6 +279,7 @@ impl MempoolReader {
         for tx in missing {
             match wallets.mark_evicted(tx.wallet, tx.txid, Micros(clock::now())) {
                 Ok(()) => count += 1,
+                // It was settled since it was listed, by a replacement say: then it is not missing.
                 Err(error) if error.kind() == Kind::Refused => {}
                 Err(error) => return Err(self.failed(error)),
             }

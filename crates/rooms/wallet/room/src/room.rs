@@ -90,6 +90,7 @@ impl WalletRoom {
 
     fn node_jobs(&self, plug: &mut Plug<'_>, room: &Arc<OpenWallets>, node: Arc<dyn Node>) {
         let mempool = MempoolReader::new(node, room.clone(), plug.context());
+        // Both jobs share what was sent and what was refused, so that a refusal is told once.
         let mempool = Arc::new(Mutex::new(mempool));
         let (sending, limit) = (mempool.clone(), self.rebroadcast_limit);
         plug.job(Job {
@@ -198,6 +199,7 @@ pub fn height_of(engine: &Engine, seconds: u64) -> Result<Option<u64>, SourceErr
 
 fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String> {
     let Some(wallets) = room.wallets() else { return Ok(Outcome::Later("no wallets".into())) };
+    // Whoever is called to a stopped room should find it as it stopped.
     if matches!(context.state(NAME), RoomState::Stopped { .. }) {
         return Ok(Outcome::Later("the wallet room is stopped".into()));
     }

@@ -53,6 +53,8 @@ pub(super) fn settle_birthdays(
     let mut settled = 0;
     for wallet in wallets.open_birthdays().map_err(trouble)? {
         let Some(seconds) = wallet.birthday_time else { continue };
+        // Wallets that were restored together share a date, and
+        // each search puts many questions to the source.
         let height = match known.get(&seconds) {
             Some(height) => *height,
             None => height_of(source, seconds)?,
@@ -111,6 +113,8 @@ impl WalletCatchUp {
     /// Sets the source so that the block at `height` comes next, or as little below it as possible.
     /// Returns that height, or the tip's when it lies in the future.
     pub(super) fn go_before(&self, source: &mut dyn Source, height: u64) -> Result<u64, Trouble> {
+        // To the beginning first: where the block before is not
+        // found, that is slow and never wrong.
         source.intersect(&[])?;
         // A birthday in the future: the tip itself is near enough.
         let height = source.tip().map_or(height, |tip| height.min(tip.height));
@@ -168,6 +172,8 @@ impl WalletCatchUp {
         if !self.scan.as_ref().is_some_and(fits) {
             self.scan = self.begin(wallets, wallet, target, wanted)?;
         }
+        // Taken out: after an error nobody knows where the
+        // reader stands, and the next turn opens another.
         let Some(mut scan) = self.scan.take() else { return Ok(Some(true)) };
         let goes_on = self.go_on(&mut scan, wallets, tip, found)?;
         if scan.is_out_of_reach {
@@ -211,11 +217,14 @@ impl WalletCatchUp {
     ) -> Result<(), Trouble> {
         let missing = SourceError::Missing { name: self.origin.name(), height };
         tracing::warn!(wallet = wallet.name, %missing, "a wallet can't be brought up");
+        // A daemon would fail at it every turn, with nobody to
+        // see it; a scan of files names it at its end.
         if self.context.is_some() && target == ScanTarget::Behind {
             let reason = format!("{missing}; point the daemon at a node that still has it");
             let stopped = WalletStop { height: Some(height), reason, at: Micros(clock::now()) };
             return wallets.stop_wallet(wallet.id, &stopped).map_err(trouble);
         }
+        // Passed over for now, so that those after it in the queue get their turn.
         self.out_of_reach.insert(wallet.id);
         Ok(())
     }
@@ -228,6 +237,7 @@ impl WalletCatchUp {
         next: u64,
     ) -> Result<Option<WalletScan>, Trouble> {
         tracing::info!(wallet = wallet.name, from = next, "scanning apart");
+        // One of its own: that of the followers has to stay where they stand.
         let mut source = self.origin.open()?;
         match wallet.scanned.filter(|_| target == ScanTarget::Behind) {
             None => {
@@ -255,7 +265,9 @@ impl WalletCatchUp {
         let (name, network) = (self.origin.name(), self.origin.network());
         let mut blocks: Vec<SizedBlock> = Vec::new();
         let (mut bytes, mut passed, mut stays) = (0, 0, true);
+        // Never past the room's tip: the block above it comes to all who follow at once.
         while blocks.len() < BLOCKS_PER_TURN && bytes < BYTES_PER_TURN && scan.next <= tip.height {
+            // Without waiting: whoever follows the tip must not stand still for one wallet's past.
             let Step::Forward(raw) = scan.source.next(Duration::ZERO)? else {
                 stays = false;
                 break;

@@ -180,6 +180,8 @@ impl Scenario {
             self.network.mine(FIRST_BLOCKS)?;
             return Ok(ScenarioAction::Mined { height: self.network.height() });
         }
+        // Leases and refused steps are no commands: without it
+        // the dice would fall the same way again.
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let mut dice = SeededDice::new(self.seed, self.network.commands().wrapping_add(turn));
         let chosen = match dice.below(100) {

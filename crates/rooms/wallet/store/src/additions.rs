@@ -46,6 +46,7 @@ impl WalletStore {
         additions: &WatchAdditions,
         from: Option<u64>,
     ) -> Result<Option<BackfillRange>, WalletError> {
+        // Reading descriptors is slow, so it is done while nobody waits for a lock.
         let additions = additions.parse(self.bitcoin_network())?;
         self.door.write(move |tx| {
             // The room's row first: whoever applies blocks holds it, and the tip stays for us.
@@ -53,6 +54,8 @@ impl WalletStore {
             let mut row = WalletRow::lock(tx, wallet)?;
             additions.write(tx, &mut row)?;
             row.save(tx)?;
+            // In the same transaction: after a crash between the
+            // two nobody would look for the past.
             backfill::begin(tx, &row, from.unwrap_or(row.birthday))
         })
     }
@@ -88,6 +91,7 @@ pub(crate) struct ParsedAdditions {
 impl WatchAdditions {
     /// Reads everything before anything is written.
     pub(crate) fn parse(&self, network: bitcoin::Network) -> Result<ParsedAdditions, WalletError> {
+        // Consensus lets nobody spend by a longer script.
         if self.scripts.iter().any(|script| script.is_empty() || script.len() > 10_000) {
             return Err(WalletError::Argument("a script has 1 to 10,000 bytes".into()));
         }

@@ -40,6 +40,7 @@ impl WalletStore {
         // Isolated costs a savepoint and several statements for each wallet, and is needed when one
         // of them is damaged: the block in which that shows pays for it, no other.
         match self.door.write_for(wallet.0, move |tx| work(tx, ApplyMode::Batched)) {
+            // The first try left nothing behind, so that the same work may run once more.
             Err(error) if error.is_of_one_wallet() => {
                 self.door.write_for(wallet.0, move |tx| again(tx, ApplyMode::Isolated))
             }

@@ -84,6 +84,8 @@ pub(crate) fn apply_plans(
             let plans: Vec<WalletPlan> = plans.into_iter().flatten().collect();
             for (share, plan) in shares.iter_mut().zip(&plans) {
                 PlanWriter { share, writes: &mut *writes, now }.gather(plan, raws)?;
+                // Edges are all it needs: a clone with another
+                // txid wins against the one that was labelled.
                 labels::follow_clones(tx, share.wallet, &plan.edges, raws)?;
             }
             return Ok(plans);

@@ -79,6 +79,7 @@ impl AuditRun {
                 needs.txs.insert(txid(row, "tx_hash")?);
                 needs.credits.insert(txid(row, "tx_hash")?);
             }
+            // Leases have no part in what is recomputed, so any time will do.
             self.loaded.load(tx, wallet, &needs, Micros(i64::MIN))?;
             let ids = rows.iter().map(|row| row.row_id("id")).collect::<Result<Vec<_>, _>>()?;
             let mut inputs = inputs_of(tx, wallet, ids)?;
@@ -98,6 +99,7 @@ impl AuditRun {
             self.found.push(format!("{name}: its raw bytes are another transaction's"));
         }
         let spent = tx.input.iter().map(|input| crate::ids::model_outpoint(input.previous_output));
+        // The one input of a coinbase names no output, and is not stored.
         let spent: Vec<Outpoint> = if tx.is_coinbase() { Vec::new() } else { spent.collect() };
         if spent != inputs {
             self.found.push(format!("{name}: its stored inputs differ from its raw bytes"));
@@ -149,6 +151,7 @@ impl AuditRun {
     /// A live, unconfirmed transaction has no dead parent.
     fn families(&mut self) {
         let mut wrong = Vec::new();
+        // A block proves its transactions, whatever is believed of their parents.
         for tx in self.txs().filter(|tx| tx.is_live() && tx.confirmed.is_none()) {
             let parents = tx.inputs.iter().filter_map(|input| self.loaded.facts.txs.get(&input.tx));
             if parents.flatten().any(|parent| !parent.is_live()) {
@@ -203,6 +206,7 @@ impl AuditRun {
                 self.found.push(format!("after block {height} its history comes to {held} sats"));
             }
         }
+        // The kept total lets a coin go with any live spend, the history only with a confirmed one.
         let expected = i128::from(row.confirmed_amount) + self.leaving();
         if held != expected {
             self.found.push(format!(

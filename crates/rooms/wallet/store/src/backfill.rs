@@ -67,12 +67,15 @@ impl WalletStore {
             let mut watch = WatchFilter::new(transactions);
             let mut done = RecordedChanges::default();
             for placed in blocks.iter() {
+                // After an answer that got lost, blocks come again which have been read already.
                 if placed.height != left.next {
                     continue;
                 }
                 let height = Some(placed.height);
                 let mut into_one =
                     |tx: &mut Tx<'_>| read_block(tx, wallet, placed, &mut watch, &mut done, now);
+                // What was read before the stop stays read; once
+                // resumed, the wallet goes on from there.
                 let Some(end) = or_stop(tx, (wallet, place), height, now, &mut into_one)? else {
                     break;
                 };
@@ -94,6 +97,7 @@ pub(crate) fn begin(
     let Some(tip) = wallet.tip().filter(|tip| *tip >= from) else { return find(tx, id) };
     let earlier = find(tx, id)?;
     let todo = match earlier {
+        // Blocks that are still to come for the earlier scripts meet the new ones as well.
         Some(earlier) if earlier.next <= from => BackfillRange { end: tip, ..earlier },
         Some(_) | None => BackfillRange { first: from, next: from, end: tip },
     };
@@ -104,6 +108,7 @@ pub(crate) fn begin(
 /// they watch by now.
 pub(crate) fn cut_above(tx: &mut Tx<'_>, tip: Option<u64>) -> Result<(), WalletError> {
     let tip = [Arg::Int(tip.map_or(Ok(-1), sql_int)?)];
+    // Asked before they go: afterwards nothing tells whose history became whole by it.
     let done = tx.query(ALL_ABOVE, &tip)?;
     for sql in [DROP_ABOVE, CUT_ABOVE] {
         tx.execute(sql, &tip)?;
@@ -164,6 +169,7 @@ fn read_block(
     done: &mut RecordedChanges,
     now: Micros,
 ) -> Result<Option<u64>, WalletError> {
+    // Read again for every block: the one before may have derived scripts and moved its counters.
     let row = WalletRow::lock(tx, wallet)?;
     let tip = row.tip();
     watch.catch_up(tx, &[(wallet, row.next_id)].into())?;
@@ -180,6 +186,7 @@ fn read_block(
     if routes.concerned.is_empty() {
         return Ok(None);
     }
+    // Only where something is found. A confirmation needs its block's row: the audit asks for it.
     if stored.is_none() {
         store_block(tx, &block)?;
     }

@@ -246,6 +246,7 @@ fn looked_at(
     now: Micros,
 ) -> Result<Vec<LookedAt>, WalletError> {
     let tip = row.tip();
+    // What no block holds is never confirmed: it has classes of its own, also at 0.
     let minconf = u64::from(minconf.max(1));
     // At this height and below a coin is as deep as asked for.
     let deep_to = tip.and_then(|tip| (tip + 1).checked_sub(minconf));
@@ -260,6 +261,7 @@ fn looked_at(
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for coin in tx.query(LOOKS, &args)? {
+        // A coin that is both young and leased is found twice, and leaves the total once.
         if seen.insert(coin.row_id("id")?) {
             found.push(read(&coin, tip, minconf)?);
         }
@@ -306,6 +308,8 @@ impl BalanceShare {
             return Ok(());
         }
         self.found.add(coin.state, coin.is_own, coin.is_deep, coin.amount);
+        // The kept total counts it as plainly confirmed; it
+        // goes into the class that was found instead.
         if coin.is_in_block {
             let settled = self.settled.minus(CoinSum { sats: coin.amount, coins: 1 });
             self.settled = settled.ok_or_else(contradiction)?;

@@ -243,6 +243,7 @@ fn take(
         tx.execute(SET_ORIGIN, &key)?;
     }
     match (coin_of(record), record.spendable) {
+        // Not looked up: labels of a wallet that moves here may come before its coins.
         (Some(coin), Some(false)) => freeze(tx, wallet, &[model_outpoint(coin)], now)?,
         (Some(coin), Some(true)) => thaw(tx, wallet, &[model_outpoint(coin)])?,
         _ => 0,

@@ -95,11 +95,14 @@ impl WalletStore {
         let blocks: Arc<[PlacedBlock]> = blocks.into();
         let transactions = blocks.iter().map(|placed| placed.txids.len()).sum();
         self.batched_first(move |tx, mode| {
+            // Held until the commit: whoever makes a wallet or gives one scripts waits,
+            // so that nobody comes to watch something between two of these blocks.
             let tip = lock_tip(tx)?;
             let watch = WatchFilter::new(transactions);
             let mut applying =
                 BlockApplier { tx, tip, watch, applied: AppliedBlocks::default(), now, mode };
             blocks.iter().try_for_each(|placed| applying.apply(placed))?;
+            // One row for all who follow it: a wallet that no block concerns is not written at all.
             set_tip(applying.tx, applying.tip)?;
             Ok(applying.applied)
         })
@@ -193,6 +196,8 @@ impl BlockApplier<'_, '_> {
         let mut rows = WalletRow::lock_all(self.tx, routes.concerned.keys().copied())?;
         if waiting.are_many {
             routes = still_the_same(self.tx, &txs, routes, &may_wait)?;
+            // Routing asked about every wallet. Who stands elsewhere
+            // or is stopped meets this block later.
             rows.retain(|wallet, row| {
                 (row.follows_tip && !row.is_idle) || waiting.next_ids.contains_key(wallet)
             });
@@ -206,6 +211,8 @@ impl BlockApplier<'_, '_> {
             return Ok(());
         }
         for (wallet, row) in rows {
+            // The room's row is written last, so what was read of
+            // it is behind by the blocks before.
             let place = if row.follows_tip { self.tip } else { row.scanned };
             let mut one = LockedRows::from([(wallet, row)]);
             let into_one =
@@ -258,6 +265,8 @@ fn admit(tx: &mut Tx<'_>, placed: &PlacedBlock, block: &BlockRef) -> Result<bool
         }
     }
     match tip {
+        // Below the tip a missing row only means that it was
+        // forgotten; above, blocks would be skipped.
         Some(tip) if height > tip + 1 => Err(WalletError::Gap { tip, got: height }),
         Some(_) | None => Ok(is_stored),
     }
@@ -297,6 +306,7 @@ fn waiting(
         rows = tx.query(HERE, &[Arg::Int(sql_int(before)?), Arg::Blob(&parent.0)])?;
         found.has_here = !rows.is_empty();
     }
+    // Who is born at this block or above needs nothing below it, so it may begin here.
     let newborn = tx.query(NEWBORN, &[Arg::Int(sql_int(placed.height)?)])?;
     found.has_newborn = !newborn.is_empty();
     rows.extend(newborn);
@@ -322,6 +332,7 @@ fn move_wallets(
     waiting: &WaitingWallets,
 ) -> Result<(), WalletError> {
     let is_tip = step != TipStep::Elsewhere;
+    // At the tip a wallet has no place of its own, or each block would write every wallet's row.
     let own = (!is_tip).then_some((sql_int(placed.height)?, &placed.hash.0));
     let to = [
         Arg::OptInt(own.map(|(height, _)| height)),

@@ -273,6 +273,8 @@ impl WalletStore {
                 filter: &filter,
                 tip: WalletRow::read(tx, wallet)?.tip(),
                 now,
+                // A filter may leave out nearly all: small pages
+                // would mean a round trip for a coin or two.
                 limit: if plain { limit } else { MAX_PAGE as usize },
             };
             let (mut page, mut looked_at) = (CoinPage::default(), 0);
@@ -280,6 +282,7 @@ impl WalletStore {
                 let mut coins = read(tx, &asked, after)?;
                 let is_last = coins.len() < asked.limit;
                 looked_at += coins.len();
+                // Before the filter, since it may ask for a label.
                 label(tx, wallet, network, &mut coins)?;
                 for coin in coins {
                     after = CoinCursor { amount: coin.amount, id: coin.id };
@@ -294,6 +297,7 @@ impl WalletStore {
                 if is_last {
                     return Ok(page);
                 }
+                // Others wait for this reader too: whoever asks may come again with the cursor.
                 if looked_at >= LOOKED_AT_MOST {
                     page.next = Some(after);
                     return Ok(page);

@@ -51,6 +51,7 @@ impl Keychain {
             return Err(refuse("it has more than two paths: receive and change".into()));
         }
         let chains: Vec<Self> = singles.into_iter().map(|descriptor| Self { descriptor }).collect();
+        // A hardened step that no public key can take shows only once a script is derived.
         chains.iter().try_for_each(|chain| chain.script(0).map(drop))?;
         Ok(chains)
     }

@@ -67,6 +67,8 @@ impl WalletStore {
             WalletRow::lock(tx, wallet)?;
             let known = tx.query_set(KNOWN, &[Arg::Int(wallet.0)], &columns(&coins))?;
             let known = known.iter().map(coin).collect::<Result<Vec<_>, _>>()?;
+            // A person who mistypes a name must not believe that
+            // the coin is safe. Imports may name any.
             if let Some(stranger) = coins.iter().find(|coin| !known.contains(coin)) {
                 return Err(WalletError::CoinNotFound(bitcoin_outpoint(*stranger)));
             }

@@ -269,6 +269,7 @@ impl WalletStore {
                     tx.query(LATEST, &[id, Arg::Int(time.0), Arg::Int(row), limit])?
                 }
                 TxListing::Blocks(from, to) => {
+                    // No row has a negative id, so the first one of that height is not passed over.
                     let start = ChainCursor { height: from, position: 0, id: -1 };
                     in_blocks(tx, wallet, start, to, limit)?
                 }

@@ -263,6 +263,7 @@ impl KeychainState {
                 }
             }
         }
+        // One script has one address row in a wallet, or a payment to it would be two coins.
         scripts.retain(|(_, script)| !known.contains_key(&script_hash(script)));
         Ok(())
     }

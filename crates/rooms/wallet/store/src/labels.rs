@@ -177,6 +177,7 @@ pub(crate) fn follow_clones(
     edges: &[ReplacementEdge],
     raws: &RawTxs,
 ) -> Result<(), WalletError> {
+    // Most wallets have no labels: then no raw transaction is read for an edge.
     if edges.is_empty() || tx.maybe(ANY, &[Arg::Int(wallet.id.0)])?.is_none() {
         return Ok(());
     }
@@ -207,6 +208,7 @@ fn unsigned(
     let Some(raw) = stored else { return Ok(None) };
     let damaged = |_| WalletError::Corrupt("a stored transaction can't be read".into());
     let mut said: Transaction = encode::deserialize(&raw).map_err(damaged)?;
+    // Signatures of legacy inputs enter the txid, and others can change their form on the way.
     for input in &mut said.input {
         input.script_sig = ScriptBuf::new();
         input.witness.clear();

@@ -171,6 +171,7 @@ impl WalletStore {
         let expires_at = terms.expires_at(now)?;
         let coins = coins.to_vec();
         self.door.write_for(wallet.0, move |tx| {
+            // With this row nobody spends, freezes or prunes a coin between the look and the lease.
             WalletRow::lock(tx, wallet)?;
             let ids = unspent(tx, wallet, &coins)?;
             refuse_frozen(tx, wallet, &coins)?;
@@ -199,6 +200,8 @@ impl WalletStore {
             for (coin, id) in &ids {
                 let key = [Arg::Int(wallet.0), Arg::Int(id.0)];
                 let rest = [Arg::Blob(lock.as_bytes()), Arg::Int(now.0)];
+                // The statement itself decides who may. What is held after it
+                // is another's, and the error undoes the releases before it.
                 tx.execute(RELEASE, &[key, rest].concat())?;
                 if !held(tx, wallet, &[*id], now)?.is_empty() {
                     return Err(WalletError::NotYourLease(*coin));
@@ -244,6 +247,7 @@ impl WalletStore {
                     (tx.execute(PURGE, &[Arg::Int(now.0)])?, ids)
                 }
             };
+            // One by one: how deep a spend is depends on how far its own wallet has come.
             for holder in holders {
                 gone += tx.execute(PURGE_HELD, &[Arg::Int(now.0), Arg::Int(holder)])?;
             }
@@ -280,6 +284,7 @@ fn found(
 ) -> Result<CoinRows, WalletError> {
     let mut wanted: Vec<Outpoint> = coins.iter().map(|coin| model_outpoint(*coin)).collect();
     wanted.sort_unstable();
+    // A coin named twice answers with one row, and would seem to be missing.
     wanted.dedup();
     let keys = [
         Column::blobs(wanted.iter().map(|coin| coin.tx.0)),
@@ -349,6 +354,7 @@ pub(crate) fn take(
     if taken == coins.len() as u64 {
         return Ok(());
     }
+    // Who holds what is asked only after a refusal: the usual lease costs one statement.
     for HeldLease { coin: row, lock: holder, expires_at } in held(tx, wallet, &ids, now)? {
         if holder != terms.lock
             && let Some((coin, _)) = coins.iter().find(|(_, found)| *found == row)

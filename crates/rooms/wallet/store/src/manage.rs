@@ -94,6 +94,7 @@ impl WalletStore {
                 extend(tx, &mut row, chain.row_id("id")?, None, 0)?;
             }
             row.save(tx)?;
+            // Without a new row there is no new script, and so no past to be read.
             if gap_limit <= before || row.next_id == known {
                 return backfill::find(tx, wallet);
             }

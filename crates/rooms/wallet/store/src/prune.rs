@@ -191,6 +191,7 @@ impl WalletStore {
                 PruneRequest::Exactly(_) => exactly(&known, &asked, rule)?,
                 PruneRequest::UpTo(_) => as_many_as_possible(&known, rule),
             };
+            // Or the next scan would bring it back as news, with coins that were spent long ago.
             remember(tx, wallet, &known, &going)?;
             if !going.is_empty() {
                 // Also where nothing is lost: it says that something was pruned.
@@ -274,6 +275,7 @@ fn remember(
     for facts in going.iter().filter_map(|txid| known.get(txid)) {
         let Some(height) = facts.height else { continue };
         settled.insert(facts.txid, height);
+        // A loser that is heard of again must stay dead, though its conqueror is gone from here.
         for loser in &facts.losers {
             let lowest = settled.entry(*loser).or_insert(height);
             *lowest = height.min(*lowest);
@@ -326,8 +328,10 @@ fn remove(
         ..blank(replaced)
     }));
     write_lines(tx, wallet, &lines, now)?;
+    // Before the coins go: nothing else here knows what they held.
     keep_amounts(tx, &rows, &scope, &keys)?;
     let edges = [DELETE_LOST_EDGES, DELETE_WON_EDGES];
+    // Leases are found by their coins, and coins by their transactions: in this order.
     let rest = [DELETE_LEASES, DELETE_COINS, DELETE_INPUTS, DELETE_TXS];
     for set in edges.into_iter().chain(rest) {
         tx.execute_set(set, &scope, &keys)?;

@@ -238,6 +238,7 @@ fn disconnect_step(
     backfill::cut_above(tx, below.map(|block| block.height))?;
     // Only now: what has to be read again ends where the wallet stands by now.
     torn.into_iter().try_for_each(|wallet| reopen(tx, wallet))?;
+    // Last: by now no transaction says any more that one of them holds it.
     tx.execute(DELETE_BLOCKS, &[from_arg])?;
     Ok(DisconnectCounts { blocks, txs: count, steps: 1 })
 }
@@ -373,6 +374,7 @@ impl ChainDetach {
         if !events.is_empty() {
             apply_plan(tx, &mut row, &events, &RawTxs::new(), self.now)?;
         }
+        // When blocks go for all wallets, one statement reopens it for all of them.
         if self.is_alone {
             unsettle(tx, self.wallet, self.from)?;
         }
@@ -381,6 +383,7 @@ impl ChainDetach {
 
     fn go_back(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<PrunedHistory, WalletError> {
         let goes_back = row.tip().is_some_and(|tip| tip >= self.from);
+        // A follower goes back with the room's row; a place of its own would part it from the tip.
         if goes_back && (self.is_alone || !row.follows_tip) {
             row.stand_at(self.below);
         }
@@ -407,6 +410,8 @@ impl ChainDetach {
     fn clear(&self, tx: &mut Tx<'_>, row: &mut WalletRow) -> Result<(), WalletError> {
         let scope = [Arg::Int(sql_int(self.from)?), Arg::Int(self.wallet.0)];
         let unspent = tx.one(UNSPENT_ONE, &scope)?;
+        // The planner will find them unconfirmed already, so it
+        // takes nothing off the total for them.
         row.confirmed_amount -= unspent.int("sats")?;
         row.confirmed_coins -= unspent.int("coins")?;
         let [from, wallet] = scope;

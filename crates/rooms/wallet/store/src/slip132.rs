@@ -61,6 +61,7 @@ struct Slip132Key {
 
 /// Reads an extended key, whatever its version.
 fn read(text: &str) -> Option<Slip132Key> {
+    // Most words of a descriptor are names and paths, which need no decoding.
     if text.len() < KEY_LETTERS {
         return None;
     }
@@ -129,6 +130,7 @@ fn inside(text: &str) -> Result<String, WalletError> {
         out.push_str(mark);
         rest = after;
     }
+    // Left as it was, the text still fits its checksum, and miniscript checks that.
     if !changed {
         return Ok(out);
     }

@@ -71,6 +71,7 @@ pub(crate) fn or_stop<T>(
     now: Micros,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, WalletError>,
 ) -> Result<Option<T>, WalletError> {
+    // Behind a savepoint: the half of a block must not stay beside the reason for the stop.
     match tx.apart(work)? {
         Ok(done) => Ok(Some(done)),
         Err(error) => stop_or_fail(tx, (wallet, place), height, error, now).map(|()| None),

@@ -25,6 +25,8 @@ impl WalletStore {
     pub fn open(url: &Url, network: Network, options: Options) -> Result<Self, WalletError> {
         let bitcoin_network = bitcoin_network(network)?;
         let door = statistics::open(url, options)?;
+        // In one transaction: of two that open a new database
+        // for different networks, one is refused.
         let stored: String = door.write(move |tx| -> Result<String, WalletError> {
             tx.execute(WRITE_NETWORK, &[Arg::Text(network.name())])?;
             Ok(tx.one(READ_NETWORK, &[])?.text("network")?)

@@ -97,6 +97,8 @@ impl WalletStore {
         let additions = additions.parse(network)?;
         let new = new.clone();
         self.door.write(move |tx| {
+            // The next number stands in the room's row: two who
+            // make wallets at once must not share one.
             let id = lock_room(tx)?;
             if tx.maybe(FIND_WALLET, &[Arg::Text(&new.name)])?.is_some() {
                 return Err(WalletError::WalletExists(new.name.clone()));
@@ -213,6 +215,8 @@ impl WalletStore {
         purpose: KeychainPurpose,
     ) -> Result<AddressInfo, WalletError> {
         let account = account.map(str::to_owned);
+        // That the next scripts are new is taken for granted; where a
+        // unique rule says otherwise, all of it is done again with care.
         self.batched_first_for(wallet, move |tx, mode| {
             let mut row = WalletRow::lock(tx, wallet)?;
             let mut writes = PendingWrites::default();

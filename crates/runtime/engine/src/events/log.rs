@@ -146,6 +146,7 @@ impl EventLog {
         let after = i64::try_from(id).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(MAX_EVENTS)).unwrap_or(0);
         self.door.read(move |tx| {
+            // In one snapshot with the rows: readers skip to `last` when a page isn't full.
             let last = tx.one(LAST, &[])?.natural("last_event")?;
             let first_kept = tx.one(FIRST, &[])?.opt_int("id")?.unwrap_or(0);
             let wanted = [&tenant, &room, &kind, &tenant_room, &tenant_id]
@@ -167,6 +168,7 @@ impl EventLog {
     pub fn wait(&self, after: u64, timeout: Duration) -> bool {
         let deadline = std::time::Instant::now() + timeout;
         loop {
+            // Counted before the look, so that an event written in between ends the wait.
             let known = self.arrived.count();
             if self.last_id() > after {
                 return true;
@@ -253,6 +255,7 @@ impl EventLog {
             append(tx, &events, now, kept)
         })?;
         counter!("unspent_engine_events_total").increment(count);
+        // Two writers may come here in another order than the one in which they were committed.
         self.last.fetch_max(last, Ordering::AcqRel);
         self.newest.send_if_modified(|newest| {
             let is_newer = last > *newest;
@@ -265,6 +268,7 @@ impl EventLog {
 }
 
 fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u64, LogError> {
+    // From a counter and not MAX(id): a number must never come again, even when all rows are gone.
     let before = tx.one(LAST, &[])?.int("last_event")?;
     if events.is_empty() {
         return Ok(u64::try_from(before).unwrap_or(0));
@@ -286,6 +290,7 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
     ];
     tx.execute_set(INSERT, &[], &columns)?;
     tx.execute(MOVE_LAST, &[Arg::Int(last)])?;
+    // Numbers are dense, so how many are kept can be told without counting rows.
     let forget = last.saturating_sub(i64::try_from(kept).unwrap_or(i64::MAX));
     if forget > 0 {
         tx.execute(FORGET, &[Arg::Int(forget)])?;

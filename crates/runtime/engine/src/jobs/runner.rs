@@ -114,6 +114,8 @@ impl Planned {
             catch_unwind(run).unwrap_or_else(|_| Err("a fault in the program".to_owned()));
         let (pause, said, result) = match outcome {
             Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
+            // Due at once and not simply run on, so that other jobs and whoever asked come in
+            // between.
             Ok(Outcome::More(said)) => (Duration::ZERO, said.clone(), Ok(said)),
             Ok(Outcome::Later(said)) => (RETRY.min(self.job.every), said.clone(), Err(said)),
             Err(reason) => {

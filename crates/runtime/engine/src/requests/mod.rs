@@ -128,6 +128,8 @@ impl OpenRequest<'_> {
         if written.is_err() {
             let mut held = lock(&self.log.held);
             let unwritten = held.values().filter(|held| held.answer.is_some()).count();
+            // Beyond the bound the request has no end that is known, and its repeat asks the room
+            // first.
             if let Some(held) = held.get_mut(&self.name).filter(|_| unwritten < MAX_UNWRITTEN) {
                 held.answer = Some((status, body.to_vec()));
             }
@@ -148,6 +150,7 @@ impl OpenRequest<'_> {
 impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         let mut held = lock(&self.log.held);
+        // An answer that couldn't be written stays: nothing else keeps a repeat from running again.
         if held.get(&self.name).is_some_and(|held| held.answer.is_none()) {
             held.remove(&self.name);
         }
@@ -225,6 +228,8 @@ impl RequestLog {
                 return Ok(Some(answer.map_or(Begun::InProgress, repeat)));
             }
             Entry::Vacant(free) => {
+                // Named before the database is asked: two that come together can't both find it
+                // new.
                 free.insert(Held { digest, answer: None });
             }
         }

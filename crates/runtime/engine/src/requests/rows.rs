@@ -12,6 +12,7 @@ use crate::events::LogError;
 /// Rows removed at a time for being over.
 const SWEPT: i64 = 256;
 
+// The caller's own row sorts behind the nameless one of an older version, and counts more.
 const FIND: &str = "SELECT caller, digest, http_status, body FROM requests
     WHERE request_key = $2 AND (caller = $1 OR caller = $3) ORDER BY caller DESC LIMIT 1";
 const INSERT: &str = "INSERT INTO requests (caller, request_key, digest, run, created_at)
@@ -23,6 +24,7 @@ const FINISH: &str = "UPDATE requests SET http_status = $3, body = $4
     WHERE caller = $1 AND request_key = $2";
 const FORGET: &str = "DELETE FROM requests WHERE caller = $1 AND request_key = $2
     RETURNING caller";
+// Asked about by name: the sweep takes the oldest of everybody and may not come to this one.
 const FORGET_IF_OVER: &str = "DELETE FROM requests
     WHERE request_key = $2 AND (caller = $1 OR caller = $3) AND created_at <= $4
     RETURNING caller";
@@ -73,6 +75,7 @@ pub(super) fn begin(
         if let Some(row) = tx.maybe(FIND, &both)? {
             return found(tx, &row, &name, digest, (run, now));
         }
+        // Nothing new is written without a caller: quotas and later repeats would not find it.
         if name.caller == UNKNOWN {
             return Ok(Stored::Elsewhere);
         }

@@ -41,6 +41,7 @@ pub(super) fn next(
 ) -> Result<NextStep, SourceError> {
     if let (Some(cache), Some(at)) = (cache, *place)
         && let Some(block) = cache.child_of(at.map(|at| at.hash))
+        // Only with the reader's consent: its next block would else not be the child of ours.
         && source.skip(block.point)
     {
         cache.taken(block.point);
@@ -57,6 +58,7 @@ pub(super) fn next(
         }
         Step::Backward(to) => {
             *place = Some(to);
+            // The other rooms would take these blocks from the cache just to undo them.
             if let Some(cache) = cache {
                 cache.leave(to);
             }
@@ -129,6 +131,7 @@ impl<T> BatchSender<T> {
             return true;
         }
         let (reply, answer) = bounded(1);
+        // The places for the answers queue as the batches were read; decoders end in any order.
         self.jobs.send(PrepareJob { blocks, reply }).is_ok() && self.answers.send(answer).is_ok()
     }
 }
@@ -157,6 +160,7 @@ impl Reading<'_> {
                 }
             }
         };
+        // What was read before the end is good: it is applied before the end is told.
         if to.send(batch) { stopped } else { Stopped::Dropped }
     }
 }
@@ -182,6 +186,8 @@ impl<T> Iterator for Batches<T> {
             match block {
                 Ok(block) => good.push(block),
                 Err(error) => {
+                    // Those before it are handed out, so that the next attempt begins at the bad
+                    // block itself.
                     self.failed = Some(error);
                     break;
                 }
@@ -220,10 +226,12 @@ pub(super) fn feed<F: Follower>(
     let (jobs, inbox) = bounded(BATCHES_AHEAD);
     let (answers, batches) = bounded(BATCHES_AHEAD);
     thread::scope(|scope| {
+        // One core is for the thread that applies: all others wait for it in the end.
         for _ in 0..cores.saturating_sub(1).clamp(1, MOST_DECODERS) {
             let inbox = inbox.clone();
             scope.spawn(move || prepare_all::<F>(network, name, cache, &inbox));
         }
+        // A receiver left here would let the reader wait for ever once all decoders have died.
         drop(inbox);
         let sender = BatchSender { jobs, answers };
         let reader = scope.spawn(move || reading.read(&sender));

@@ -33,6 +33,8 @@ pub(super) fn fork_point<F: Follower>(
         if offered.is_empty() {
             return Ok(found);
         }
+        // Offered again, so that an answer without any point can only mean that the chain has
+        // moved.
         offered.extend(found);
         let finer = source.intersect(&offered)?;
         if finer.is_none() && found.is_some() {
@@ -54,6 +56,7 @@ fn ladder<F: Follower>(follower: &F, tip: Point) -> Result<Vec<Point>, Trouble> 
         }
         below += step;
     }
+    // Doubled steps pass the first block by; with it only another chain has nothing in common.
     push(&mut points, follower.stored_at(0)?);
     Ok(points)
 }

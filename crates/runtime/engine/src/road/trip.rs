@@ -128,6 +128,8 @@ impl<'a, F: Follower> Trip<'a, F> {
     ///
     /// [`Trouble`]; what was applied before it stays.
     pub fn go_on(mut self, end: End) -> Result<Ended, Trouble> {
+        // Not while it looks for its place: it takes no blocks then, and the others' would be kept
+        // for it.
         let _sharing = self.cache.map(BlockCache::join);
         let mut held = None;
         while !self.watch.is_stopping() {
@@ -135,10 +137,13 @@ impl<'a, F: Follower> Trip<'a, F> {
             if self.is_over(end)? {
                 return Ok(Ended::Arrived);
             }
+            // A step that is held followed the last block of the bulk run, so it has to be taken
+            // first.
             if held.is_none() && self.is_far(end)? {
                 held = self.catch_up(end)?;
                 continue;
             }
+            // A finite trip must not wait for news, and upkeep must not wait for the next block.
             let patience =
                 if more || end != End::Never { Duration::ZERO } else { self.follow.poll };
             let step = match held.take() {
@@ -152,6 +157,8 @@ impl<'a, F: Follower> Trip<'a, F> {
                 // A node may know of blocks that it doesn't have yet.
                 NextStep::Nothing if end == End::Never && self.is_far(end)? => {}
                 NextStep::Nothing if end == End::Never => self.watch.arrived(),
+                // Upkeep that was begun belongs to the trip: nobody would go on with it after the
+                // end.
                 NextStep::Nothing if more => {}
                 NextStep::Nothing => return Ok(Ended::Arrived),
             }
@@ -200,6 +207,7 @@ impl<'a, F: Follower> Trip<'a, F> {
         if self.source.tip().is_none_or(|last| last.height <= tip.height) {
             return Ok(false);
         }
+        // Going back to the origin would drop the whole chain for the sake of some unrelated files.
         if place.is_none() {
             let reason = "these blocks don't connect to those that the room has";
             return Err(Trouble::Lost(reason.into()));
@@ -212,6 +220,7 @@ impl<'a, F: Follower> Trip<'a, F> {
         let ready = ahead::prepare::<F>(self.network, &self.name, block).inspect_err(|_| {
             self.cache.inspect(|cache| cache.forget(block.point));
         })?;
+        // Decoding isn't counted: whether it was done here depends on which room came first.
         let timed = std::time::Instant::now();
         self.room.apply(ready)?;
         let name = self.room.room().name();

@@ -94,6 +94,8 @@ impl Watch for Progress {
 
     fn arrived(&self) {
         self.settled();
+        // Jobs such as the reading of the mempool wait for the tip, and need not wait for their
+        // time too.
         if self.set_state(RoomState::Following) != RoomState::Following {
             self.context.wakeup.wake();
         }
@@ -144,6 +146,8 @@ impl<F: Follower> Worker<F> {
     /// One stay at the source: from finding the place to the first trouble.
     fn session(&mut self) -> Result<(), Trouble> {
         let context = self.progress.context.clone();
+        // A reader that failed may stand anywhere, with half an answer on its way: no session
+        // inherits one.
         let mut source = context.origin.open()?;
         Trip::new(&mut self.follower, &mut *source, context.network, self.follow, &self.progress)
             .named(context.origin.name())
@@ -164,6 +168,8 @@ impl<F: Follower> Worker<F> {
                 "see whether another program changed the room; resume it when that is over".into(),
             ),
             Trouble::Lost(cause) => {
+                // Attempts are counted, so news must not wake this pause: they would be used up in
+                // a moment.
                 tracing::warn!(room = self.name(), %cause, "looking for the place anew");
                 self.progress.context.wakeup.pause(self.follow.retry);
             }
@@ -174,11 +180,13 @@ impl<F: Follower> Worker<F> {
     fn settle_source(&mut self, error: SourceError) {
         let reason = error.to_string();
         let context = &self.progress.context;
+        // A source that says which block it lacks has answered: it isn't lost.
         let is_here = matches!(error, SourceError::Missing { .. });
         if !is_here && context.board.source_is_away(self.progress.room, reason.clone()) {
             context.write_event(kind::SOURCE_LOST, &ReasonBody { reason: reason.clone() });
         }
         match error {
+            // A pruned block doesn't come back by itself, so waiting would hide the trouble.
             SourceError::Missing { height, .. } => self.stop(
                 reason,
                 format!("point the daemon at a node that still has block {height}, then resume"),
@@ -190,6 +198,8 @@ impl<F: Follower> Worker<F> {
                 reason,
                 "look at the source: it keeps giving what can't be right; then resume".into(),
             ),
+            // Access that is denied is waited for as well: a node that starts writes another
+            // cookie.
             SourceError::Malformed { .. }
             | SourceError::Unreachable { .. }
             | SourceError::Denied { .. } => self.wait(reason),
@@ -215,6 +225,8 @@ impl<F: Follower> Worker<F> {
             if self.progress.is_stopping() {
                 return;
             }
+            // A store that failed to write takes nothing until it is opened again, whatever space
+            // there is.
             match self.follower.reopen() {
                 Ok(()) => return,
                 Err(Trouble::Disk(again)) => cause = again,
@@ -233,10 +245,13 @@ impl<F: Follower> Worker<F> {
         context.write_event(kind::ROOM_STOPPED, &body);
         context.news.wake();
         while !context.is_stopping() && !self.resume.swap(false, Ordering::AcqRel) {
+            // Counted before the flag is read: a resume in between changes the count and so ends
+            // the wait.
             let known = context.wakeup.count();
             if !self.resume.load(Ordering::Acquire) {
                 context.wakeup.wait(known, self.follow.poll);
             }
+            // Orders may have come meanwhile, and nobody but this thread can answer them.
             self.follower.refuse_orders(&reason);
         }
         if context.is_stopping() {

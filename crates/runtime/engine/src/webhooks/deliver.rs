@@ -65,6 +65,7 @@ impl Webhooks {
     /// [`WebhookError::Log`] when the database can't be opened.
     pub fn open(folder: &Path, options: WebhookOptions) -> Result<Self, WebhookError> {
         let door = store_door(folder).map_err(LogError::from)?;
+        // A command doesn't know how many events the daemon keeps, so it must forget none.
         let log = EventLog::open(Arc::new(door), u64::MAX)?;
         Ok(Self::new(Arc::new(log), options))
     }
@@ -202,6 +203,8 @@ impl HookServer {
 
     /// Delivers a page of events; says whether there may be more.
     fn serve_page(&self, id: u64) -> Result<bool, WebhookError> {
+        // Read anew for each page: it may have been removed, renamed or moved by somebody
+        // meanwhile.
         let Some(stored) = store::one(self.log.door(), id)? else { return Ok(false) };
         let cursor = stored.hook.cursor;
         let page = self.log.after(cursor, READ_AT_ONCE)?;
@@ -254,6 +257,8 @@ impl HookServer {
         let result = if outcome.is_ok() { "delivered" } else { "failed" };
         counter!("unspent_engine_webhook_attempts_total", "result" => result).increment(1);
         let Err(error) = outcome else {
+            // A crash before this line repeats the message with the same id; the other order would
+            // lose it.
             return store::settle(self.log.door(), hook.id, cursor, done(now));
         };
         // A failure counts on only while it is about the same event.

@@ -55,6 +55,8 @@ impl Poster {
             .max_redirects(0)
             .max_idle_connections_per_host(1)
             .user_agent(concat!("unspent/", env!("CARGO_PKG_VERSION")))
+            // A proxy would look the name up by itself, behind the back of the resolver that judges
+            // it.
             .proxy(None)
             .tls_config(roots::tls(options.roots.as_ref()))
             .build();

@@ -58,8 +58,10 @@ pub(super) fn add(
         if known >= MAX_HOOKS as u64 {
             return Err(WebhookError::Refused("there are 100 webhooks already".into()));
         }
+        // Not MAX(id) + 1: the number of a removed hook must not lead to another one's.
         tx.execute(NEXT, &[])?;
         let id = tx.one(LAST, &[])?.int("last_webhook")?;
+        // Read in the same transaction: no event can be written between the cursor and the hook.
         let cursor = tx.one(LAST_EVENT, &[])?.int("last_event")?;
         let args = [
             Arg::Int(id),

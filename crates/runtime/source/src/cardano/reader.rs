@@ -44,6 +44,8 @@ impl CardanoSource {
 
     fn connect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError> {
         let mut asked: Vec<Wire> = thinned(points).map(|point| wire(&point)).collect();
+        // All chains of a network share it, so that an answer without any point isn't the usual
+        // one.
         asked.push(Wire::Origin);
         let line = Line::open(self.shared.clone(), asked)?;
         let (found, tip) = match line.wait(STALLED)? {
@@ -172,6 +174,7 @@ impl Source for CardanoSource {
 
     fn next(&mut self, patience: Duration) -> Result<Step, SourceError> {
         let step = self.step(patience);
+        // Nobody knows what is still on its way there; the next intersection opens another line.
         if step.is_err() {
             self.line = None;
         }

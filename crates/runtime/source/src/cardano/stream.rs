@@ -99,6 +99,7 @@ impl HeaderStream {
         };
         let news = match answer {
             Message::AwaitReply if !self.is_waiting => {
+                // This is no answer yet: the node owes one for the same question, which stays open.
                 self.is_waiting = true;
                 return Ok(News::Nothing);
             }
@@ -153,6 +154,8 @@ async fn headers(
             News::Backward(point, tip) => {
                 let known = announced.iter().rposition(|(head, _)| wire(head) == point);
                 announced.truncate(known.map_or(0, |at| at + 1));
+                // Otherwise only headers go that were never handed out, and the reader need not
+                // hear of them.
                 if known.is_none() {
                     outbox.put(StreamEvent::Backward(point, tip)).await?;
                 }
@@ -170,6 +173,7 @@ fn head_of(network: Network, header: &HeaderContent) -> Result<Head, Failure> {
     let era = match (header.variant, header.byron_prefix) {
         (0, Some((kind, _))) => u64::from(kind),
         (0, None) => return Err(Failure::wrong("a Byron header of no kind")),
+        // Blocks count Byron's boundary blocks as an era of their own, headers don't.
         (later, _) => u64::from(later) + 1,
     };
     read_header(network, era, &header.cbor).map_err(Failure::wrong)

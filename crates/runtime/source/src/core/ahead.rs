@@ -108,6 +108,7 @@ fn order_all(
 ) {
     let (mut next, mut size) = (above(place), BatchSize::default());
     loop {
+        // Only a hint for the size of batches: an older value costs nothing.
         let seen = block_bytes.load(Ordering::Relaxed);
         if seen > 0 {
             size.learn(seen);
@@ -122,10 +123,14 @@ fn order_all(
             }
         };
         next = next.saturating_add(wanted.len() as u64);
+        // This was the tip. What comes after it is the business of the reader, who also sees
+        // branches.
         let is_last = wanted.len() < size.blocks();
         let wanted: Arc<[Wanted]> = wanted.into();
         let (reply, bodies) = bounded(1);
         let ordered = Ordered { tip, wanted: wanted.clone(), bodies };
+        // Ordered before it is fetched: batches come out in this order, whichever thread is done
+        // first.
         let is_wanted =
             out.send(Ok(ordered)).is_ok() && jobs.send(FetchJob { wanted, reply }).is_ok();
         if is_last || !is_wanted {

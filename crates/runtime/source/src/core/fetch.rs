@@ -67,6 +67,8 @@ pub(super) fn fetch(
     size: BatchSize,
 ) -> Result<Batch, SourceError> {
     let tip = state.tip()?;
+    // Bodies are then asked for by hash: a reorganisation in between can't put a block of another
+    // branch in the place of one.
     let wanted = hashes(state, above(place), size)?;
     let blocks = link(state, place, &wanted, bodies(state, &wanted)?)?;
     Ok(Batch { tip, blocks })
@@ -83,6 +85,7 @@ pub(super) fn bodies(state: &CoreState, wanted: &[Wanted]) -> Result<Bodies, Sou
     let questions: Vec<Value> = wanted.iter().map(question).collect();
     let ask = |questions: &[Value]| state.rpc.batch::<HexBytes>("getblock", questions);
     let answers = match ask(&questions) {
+        // One block always fits: an answer may have several times the largest size of one.
         Err(RpcError::TooLarge) => ask(questions.get(..1).unwrap_or_default()),
         answers => answers,
     };
@@ -151,6 +154,8 @@ fn check(
         return Err(malformed("it has not the hash that was asked for".into()));
     }
     let parent = place.map(|place| place.hash);
+    // The first block of a network names zeros. A mismatch is no fault of the node: its chain moved
+    // between two answers, and the next look finds where it left ours.
     if header.parent != parent.unwrap_or_default() {
         return Ok(None);
     }
@@ -159,6 +164,7 @@ fn check(
 
 /// A pruned node says so in its words; other reasons may pass.
 fn missing(state: &CoreState, height: u64, refusal: &Refusal) -> SourceError {
+    // Core has the same code for pruned blocks and for those not downloaded yet; only words differ.
     if refusal.message.contains("pruned") {
         return SourceError::Missing { name: state.rpc.name().to_owned(), height };
     }

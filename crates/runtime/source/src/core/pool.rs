@@ -52,12 +52,16 @@ impl CoreState {
         };
         for (txid, answer) in txids.iter().zip(answers) {
             match answer {
+                // Wallets record it under this name, so a wrong body would put strangers' coins
+                // there.
                 Ok(HexTx(tx)) if tx.compute_txid() == *txid => found.push(tx),
                 Ok(_) => {
                     let name = self.rpc.name().to_owned();
                     let reason = format!("{method}: another transaction than {txid}");
                     return Err(SourceError::Malformed { name, reason });
                 }
+                // It was mined, replaced or evicted since it was named; the next reading tells
+                // which.
                 Err(refusal) if refusal.code == UNKNOWN_TX => {}
                 Err(refusal) => return Err(self.rpc.explain(method, RpcError::Refused(refusal))),
             }
@@ -70,6 +74,8 @@ impl Node for CoreNode {
     fn mempool(&self) -> Result<MempoolView, SourceError> {
         let before = self.state.best_hash()?;
         let names: Vec<TxName> = self.state.rpc.call("getrawmempool", json!([]))?;
+        // A transaction missing from the list may just have been mined, unless no block came
+        // meanwhile.
         let after = self.state.best_hash()?;
         let txids = names.into_iter().map(|TxName(txid)| txid).collect();
         Ok(MempoolView { tip: (before == after).then_some(after.0), txids })
@@ -95,6 +101,8 @@ impl Node for CoreNode {
         let rpc = &self.state.rpc;
         match rpc.ask::<TxName>("sendrawtransaction", json!([serialize_hex(tx)])) {
             Ok(_) => Ok(Answer::Accepted),
+            // After a crash it is simply sent again, so a node that has it already is what is
+            // wanted.
             Err(RpcError::Refused(refusal)) if is_known(&refusal) => Ok(Answer::Accepted),
             Err(RpcError::Refused(refusal)) if REJECTIONS.contains(&refusal.code) => {
                 Ok(Answer::Rejected { reason: short(&refusal.message) })
@@ -135,6 +143,7 @@ impl Node for CoreNode {
         let method = "getmempoolancestors";
         let below = match rpc.ask::<HashMap<String, MempoolEntry>>(method, json!([name, true])) {
             Ok(below) => below,
+            // It can go between the two questions.
             Err(fault) if is_gone(&fault) => return Ok(Vec::new()),
             Err(fault) => return Err(rpc.explain(method, fault)),
         };
@@ -192,6 +201,7 @@ struct EntryFees {
 
 /// Satoshis out of a node's BTC.
 fn satoshis(btc: f64) -> Option<u64> {
+    // No amount is lost: all satoshis that can exist fit into the 53 bits of a double.
     bitcoin::Amount::from_btc(btc).ok().map(bitcoin::Amount::to_sat)
 }
 

@@ -127,6 +127,7 @@ impl CoreSource {
             return Ok(View::AtTip);
         }
         match self.header(&place.hash)? {
+            // Core says -1 of a block that it knows and that isn't on its best chain.
             Some(header) if header.confirmations >= 0 => {
                 Ok(View::Behind(tip.height.saturating_sub(place.height)))
             }
@@ -176,6 +177,7 @@ impl CoreSource {
                 return Ok(self.forward(block));
             }
             let waker = self.state.waker();
+            // Counted before the look: a block that comes in between then ends the wait at once.
             let heard = waker.as_deref().map(BlockWaker::count);
             match self.look()? {
                 View::Left(point) => {
@@ -183,6 +185,8 @@ impl CoreSource {
                     return Ok(Step::Backward(point));
                 }
                 View::Behind(blocks) => {
+                    // A fetch without blocks is no error: the chain moved between the look and the
+                    // answers.
                     if fruitless > 0 {
                         thread::sleep(FRUITLESS_PAUSE);
                     }
@@ -241,8 +245,11 @@ fn first_on_chain(state: &CoreState, points: &[Point]) -> Result<Option<Point>, 
 
 impl Source for CoreSource {
     fn intersect(&mut self, points: &[Point]) -> Result<Option<Point>, SourceError> {
+        // Asked each time: behind the same address may stand another node by now.
         self.tip = Some(self.state.check_chain()?);
         let found = first_on_chain(&self.state, points)?;
+        // What the room has counts as passed: a node that lost its blocks is followed back among
+        // them.
         self.passed = points.iter().rev().copied().collect();
         self.stand(found);
         Ok(found)
@@ -257,6 +264,8 @@ impl Source for CoreSource {
         if self.ahead.is_some() || !self.ready.is_empty() {
             return false;
         }
+        // Not asked of the node: if the chain has left this block, the next look says so as of any
+        // other.
         self.pass(child);
         true
     }

@@ -87,6 +87,7 @@ impl Rpc {
             .http_status_as_error(false)
             .max_redirects(0)
             .tls_config(roots::tls(roots))
+            // A proxy of the environment would be sent the node's password.
             .proxy(None);
         let name =
             format!("the node at {}", url.split_once("://").map_or(url.as_str(), |(_, rest)| rest));
@@ -147,6 +148,7 @@ impl Rpc {
             };
         }
         let mut replies: Vec<Reply<T>> = self.parse(method, &body)?;
+        // JSON-RPC leaves it to the server in which order it answers a batch.
         replies.sort_by_key(|reply| reply.id);
         let in_order = replies.iter().map(|reply| reply.id).eq((0..params.len() as u64).map(Some));
         if !in_order {
@@ -183,7 +185,10 @@ impl Rpc {
             let sent = self.send(&body, header.as_deref());
             let (status, body) = match sent {
                 Ok(answer) => answer,
+                // No second attempt: the same question gets the same answer. The caller can ask for
+                // less.
                 Err(ureq::Error::BodyExceedsLimit(_)) => return Err(RpcError::TooLarge),
+                // After a timeout a repeat would load a slow node once more and double the wait.
                 Err(error) if fresh || matches!(error, ureq::Error::Timeout(_)) => {
                     return Err(RpcError::Source(self.unreachable(&error.to_string())));
                 }
@@ -200,6 +205,8 @@ impl Rpc {
                     let said = format!("an empty answer (HTTP {status})");
                     return Err(self.malformed("HTTP", &said));
                 }
+                // Core sends refusals with HTTP 404 or 500 and a body that says more than the
+                // status.
                 _ => return Ok(body),
             }
         }

@@ -80,6 +80,7 @@ pub(super) fn offered(rpc: &Rpc, topics: &[&'static str]) -> Option<(String, Vec
         let publishes = |offer: &&Publication| offer.topic.strip_prefix("pub") == Some(topic);
         let offer = offered.iter().find(publishes)?;
         let port = offer.address.strip_prefix("tcp://")?.rsplit_once(':')?.1;
+        // Core tells what it is bound to, which isn't always what somebody else can call.
         let everywhere = ["tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"];
         let address = if everywhere.iter().any(|start| offer.address.starts_with(start)) {
             format!("tcp://{}:{port}", rpc.host())

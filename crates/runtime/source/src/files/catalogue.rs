@@ -253,6 +253,8 @@ impl Catalogue {
         let start = first_bytes(&data).map_err(FilesError::unreadable(&file.path))?;
         let key = match beside(&file.path)? {
             key if is_framed(self.network, start, &key) => Some(key),
+            // The key is the folder's: a file that somebody put there may be in the clear all the
+            // same.
             _ => Some(XorKey::default()).filter(|none| is_framed(self.network, start, none)),
         };
         if key.is_none() {
@@ -445,6 +447,7 @@ impl Catalogue {
         open.read_exact(&mut bytes).map_err(lost)?;
         xor(&mut bytes, &file.key, offset);
         let found = bitcoin_header(&bytes).ok().map(|header| header.hash);
+        // Only the header is hashed here: whoever decodes the block checks its body against it.
         if found.is_none() || found != self.tree.hash(id) {
             self.forget_kept();
             return Err(FilesError::Moved { place: place.name() });

@@ -8,7 +8,7 @@ use std::{
 
 use unspent_networks::cardano::{
     MAX_BLOCK_BYTES,
-    framing::{SplitError as FramingError, split_cbor_items},
+    framing::{SplitError, split_cbor_items},
 };
 
 use super::{FilesError, find::InputFile};
@@ -42,7 +42,7 @@ pub fn open(file: &InputFile) -> Result<Box<dyn Read + Send>, FilesError> {
 pub enum ChunkError {
     /// It holds something else than whole items.
     #[error(transparent)]
-    Framing(#[from] FramingError),
+    Framing(#[from] SplitError),
     /// It holds something else than blocks.
     #[error("the item at byte {offset} is no block")]
     NoBlock {
@@ -62,7 +62,7 @@ pub enum ChunkError {
 impl ChunkError {
     /// The file ends inside an item: it is being written, or it was cut.
     pub fn is_torn(&self) -> bool {
-        matches!(self, Self::Framing(FramingError::Torn { .. }))
+        matches!(self, Self::Framing(SplitError::Torn { .. }))
     }
 }
 
@@ -127,12 +127,12 @@ impl<R: Read> ChunkReader<R> {
                     self.offset += found.1.len() as u64;
                     return Ok(Some(found));
                 }
-                Some(Err(FramingError::Torn { .. })) => true,
+                Some(Err(SplitError::Torn { .. })) => true,
                 Some(Err(error)) => return Err(self.located(error)),
                 None => false,
             };
             if self.at_end || ready.len() > MOST_WAITING {
-                let torn = FramingError::Torn { offset: 0 };
+                let torn = SplitError::Torn { offset: 0 };
                 return if is_torn { Err(self.located(torn)) } else { Ok(None) };
             }
             let offset = self.offset;
@@ -151,12 +151,12 @@ impl<R: Read> ChunkReader<R> {
     }
 
     /// The error with its place in the file instead of its place in the piece.
-    fn located(&self, error: FramingError) -> ChunkError {
+    fn located(&self, error: SplitError) -> ChunkError {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let located = match error {
-            FramingError::Torn { .. } => FramingError::Torn { offset },
-            FramingError::Malformed { reason, .. } => FramingError::Malformed { offset, reason },
-            FramingError::TooLarge { limit, .. } => FramingError::TooLarge { offset, limit },
+            SplitError::Torn { .. } => SplitError::Torn { offset },
+            SplitError::Malformed { reason, .. } => SplitError::Malformed { offset, reason },
+            SplitError::TooLarge { limit, .. } => SplitError::TooLarge { offset, limit },
         };
         located.into()
     }

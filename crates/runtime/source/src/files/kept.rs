@@ -94,6 +94,7 @@ impl Catalogue {
         }
         let Hashed { mut inner, hash } = to;
         inner.write_all(&hash.finalize())?;
+        // On the disk before it gets its name: a crash must not leave the name with half a file.
         inner.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 
@@ -165,6 +166,8 @@ fn read(network: Network, file: File, files: &[InputFile]) -> io::Result<Option<
     let wanted = files.iter().filter_map(|file| Some((absolute(&file.path)?, file)));
     let wanted: HashMap<String, &InputFile> = wanted.collect();
     let Some(numbers) = read_files(&mut from, &wanted, &mut catalogue)? else { return Ok(None) };
+    // Nothing is allocated by this count, and what is read counts only if the sum at the end
+    // agrees.
     for _ in 0..from.take_u64()? {
         let hash = BlockHash(from.take()?);
         let (parent, work) = (BlockHash(from.take()?), Work(from.take()?));

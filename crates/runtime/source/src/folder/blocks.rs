@@ -65,6 +65,7 @@ impl Files {
         if blocks.looked.is_some_and(|looked| looked.elapsed() < self.poll) {
             return Ok(blocks.branches.clone());
         }
+        // Under the lock: rooms that poll at once would all look through the same files.
         let files = self.list()?;
         let is_packed = files.iter().any(|file| file.is_packed);
         let room = if is_packed { self.workroom.open() } else { Ok(PathBuf::new()) };
@@ -99,6 +100,8 @@ impl Files {
         }
         for (above, hash) in (0_u64..).zip(&branch.blocks) {
             let bytes = self.read(hash, above)?;
+            // Since BIP 34 a coinbase names its height; blocks from before it don't, so it is
+            // looked for.
             let block = decode_block(self.network, &bytes, None);
             let named = block.ok().map(|block| block.header.point.height);
             if let Some(start) = named.and_then(|height| height.checked_sub(above)) {
@@ -179,6 +182,7 @@ impl BlocksSource {
             return self.intersect(&points).map(|found| (found != self.place).then_some(found));
         }
         let old = std::mem::replace(&mut self.branch, best);
+        // What differs above the place was never handed out, so the reader need not go back for it.
         let passed = self.passed().min(old.blocks.len());
         let both = old.blocks.iter().zip(&self.branch.blocks).take(passed);
         let common = both.take_while(|(old, new)| old == new).count();

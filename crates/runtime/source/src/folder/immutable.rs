@@ -74,10 +74,13 @@ impl ChunksSource {
         let mut chunks = Vec::with_capacity(files.len());
         for file in files {
             match known.remove(&file.path) {
+                // A chunk's first block never changes, and opening thousands of files at each look
+                // is slow.
                 Some(chunk) => chunks.push(chunk),
                 None => chunks.extend(self.first_of(file)?),
             }
         }
+        // A Byron boundary block can have the slot of the block above it, but not its number.
         chunks.sort_by_key(|chunk| (chunk.first.slot, chunk.first.height));
         self.chunks = chunks;
         self.listed = Instant::now();
@@ -180,6 +183,7 @@ impl ChunksSource {
         let (this, next) = (self.chunks.get(at), self.chunks.get(at + 1));
         let Some(this) = this else { return Ok(None) };
         let size = size(&position.path);
+        // Also when a next file is there already: the last blocks of this one may just have come.
         if !this.file.is_packed && size != position.size_at_end {
             return self.position(&this.file, position.offset).map(Some);
         }

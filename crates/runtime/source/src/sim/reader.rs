@@ -165,6 +165,8 @@ impl Node for SimNetwork {
     }
 
     fn broadcast(&self, tx: &Transaction) -> Result<Answer, SourceError> {
+        // As with a real node: what the mempool holds already is accepted, so sending may be
+        // repeated.
         let txid = tx.compute_txid();
         if self.look(|sim| sim.mempool().get(&txid).is_some()) {
             return Ok(Answer::Accepted);

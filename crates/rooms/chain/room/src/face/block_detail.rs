@@ -124,6 +124,7 @@ fn sides(
     let network = snapshot.network();
     let Ok(deltas) = snapshot.delta(stored.point.height) else { return Ok(None) };
     let (mut created, mut spent) = (CoinSum::new(network), CoinSum::new(network));
+    // Where a boundary block shares the height, the other delta is another block's.
     for delta in deltas.iter().filter(|delta| delta.point.hash == stored.point.hash) {
         for born in &delta.created {
             let known = match &born.record {

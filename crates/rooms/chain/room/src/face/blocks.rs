@@ -90,9 +90,11 @@ pub(super) enum BlockName {
 
 impl BlockName {
     pub(super) fn parse(network: Network, text: &str) -> Option<Self> {
+        // 64 decimal digits are a hash as well: no height is that long.
         if let Some(hash) = network.parse_hash(text) {
             return Some(Self::Hash(BlockHash(hash)));
         }
+        // `parse` alone would take a leading plus: one block would have two names.
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         digits.then(|| text.parse().ok().map(Self::Height)).flatten()
     }
@@ -118,6 +120,7 @@ pub(super) async fn blocks(
             return Ok(BlocksJson { blocks: Vec::new(), next: None });
         };
         let tip = last.point.height;
+        // A cursor may be older than a rollback: it is cut to what is there now.
         let end = below.unwrap_or(u64::MAX).min(tip + 1);
         // Fewer blocks than a page holds: the page begins at the first.
         let start = end.saturating_sub(limit);

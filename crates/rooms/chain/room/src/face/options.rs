@@ -38,6 +38,8 @@ impl ChainOptions {
         // A folder without blocks hasn't made up its mind yet.
         let built = known.filter(|status| status.chain.is_some());
         options.enabled = self.enabled.or(built.map(|status| status.enabled)).unwrap_or(true);
+        // A window that fell back to its default because a command didn't repeat it would let go of
+        // undo data that was meant to stay.
         if let Some(chosen) = built.and_then(|status| status.choices) {
             options.prune_depth = chosen.prune_depth;
             options.rollback_window = chosen.rollback_window;

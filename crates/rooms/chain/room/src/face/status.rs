@@ -76,6 +76,7 @@ impl FiguresJson {
     pub(crate) fn new(status: &StoreStatus) -> Self {
         let cursor = &status.cursor;
         let chain_blocks = status.chain.as_ref().map_or(0, |(ordinal, _)| *ordinal);
+        // Points may be ahead of the index: then the time of the last one isn't that of its tip.
         let time = status.chain.as_ref().filter(|(ordinal, _)| *ordinal == cursor.ordinal);
         let time = time.map(|(_, point)| Time::seconds(point.time));
         let tip = cursor

@@ -54,6 +54,7 @@ pub(super) fn rollback(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let network = reader(config)?.network();
+    // Read before the folder is opened for writing, which takes its lock and stores the options.
     let target = parse::target(network, &args.to)?;
     let mut index = writer(config)?;
     let undone = index.rollback(target).map_err(|error| explained(network, error))?;

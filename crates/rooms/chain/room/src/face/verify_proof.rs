@@ -69,10 +69,12 @@ fn read(args: &VerifyProofArgs) -> anyhow::Result<Proof> {
     let unreadable = || format!("{name} can't be read");
     let length = fs::metadata(&args.file).with_context(unreadable)?.len();
     let none = || CliError::refused(format!("REFUSED: {name} holds no proof"));
+    // A proof comes from anybody: its size is looked at before it is read into memory.
     if length > MOST_BYTES {
         return Err(none().into());
     }
     let bytes = fs::read(&args.file).with_context(unreadable)?;
+    // In CBOR this byte opens a text of enormous length, which no proof is.
     let found = if bytes.first() == Some(&b'{') {
         from_json(&bytes)
     } else {

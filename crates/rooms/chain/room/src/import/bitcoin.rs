@@ -60,6 +60,7 @@ fn check_readable(
     let to_beat = stored.tip.map_or(Work::default(), |tip| tip.work);
     let mut work = below.map_or(Work::default(), |below| below.work);
     for (id, height) in &choice.blocks {
+        // It has won by now: what breaks further up still leaves the better chain.
         if work > to_beat {
             break;
         }

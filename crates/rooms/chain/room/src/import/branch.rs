@@ -120,10 +120,12 @@ fn connect(
     let base = stored.find(&branch.base)?;
     let is_whole = branch.base == BlockHash::default();
     let first = branch.blocks.first().and_then(|first| catalogue.tree.hash(*first));
+    // Built on no block at all: only genesis is, and another genesis is another network's.
     if is_whole && first != first_hash {
         let message = format!("the first block of the files is not the first block of {network}");
         return Err(CliError::input(message).hint("give the right --network").into());
     }
+    // Files may well start at block 1, and the first block is a constant of the network.
     let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
     let known = count_known(catalogue, stored, &branch.blocks)?;
     let (below, new) = branch.blocks.split_at_checked(known).unwrap_or_default();
@@ -137,6 +139,8 @@ fn connect(
     let above_fork = fork.map_or(u64::from(needs_genesis), |fork| fork.point.height + 1);
     let blocks: Vec<_> = with_heights(new, above_fork, stop_at).collect();
     let below = fork.map_or(Work::default(), |fork| fork.work);
+    // Of what will be applied alone: blocks above the limit must not win for a branch that then
+    // ends with less work.
     let works = blocks.iter().filter_map(|(id, _)| catalogue.tree.work(*id));
     let work = works.fold(below, |sum, work| sum.checked_add(work).unwrap_or(sum));
     Ok(Some(Candidate { fork, needs_genesis, blocks, work }))
@@ -169,6 +173,8 @@ fn count_known(
     branch: &[HeaderId],
 ) -> anyhow::Result<usize> {
     let mut failed = Ok(());
+    // A block is stored only after its parent, so stored ones are a branch's beginning: a binary
+    // search finds its end.
     let known = branch.partition_point(|id| match find(catalogue, stored, *id) {
         Ok(found) => found.is_some(),
         Err(error) => {
@@ -213,10 +219,12 @@ fn append_loose(
     for branch in loose {
         by_height.push((start_height(network, catalogue, branch)?, branch));
     }
+    // Their parents are unknown, so the height is the only order there is.
     by_height.sort_by_key(|(height, _)| *height);
     for (start, branch) in by_height {
         let top = choice.blocks.last().map(|(_, height)| u64::from(*height));
         let top = top.or_else(|| stored.height());
+        // It overlaps what is there, and without parents nothing tells which is right.
         if top.is_some_and(|top| start <= top) {
             choice.left_out.unconnected += branch.blocks.len() as u64;
             continue;
@@ -233,6 +241,7 @@ fn start_height(
     branch: &Branch,
 ) -> anyhow::Result<u64> {
     for (above, id) in (0_u64..).zip(&branch.blocks) {
+        // Blocks from before BIP 34 name no height; the first that does gives that of all below it.
         let raw = catalogue.read_id(*id, None)?;
         match decode_block(network, &raw.bytes, None) {
             Ok(block) => {

@@ -32,16 +32,20 @@ pub(crate) fn plan(
         let contents = chunks::survey(&file, &|| look.goes_on())?;
         let Some((first, last)) = &contents.ends else { continue };
         let (first, last) = (point(network, first, &file)?, point(network, last, &file)?);
+        // Blocks below a stored one are stored too or, in a hole, can't be put in any more.
         if stored.find(&last.hash)?.is_some() {
             known += contents.blocks;
             continue;
         }
         let is_new = seen.is_none_or(|seen| first.height > seen);
+        // Counted block by block at the edges: a number too high would leave out undo data that a
+        // rollback needs.
         coming += if is_new && stop_at.is_none_or(|stop| last.height <= stop) {
             contents.blocks
         } else {
             count_between(network, &file, seen, stop_at)?
         };
+        // The same chunk given twice must not count twice.
         seen = seen.max(Some(last.height));
         wanted.push(file);
     }

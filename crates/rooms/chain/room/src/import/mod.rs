@@ -85,6 +85,8 @@ pub(crate) fn run(
     let look = Look::new(show.counter(files.len() as u64, "files looked through"), interrupt);
     let make_plan = |stored: Stored| make_plan(request, network, files, &workroom, &stored, &look);
     let open = || ChainIndex::open(&folder, network, options.clone(), &genesis);
+    // A new folder is made once the plan stands; an existing one must be open first, since opening
+    // may cut or undo blocks that the plan would count on.
     let ((mut index, found), plan) = if known.is_some() {
         let (index, found) = open()?;
         let plan = make_plan(Stored::seen_by(index.reader())?)?;
@@ -100,6 +102,7 @@ pub(crate) fn run(
     let Plan { blocks, coming, fork, left_out, passed_over } = plan;
     let rolled_back = fork.map(|fork| change_branch(&mut index, &fork)).transpose()?;
     let reader = index.reader();
+    // After the change of branch: blocks at the heights of those undone are new.
     let known = index.tip().map(|tip| tip.height);
     let source = PlannedBlocks::new(network, blocks, coming, known).up_to(request.stop_at);
     let mut room = ChainFollower::new(index);
@@ -167,6 +170,7 @@ pub(crate) fn read_genesis(
     let files = paths.iter().map(|path| {
         let file = InputFile::new(path.clone());
         let mut bytes = Vec::new();
+        // One byte beyond the limit tells a file that is too large from one that just fits.
         let read = chunks::open(&file)?.take(GENESIS_LIMIT + 1).read_to_end(&mut bytes);
         let length = read.with_context(|| format!("can't read {}", path.display()))?;
         if length as u64 > GENESIS_LIMIT {

@@ -44,6 +44,7 @@ impl PlannedBlocks {
                 let header = bitcoin_header(&bytes).map_err(wrong)?;
                 let height = place.height.unwrap_or_default();
                 let point = Point { height, slot: height, hash: header.hash };
+                // The first block names a parent of zeros, which no block has.
                 (point, (height > 0).then_some(header.parent))
             }
             Family::Cardano => {
@@ -70,6 +71,7 @@ impl Source for PlannedBlocks {
         let raw = self.raw(found.map_err(|error| malformed(format!("{error:#}")))?)?;
         let height = raw.point.height;
         if self.stop_at.is_some_and(|stop| height > stop) {
+            // Blocks come in the order of the chain: all behind this one lie above the limit too.
             self.blocks = Box::new(std::iter::empty());
             return Ok(Step::Nothing);
         }

@@ -38,7 +38,7 @@ impl TreeCommitment {
     }
 }
 
-/// What a rewind needs, field 7 of a delta: `{0 first leaf, 1 leaves of the spent coins, 2 leaves
+/// What a rewind needs, field 11 of a delta: `{0 first leaf, 1 leaves of the spent coins, 2 leaves
 /// of the overwritten ones, 3 root before, 4 root after}`. Nodes never change once they are there,
 /// so none are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]

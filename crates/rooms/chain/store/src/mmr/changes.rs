@@ -102,10 +102,13 @@ impl TreeChanges {
             StoreError::wrong(ColumnFamily::UtxoMeta.name(), names::COMMITMENT, what)
         })?;
         if !keeps_undo {
+            // No rollback reaches this block, so pruning will never see a delta of it to settle
+            // these from.
             rewind.taken().for_each(|leaf| self.settle_leaf(leaf));
             return Ok(None);
         }
         self.settle_root(base, commitment, Some(delta.point))?;
+        // What a rollback starts from: without it, a delta of another branch couldn't be told.
         rewind.after = commitment.root;
         Ok(Some(rewind))
     }
@@ -146,6 +149,7 @@ impl TreeChanges {
     ) -> Result<(), StoreError> {
         let absent = || corrupt(delta, "has no leaves");
         let rewind = delta.rewind.as_ref().ok_or_else(absent)?;
+        // Inside a batch the root isn't hashed for each block: the deltas' own must chain.
         let reached = self.expected.unwrap_or(commitment.root);
         if rewind.after != reached {
             return Err(corrupt(delta, "names another root than the block after it"));
@@ -364,6 +368,7 @@ fn cut(batch: &mut Batch<'_>, from: u64, to: u64) -> Result<(), StoreError> {
         batch.delete(ColumnFamily::MmrNodes, &key(TreeKind::Bits, 0, number))?;
     }
     for (tree, (from, to)) in [(TreeKind::Outputs, (from, to)), (TreeKind::Live, chunks)] {
+        // A key leads with its height, so no single range covers the cut; high up there is nothing.
         for height in 0..64_u8 {
             for index in to >> height..from >> height {
                 batch.delete(ColumnFamily::MmrNodes, &key(tree, height, index))?;

@@ -99,6 +99,7 @@ impl History<'_> {
 
     fn add(&mut self, outpoint: Outpoint, record: &Record) {
         let coin = || SharedCoin::new(Coin::new(self.network.family(), record));
+        // Two Bitcoin coinbases have the txid of an earlier one; the block tells them apart.
         self.bodies.entry((outpoint, record.born.block_hash)).or_insert_with(coin);
     }
 

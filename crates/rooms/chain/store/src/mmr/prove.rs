@@ -100,10 +100,12 @@ impl ChainSnapshot<'_> {
         let mut found = BTreeMap::new();
         for outpoint in coins {
             let (place, leaf) = self.locate(&past, outpoint)?;
+            // A proof is refused unless its coins ascend by leaf, however they were asked for.
             found.insert(place, leaf);
         }
         let trees = PastTrees::new(&self.view, self.network(), &past)?;
         let proof = trees.proof(found.into_iter().collect())?;
+        // By the code that a client runs: no proof leaves that we would refuse ourselves.
         let verdicts = proof.check(&past.commitment.root).map_err(|_| past.corrupt())?;
         Ok(CheckedProof { proof, root: past.block_root(), verdicts })
     }

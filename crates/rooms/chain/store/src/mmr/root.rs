@@ -110,6 +110,7 @@ impl TreeChanges {
         touched: &[u64],
     ) -> Result<HashMap<Node, Hash>, StoreError> {
         let mut wanted = beside(count, touched);
+        // A node changed in memory has an older hash on disk, which would lead to a wrong root.
         wanted.retain(|node| self.ahead(base, TreeKind::Live, *node).is_none());
         let keys: Vec<_> =
             wanted.iter().map(|(height, index)| key(TreeKind::Live, *height, *index)).collect();

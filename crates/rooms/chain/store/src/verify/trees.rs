@@ -256,6 +256,7 @@ fn live_tree(
     count: u64,
     chunks: Vec<(u64, Hash)>,
 ) -> Result<(), StoreError> {
+    // A missing chunk has been reported; a tree with a gap would only blame every node.
     if chunks.len() as u64 != count {
         return Ok(());
     }

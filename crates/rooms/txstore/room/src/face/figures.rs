@@ -175,6 +175,7 @@ pub(super) async fn status(
 
 pub(super) fn print(store: &TxStore, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
     let status = store.status()?;
+    // Only the daemon counts verdicts, from its start on: a command has seen none.
     let none = KeptCounts::new();
     let shown = StoreFiguresJson::new(store.network(), store.windows(), &status, &none);
     output.answer(&shown, || facts(&shown.rows()))?;

@@ -103,6 +103,7 @@ pub(super) fn run(
     );
     let mut source = files.open()?;
     source.intersect(&[])?;
+    // Before the store is made: an import of nothing must leave nothing behind.
     let Some(last) = source.tip() else {
         return Err(CliError::input("there are no blocks in these files").into());
     };

@@ -120,6 +120,8 @@ pub(super) fn print_reassign(
     let parsed: Transaction = deserialize(&stored.body).context("a stored transaction")?;
     let none = || CliError::refused("the transaction has no such output; nothing was changed");
     let before = parsed.output.get(coin.index as usize).ok_or_else(none)?;
+    // Once given away, the output is what it was made then: the script on the chain no longer
+    // counts.
     let given = stored.record.reassigned.iter().find(|given| given.vout == coin.index);
     let from = given.map_or_else(|| output_hash(coin, before), |given| given.output);
     let after = TxOut { value: before.value, script_pubkey: ScriptBuf::from_bytes(script) };

@@ -126,6 +126,8 @@ pub(super) fn print_preserve(
 ) -> anyhow::Result<Outcome> {
     let names = args.txids.iter().map(|name| parse_txid(store.network(), name));
     let names = names.collect::<Result<Vec<_>, _>>()?;
+    // Asked first, to name the one that is absent as it was typed; `preserve` refuses on its own
+    // too.
     let records = store.records(names.clone())?;
     if let Some((name, _)) = args.txids.iter().zip(&records).find(|(_, found)| found.is_none()) {
         let message = format!("{name} is not in the store; nothing was changed");
@@ -154,6 +156,8 @@ pub(super) fn print_repair(
     let bar = Show::suitable(output.is_json()).counter(0, "records read");
     let (mut found, mut after, mut repaired) = (Vec::new(), None, 0);
     loop {
+        // Each page is a transaction of its own: writers of a large store aren't kept waiting for
+        // all of it.
         let page = store.unknown_spenders(after, PAGE)?;
         if args.run {
             repaired += store.repair(page.found.clone())?;

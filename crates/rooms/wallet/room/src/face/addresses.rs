@@ -140,6 +140,7 @@ pub(super) async fn find(
     let request = FindAddress { address: path.address };
     let mut found = app.wallet(path.wallet, move |context| request.run(context)).await?;
     if !who.may_see_descriptors() {
+        // The keys may stay: a fingerprint and a path derive nothing.
         found.descriptor = None;
     }
     Ok(Json(found))

@@ -45,6 +45,7 @@ impl RoomContext {
     pub(crate) fn chain_tip(&self) -> Result<Option<u64>, RequestError> {
         let stored = self.room.tip()?.map(|tip| tip.height);
         let source = self.engine.as_ref().and_then(|engine| engine.status().source.tip);
+        // The source may not have seen its node yet, and the room may lag behind its source.
         Ok(stored.max(source.map(|tip| tip.height)))
     }
 
@@ -103,6 +104,7 @@ pub(crate) fn new_lock() -> anyhow::Result<LockId> {
 /// repeat of a request that was cut short finds what that one held.
 fn lock_of(wallet: &str, key: &str) -> Result<LockId, ApiError> {
     let mut hasher = Sha256::new();
+    // Each after its length, so that no two pairs of wallet and key run together to the same bytes.
     for part in ["unspent lease", wallet, key] {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
@@ -115,6 +117,7 @@ impl KeyedTarget for WalletContext {
     fn give_back(&self, key: &str) -> Result<(), ApiError> {
         let lock = lock_of(&self.name, key)?;
         let held = self.room.leases(self.wallet, Micros(self.now))?;
+        // A coin that is spent already is out of reach; its lease only waits for the spend's depth.
         let ours = held.iter().filter(|lease| lease.lock == lock && !lease.is_spent);
         let coins: Vec<_> = ours.map(|lease| lease.coin).collect();
         if !coins.is_empty() {
@@ -126,6 +129,7 @@ impl KeyedTarget for WalletContext {
 
 /// A wallet of a running daemon.
 fn find(engine: &Engine, lease: i64, name: &str) -> Result<WalletContext, ApiError> {
+    // No wallet is named so, and PostgreSQL takes no NUL in a text: that would look like our fault.
     if name.chars().any(char::is_control) {
         return Err(ApiError::not_found("no wallet has such a name"));
     }

@@ -81,6 +81,7 @@ impl Finalize {
 }
 
 fn signed(text: &str) -> Result<SignedPayment, BadRequest> {
+    // Which of the two can't be mistaken: no transaction begins with a PSBT's magic bytes.
     if let Ok(psbt) = psbt(text) {
         return Ok(SignedPayment::Psbt(Box::new(psbt)));
     }
@@ -134,10 +135,13 @@ pub(super) async fn finalize(
     let engine = app.engine.clone();
     let work = move |context: &WalletContext, request: Finalize, _| {
         let done = request.complete(context, &request.signed)?;
+        // Before it is recorded: afterwards its coins and
+        // change would be bound to what no node takes.
         if !request.unchecked {
             would_take(&engine, &done.tx)?;
         }
         let txid = request.record(context, done)?;
+        // From here on a failure is no refusal: the payment is recorded.
         sent_and_finalized(&engine, context, txid, request.broadcast)
             .map_err(ApiError::after_change)
     };
@@ -208,6 +212,8 @@ pub(super) async fn broadcast(
     let engine = app.engine.clone();
     let work = move |context: &WalletContext, request: TxRequest, _| {
         let txid = request.txid.0;
+        // An unknown name is a plain refusal; found out while
+        // sending, it would count as one after a change.
         context.room.tx(context.wallet, txid)?;
         let NodeAnswerJson { accepted, reason } = send(&engine, context, txid)?;
         let status = context.room.tx(context.wallet, txid);

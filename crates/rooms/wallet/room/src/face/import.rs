@@ -66,11 +66,13 @@ pub(super) fn run(
     let bytes = read(args)?;
     let file = WalletFile::read(&bytes).map_err(unreadable)?;
     let given = args.public_passphrase.as_deref();
+    // A passphrase that was given is tried alone: each try costs about a second, on purpose.
     let public = given.map_or_else(|| file.keys.open(DEFAULTS), |given| file.keys.open(&[given]));
     let public = public.map_err(unreadable)?;
     let network = network(args, &file)?;
     let now = Micros(clock::now());
     let terms = ImportTerms { name: args.name.clone(), gap_limit: args.gap_limit, now };
+    // After the file was understood: a bad one leaves no empty database behind.
     let opened = open(url, network, args.dry_run)?;
     let room = &opened.room;
     let prepared = btcwallet::prepare(&file, &public, room.bitcoin_network(), &terms)?;
@@ -84,6 +86,7 @@ fn read(args: &ImportBtcwallet) -> anyhow::Result<Vec<u8>> {
     let shown = args.file.display();
     let file = fs::File::open(&args.file).with_context(|| format!("can't read {shown}"))?;
     let mut bytes = Vec::new();
+    // Measured by reading: a pipe tells no length, and a file that is in use grows.
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("can't read {shown}"))?;

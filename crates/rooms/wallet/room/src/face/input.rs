@@ -95,6 +95,7 @@ impl FromStr for FeeRate {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "a fee rate is 0.01 to 100,000 sat/vB: write 5 or 2.5".to_owned();
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        // The parser would take a sign, and a rate has none.
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(part) || part.len() > 2 {
             return Err(wrong());

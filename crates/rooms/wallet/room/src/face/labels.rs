@@ -113,6 +113,7 @@ pub(super) async fn list(
     let mut found = app.wallet(wallet, move |context| page(context, &query)).await?;
     if !who.may_see_descriptors() {
         found.labels.retain(|label| label.kind != XPUB);
+        // They come last: a page that would begin among them has nothing left to show.
         found.next = found.next.filter(|next| !next.starts_with(XPUB));
     }
     Ok(Json(found))

@@ -114,6 +114,7 @@ pub(super) async fn change(
         Ok((changed, context.wallet, request))
     };
     let (changed, number, request) = app.wallet(wallet, change).await?;
+    // After the wallet: a crash between the two leaves an old name on show, and nothing worse.
     app.hooks(move |engine| rename_hooks(engine.webhooks(), number, &request)).await?;
     app.engine.wake();
     Ok(Json(changed))
@@ -158,6 +159,7 @@ pub(super) fn print_change(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     request.run(context)?;
+    // Where no daemon ever ran there are no hooks, and a new name makes no database for them.
     if config.data_dir.join(unspent_engine::store::STORE_FILE).exists() {
         let hooks = Webhooks::open(&config.data_dir, WebhookOptions::default())?;
         rename_hooks(&hooks, context.wallet, request)?;

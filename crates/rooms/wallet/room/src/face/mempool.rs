@@ -37,8 +37,10 @@ fn page(
         found.iter().filter(|tx| matches!(tx.status, TxStatus::Pending | TxStatus::Published));
     let (mut txs, mut asked) = (Vec::new(), 0);
     for tx in live {
+        // Sizes stand in the raw bytes, which no list reads.
         let detail = room.tx(*wallet, tx.txid)?;
         let mut fee = detail.summary.fee;
+        // Of a pending one the node has not heard yet.
         if fee.is_none() && tx.status == TxStatus::Published && asked < MAX_ASKED {
             asked += 1;
             fee = fee_by_node(engine, &detail);

@@ -164,6 +164,7 @@ impl Pay {
             }
         }
         for bytes in &self.data {
+            // Nobody can ever spend that output: any value in it would be lost.
             outputs.push((data_script(bytes)?, 0));
         }
         Ok(Payment {

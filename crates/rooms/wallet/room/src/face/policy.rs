@@ -149,6 +149,7 @@ impl Policy {
         match fee_rate(engine, blocks) {
             Ok(FeeEstimate::Rate { sat_per_kvb, blocks }) => {
                 self.fee_rate = FeeRate::of_sat_per_kvb(sat_per_kvb);
+                // A node may answer for another target than the one it was asked for.
                 self.estimated_for = u16::try_from(blocks).ok();
             }
             Ok(FeeEstimate::Unknown { reason }) => {
@@ -177,6 +178,8 @@ impl Policy {
             let message = format!("max_weight must be 1 to {MAX_STANDARD_WEIGHT}");
             return Err(BadRequest::Invalid(message).into());
         }
+        // Where change stands and which coins a draw takes must
+        // not be guessed by whoever reads the chain.
         let random = random::bytes().map_err(|_| WalletError::Bug("no source of randomness"))?;
         let names = |coins: &[Coin]| coins.iter().map(|coin| coin.0).collect();
         Ok(CoinPolicy {

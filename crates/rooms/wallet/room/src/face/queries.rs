@@ -154,6 +154,8 @@ impl CoinsQuery {
             true => id.to_string(),
             false => format!("{amount}-{id}"),
         };
+        // A filter may end a reading before its page is full:
+        // then that reading's own end is the cursor.
         let further = page.next.filter(|_| is_short).map(|end| cursor(end.amount, end.id));
         let next = cut(&mut page.coins, limit).map(|last| cursor(last.amount, last.id));
         let coins = page.coins.iter().map(|coin| WalletCoinJson::new(coin, network)).collect();
@@ -224,6 +226,8 @@ impl TxsQuery {
         if by_height {
             let top = i64::MAX.unsigned_abs();
             let (from, to) = (self.from.unwrap_or(0), self.to.unwrap_or(top));
+            // A cursor from below the range belongs to another
+            // list: this one starts where it was told to.
             return Ok(match chain_cursor(after)?.filter(|cursor| cursor.height >= from) {
                 Some(cursor) => TxListing::BlocksAfter(cursor, to),
                 None => TxListing::Blocks(from, to),
@@ -234,6 +238,7 @@ impl TxsQuery {
 
     pub(super) fn run(&self, context: &WalletContext) -> Result<TxsJson, RequestError> {
         let (limit, listing) = (page_limit(Some(self.limit))?, self.listing()?);
+        // One more than was asked for tells whether there is a next page.
         let mut page = context.room.txs(context.wallet, listing, limit + 1)?;
         let next = cut(&mut page, limit).and_then(|last| match listing {
             TxListing::Unconfirmed(_) => Some(last.id.to_string()),
@@ -250,6 +255,7 @@ pub(super) fn chain_cursor(after: Option<&str>) -> Result<Option<ChainCursor>, B
     let numbers: Vec<u64> = text.split('-').filter_map(|part| part.parse().ok()).collect();
     let &[height, position, id] = numbers.as_slice() else { return Err(bad_cursor()) };
     let top = i64::MAX.unsigned_abs();
+    // No column holds more. Whoever made that cursor up is refused, not told of a fault of ours.
     if height > top || position > top {
         return Err(bad_cursor());
     }

@@ -43,6 +43,7 @@ pub(super) fn search(
         transaction(&room, &hash, asked, found)?;
     }
     match room.wallet(&asked.text) {
+        // Silent, as if it were not there: a name that is taken is nobody else's business.
         Ok(_) if !asked.sees(&named(&asked.text)) => {}
         Ok(_) => found.extend(Some(MatchJson {
             kind: "wallet",
@@ -119,6 +120,7 @@ fn events(
     }
     for spender in spenders(room, wallet, coin)? {
         for line in room.journal(wallet, Some(spender), 0, LINES_LOOKED_AT)? {
+            // A loser may have been in a block as well, before a reorganisation took it away.
             if line.cause == JournalCause::Confirmed && coin.spent_by == Some(spender) {
                 timeline.spent_height = line.height;
             }
@@ -198,9 +200,11 @@ fn spenders(
     while let Some(txid) = found.get(at).copied() {
         at += 1;
         for edge in room.tx(wallet, txid)?.replaces {
+            // Each of two may have beaten the other in its time, so edges can lead in a circle.
             if found.len() >= SPENDERS_LOOKED_AT || found.contains(&edge.txid) {
                 continue;
             }
+            // The two may have fought over another coin than this one.
             let inputs = room.tx(wallet, edge.txid)?.inputs;
             if inputs.iter().any(|input| input.outpoint == coin.outpoint) {
                 found.push(edge.txid);

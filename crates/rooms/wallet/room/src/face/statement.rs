@@ -82,6 +82,7 @@ impl StatementQuery {
         let page = self.page(context, cursor(self.after.as_deref())?, limit)?;
         Ok(StatementJson {
             lines: page.lines.iter().map(StatementLineJson::new).collect(),
+            // The balance travels with the cursor, or each page would add up all those before it.
             next: page.next.map(|end| format!("{}/{}", show_cursor(end.place), end.balance)),
         })
     }
@@ -166,6 +167,8 @@ async fn send_csv(
         match app.wallet(wallet.clone(), read).await {
             Ok(next) => page = next,
             Err(_) => {
+                // The answer breaks off without its end, so that
+                // half a statement is not taken for all of it.
                 let broken = io::Error::other("the history can't be read on");
                 let _ = send.send(Err(broken)).await;
                 return;

@@ -146,6 +146,7 @@ pub(super) fn known(room: &WalletStore, name: &str) -> Result<Option<WalletId>, 
 /// A script in hex, or that of an address.
 pub(super) fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
     match ScriptBuf::from_hex(text) {
+        // An empty text is valid hex too, and would become a script that nobody means.
         Ok(script) if !text.is_empty() => Ok(script),
         _ => parse_address(text, network),
     }
@@ -204,6 +205,7 @@ pub(super) async fn create(
     ApiJson(request): ApiJson<CreateWallet>,
 ) -> Result<(StatusCode, Json<WalletDetailJson>), ApiError> {
     let made = app.wallets(move |context| Ok(detail(&request.run(context, false)?)?)).await?;
+    // Or the wallet would wait for the next block before anybody reads its past.
     app.engine.wake();
     Ok((StatusCode::CREATED, Json(made)))
 }
@@ -220,6 +222,7 @@ pub(super) async fn show(
 ) -> Result<Json<WalletDetailJson>, ApiError> {
     let mut found = app.wallet(wallet, detail).await?;
     if !who.may_see_descriptors() {
+        // An extended public key tells every address there was and will be.
         found.hide_descriptors();
     }
     Ok(Json(found))

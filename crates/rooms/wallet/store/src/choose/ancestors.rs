@@ -51,6 +51,7 @@ pub(super) fn trusted(
     // Whatever is chosen among those that are let in, all of them together stay below the limit.
     let mut allowed = named;
     let mut others: Vec<(RowId, AncestorSet)> = below.into_iter().collect();
+    // Small families first: so the most coins fit under the limit.
     others.sort_by_key(|(root, found)| (found.txs.len(), *root));
     for (root, found) in others {
         let union = found.txs.union(&together).count();

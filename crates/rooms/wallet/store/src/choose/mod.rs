@@ -245,6 +245,8 @@ impl CoinChoice<'_> {
         tx: &mut Tx<'_>,
         terms: &LeaseTerms,
     ) -> Result<ChosenCoins, WalletError> {
+        // A commit whose answer got lost may stand. To choose
+        // anew would lease a second set of coins.
         if tx.after_unclear_commit()
             && let Some(done) = self.already_done(tx, terms)?
         {
@@ -304,6 +306,8 @@ impl CoinChoice<'_> {
             match self.decide(pool.coins(tx)?) {
                 // A wallet of small coins needs more of them than are looked at first.
                 Err(WalletError::Select(SelectError::Insufficient { .. })) if pool.grow() => {}
+                // Somebody who sees the coins in the balance
+                // should hear that they wait, not that they lack.
                 Err(WalletError::Select(SelectError::Insufficient { missing, .. }))
                     if pool.time_locked.sats > 0 =>
                 {
@@ -356,6 +360,7 @@ fn candidate(row: &Row, required: bool) -> Result<ChosenCoin, WalletError> {
         tx: row.row_id("tx_id")?,
         address: AddressId(row.row_id("address_id")?.0),
         weight: row.natural("input_weight")?,
+        // The youngest of all: oldest-first takes them last, and `ancestors` knows them by it.
         age: row.opt_natural("block_height")?.unwrap_or(u64::MAX),
         required,
     })

@@ -47,6 +47,7 @@ impl CoinChoice<'_> {
             }
         }
         let mut coins = Vec::new();
+        // A coin named twice is still one input.
         for name in require.iter().collect::<BTreeSet<_>>() {
             coins.push(found.get(name).copied().ok_or(WalletError::CoinNotFound(*name))?);
         }

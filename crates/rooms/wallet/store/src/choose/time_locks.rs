@@ -44,6 +44,7 @@ pub(crate) enum Spendability {
 impl TimeLock {
     /// What a descriptor needs.
     pub(crate) fn of(keychain: &Keychain) -> Result<Self, WalletError> {
+        // Every index has the same policy, so one answers for all.
         if keychain.at(0)?.plan(&all_keys(keychain)).is_ok() {
             return Ok(Self::default());
         }
@@ -51,6 +52,7 @@ impl TimeLock {
         let (span, time) = (relative::Time::MAX, absolute::Time::MAX);
         let olders = [relative::LockTime::from(blocks), relative::LockTime::from(span)];
         let afters = [absolute::LockTime::from(height), absolute::LockTime::from(time)];
+        // Blocks and seconds do not mix within one lock, so each pair is tried by itself.
         for older in olders {
             for after in afters {
                 let timed = all_keys(keychain).older(older).after(after);

@@ -79,6 +79,7 @@ pub fn prepare(
     let txs = making.transactions(history);
     let scripts = credited(history).chain(public.scripts.iter().cloned());
     let first = history.txs.iter().filter_map(|tx| tx.block).map(|block| block.height).min();
+    // The lower of the two: a birthday set by hand may lie above the first payment in the file.
     let birthday = [first, file.keys.birthday_height].into_iter().flatten().min().unwrap_or(0);
     let import = WalletImport {
         name: terms.name.clone(),
@@ -239,6 +240,7 @@ impl ImportBuilder {
             let block = source.block.map(|block| {
                 let place = places.entry(block.height).or_default();
                 *place += 1;
+                // By consensus a coinbase comes first in its block.
                 let place = if source.tx.is_coinbase() { 0 } else { *place };
                 (block_ref(block), place)
             });
@@ -293,11 +295,13 @@ fn account_name(account: &SourceAccount) -> String {
 /// Where the key stands below the master key, where both ends are known.
 fn origin(account: &SourceAccount) -> String {
     let Scope { purpose, coin } = account.scope;
+    // Accounts that only watch are numbered as they came in; their key tells the signer's number.
     let number = match account.xpub.child_number {
         ChildNumber::Hardened { index } if account.is_watch_only => index,
         ChildNumber::Hardened { .. } | ChildNumber::Normal { .. } => account.number,
     };
     match account.fingerprint {
+        // At another depth the path would be a guess, and a signer finds no key by a wrong one.
         Some(print) if account.xpub.depth == 3 => {
             let print = bitcoin::bip32::Fingerprint::from(print);
             format!("[{print}/{purpose}h/{coin}h/{number}h]")

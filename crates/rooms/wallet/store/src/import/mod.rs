@@ -227,6 +227,7 @@ impl WalletStore {
         }
         let done = self.door.write(move |tx| {
             let imported = write::write(tx, &import, &accounts, now)?;
+            // A dry run is the real thing, undone by its error: what it tells is what would happen.
             if dry_run { Err(NotKept::DryRun(Box::new(imported))) } else { Ok(imported) }
         });
         match done {

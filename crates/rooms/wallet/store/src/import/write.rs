@@ -259,6 +259,7 @@ impl ImportStep<'_, '_> {
                 Column::blobs(fresh.iter().map(|(txid, _)| txid.0)),
                 Column::ints(fresh.iter().map(|(_, new)| new.received.0)),
             ];
+            // Recording notes the present time, but the source saw them first.
             self.tx.execute_set(SET_RECEIVED, &[Arg::Int(self.wallet.0)], &columns)?;
         }
         Ok(counts)
@@ -292,6 +293,7 @@ impl ImportStep<'_, '_> {
         for (txid, label) in labels {
             let reference = txid.to_string();
             let args = [Arg::Int(self.wallet.0), Arg::Text(&reference), Arg::Text(label)];
+            // A label that is here stays: people may have changed it since the last import.
             made += usize::from(self.tx.execute(ADD_LABEL, &args)? > 0);
         }
         Ok(made)
@@ -339,6 +341,7 @@ fn batch<'n>(news: impl Iterator<Item = &'n TxImport>) -> TxBatch {
                 batch.blocks.push(block);
                 TxSource::Block(block, place)
             }
+            // The file is no node: what waits is believed once a mempool or a block has it.
             None => TxSource::Relayed,
         };
         batch.txs.push(ObservedTx::new(new.tx.clone(), source));

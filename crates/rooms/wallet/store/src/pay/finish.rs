@@ -72,10 +72,13 @@ impl WalletStore {
                 (extracted(*psbt)?, claimed)
             }
         };
+        // Where nobody knows what an input spends, no
+        // interpreter can run it; this much is seen even so.
         if tx.input.iter().any(|input| input.script_sig.is_empty() && input.witness.is_empty()) {
             return Err(WalletError::Payment("an input has no signature".into()));
         }
         let mut known = claimed;
+        // Second, so that the wallet's word replaces what the PSBT says of the same output.
         known.extend(self.spent_by(wallet, &tx)?);
         check_scripts(&tx, &known)?;
         let fee = fee(&tx, &known)?;
@@ -120,6 +123,7 @@ pub(super) fn claimed(psbt: &Psbt) -> KnownOutputs {
         .filter_map(|(input, known)| {
             let name = input.previous_output;
             let parent = known.non_witness_utxo.as_ref();
+            // A whole parent that hashes to the name can't lie about the amount (BIP 174).
             let whole = parent.filter(|parent| parent.compute_txid() == name.txid);
             let output = whole.and_then(|parent| output_of(parent, name).ok());
             output.or_else(|| known.witness_utxo.clone()).map(|output| (name, output))

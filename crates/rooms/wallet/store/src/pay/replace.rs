@@ -55,10 +55,12 @@ pub(super) fn bumped(
 ) -> Result<PaymentDraft, WalletError> {
     let row = unconfirmed(tx, wallet, bump.tx)?;
     let is_own = row.flag("is_own")?;
+    // With inputs of others it would need their signatures again.
     let Some(fee) = row.opt_natural("fee")?.filter(|_| is_own) else {
         return refuse("not all of its inputs are ours");
     };
     let id = model_txid(bump.tx);
+    // It would be thrown out as well, and BIP 125 (rule 3) wants its fee paid on top.
     if tx.one(CHILDREN, &[Arg::Int(wallet.id.0), Arg::Blob(&id.0)])?.int("children")? > 0 {
         return refuse("a live transaction spends its outputs");
     }

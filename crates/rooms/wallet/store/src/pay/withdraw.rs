@@ -22,6 +22,8 @@ impl WalletStore {
         let event = WalletEvent::Withdraw(model_txid(txid));
         self.door.write_for(wallet.0, move |tx| {
             let mut row = WalletRow::lock(tx, wallet)?;
+            // First the plan: whether all that ever paid the
+            // change was taken back shows only after it.
             apply_plan(tx, &mut row, std::slice::from_ref(&event), &RawTxs::new(), now)?;
             // The next payment may have the index of its change.
             give_back(tx, &row, txid)?;

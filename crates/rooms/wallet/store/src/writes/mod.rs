@@ -237,6 +237,7 @@ static TOGETHER: LazyLock<&'static str> = LazyLock::new(|| {
             counts.push(format!("(SELECT COUNT(*) FROM part_{place})"));
         }
     }
+    // A statement lives as long as the program; this text is made once, and so leaks once.
     format!("WITH {} SELECT {} AS changed", parts.join(", "), counts.join(" + ")).leak()
 });
 

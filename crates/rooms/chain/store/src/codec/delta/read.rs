@@ -91,6 +91,7 @@ pub fn decode_spend(bytes: &[u8], number: u32) -> Result<(Outpoint, SpentRecord)
     for _ in 0..number {
         from.skip()?;
     }
+    // The spends before it were passed over, and with them the first mentions of blocks.
     tables.in_order = false;
     let StoredSpent { outpoint, record, by, .. } = tables.spent(&mut from)?;
     Ok((outpoint, SpentRecord { by, at: point, time, epoch, record }))

@@ -256,6 +256,7 @@ pub(crate) struct StatementLineJson {
 impl StatementLineJson {
     pub(crate) fn new(line: &StatementLine) -> Self {
         let tx = &line.tx;
+        // What a sender paid to miners is no cost of this account.
         let fee = tx.fee.filter(|_| tx.is_own);
         Self {
             date: tx.block_time.map(Time::seconds),

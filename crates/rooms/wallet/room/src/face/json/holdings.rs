@@ -68,6 +68,7 @@ impl ScanJson {
             from,
             at: next.checked_sub(1).filter(|at| *at >= from),
             to,
+            // Cut off, not rounded: nothing is told to be whole before it is.
             fraction: (progress.fraction() * 10_000.0).floor() / 10_000.0,
         }
     }
