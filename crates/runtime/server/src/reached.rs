@@ -106,8 +106,8 @@ impl Reached {
 }
 
 fn agent() -> ureq::Agent {
-    // The daemon is on this machine, and its cookie may do everything: no proxy that the environment
-    // names is told of it.
+    // The daemon is on this machine, and its cookie may do everything: no proxy that the
+    // environment names is told of it.
     let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
     ureq::Agent::new_with_config(config)
 }

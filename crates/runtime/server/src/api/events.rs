@@ -173,8 +173,8 @@ async fn page(
         let limit = if filter.is_some() { limit } else { 0 };
         let is_there = filter.is_some();
         let mut page = engine.events().matching(after, limit, &filter.unwrap_or_default())?;
-        // Whose tenant isn't to be found now, its room being off, reads on from here once it is: told
-        // of a gap now, a stream would be sent back to where it stands, again and again.
+        // Whose tenant isn't to be found now, its room being off, reads on from here once it is:
+        // told of a gap now, a stream would be sent back to where it stands, again and again.
         if !is_there {
             (page.first_kept, page.last) = (0, page.last.min(after));
         }

@@ -175,8 +175,8 @@ impl TokenFile {
         if now == self.changed {
             return;
         }
-        // What was seen before the reading: a change in between shows at the next look. What couldn't
-        // be read is tried again then, as `chmod` mends it and leaves the time of the last change.
+        // What was seen before the reading: a change in between shows at the next look. What
+        // couldn't be read is tried again then: `chmod` mends it and leaves the time as it is.
         let found = read(&self.path);
         self.changed = now.filter(|_| found.is_ok());
         self.tokens = found.unwrap_or_else(|error| {
