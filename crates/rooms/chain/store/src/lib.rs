@@ -14,7 +14,7 @@
 //! in-memory truth that the disk does not have.
 //!
 //! ```
-//! use unspent_chain::{ChainIndex, Options, Target, prepare};
+//! use unspent_chain::{ChainIndex, Options, RollbackTarget, prepare};
 //! use unspent_model::{BlockHash, Network, Outpoint, Point, TxId, chain::*};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +43,7 @@
 //! index.apply(prepare(Block { header, txs: vec![mint] }))?;
 //! assert_eq!(index.reader().digest()?.value, 5_000);
 //!
-//! index.rollback(Target::Origin)?;
+//! index.rollback(RollbackTarget::Origin)?;
 //! assert_eq!(index.reader().digest()?.coins, 0);
 //! # Ok(()) }
 //! ```

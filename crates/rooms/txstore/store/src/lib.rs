@@ -48,7 +48,7 @@
 //! use unspent_model::{BlockHash, Network, txstore::MinedIn};
 //! use unspent_sql::Options;
 //! use unspent_txstore::{
-//!     Acceptance, CleanLimits, CreateTerms, NewTx, Settings, SpendOptions, TxStore,
+//!     AcceptOutcome, CleanLimits, CreateTerms, NewTx, Settings, SpendOptions, TxStore,
 //! };
 //! # use bitcoin::{Amount, OutPoint, ScriptBuf, Transaction, TxIn, TxOut, absolute, transaction};
 //! # let tx = |spends: OutPoint| Transaction {
@@ -74,7 +74,7 @@
 //! let child = NewTx::from_tx(&child);
 //! let unmined = CreateTerms::unmined(1000);
 //! let accepted = store.accept(vec![child.clone()], unmined, SpendOptions::default())?;
-//! assert!(matches!(accepted[..], [Acceptance::Accepted(_)]));
+//! assert!(matches!(accepted[..], [AcceptOutcome::Accepted(_)]));
 //! store.set_mined(vec![child.txid], block(1001))?;
 //!
 //! // At 1288 the parent is due, but its child lies only 287 blocks deep.
