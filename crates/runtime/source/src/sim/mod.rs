@@ -12,7 +12,7 @@
 //! that a room may have heard of.
 //!
 //! ```
-//! use crate::sim::SimNetwork;
+//! use unspent_source::sim::SimNetwork;
 //!
 //! let network = SimNetwork::in_memory(7);
 //! network.mine(101)?; // the first coinbase is mature now
@@ -22,7 +22,7 @@
 //! network.fork(2)?; // two blocks go, three come
 //! assert_ne!(payment, bumped);
 //! assert_eq!(network.height(), 103);
-//! # Ok::<(), crate::sim::SimError>(())
+//! # Ok::<(), unspent_source::sim::SimError>(())
 //! ```
 
 mod command;
