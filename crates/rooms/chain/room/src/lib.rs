@@ -22,14 +22,15 @@
 //! let room = ChainRoom::new(folder.path(), config.network);
 //! let engine = Engine::start(config.with(room))?;
 //! let told = |kind: &str| -> Result<bool, Box<dyn std::error::Error>> {
-//!     let page = engine.events().after(0, 100)?;
+//!     let page = engine.events().after(0, 1_000)?;
 //!     Ok(page.events.iter().any(|event| event.kind == kind))
 //! };
 //! while !told("block_applied")? {
 //!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
 //! }
-//! network.fork(2)?; // two blocks go, three come
+//! // Two blocks go, three come: seen by a room that has followed as far as they reached.
 //! while !told("reorganisation")? {
+//!     network.fork(2)?;
 //!     engine.events().wait(engine.events().last_id(), Duration::from_secs(1));
 //! }
 //! engine.shutdown();
