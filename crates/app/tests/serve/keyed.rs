@@ -82,6 +82,37 @@ fn a_refused_request_can_be_corrected_under_its_key() {
     assert_eq!(client.keyed(finalize, "send", &body).header("idempotency-replayed"), Some("true"));
 }
 
+/// What an interrupted run holds is found again by the key, which a lock of the caller's own would
+/// hide.
+#[test]
+fn a_keyed_payment_takes_no_lock_of_the_callers_own() {
+    let folder = funded();
+    let daemon = folder.start(&[SEED_SETTING]);
+    world::make_wallet(&daemon, "alice");
+    let client = daemon.admin();
+    let paid = client.keyed(PAY, "first", &payment(10_000)).ok();
+    let psbt = world::signed(paid["psbt"].as_str().unwrap());
+    let body = json!({ "signed": psbt, "lock": paid["lock"], "broadcast": true });
+    let sent = client.keyed("/api/v1/wallets/alice/finalize", "second", &body).ok();
+    let raise = json!({ "txid": sent["txid"], "policy": { "fee_rate": 20 } });
+    let requests = [
+        ("select", json!({ "value": "1000" })),
+        ("pay", payment(10_000)),
+        ("cpfp", raise.clone()),
+        ("bump", raise),
+    ];
+    for (path, request) in requests {
+        let named = |lease: Value| {
+            let mut request = request.clone();
+            request["lease"] = lease;
+            client.keyed(&format!("/api/v1/wallets/alice/{path}"), path, &request)
+        };
+        assert_eq!(named(json!({ "lock": "ab".repeat(32) })).refused(422), "invalid", "{path}");
+        let without = named(json!({ "seconds": 60 }));
+        assert!([200, 201].contains(&without.status), "{path}: {}", without.text);
+    }
+}
+
 /// A token of that name that may work on all wallets.
 fn token(client: &Client, name: &str) -> String {
     let new = json!({ "name": name, "scope": "wallet" });

@@ -4,7 +4,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
-use unspent_model::{Micros, wallet::LockId};
+use unspent_model::wallet::LockId;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -19,12 +19,12 @@ use unspent_wallet::pay::{CpfpRequest, FeeBump, PooledTx};
 use utoipa::ToSchema;
 
 use super::{
-    context::{KeyedOnWallet, WalletContext, new_lock},
+    context::{WalletContext, new_lock},
     error::RequestError,
     input::{BaseUnits, TxName},
     json::UnsignedJson,
     leases::Lease,
-    payments::{PsbtFile, keyed_lock, print_unsigned},
+    payments::{HoldsCoins, PsbtFile, built, hold, print_unsigned},
     policy::Policy,
 };
 use crate::with_ancestors;
@@ -56,9 +56,18 @@ pub(crate) struct Bump {
     lease: Lease,
 }
 
-impl Bump {
+impl HoldsCoins for Bump {
+    type Answer = UnsignedJson;
+
+    fn policy(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
-        let WalletContext { room, wallet, now, .. } = context;
         let terms = self.lease.terms(context, fresh);
         let bump = FeeBump {
             subtract_fee: self.subtract_fee,
@@ -66,13 +75,7 @@ impl Bump {
             policy: self.policy.coins()?,
             ..FeeBump::new(self.txid.0, self.policy.rate(), terms)
         };
-        let rate = Some(self.policy.shown_rate());
-        if self.dry_run {
-            let unsigned = room.preview_payment(*wallet, &bump, Micros(*now))?;
-            return Ok(UnsignedJson::new(&unsigned, None, rate));
-        }
-        let unsigned = room.build_payment(*wallet, &bump, Micros(*now))?;
-        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
+        built(context, &bump, Some(self.policy.shown_rate()), self.dry_run)
     }
 }
 
@@ -97,39 +100,45 @@ pub(crate) struct Cpfp {
     #[command(flatten)]
     #[serde(default)]
     lease: Lease,
+    /// What the node says of the parent and of what it rests on, once it was asked
+    #[arg(skip)]
+    #[serde(skip)]
+    pool: Vec<PooledTx>,
 }
 
-impl Cpfp {
-    /// Builds the child; `pool` is what the node says of the parent and of what it rests on.
-    fn run(
-        &self,
-        context: &WalletContext,
-        pool: Vec<PooledTx>,
-        fresh: LockId,
-    ) -> Result<UnsignedJson, RequestError> {
-        let WalletContext { room, wallet, now, .. } = context;
-        let terms = self.lease.terms(context, fresh);
+impl HoldsCoins for Cpfp {
+    type Answer = UnsignedJson;
+
+    fn policy(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Also for the parent's fee and what it rests on. A node that can't tell is not an error: the
+    /// answer says then what isn't known.
+    fn ask_node(&mut self, engine: &Engine) -> Result<(), ApiError> {
+        self.policy.ask_node(engine)?;
+        self.pool = with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the node was not asked for ancestors");
+            Vec::new()
+        });
+        Ok(())
+    }
+
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
         let lift = CpfpRequest {
             tx: self.txid.0,
             parent_fee: self.parent_fee.map(|fee| fee.0),
-            pool,
+            pool: self.pool.clone(),
             rate: self.policy.rate(),
             allow_high_fee: self.allow_high_fee,
             policy: self.policy.coins()?,
-            terms,
+            terms: self.lease.terms(context, fresh),
         };
-        let unsigned = room.build_payment(*wallet, &lift, Micros(*now))?;
-        let rate = Some(self.policy.shown_rate());
-        Ok(UnsignedJson::new(&unsigned, Some(terms.lock.to_string()), rate))
-    }
-
-    /// Asks the node for the parent's fee and what it rests on. A node that can't tell is not an
-    /// error: the answer says then what isn't known.
-    fn ask_node(&self, engine: &Engine) -> Vec<PooledTx> {
-        with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the node was not asked for ancestors");
-            Vec::new()
-        })
+        built(context, &lift, Some(self.policy.shown_rate()), false)
     }
 }
 
@@ -147,12 +156,7 @@ pub(super) async fn bump(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<Bump>,
 ) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, mut request: Bump, lock: LockId| {
-        request.policy.ask_node(&engine)?;
-        Ok(request.run(context, lock)?)
-    };
-    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+    hold(&app, wallet, StatusCode::CREATED, request).await
 }
 
 /// Build a child that pays for an unconfirmed transaction which pays the wallet (CPFP)
@@ -167,13 +171,7 @@ pub(super) async fn cpfp(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<Cpfp>,
 ) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, mut request: Cpfp, lock: LockId| {
-        keyed_lock(&request.lease)?;
-        request.policy.ask_node(&engine)?;
-        Ok(request.run(context, request.ask_node(&engine), lock)?)
-    };
-    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+    hold(&app, wallet, StatusCode::CREATED, request).await
 }
 
 // ---- command line
@@ -207,5 +205,5 @@ pub(super) fn print_cpfp(
     args: &CpfpArgs,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    print_unsigned(&args.cpfp.run(context, Vec::new(), new_lock()?)?, &args.file, output)
+    print_unsigned(&args.cpfp.run(context, new_lock()?)?, &args.file, output)
 }

@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use axum::{extract::State, http::StatusCode, response::Response};
 use bitcoin::{ScriptBuf, script::PushBytesBuf};
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use unspent_engine::Engine;
 use unspent_model::{
     Micros,
     wallet::{
@@ -25,14 +26,18 @@ use unspent_server::{
     output::{Output, facts, table},
     request::{BadRequest, bounded},
 };
-use unspent_wallet::{choose::SelectionTarget, descriptor::parse_address, pay::Payment};
+use unspent_wallet::{
+    choose::SelectionTarget,
+    descriptor::parse_address,
+    pay::{Payment, PaymentRequest},
+};
 use utoipa::ToSchema;
 
 use super::{
     context::{KeyedOnWallet, WalletContext, new_lock},
     error::RequestError,
     input::{BaseUnits, PayValue},
-    json::{ChosenJson, UnsignedJson},
+    json::{ChosenJson, ShownRate, UnsignedJson},
     leases::Lease,
     policy::Policy,
 };
@@ -44,6 +49,61 @@ const OUTPUT_WEIGHT: u64 = 4 * 31;
 const INPUT_WEIGHT: u64 = 272;
 /// The smallest change worth an output of that kind: less is dust to nodes.
 const DUST: u64 = 294;
+
+/// A request that chooses coins by a policy and holds them.
+pub(super) trait HoldsCoins: Send + Sized + 'static {
+    type Answer: Serialize + 'static;
+
+    fn policy(&mut self) -> &mut Policy;
+
+    fn lease(&self) -> &Lease;
+
+    /// Asks the node for what it may know and the wallet doesn't.
+    fn ask_node(&mut self, engine: &Engine) -> Result<(), ApiError> {
+        self.policy().ask_node(engine)
+    }
+
+    /// `fresh` is the holder unless the request names one.
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<Self::Answer, RequestError>;
+}
+
+/// Runs such a request over REST, once for its key.
+pub(super) async fn hold<T: HoldsCoins>(
+    app: &App,
+    wallet: String,
+    status: StatusCode,
+    request: Keyed<T>,
+) -> Result<Response, ApiError> {
+    let engine = app.engine.clone();
+    let work = move |context: &WalletContext, mut request: T, lock: LockId| {
+        // What an interrupted run holds is found again by the key alone: no other holder can be.
+        if request.lease().lock.is_some() {
+            let message = "lease.lock derives from the idempotency key here; leave it out";
+            return Err(ApiError::invalid(message));
+        }
+        request.ask_node(&engine)?;
+        Ok(request.run(context, lock)?)
+    };
+    request.on_wallet(app, wallet, status, work).await
+}
+
+/// Builds a payment, or only looks at what it would be.
+pub(super) fn built(
+    context: &WalletContext,
+    payment: impl Into<PaymentRequest>,
+    rate: Option<ShownRate>,
+    dry_run: bool,
+) -> Result<UnsignedJson, RequestError> {
+    let WalletContext { room, wallet, now, .. } = context;
+    let (payment, now) = (payment.into(), Micros(*now));
+    if dry_run {
+        let unsigned = room.preview_payment(*wallet, payment, now)?;
+        return Ok(UnsignedJson::new(&unsigned, None, rate));
+    }
+    let lock = payment.terms().lock;
+    let unsigned = room.build_payment(*wallet, payment, now)?;
+    Ok(UnsignedJson::new(&unsigned, Some(lock.to_string()), rate))
+}
 
 /// A value to choose coins for.
 #[derive(Args, Deserialize, ToSchema)]
@@ -63,7 +123,17 @@ pub(crate) struct SelectCoins {
     lease: Lease,
 }
 
-impl SelectCoins {
+impl HoldsCoins for SelectCoins {
+    type Answer = ChosenJson;
+
+    fn policy(&mut self) -> &mut Policy {
+        &mut self.policy
+    }
+
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<ChosenJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         let policy = self.policy.coins()?;
@@ -138,19 +208,25 @@ pub(crate) struct Pay {
     lease: Lease,
 }
 
-impl Pay {
-    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
-        let payment = self.payment(context, fresh)?;
-        let WalletContext { room, wallet, now, .. } = context;
-        let rate = self.fee.is_none().then(|| self.policy.shown_rate());
-        if self.dry_run {
-            let unsigned = room.preview_payment(*wallet, &payment, Micros(*now))?;
-            return Ok(UnsignedJson::new(&unsigned, None, rate));
-        }
-        let unsigned = room.build_payment(*wallet, &payment, Micros(*now))?;
-        Ok(UnsignedJson::new(&unsigned, Some(payment.terms.lock.to_string()), rate))
+impl HoldsCoins for Pay {
+    type Answer = UnsignedJson;
+
+    fn policy(&mut self) -> &mut Policy {
+        &mut self.policy
     }
 
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    fn run(&self, context: &WalletContext, fresh: LockId) -> Result<UnsignedJson, RequestError> {
+        let payment = self.payment(context, fresh)?;
+        let rate = self.fee.is_none().then(|| self.policy.shown_rate());
+        built(context, &payment, rate, self.dry_run)
+    }
+}
+
+impl Pay {
     fn payment(&self, context: &WalletContext, fresh: LockId) -> Result<Payment, RequestError> {
         bounded(self.outputs.len() + self.data.len(), 1)?;
         let network = context.room.bitcoin_network();
@@ -191,14 +267,6 @@ fn data_script(text: &str) -> Result<ScriptBuf, BadRequest> {
 
 // ---- REST
 
-/// The lease of a keyed request is found again by the key alone, so it can't have another holder.
-pub(super) fn keyed_lock(lease: &Lease) -> Result<(), ApiError> {
-    if lease.lock.is_none() {
-        return Ok(());
-    }
-    Err(ApiError::invalid("lease.lock derives from the idempotency key here; leave it out"))
-}
-
 /// Choose coins for a value and lease them
 #[utoipa::path(post, path = "/wallets/{wallet}/select", operation_id = "select_coins",
     tag = "wallets",
@@ -211,13 +279,7 @@ pub(super) async fn select(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<SelectCoins>,
 ) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, mut request: SelectCoins, lock: LockId| {
-        keyed_lock(&request.lease)?;
-        request.policy.ask_node(&engine)?;
-        Ok(request.run(context, lock)?)
-    };
-    request.on_wallet(&app, wallet, StatusCode::OK, work).await
+    hold(&app, wallet, StatusCode::OK, request).await
 }
 
 /// Choose coins, lease them and build an unsigned PSBT
@@ -231,13 +293,7 @@ pub(super) async fn pay(
     ApiPath(wallet): ApiPath<String>,
     request: Keyed<Pay>,
 ) -> Result<Response, ApiError> {
-    let engine = app.engine.clone();
-    let work = move |context: &WalletContext, mut request: Pay, lock: LockId| {
-        keyed_lock(&request.lease)?;
-        request.policy.ask_node(&engine)?;
-        Ok(request.run(context, lock)?)
-    };
-    request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
+    hold(&app, wallet, StatusCode::CREATED, request).await
 }
 
 // ---- command line

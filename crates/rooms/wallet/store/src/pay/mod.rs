@@ -153,7 +153,8 @@ pub enum PaymentRequest {
 }
 
 impl PaymentRequest {
-    fn terms(&self) -> &LeaseTerms {
+    /// The lease on its coins.
+    pub fn terms(&self) -> &LeaseTerms {
         match self {
             Self::Pay(payment) => &payment.terms,
             Self::Bump(bump) => &bump.terms,
