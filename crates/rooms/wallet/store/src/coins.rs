@@ -278,6 +278,10 @@ impl WalletStore {
                 limit: if plain { limit } else { MAX_PAGE as usize },
             };
             let (mut page, mut looked_at) = (CoinPage::default(), 0);
+            // No coin would ever fill such a page.
+            if limit == 0 {
+                return Ok(page);
+            }
             loop {
                 let mut coins = read(tx, &asked, after)?;
                 let is_last = coins.len() < asked.limit;

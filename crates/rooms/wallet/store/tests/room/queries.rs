@@ -231,6 +231,14 @@ fn coins_are_listed_by_address_account_amount_label_and_state() {
             }
         }
         assert_eq!(seen, (1_000..1_010).collect::<Vec<_>>());
+        // A page of none has none, and is there at once.
+        for filter in [all(), confirmed] {
+            let now = Micros(l.now.get());
+            let unspent = l.room.coins_where(l.wallet, &filter, None, 0, now).unwrap();
+            let ever = l.room.all_coins_where(l.wallet, &filter, 0, 0, now).unwrap();
+            assert_eq!((unspent.coins.len(), unspent.next), (0, None));
+            assert_eq!((ever.coins.len(), ever.next), (0, None));
+        }
     });
 }
 
