@@ -210,9 +210,11 @@ impl TxView {
     fn left_over(&self) -> Option<u64> {
         let tx = self.tx.as_ref().filter(|tx| !tx.is_coinbase())?;
         let value = |coin: &Outpoint| self.ends.get(coin).and_then(|end| end.value);
-        let into: Option<u64> = self.spends()?.iter().map(value).sum();
-        let out: u64 = tx.output.iter().map(|output| output.value.to_sat()).sum();
-        into?.checked_sub(out)
+        let spent = self.spends()?;
+        let into = spent.iter().try_fold(0_u64, |sum, coin| sum.checked_add(value(coin)?))?;
+        let mut paid = tx.output.iter().map(|output| output.value.to_sat());
+        // Whoever made up its bytes may have written any amounts into them.
+        into.checked_sub(paid.try_fold(0, u64::checked_add)?)
     }
 
     fn shown(&mut self, coin: &Outpoint) -> TxEndJson {
@@ -285,4 +287,45 @@ pub(crate) async fn transaction(
         view.finish()
     });
     Ok(Json(found.await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::{
+        Amount, OutPoint, ScriptBuf, Sequence, TxIn, TxOut, Txid, Witness, absolute::LockTime,
+        transaction::Version,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_fee_that_no_sum_can_hold_is_not_known() {
+        let left_over = |spent: [u64; 2], paid: [u64; 2]| {
+            let coins = [0, 1].map(|vout| OutPoint::new(Txid::from_byte_array([7; 32]), vout));
+            let input = |previous_output| TxIn {
+                previous_output,
+                script_sig: ScriptBuf::new(),
+                sequence: Sequence::MAX,
+                witness: Witness::new(),
+            };
+            let output =
+                |value| TxOut { value: Amount::from_sat(value), script_pubkey: ScriptBuf::new() };
+            let mut view = TxView::new(Network::BitcoinRegtest, TxId([1; 32]), None);
+            view.tx = Some(Transaction {
+                version: Version::TWO,
+                lock_time: LockTime::ZERO,
+                input: coins.map(input).into(),
+                output: paid.map(output).into(),
+            });
+            for (vout, value) in (0..).zip(spent) {
+                view.end(Outpoint::new(TxId([7; 32]), vout)).value = Some(value);
+            }
+            view.left_over()
+        };
+        assert_eq!(left_over([700, 300], [600, 150]), Some(250));
+        assert_eq!(left_over([700, 300], [600, 450]), None, "more than was put in");
+        assert_eq!(left_over([u64::MAX, 300], [600, 450]), None);
+        assert_eq!(left_over([700, 300], [u64::MAX, 450]), None);
+        assert_eq!(left_over([u64::MAX, 300], [u64::MAX, 100]), None);
+    }
 }
