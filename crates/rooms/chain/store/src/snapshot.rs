@@ -214,6 +214,17 @@ impl ChainSnapshot<'_> {
         Ok(points::at(&self.view, ordinal)?.filter(|point| point.point.height == height))
     }
 
+    /// The last block below a height, however large the hole is that lies in between.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError`].
+    pub fn block_below(&self, height: u64) -> Result<Option<StoredPoint>, QueryError> {
+        let Some((tip, _)) = points::last(&self.view)? else { return Ok(None) };
+        let ordinal = points::last_where(&self.view, tip, |p| p.point.height < height)?;
+        Ok(points::at(&self.view, ordinal)?)
+    }
+
     /// The block with this hash.
     ///
     /// # Errors

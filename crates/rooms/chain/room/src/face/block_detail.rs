@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 use super::{
     ChainQueries,
-    blocks::{BlockJson, find},
+    blocks::{BlockJson, find, kept},
 };
 use crate::block_bytes;
 
@@ -44,7 +44,7 @@ struct BlockCoinJson {
 
 /// What a block created, or what it spent.
 #[derive(Serialize, ToSchema)]
-struct BlockSideJson {
+pub(super) struct BlockSideJson {
     coins: u64,
     /// Of all of them; null where some are no longer known
     value: Option<String>,
@@ -117,12 +117,12 @@ impl CoinSum {
 }
 
 /// What the blocks at a height did; `None` where it is no longer kept.
-fn sides(
+pub(super) fn sides(
     snapshot: &ChainSnapshot<'_>,
     stored: &StoredPoint,
 ) -> Result<Option<(BlockSideJson, BlockSideJson)>, QueryError> {
     let network = snapshot.network();
-    let Ok(deltas) = snapshot.delta(stored.point.height) else { return Ok(None) };
+    let Some(deltas) = kept(snapshot.delta(stored.point.height))? else { return Ok(None) };
     let (mut created, mut spent) = (CoinSum::new(network), CoinSum::new(network));
     // Where a boundary block shares the height, the other delta is another block's.
     for delta in deltas.iter().filter(|delta| delta.point.hash == stored.point.hash) {

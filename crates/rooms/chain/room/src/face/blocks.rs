@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Serialize;
 use unspent_chain::{
-    ChainSnapshot, Reader,
+    ChainSnapshot, QueryError, Reader,
     codec::{DeltaCounts, StoredDelta, StoredPoint},
 };
 use unspent_model::{BlockHash, Family, Network};
@@ -52,12 +52,25 @@ impl BlockJson {
     }
 
     /// With the counts, where the delta is kept.
-    fn with_counts(snapshot: &ChainSnapshot<'_>, stored: &StoredPoint, tip: u64) -> Self {
-        let mut shown = Self::new(snapshot.network(), stored, tip);
-        if let Ok(DeltaCounts { created, spent }) = snapshot.delta_counts(stored.point.height) {
-            (shown.created, shown.spent) = (Some(created), Some(spent));
-        }
-        shown
+    fn with_counts(
+        snapshot: &ChainSnapshot<'_>,
+        stored: &StoredPoint,
+        tip: u64,
+    ) -> Result<Self, QueryError> {
+        let counts = kept(snapshot.delta_counts(stored.point.height))?;
+        let (created, spent) =
+            counts.map(|DeltaCounts { created, spent }| (created, spent)).unzip();
+        Ok(Self { created, spent, ..Self::new(snapshot.network(), stored, tip) })
+    }
+}
+
+/// What a block did, where that is still kept. Whatever else stands against it is an error: damage
+/// isn't age.
+pub(super) fn kept<T>(found: Result<T, QueryError>) -> Result<Option<T>, QueryError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(QueryError::NoDelta { .. } | QueryError::Disabled) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -66,6 +79,27 @@ impl BlockJson {
 pub(crate) struct BlocksJson {
     blocks: Vec<BlockJson>,
     next: Option<String>,
+}
+
+impl BlocksJson {
+    /// So many blocks below a height, or the latest ones.
+    fn page(
+        snapshot: &ChainSnapshot<'_>,
+        below: Option<u64>,
+        limit: usize,
+    ) -> Result<Self, QueryError> {
+        let tip = snapshot.last_block()?.map_or(0, |last| last.point.height);
+        // Block by block, not height by height: holes that an import left may be larger than a page.
+        let mut coming = snapshot.block_below(below.unwrap_or(u64::MAX))?;
+        let (mut blocks, mut next) = (Vec::new(), None);
+        while let Some(stored) = coming.filter(|_| blocks.len() < limit) {
+            let height = stored.point.height;
+            blocks.push(BlockJson::new(snapshot.network(), &stored, tip));
+            coming = snapshot.block_below(height)?;
+            next = coming.is_some().then(|| height.to_string());
+        }
+        Ok(Self { blocks, next })
+    }
 }
 
 /// What the block at a height did; two where a boundary block shares the height.
@@ -111,31 +145,10 @@ pub(super) async fn blocks(
     State(app): State<App>,
     ApiQuery(query): ApiQuery<PageQuery>,
 ) -> Result<Json<BlocksJson>, ApiError> {
-    let limit = u64::from(query.limit()?);
+    let limit = query.limit()? as usize;
     let below = query.after()?.map(|text| text.parse::<u64>().map_err(|_| bad_cursor()));
     let below = below.transpose()?;
-    let found = app.chain(move |reader| {
-        let snapshot = reader.snapshot();
-        let Some(last) = snapshot.last_block()? else {
-            return Ok(BlocksJson { blocks: Vec::new(), next: None });
-        };
-        let tip = last.point.height;
-        // A cursor may be older than a rollback: it is cut to what is there now.
-        let end = below.unwrap_or(u64::MAX).min(tip + 1);
-        // Fewer blocks than a page holds: the page begins at the first.
-        let start = end.saturating_sub(limit);
-        let mut blocks = Vec::new();
-        let mut lowest = end;
-        for height in (start..end).rev() {
-            // A height without a block lies in a hole that an import left.
-            if let Some(stored) = snapshot.block_at(height)? {
-                blocks.push(BlockJson::new(reader.network(), &stored, tip));
-            }
-            lowest = height;
-        }
-        let next = (lowest > 0 && !blocks.is_empty()).then(|| lowest.to_string());
-        Ok(BlocksJson { blocks, next })
-    });
+    let found = app.chain(move |reader| Ok(BlocksJson::page(&reader.snapshot(), below, limit)?));
     Ok(Json(found.await?))
 }
 
@@ -150,7 +163,7 @@ pub(super) async fn tip(_: May<Read>, State(app): State<App>) -> Result<Json<Blo
     let found = app.chain(|reader| {
         let snapshot = reader.snapshot();
         let stored = last_block(&snapshot)?;
-        Ok(BlockJson::with_counts(&snapshot, &stored, stored.point.height))
+        Ok(BlockJson::with_counts(&snapshot, &stored, stored.point.height)?)
     });
     Ok(Json(found.await?))
 }
@@ -180,7 +193,7 @@ pub(super) fn find(
     };
     let stored = stored.ok_or_else(|| ApiError::not_found("no such block is stored"))?;
     let tip = last_block(snapshot)?.point.height;
-    let shown = BlockJson::with_counts(snapshot, &stored, tip);
+    let shown = BlockJson::with_counts(snapshot, &stored, tip)?;
     Ok((stored, shown))
 }
 
@@ -238,4 +251,100 @@ fn delta_text(network: Network, delta: &StoredDelta) -> String {
         }
     };
     format!("{block}\n{}\n{counts}{invalid}", table(["what", "outpoint"], rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use unspent_chain::{ChainIndex, Kind, Options, prepare, schema::ColumnFamily};
+    use unspent_model::{
+        Point,
+        chain::{Block, Era, Header, Work},
+    };
+
+    use super::*;
+    use crate::face::block_detail;
+
+    const NETWORK: Network = Network::BitcoinRegtest;
+
+    fn hash(height: u64) -> BlockHash {
+        BlockHash([u8::try_from(height).unwrap(); 32])
+    }
+
+    fn open(folder: &Path) -> ChainIndex {
+        let options = Options::for_network(NETWORK);
+        ChainIndex::open(folder, NETWORK, options, &[]).unwrap().0
+    }
+
+    /// A chain that has blocks at these heights only.
+    fn stored(folder: &Path, heights: &[u64]) -> ChainIndex {
+        let mut index = open(folder);
+        index.allow_holes();
+        for height in heights {
+            let header = Header {
+                point: Point::at_height(*height, hash(*height)),
+                parent: hash(height.saturating_sub(1)),
+                era: Era::Bitcoin,
+                is_boundary: false,
+                epoch: None,
+                time: *height,
+                work: Work::default(),
+            };
+            index.apply(prepare(Block { header, txs: Vec::new() })).unwrap();
+        }
+        index
+    }
+
+    #[test]
+    fn pages_of_blocks_lead_over_holes_to_the_first_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let heights = [3, 4, 40, 41, 90, 200, 201];
+        let index = stored(folder.path(), &heights);
+        let reader = index.reader();
+        for limit in [1, 2, 3, 7, 500] {
+            let (mut seen, mut below, mut pages) = (Vec::new(), None, 0);
+            loop {
+                let page = BlocksJson::page(&reader.snapshot(), below, limit).unwrap();
+                seen.extend(page.blocks.iter().map(|block| block.confirmations));
+                pages += 1;
+                let Some(next) = page.next else { break };
+                below = Some(next.parse().unwrap());
+            }
+            let expected: Vec<u64> = heights.iter().rev().map(|height| 202 - height).collect();
+            assert_eq!((seen, pages), (expected, heights.len().div_ceil(limit)), "{limit}");
+        }
+        // A cursor from before a rollback, or of nobody's making.
+        let page = |below| BlocksJson::page(&reader.snapshot(), Some(below), 2).unwrap();
+        assert_eq!(page(60).next.as_deref(), Some("40"), "inside a hole");
+        assert_eq!(page(u64::MAX).blocks.len(), 2);
+        assert_eq!((page(3).blocks.len(), page(0).next), (0, None));
+    }
+
+    #[test]
+    fn a_damaged_delta_is_an_error_and_a_pruned_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(stored(folder.path(), &[0, 1, 2]));
+        let raw = folder.path().join("db");
+        let families = rocksdb::DB::list_cf(&rocksdb::Options::default(), &raw).unwrap();
+        let raw = rocksdb::DB::open_cf(&rocksdb::Options::default(), &raw, families).unwrap();
+        let deltas = raw.cf_handle(ColumnFamily::Delta.name()).unwrap();
+        // Ordinals count from 1.
+        raw.put_cf(deltas, 3_u64.to_be_bytes(), b"rotten").unwrap();
+        raw.delete_cf(deltas, 2_u64.to_be_bytes()).unwrap();
+        drop(raw);
+        let index = open(folder.path());
+        let reader = index.reader();
+        let snapshot = reader.snapshot();
+        let stored = |height| snapshot.block_at(height).unwrap().unwrap();
+        let damaged = BlockJson::with_counts(&snapshot, &stored(2), 2).err().unwrap();
+        assert_eq!(damaged.kind(), Kind::Corrupt, "{damaged}");
+        let damaged = block_detail::sides(&snapshot, &stored(2)).err().unwrap();
+        assert_eq!(damaged.kind(), Kind::Corrupt, "{damaged}");
+        let pruned = BlockJson::with_counts(&snapshot, &stored(1), 2).unwrap();
+        assert_eq!((pruned.created, pruned.spent), (None, None));
+        assert!(block_detail::sides(&snapshot, &stored(1)).unwrap().is_none());
+        let whole = BlockJson::with_counts(&snapshot, &stored(0), 2).unwrap();
+        assert_eq!((whole.created, whole.spent), (Some(0), Some(0)));
+    }
 }
