@@ -20,7 +20,8 @@ const EXIT_CODES: &str = "Exit codes:
   0    done
   1    failed; nothing is half done, the message says what holds
   2    wrong arguments
-  3    a check found something: chain verify, wallet audit, db copy, ecash mint check, demo
+  3    a check found something: chain verify, wallet audit, db copy, ecash mint check, demo;
+       or some of several outputs were refused: txstore freeze, unfreeze
   130  stopped by Ctrl-C at a block boundary
 
 Errors go to standard error; with --json also to standard output as

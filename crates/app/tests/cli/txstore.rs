@@ -214,9 +214,18 @@ fn outputs_are_frozen_thawed_and_reassigned_by_code() {
     refused(&["reassign", &coin, "--to", to], "not frozen");
     assert_eq!(txstore(&folder, &["freeze", &coin]).json()[0]["done"], true);
     refused(&["freeze", &coin], "frozen already");
-    let both = txstore(&folder, &["freeze", &coin, &format!("{}:9", "00".repeat(32))]).json();
-    assert_eq!(both[0]["code"], "ALREADY_FROZEN");
-    assert_eq!(both[1]["code"], "TX_NOT_FOUND");
+    let unknown = format!("{}:9", "00".repeat(32));
+    let held = |command: &str, outputs: [&str; 2]| {
+        let ended = txstore(&folder, &[command, outputs[0], outputs[1]]);
+        let answer: Value = serde_json::from_str(&ended.out).unwrap();
+        let [first, second] = answer.as_array().unwrap().as_slice() else { panic!("{answer}") };
+        (ended.code, first["code"].clone(), second["code"].clone())
+    };
+    let taken = json!("ALREADY_FROZEN");
+    assert_eq!(held("freeze", [&coin, &unknown]), (3, taken.clone(), json!("TX_NOT_FOUND")));
+    let other = sim.coins().iter().nth(1).map(|(at, _)| at.to_string()).unwrap();
+    assert_eq!(held("freeze", [&other, &coin]), (3, Value::Null, taken), "what could be was held");
+    assert_eq!(held("unfreeze", [&other, &unknown]), (3, Value::Null, json!("TX_NOT_FOUND")));
     let given = txstore(&folder, &["reassign", &coin, "--to", to]).json();
     assert_eq!(given["spendable_at"], 1_141);
     let (txid, vout) = coin.split_once(':').unwrap();

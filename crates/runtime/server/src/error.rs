@@ -9,7 +9,7 @@ use crate::interrupt;
 pub enum Outcome {
     /// It did its work.
     Done,
-    /// `verify` found differences.
+    /// A check found something, or some of what was asked was refused: the answer says what.
     Differences,
     /// It was asked to stop, and stopped at a block boundary.
     Interrupted,

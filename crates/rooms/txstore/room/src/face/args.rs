@@ -61,9 +61,10 @@ enum StoreCommand {
     Clean(CleanArgs),
     /// Transactions in no block of the best chain, those that wait longest first
     Unmined(UnminedArgs),
-    /// Keep outputs from being spent until they are unfrozen; a block still decides
+    /// Keep outputs from being spent until they are unfrozen; a block still decides (exit code 3 if
+    /// some of several are refused)
     Freeze(OutputsArgs),
-    /// Make frozen outputs spendable again
+    /// Make frozen outputs spendable again (exit code 3 if some of several are refused)
     Unfreeze(OutputsArgs),
     /// Give a frozen output to somebody else, to be spent 1,000 blocks later
     Reassign(ReassignArgs),

@@ -60,7 +60,8 @@ type Hold = fn(
     Vec<Outpoint>,
 ) -> Result<Vec<Result<(), SlotRefusal>>, unspent_txstore::TxStoreError>;
 
-/// Each output stands by itself; one that is refused makes the command fail after all were tried.
+/// Each output stands by itself: all are tried, and the answer says of each what came of it. That
+/// some were refused shows in the exit code.
 fn print_held(
     store: &TxStore,
     args: &OutputsArgs,
@@ -91,7 +92,8 @@ fn print_held(
         });
         table(["output", "what came of it"], rows).to_string()
     })?;
-    Ok(Outcome::Done)
+    let is_done = shown.iter().all(|held| held.done);
+    Ok(if is_done { Outcome::Done } else { Outcome::Differences })
 }
 
 /// Which output goes to whom.
