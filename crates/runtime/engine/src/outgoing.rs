@@ -31,8 +31,7 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => match embedded_v4(v6) {
             Some(v4) => is_public_v4(v4),
-            // Global unicast alone; documentation and local ranges lie inside or outside of it.
-            None => v6.segments()[0] & 0xE000 == 0x2000 && v6.segments()[..2] != [0x2001, 0xDB8],
+            None => is_public_v6(v6),
         },
     }
 }
@@ -49,6 +48,16 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         return Some(join(g, h));
     }
     (a == 0x2002).then(|| join(b, c))
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, ..] = address.segments();
+    // Tunnels (Teredo), names of keys (ORCHID), benchmarks: RFC 2928 sets 2001::/23 aside for
+    // protocols, and no receiver stands behind the few of its addresses that are routed.
+    let is_protocol = a == 0x2001 && b < 0x200;
+    let is_documentation = (a, b) == (0x2001, 0xDB8) || (a == 0x3FFF && b < 0x1000);
+    // Global unicast; local ranges lie outside of it.
+    a & 0xE000 == 0x2000 && !is_protocol && !is_documentation
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -112,7 +121,15 @@ mod tests {
     #[test]
     fn only_open_addresses_are_called_unless_allowed() {
         let public = |text: &str| is_public(text.parse().unwrap());
-        for open in ["1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "2002:808:808::1"] {
+        for open in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "172.32.0.1",
+            "2606:4700::1111",
+            "2002:808:808::1",
+            "2001:200::1",
+            "3fff:1000::1",
+        ] {
             assert!(public(open), "{open}");
         }
         for closed in [
@@ -138,6 +155,14 @@ mod tests {
             "64:ff9b::a00:1",
             "2002:7f00:1::1",
             "2001:db8::1",
+            "3fff:fff::1",
+            "2001::1",
+            "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:1f:ffff::1",
+            "2001:20::1",
+            "2001:2f:ffff::1",
         ] {
             assert!(!public(closed), "{closed}");
         }
