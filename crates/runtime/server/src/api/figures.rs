@@ -47,18 +47,23 @@ impl Figures {
     }
 
     fn of(&self, room: &dyn RoomFace, engine: &Engine) -> Value {
-        if !room.has_slow_figures() {
-            return room.figures(engine).unwrap_or_default();
-        }
-        if let Some(known) = self.begin(room.name()) {
+        let measure = || room.figures(engine).unwrap_or_default();
+        if room.has_slow_figures() { self.kept(room.name(), measure) } else { measure() }
+    }
+
+    /// What is known, or is measured now.
+    fn kept(&self, room: &'static str, measure: impl FnOnce() -> Value) -> Value {
+        if let Some(known) = self.begin(room) {
             return known;
         }
+        // Also when the measuring panics: what is known would be shown for ever.
+        let _under_way = UnderWay { figures: self, room };
         let started = Instant::now();
-        let figures = room.figures(engine).unwrap_or_default();
+        let figures = measure();
         if let Ok(mut all) = self.0.lock() {
             let (at, cost) = (Some(Instant::now()), started.elapsed());
             let measured = Measured { at, cost, figures: figures.clone(), is_under_way: false };
-            all.insert(room.name(), measured);
+            all.insert(room, measured);
         }
         figures
     }
@@ -77,6 +82,22 @@ impl Figures {
     }
 }
 
+/// A measurement that has begun; when it ends, however it does, others may measure.
+struct UnderWay<'a> {
+    figures: &'a Figures,
+    room: &'static str,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut all) = self.figures.0.lock()
+            && let Some(known) = all.get_mut(self.room)
+        {
+            known.is_under_way = false;
+        }
+    }
+}
+
 /// One number of a room's figures, by its JSON pointer; null when it isn't there.
 pub fn value_at(figures: &Value, pointer: &str) -> Value {
     figures.pointer(pointer).cloned().unwrap_or_default()
@@ -86,4 +107,29 @@ pub fn value_at(figures: &Value, pointer: &str) -> Value {
 pub fn sum_of_bytes(figures: &Value, list: &str) -> Value {
     let parts = figures.pointer(list).and_then(Value::as_array).into_iter().flatten();
     parts.filter_map(|part| part.get("bytes")?.as_u64()).sum::<u64>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn figures_are_measured_again_after_a_measurement_that_panicked() {
+        let figures = Figures::default();
+        let age = || {
+            let mut all = figures.0.lock().unwrap();
+            all.get_mut("wallet").unwrap().at = Instant::now().checked_sub(2 * FRESH);
+        };
+        assert_eq!(figures.kept("wallet", || Value::from(1)), 1);
+        assert_eq!(figures.kept("wallet", || Value::from(2)), 1, "still fresh");
+        age();
+        let panicked = AssertUnwindSafe(|| figures.kept("wallet", || panic!("a fault")));
+        assert!(catch_unwind(panicked).is_err());
+        assert_eq!(figures.kept("wallet", || Value::from(3)), 3);
+        age();
+        let outer = figures.kept("wallet", || figures.kept("wallet", || Value::from(4)));
+        assert_eq!(outer, 3, "while one measures, others get what is known");
+    }
 }
