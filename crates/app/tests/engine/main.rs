@@ -24,6 +24,7 @@ mod mempool;
 mod node;
 mod node_mempool;
 mod others;
+mod panics;
 mod plugged;
 mod rig;
 mod running;

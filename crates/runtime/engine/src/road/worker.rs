@@ -126,21 +126,30 @@ impl<F: Follower> Worker<F> {
     /// Follows until the engine ends.
     pub(crate) fn run(mut self) {
         while !self.progress.is_stopping() {
-            // A panic in a room must not take the others with it, nor pass unnoticed.
-            let session = catch_unwind(AssertUnwindSafe(|| self.session()));
-            let trouble = match session {
-                Ok(Ok(())) => continue,
-                Ok(Err(trouble)) => trouble,
-                Err(_) => Trouble::stop(
-                    "a fault in the program ended the room's thread",
-                    "report it with the log; resume the room to try again",
-                ),
-            };
-            if !self.progress.is_stopping() {
-                self.settle(trouble);
+            let mut met = self.guarded(Self::session);
+            // Settling opens the room anew, which may panic as well: the thread would be gone, and
+            // the room shown as starting for ever.
+            while let Some(trouble) = met.err().filter(|_| !self.progress.is_stopping()) {
+                met = self.guarded(|worker| {
+                    worker.settle(trouble);
+                    Ok(())
+                });
             }
         }
         self.follower.refuse_orders("the engine is stopping");
+    }
+
+    /// A panic in a room must not take the others with it, nor pass unnoticed.
+    fn guarded(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
+            Err(Trouble::stop(
+                "a fault in the program ended the room's thread",
+                "report it with the log; resume the room to try again",
+            ))
+        })
     }
 
     /// One stay at the source: from finding the place to the first trouble.
