@@ -169,16 +169,13 @@ async fn page(
 ) -> Result<EventPage, ApiError> {
     let (engine, rooms, wanted) = (app.engine.clone(), app.config.rooms(), wanted.clone());
     let read = move || {
-        let filter = wanted.now(rooms, &engine)?;
-        let limit = if filter.is_some() { limit } else { 0 };
-        let is_there = filter.is_some();
-        let mut page = engine.events().matching(after, limit, &filter.unwrap_or_default())?;
+        if let Some(filter) = wanted.now(rooms, &engine)? {
+            return Ok(engine.events().matching(after, limit, &filter)?);
+        }
         // Whose tenant isn't to be found now, its room being off, reads on from here once it is:
         // told of a gap now, a stream would be sent back to where it stands, again and again.
-        if !is_there {
-            (page.first_kept, page.last) = (0, page.last.min(after));
-        }
-        Ok(page)
+        let none = engine.events().matching(after, 0, &EventFilter::default())?;
+        Ok(EventPage { first_kept: 0, last: none.last.min(after), ..none })
     };
     app.pool.run(read).await
 }

@@ -56,6 +56,15 @@ impl App {
         self.pool.run(move || Ok(ask(&engine)?)).await
     }
 
+    /// Does something with a hook that says nothing more.
+    async fn hook(
+        &self,
+        act: impl FnOnce(&Engine) -> Result<(), WebhookError> + Send + 'static,
+    ) -> Result<StatusCode, ApiError> {
+        self.hooks(act).await?;
+        Ok(StatusCode::NO_CONTENT)
+    }
+
     /// Makes a hook for a tenant, as a room's route for it answers.
     pub async fn add_hook(
         &self,
@@ -91,8 +100,7 @@ pub(super) async fn remove(
     State(app): State<App>,
     ApiPath(webhook): ApiPath<u64>,
 ) -> Result<StatusCode, ApiError> {
-    app.hooks(move |engine| engine.webhooks().remove(webhook)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    app.hook(move |engine| engine.webhooks().remove(webhook)).await
 }
 
 /// Send a test message now
@@ -105,8 +113,7 @@ pub(super) async fn test(
     State(app): State<App>,
     ApiPath(webhook): ApiPath<u64>,
 ) -> Result<StatusCode, ApiError> {
-    app.hooks(move |engine| engine.webhooks().test(webhook, clock::now())).await?;
-    Ok(StatusCode::NO_CONTENT)
+    app.hook(move |engine| engine.webhooks().test(webhook, clock::now())).await
 }
 
 /// Try a webhook again now, also one that was paused
@@ -119,7 +126,10 @@ pub(super) async fn resume(
     State(app): State<App>,
     ApiPath(webhook): ApiPath<u64>,
 ) -> Result<StatusCode, ApiError> {
-    app.hooks(move |engine| engine.webhooks().resume(webhook)).await?;
-    app.engine.wake();
-    Ok(StatusCode::NO_CONTENT)
+    let resume = move |engine: &Engine| {
+        engine.webhooks().resume(webhook)?;
+        engine.wake();
+        Ok(())
+    };
+    app.hook(resume).await
 }
