@@ -28,12 +28,11 @@ pub(super) fn start(config: &Config, origin: Arc<dyn Origin>) -> anyhow::Result<
         .with_context(|| format!("can't make {}", config.data_dir.display()))?;
     private::tighten(&config.data_dir, &config.rooms().shapes());
     databases::remember(config)?;
-    let rooms = config.rooms().iter().filter_map(|room| room.engine_room(config).transpose());
     let engine_config = unspent_engine::Config {
         network: config.network,
         data_dir: config.data_dir.clone(),
         known: config.rooms().shapes(),
-        rooms: rooms.collect::<anyhow::Result<_>>()?,
+        rooms: config.rooms().switched_on(config)?,
         follow: Follow {
             poll: Duration::from_secs(config.source.poll_seconds),
             retry: Duration::from_secs(config.source.retry_seconds),

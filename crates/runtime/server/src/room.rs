@@ -59,6 +59,17 @@ impl Rooms {
         room.map_or_else(unknown, |room| room.no_tenant(&named.name))
     }
 
+    /// Those that the configuration switches on, as the engine opens them.
+    pub fn switched_on(self, config: &Config) -> anyhow::Result<Vec<Arc<dyn Room>>> {
+        let mut rooms = Vec::new();
+        for room in self.iter() {
+            if room.is_on(config)? {
+                rooms.push(room.engine_room(config)?);
+            }
+        }
+        Ok(rooms)
+    }
+
     /// What the engine knows of all of them.
     pub fn shapes(self) -> Vec<&'static RoomShape> {
         self.iter().map(RoomFace::shape).collect()
@@ -107,8 +118,8 @@ pub trait RoomFace: Sync {
         Ok(Vec::new())
     }
 
-    /// The room as the engine opens it; `None` when it is off.
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>>;
+    /// The room as the engine opens it, where it is on.
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>>;
 
     /// Its commands, in the order in which they are shown.
     fn commands(&self) -> Vec<RoomCommand> {

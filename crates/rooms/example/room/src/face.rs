@@ -47,9 +47,8 @@ impl RoomFace for CountingFace {
         Ok(config.room::<CountingSection>()?.enabled)
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
-        let room = || Arc::new(CountingRoom::new(&config.data_dir)) as Arc<dyn Room>;
-        Ok(self.is_on(config)?.then(room))
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>> {
+        Ok(Arc::new(CountingRoom::new(&config.data_dir)))
     }
 
     fn figures(&self, engine: &Engine) -> Option<Value> {

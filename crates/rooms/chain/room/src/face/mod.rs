@@ -96,19 +96,16 @@ impl RoomFace for ChainFace {
         dashboard::ASSETS
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>> {
         let section = config.room::<UtxoSection>()?;
-        if !section.enabled {
-            return Ok(None);
-        }
         let standard = ChainRoom::new(&config.data_dir, config.network);
         let known = import::known(&standard.folder)?;
-        Ok(Some(Arc::new(ChainRoom {
+        Ok(Arc::new(ChainRoom {
             options: section.options()?.resolve(config.network, known.as_ref())?,
             genesis: import::read_genesis(config.network, &config.source.genesis)?,
             prune_every: Duration::from_secs(section.prune_seconds),
             ..standard
-        })))
+        }))
     }
 
     fn commands(&self) -> Vec<RoomCommand> {

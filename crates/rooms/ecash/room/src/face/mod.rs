@@ -99,12 +99,9 @@ impl RoomFace for EcashFace {
         dashboard::ASSETS
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>> {
         let section = config.room::<EcashSection>()?;
-        if !section.enabled {
-            return Ok(None);
-        }
-        Ok(Some(Arc::new(section.room(config, MayMake::DatabaseAndKey)?)))
+        Ok(Arc::new(section.room(config, MayMake::DatabaseAndKey)?))
     }
 
     fn commands(&self) -> Vec<RoomCommand> {

@@ -43,7 +43,6 @@ use unspent_server::{
         error::ApiError,
         search::{Matches, SearchText},
         state::App,
-        timeline::Timeline,
         transaction::TxView,
     },
     asset::Asset,
@@ -89,18 +88,15 @@ impl RoomFace for TxStoreFace {
         dashboard::ASSETS
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>> {
         let section = config.room::<TxStoreSection>()?;
-        if !section.enabled {
-            return Ok(None);
-        }
-        Ok(Some(Arc::new(TxStoreRoom {
+        Ok(Arc::new(TxStoreRoom {
             url: section.database(config)?,
             settings: section.settings(),
             clean_every: Duration::from_secs(section.clean_seconds),
             unmined_every: Duration::from_secs(section.mempool_seconds),
             ..TxStoreRoom::new(&config.data_dir)
-        })))
+        }))
     }
 
     fn commands(&self) -> Vec<RoomCommand> {
@@ -141,11 +137,6 @@ impl RoomFace for TxStoreFace {
         found: &mut Matches,
     ) -> Result<(), ApiError> {
         search::search(engine, asked, found)
-    }
-
-    /// The chain room and the wallets tell a coin's life; this room knows nothing to add.
-    fn timeline(&self, _: &Engine, _: &mut Timeline) -> Result<(), ApiError> {
-        Ok(())
     }
 
     fn transaction(&self, engine: &Engine, view: &mut TxView) -> Result<(), ApiError> {

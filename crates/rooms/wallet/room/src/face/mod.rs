@@ -128,18 +128,15 @@ impl RoomFace for WalletFace {
         dashboard::ASSETS
     }
 
-    fn engine_room(&self, config: &Config) -> anyhow::Result<Option<Arc<dyn Room>>> {
+    fn engine_room(&self, config: &Config) -> anyhow::Result<Arc<dyn Room>> {
         let section = config.room::<WalletSection>()?;
-        if !section.is_on(config.network) {
-            return Ok(None);
-        }
-        Ok(Some(Arc::new(WalletRoom {
+        Ok(Arc::new(WalletRoom {
             url: section.database(config)?,
             purge_leases_every: Duration::from_secs(section.purge_leases_seconds),
             mempool_every: Duration::from_secs(section.mempool_seconds),
             rebroadcast_every: Duration::from_secs(section.rebroadcast_seconds),
             ..WalletRoom::new(&config.data_dir)
-        })))
+        }))
     }
 
     fn commands(&self) -> Vec<RoomCommand> {
