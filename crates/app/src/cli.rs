@@ -5,12 +5,9 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use unspent_server::{
-    auth,
+    Config, Outcome, Output, RoomFace, Rooms, auth,
     command::{ParsedCommand, RoomCommand},
-    config::{Config, GivenFlag, SettingSources, load},
-    error::Outcome,
-    output::Output,
-    room::{RoomFace, Rooms},
+    config::{GivenFlag, SettingSources, load},
 };
 
 use crate::{backup, config, demo, manual, serve};

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use unspent_server::{auth::private_file, config::Config, error::CliError, room::RoomFace};
+use unspent_server::{CliError, Config, RoomFace, auth::private_file};
 use unspent_sql::Url;
 
 /// The file in the data folder.

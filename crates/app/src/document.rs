@@ -12,7 +12,7 @@ use crate::{ROOMS, backup};
 const SCHEMAS: &str = "#/components/schemas/";
 
 fn description(is_simulated: bool) -> Value {
-    api::description(ROOMS, backup::routes(), is_simulated).1
+    api::description(ROOMS, backup::routes(&backup::Backups::default()), is_simulated).1
 }
 
 fn document() -> Value {

@@ -1,13 +1,10 @@
 //! The example room, plugged in by its line in the list of rooms and by nothing else.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use tokio::sync::Notify;
 use unspent_example_room as counting;
 use unspent_server::config::{GivenFlag, SettingSources, load};
 
-use crate::serve::{Daemon, build};
+use crate::serve::{Daemon, ServerThread, build};
 
 fn get(url: &str, cookie: &str) -> Value {
     let mut answer = ureq::get(url)
@@ -34,9 +31,7 @@ fn a_room_is_served_by_its_folder_and_one_line() {
     let daemon = Daemon::new(config.clone()).expect("a daemon");
     let url = daemon.url().to_owned();
     let engine = daemon.start(build::origin(&config).expect("a source")).expect("an engine");
-    let end = Arc::new(Notify::new());
-    let (ended, served) = (end.clone(), engine.clone());
-    let server = std::thread::spawn(move || daemon.serve(served, ended, |_| Ok(())));
+    let server = ServerThread::start(daemon, engine.clone()).expect("a server");
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while counting::figures(&engine) != Some((21, 0)) {
         assert!(std::time::Instant::now() < until, "{:?}", engine.status());
@@ -60,7 +55,6 @@ fn a_room_is_served_by_its_folder_and_one_line() {
     assert!(rooms.iter().any(|room| room["room"] == "counting"), "{status}");
     let document = get(&format!("{api}/openapi.json"), cookie.trim());
     assert!(document["paths"]["/api/v1/counting"].is_object(), "it is described");
-    end.notify_one();
-    server.join().expect("the server ends").expect("the server ends well");
+    server.end().expect("the server ends well");
     engine.shutdown();
 }

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 use unspent_chain_room::ChainFace;
 use unspent_ecash_room::EcashFace;
-use unspent_server::{output::Output, private, room::Rooms};
+use unspent_server::{Output, Rooms, private};
 use unspent_txstore_room::TxStoreFace;
 use unspent_wallet_room::WalletFace;
 

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use anyhow::Context as _;
 use clap_complete::Shell;
 use serde_json::json;
-use unspent_server::{error::Outcome, output::Output, room::Rooms};
+use unspent_server::{Outcome, Output, Rooms};
 
 use crate::cli;
 

@@ -6,11 +6,7 @@ use serde::Serialize;
 use unspent_model::Kind;
 use unspent_networks::address::AddressError;
 use unspent_server::{
-    error::{CliError, complain},
-    interrupt,
-    output::Output,
-    request::BadRequest,
-    room::{Classified, Rooms},
+    CliError, Output, Rooms, error::complain, interrupt, request::BadRequest, room::Classified,
 };
 use unspent_source::files::FilesError;
 

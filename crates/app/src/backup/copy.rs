@@ -3,11 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 use unspent_server::{
-    config::secret,
-    error::{CliError, Outcome},
-    output::{Output, table},
-    progress::Show,
-    room::{RoomFace, RoomTables, Rooms},
+    CliError, Outcome, Output, RoomFace, Rooms, config::secret, output::table, progress::Show,
+    room::RoomTables,
 };
 use unspent_sql::{
     Url,

@@ -2,11 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use unspent_server::{
-    error::{CliError, Outcome},
-    output::Output,
-    room::{RoomTables, Rooms},
-};
+use unspent_server::{CliError, Outcome, Output, Rooms, room::RoomTables};
 use unspent_sql::{
     Url,
     distribute::{distribute, statements},

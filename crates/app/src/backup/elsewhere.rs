@@ -14,14 +14,12 @@ use std::{
 };
 
 use anyhow::Context as _;
-use unspent_engine::room::OnDisk;
-use unspent_server::{config::Config, error::CliError, private};
-use unspent_sql::Url;
+use unspent_server::{CliError, Config, private};
 
 use super::{
     list::{List, Listed},
     make::copy_file,
-    plan::TOKENS,
+    plan::configured,
     restore::{remove, sync},
 };
 
@@ -132,35 +130,10 @@ fn places(list: &List, config: &Config) -> anyhow::Result<BTreeMap<PathBuf, Plac
         places.insert(PathBuf::from(name), place);
         Ok(())
     };
-    for room in config.rooms().iter() {
-        for kept in room.shape().keeps {
-            let OnDisk::Database(name) = *kept else { continue };
-            if !is_held(name) {
-                continue;
-            }
-            match room.database(config)? {
-                Some(Url::Sqlite(place)) => put(name, &place)?,
-                Some(url @ Url::Postgres(_)) => return Err(on_a_server(room.name(), name, &url)),
-                None => {}
-            }
-        }
-    }
-    if is_held(TOKENS) {
-        put(TOKENS, &config.tokens_file())?;
+    for (name, place) in configured(config, &is_held)? {
+        put(name, &place)?;
     }
     Ok(places)
-}
-
-fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
-    let message = format!(
-        "the backup holds {name}, but the settings put the {room} room in {url}; nothing was \
-         restored"
-    );
-    let hint = format!(
-        "restore without that setting, then: unspent db copy --room {room} sqlite:DATA_DIR/{name} \
-         URL"
-    );
-    CliError::refused(message).hint(hint).into()
 }
 
 /// What is in the way: the file, or what SQLite would read as a part of it.

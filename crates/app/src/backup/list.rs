@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use unspent_server::error::CliError;
+use unspent_server::CliError;
 
 /// The list's name in the backup.
 const NAME: &str = "backup.json";

@@ -3,43 +3,14 @@
 use std::{fs, path::Path};
 
 use anyhow::Context as _;
-use unspent_engine::{
-    Engine, RoomState,
-    room::{RoomName, RoomShape},
-};
-use unspent_server::{config::Config, error::CliError, folder_lock, private, room::Rooms};
+use unspent_engine::{Engine, RoomName, RoomState, room::RoomShape};
+use unspent_server::{CliError, Config, folder_lock, private};
 use unspent_sql::copy_sqlite;
 
 use super::{
     list::{self, List},
-    plan::{BackupPlan, IsOn, PartKind, SavedPart, check_remembered, plan},
+    plan::{BackupPlan, IsOn, PartKind, SavedPart, SavedRooms},
 };
-
-/// Which rooms are saved: all but some, or only some and then nothing besides.
-#[derive(Clone, Copy)]
-pub(super) struct SavedRooms<'a> {
-    pub(super) without: &'a [String],
-    pub(super) only: &'a [String],
-}
-
-impl SavedRooms<'_> {
-    pub(super) fn is_everything(self) -> bool {
-        self.only.is_empty()
-    }
-
-    pub(super) fn takes(self, room: &RoomShape) -> bool {
-        let is_in = |names: &[String]| names.iter().any(|name| name == room.name.name());
-        if self.is_everything() { !is_in(self.without) } else { is_in(self.only) }
-    }
-
-    pub(super) fn check(self, rooms: Rooms) -> anyhow::Result<()> {
-        let is_known = |name: &String| rooms.shapes().iter().any(|room| room.name.name() == name);
-        match self.without.iter().chain(self.only).find(|name| !is_known(name)) {
-            Some(unknown) => Err(CliError::usage(format!("no room is called {unknown}")).into()),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A backup that was made.
 pub(super) struct MadeBackup {
@@ -60,7 +31,7 @@ pub(super) fn alone(
     }
     // Commands that write share the lock, so nothing less keeps them out while files are copied.
     let _alone = folder_lock::exclusive(data)?;
-    check_remembered(config, choice)?;
+    choice.check_remembered(config)?;
     let is_on = |shape: &RoomShape| {
         let room = config.rooms().iter().find(|room| room.shape().name == shape.name);
         room.is_some_and(|room| room.is_on(config).unwrap_or(false))
@@ -92,7 +63,7 @@ fn make(
     is_on: IsOn<'_>,
     copy_open: CopyOpen<'_>,
 ) -> anyhow::Result<MadeBackup> {
-    let BackupPlan { parts, left_out } = plan(config, choice, is_on)?;
+    let BackupPlan { parts, left_out } = choice.plan(config, is_on)?;
     // Only when the plan stands, so that a refusal leaves no folder behind.
     empty(to)?;
     for part in parts {

@@ -37,15 +37,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use unspent_server::{
-    config::Config,
-    error::{Outcome, complain},
-    output::Output,
-    reached::Reached,
-};
+use unspent_server::{Config, Outcome, Output, error::complain, reached::Reached};
 
 use self::running::{BackupJson, BackupRequest};
-pub(crate) use self::{restore::check_finished, running::routes};
+pub(crate) use self::{
+    restore::check_finished,
+    running::{Backups, routes},
+};
 
 #[derive(Args)]
 pub(crate) struct DbArgs {

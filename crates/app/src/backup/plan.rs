@@ -10,24 +10,19 @@
 use std::path::{Path, PathBuf};
 
 use unspent_engine::{
-    room::{OnDisk, RoomName, RoomShape},
+    RoomName,
+    room::{OnDisk, RoomShape},
     store::STORE_FILE,
 };
-use unspent_server::{
-    config::{Config, Origin},
-    error::CliError,
-    room::RoomFace,
-};
+use unspent_server::{CliError, Config, RoomFace, Rooms, config::Origin};
 use unspent_sql::Url;
-
-use super::make::SavedRooms;
 
 use crate::databases;
 
 /// The simulated network's folder.
 const SIM: &str = "sim";
 /// The tokens' name in a backup.
-pub(super) const TOKENS: &str = "tokens.json";
+const TOKENS: &str = "tokens.json";
 
 /// Something to be copied.
 pub(super) struct SavedPart {
@@ -65,53 +60,77 @@ pub(super) struct BackupPlan {
 /// Whether a room is on: a running daemon knows, else the settings say.
 pub(super) type IsOn<'a> = &'a dyn Fn(&RoomShape) -> bool;
 
-/// The engine's own database comes first: what it tells of rooms is then never ahead of them. The
-/// simulated network comes last, so that it has every block that a room has.
-pub(super) fn plan(
-    config: &Config,
-    choice: SavedRooms<'_>,
-    is_on: IsOn<'_>,
-) -> anyhow::Result<BackupPlan> {
-    choice.check(config.rooms())?;
-    let data = &config.data_dir;
-    let shared = |kind, name: &'static str, from: PathBuf| {
-        choice.is_everything().then_some(SavedPart { room: None, from, name, kind })
-    };
-    let engine = shared(PartKind::Database, STORE_FILE, data.join(STORE_FILE));
-    let mut plan = BackupPlan { parts: engine.into_iter().collect(), left_out: Vec::new() };
-    for room in config.rooms().iter().filter(|room| choice.takes(room.shape())) {
-        add_room(&mut plan, config, room, is_on(room.shape()))?;
-    }
-    plan.parts.extend(shared(PartKind::File, TOKENS, config.tokens_file()));
-    plan.parts.extend(shared(PartKind::Folder, SIM, data.join(SIM)));
-    plan.parts.retain(SavedPart::is_there);
-    if plan.parts.is_empty() {
-        let message = format!("{} holds nothing of that; nothing was copied", data.display());
-        return Err(CliError::refused(message).into());
-    }
-    Ok(plan)
+/// Which rooms are saved: all but some, or only some and then nothing besides.
+#[derive(Clone, Copy)]
+pub(super) struct SavedRooms<'a> {
+    pub(super) without: &'a [String],
+    pub(super) only: &'a [String],
 }
 
-/// While no daemon runs, this command's settings need not be those that the daemon had.
-pub(super) fn check_remembered(config: &Config, choice: SavedRooms<'_>) -> anyhow::Result<()> {
-    let remembered = databases::remembered(&config.data_dir);
-    for room in config.rooms().iter().filter(|room| choice.takes(room.shape())) {
-        // PostgreSQL is refused where the parts are looked for, with the way out.
-        let Some(url @ Url::Sqlite(_)) = room.database(config)? else { continue };
-        let (name, now) = (room.name(), databases::place(config, &url)?);
-        let Some(before) = remembered.get(name).filter(|before| **before != now) else { continue };
-        let message = format!(
-            "the daemon of {} kept the {name} room in {before}, these settings put it in {now}; \
-             nothing was copied",
-            config.data_dir.display()
-        );
-        let hint = format!(
-            "name the daemon's configuration with --config; start it once where you changed it; or \
-             save the rest with --without {name}"
-        );
-        return Err(CliError::refused(message).hint(hint).into());
+impl SavedRooms<'_> {
+    fn is_everything(self) -> bool {
+        self.only.is_empty()
     }
-    Ok(())
+
+    fn takes(self, room: &RoomShape) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|name| name == room.name.name());
+        if self.is_everything() { !is_in(self.without) } else { is_in(self.only) }
+    }
+
+    fn check(self, rooms: Rooms) -> anyhow::Result<()> {
+        let is_known = |name: &String| rooms.shapes().iter().any(|room| room.name.name() == name);
+        match self.without.iter().chain(self.only).find(|name| !is_known(name)) {
+            Some(unknown) => Err(CliError::usage(format!("no room is called {unknown}")).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The engine's own database comes first: what it tells of rooms is then never ahead of them.
+    /// The simulated network comes last, so that it has every block that a room has.
+    pub(super) fn plan(self, config: &Config, is_on: IsOn<'_>) -> anyhow::Result<BackupPlan> {
+        self.check(config.rooms())?;
+        let data = &config.data_dir;
+        let shared = |kind, name: &'static str, from: PathBuf| {
+            self.is_everything().then_some(SavedPart { room: None, from, name, kind })
+        };
+        let engine = shared(PartKind::Database, STORE_FILE, data.join(STORE_FILE));
+        let mut plan = BackupPlan { parts: engine.into_iter().collect(), left_out: Vec::new() };
+        for room in config.rooms().iter().filter(|room| self.takes(room.shape())) {
+            add_room(&mut plan, config, room, is_on(room.shape()))?;
+        }
+        plan.parts.extend(shared(PartKind::File, TOKENS, config.tokens_file()));
+        plan.parts.extend(shared(PartKind::Folder, SIM, data.join(SIM)));
+        plan.parts.retain(SavedPart::is_there);
+        if plan.parts.is_empty() {
+            let message = format!("{} holds nothing of that; nothing was copied", data.display());
+            return Err(CliError::refused(message).into());
+        }
+        Ok(plan)
+    }
+
+    /// While no daemon runs, this command's settings need not be those that the daemon had.
+    pub(super) fn check_remembered(self, config: &Config) -> anyhow::Result<()> {
+        let remembered = databases::remembered(&config.data_dir);
+        for room in config.rooms().iter().filter(|room| self.takes(room.shape())) {
+            // PostgreSQL is refused where the parts are looked for, with the way out.
+            let Some(url @ Url::Sqlite(_)) = room.database(config)? else { continue };
+            let (name, now) = (room.name(), databases::place(config, &url)?);
+            let Some(before) = remembered.get(name).filter(|before| **before != now) else {
+                continue;
+            };
+            let message = format!(
+                "the daemon of {} kept the {name} room in {before}, these settings put it in \
+                 {now}; nothing was copied",
+                config.data_dir.display()
+            );
+            let hint = format!(
+                "name the daemon's configuration with --config; start it once where you changed \
+                 it; or save the rest with --without {name}"
+            );
+            return Err(CliError::refused(message).hint(hint).into());
+        }
+        Ok(())
+    }
 }
 
 fn add_room(
@@ -194,4 +213,42 @@ fn database_file(
         }
         Some(Url::Postgres(_)) => Ok(None),
     }
+}
+
+/// Where the settings put the files that a backup holds under these names, as far as they name
+/// places. What they put on a server now has none.
+pub(super) fn configured(
+    config: &Config,
+    is_held: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
+    let mut places = Vec::new();
+    for room in config.rooms().iter() {
+        for kept in room.shape().keeps {
+            let OnDisk::Database(name) = *kept else { continue };
+            if !is_held(name) {
+                continue;
+            }
+            match room.database(config)? {
+                Some(Url::Sqlite(place)) => places.push((name, place)),
+                Some(url @ Url::Postgres(_)) => return Err(on_a_server(room.name(), name, &url)),
+                None => {}
+            }
+        }
+    }
+    if is_held(TOKENS) {
+        places.push((TOKENS, config.tokens_file()));
+    }
+    Ok(places)
+}
+
+fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
+    let message = format!(
+        "the backup holds {name}, but the settings put the {room} room in {url}; nothing was \
+         restored"
+    );
+    let hint = format!(
+        "restore without that setting, then: unspent db copy --room {room} sqlite:DATA_DIR/{name} \
+         URL"
+    );
+    CliError::refused(message).hint(hint).into()
 }

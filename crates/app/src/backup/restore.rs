@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::Context as _;
 use unspent_engine::lock::LOCK_FILE;
-use unspent_server::{config::Config, error::CliError, folder_lock, private};
+use unspent_server::{CliError, Config, folder_lock, private};
 
 use super::{
     elsewhere::Elsewhere,

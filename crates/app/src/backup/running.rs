@@ -12,19 +12,17 @@ use axum::{Extension, Json, extract::State, http::StatusCode};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use unspent_server::{
-    api::{
-        May,
-        error::{ApiError, Failures},
-        extract::{Admin, ApiJson},
-        state::App,
-    },
-    error::CliError,
+    CliError,
+    api::{Admin, ApiError, ApiJson, App, Failures, May},
     reached::Reached,
 };
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::make::{self, MadeBackup, SavedRooms};
+use super::{
+    make::{self, MadeBackup},
+    plan::SavedRooms,
+};
 
 /// Where backups are asked for.
 const ROUTE: &str = "/api/v1/backup";
@@ -97,14 +95,14 @@ impl BackupJson {
 
 /// The daemon's backups: one at a time.
 #[derive(Clone, Default)]
-struct Backups(Arc<Mutex<BackupJson>>);
+pub(crate) struct Backups(Arc<Mutex<BackupJson>>);
 
 impl Backups {
     fn last(&self) -> MutexGuard<'_, BackupJson> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, folder: &Path) -> Result<BackupJson, ApiError> {
+    fn begin(&self, folder: &Path) -> Result<BackupUnderWay, ApiError> {
         let mut last = self.last();
         if last.state == BackupState::Running {
             return Err(ApiError::refused("another backup is being made; nothing was begun"));
@@ -112,11 +110,17 @@ impl Backups {
         // Noted under the same lock that showed none running: two requests can't both begin.
         let folder = Some(folder.display().to_string());
         *last = BackupJson { state: BackupState::Running, folder, ..BackupJson::default() };
-        Ok(last.clone())
+        Ok(BackupUnderWay(self.clone()))
     }
+}
 
-    fn end(&self, made: anyhow::Result<MadeBackup>) {
-        let mut last = self.last();
+/// A backup that has begun. One that is given up without a word, as by a panic, has failed: another
+/// one may be asked for, and whoever waits for this one is told.
+struct BackupUnderWay(Backups);
+
+impl BackupUnderWay {
+    fn end(self, made: anyhow::Result<MadeBackup>) {
+        let mut last = self.0.last();
         match made {
             Ok(made) => *last = BackupJson::done(last.folder.take(), made),
             Err(error) => {
@@ -128,9 +132,19 @@ impl Backups {
     }
 }
 
+impl Drop for BackupUnderWay {
+    fn drop(&mut self) {
+        let mut last = self.0.last();
+        if last.state == BackupState::Running {
+            last.state = BackupState::Failed;
+            last.reason = Some("a fault in the program ended it".to_owned());
+        }
+    }
+}
+
 /// `/backup`, with the memory of the last one that was asked for.
-pub(crate) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(last, begin)).layer(Extension(Backups::default()))
+pub(crate) fn routes(backups: &Backups) -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(last, begin)).layer(Extension(backups.clone()))
 }
 
 /// Save everything into a new folder of the daemon's machine; GET tells how far it has come
@@ -150,11 +164,12 @@ async fn begin(
     if !request.only.is_empty() && !request.without.is_empty() {
         return Err(ApiError::invalid("name the rooms in `only` or in `without`, not in both"));
     }
-    let begun = backups.begin(&request.folder)?;
+    let under_way = backups.begin(&request.folder)?;
+    let begun = backups.last().clone();
     let (engine, config) = (app.engine.clone(), app.config.clone());
     // Whoever asked may go away; the work goes on.
     tokio::task::spawn_blocking(move || {
-        backups.end(make::beside(&engine, &config, &request.folder, request.choice()));
+        under_way.end(make::beside(&engine, &config, &request.folder, request.choice()));
     });
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
@@ -186,5 +201,28 @@ pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Resu
             let why = state.reason.unwrap_or_else(|| "the daemon was started anew".into());
             Err(CliError::refused(format!("the daemon made no backup: {why}")).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_that_a_panic_ends_has_failed_and_leaves_room_for_another() {
+        let backups = Backups::default();
+        let begun = backups.begin(Path::new("/one")).unwrap();
+        assert!(backups.begin(Path::new("/two")).is_err(), "one at a time");
+        let making = std::thread::spawn(move || {
+            let _under_way = begun;
+            panic!("a fault");
+        });
+        assert!(making.join().is_err());
+        assert_eq!(backups.last().state, BackupState::Failed);
+        assert!(backups.last().reason.as_ref().is_some_and(|reason| reason.contains("fault")));
+        let begun = backups.begin(Path::new("/two")).unwrap();
+        begun.end(Err(anyhow::anyhow!("the disk is full")));
+        assert_eq!(backups.last().reason.as_deref(), Some("the disk is full"));
+        assert!(backups.begin(Path::new("/three")).is_ok());
     }
 }

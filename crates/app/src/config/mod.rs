@@ -6,21 +6,15 @@ mod tests;
 #[cfg(test)]
 mod walk;
 
-use std::{
-    collections::BTreeMap,
-    fs::OpenOptions,
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use unspent_server::{
-    config::{Config, SettingSources, SourceKind, check_daemon, load, template},
-    error::{CliError, Outcome},
-    output::{Output, facts},
-    room::Rooms,
+    CliError, Config, Outcome, Output, Rooms,
+    config::{SettingSources, SourceKind, check_daemon, load, template},
+    output::facts,
 };
 
 use crate::cli::CommonOptions;
@@ -120,14 +114,14 @@ fn check(config: &Config, output: &mut Output<'_>) -> anyhow::Result<()> {
 
 fn init(rooms: Rooms, file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result<()> {
     let shown = file.display();
-    let made = OpenOptions::new().write(true).create_new(true).open(file);
-    let mut made = made.map_err(|error| {
+    let mut made = fs::File::create_new(file).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
             return CliError::refused(format!("{shown} is there; it was not touched")).into();
         }
         anyhow::Error::new(error).context(format!("can't make {shown}"))
     })?;
-    made.write_all(template(rooms).as_bytes()).with_context(|| format!("can't write {shown}"))?;
+    io::copy(&mut template(rooms).as_bytes(), &mut made)
+        .with_context(|| format!("can't write {shown}"))?;
     output.answer(&serde_json::json!({ "written": shown.to_string() }), || {
         format!("written to {shown}; look at it, then: unspent serve --config {shown}")
     })?;

@@ -6,9 +6,9 @@
 use serde_json::{Map, Value as Json, json};
 use toml::Value;
 use unspent_server::{
-    config::{Config, DeclaredKey, declared_keys},
-    error::Outcome,
-    output::{Output, table},
+    Config, Outcome, Output,
+    config::{DeclaredKey, declared_keys},
+    output::table,
 };
 use unspent_sql::without_password;
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use unspent_chain::{CoinState, Reader};
 use unspent_engine::{Engine, RoomState};
 use unspent_model::{Outpoint, TxId};
-use unspent_server::error::CliError;
+use unspent_server::CliError;
 use unspent_sim::Coins;
 use unspent_source::sim::SimNetwork;
 

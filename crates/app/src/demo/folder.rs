@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::Context;
-use unspent_server::error::CliError;
+use unspent_server::CliError;
 
 /// A file that says whose folder this is.
 const MARK: &str = "made-by-unspent-demo";

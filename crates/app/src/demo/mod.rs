@@ -3,7 +3,6 @@
 //! | module | keeps |
 //! |---|---|
 //! | `folder` | the demonstration's own folder |
-//! | `wallets` | the wallets that take part |
 //! | `comparison` | the rooms against the simulator's own books, at the end |
 //!
 //! Everything that `unspent serve` does is done by the same code here; only the source's story and
@@ -11,30 +10,24 @@
 
 mod comparison;
 mod folder;
-mod wallets;
 
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use tokio::sync::Notify;
 use unspent_engine::Engine;
 use unspent_server::{
-    config::{Config, GivenFlag, SettingSources, load},
-    error::{CliError, Outcome},
-    output::Output,
-    room::Rooms,
+    Config, Outcome, Output, Rooms,
+    config::{GivenFlag, SettingSources, load},
 };
-use unspent_wallet_room::scenario::{Scenario, ScenarioAction};
+use unspent_wallet_room::scenario::{Scenario, ScenarioAction, WALLETS, create_wallets};
 
 use self::comparison::Comparison;
-use crate::serve::{Daemon, build};
+use crate::serve::{Daemon, ServerThread, build};
 
 /// How far pruning has come is told once in so many steps.
 const PRUNED_EVERY: u64 = 25;
@@ -108,14 +101,12 @@ pub(crate) fn run(
     let daemon = Daemon::new(config.clone())?;
     let dashboard = daemon.url().to_owned();
     let engine = daemon.start(Arc::new(network.clone()))?;
-    wallets::create(&engine)?;
-    let end = Arc::new(Notify::new());
-    let server = serve(daemon, engine.clone(), end.clone())?;
+    create_wallets(&engine)?;
+    let server = ServerThread::start(daemon, engine.clone())?;
     output.say(&opening(args, &dashboard))?;
     let scenario = Scenario::new(engine.clone(), network.clone(), args.seed);
     let actions = Performance { args, engine: &engine, server: &server }.play(&scenario, output);
-    end.notify_one();
-    let served = server.join().map_err(|_| CliError::bug("the server's thread died"))?;
+    let served = server.end();
     // After the server's end nobody can change anything while the two are compared.
     let checked = comparison::compare(&engine, &network);
     let reorgs = engine.status().rooms.iter().map(|room| room.reorgs).max().unwrap_or(0);
@@ -140,19 +131,11 @@ pub(crate) fn run(
     Ok(if is_right { Outcome::Done } else { Outcome::Differences })
 }
 
-type Server = JoinHandle<anyhow::Result<()>>;
-
-fn serve(daemon: Daemon, engine: Engine, end: Arc<Notify>) -> anyhow::Result<Server> {
-    let thread = std::thread::Builder::new().name("unspent-server".into());
-    let run = move || daemon.serve(engine, end, |_| Ok(()));
-    thread.spawn(run).context("the server's thread can't be started")
-}
-
 /// A demonstration under way.
 struct Performance<'a> {
     args: &'a DemoArgs,
     engine: &'a Engine,
-    server: &'a Server,
+    server: &'a ServerThread,
 }
 
 impl Performance<'_> {
@@ -217,7 +200,7 @@ fn opening(args: &DemoArgs, dashboard: &str) -> String {
         "A daemon runs on a simulated network (seed {}) with the wallets {}.\n\
          The dashboard: {dashboard}\n{end}\n",
         args.seed,
-        wallets::NAMES.join(" and "),
+        WALLETS.join(" and "),
     )
 }
 
@@ -237,6 +220,6 @@ fn closing(
          unspent --data-dir {data_dir} wallet txs {name}\n   \
          unspent --data-dir {data_dir} serve --network bitcoin-regtest",
         counts.join(", "),
-        name = wallets::NAMES[0],
+        name = WALLETS[0],
     )
 }

@@ -5,9 +5,8 @@ use std::{fs, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use unspent_engine::{Engine, config::Follow};
 use unspent_server::{
-    config::{
-        Config, SimSection, SourceKind, SourceSection, secret, trusted_roots, webhook_options,
-    },
+    Config,
+    config::{SimSection, SourceKind, SourceSection, secret, trusted_roots, webhook_options},
     private,
 };
 use unspent_source::{

@@ -6,13 +6,11 @@
 //! | `listeners` | what is served where: a line for each protocol |
 //! | `ops` | `/healthz`, `/readyz`, `/metrics` |
 //! | `recorder` | the figures of all rooms, for Prometheus |
-//! | `dashboard` | the page at `/`, which may read without a login on loopback |
 //!
 //! Invariant: another address than loopback is refused without TLS and tokens. The first signal
 //! ends everything at a block boundary, the second at once.
 
 pub(crate) mod build;
-mod dashboard;
 mod listeners;
 mod ops;
 mod recorder;
@@ -24,40 +22,27 @@ use std::{
 };
 
 use anyhow::Context as _;
-use axum::Router;
 use clap::Args;
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, watch},
-    task::JoinSet,
 };
 use unspent_engine::{Engine, clock};
 use unspent_server::{
-    api::{
-        figures::Figures,
-        history::{self, History},
-        pool::BlockingPool,
-        state::{App, Inner, Settings},
-        streams::Streams,
-    },
-    auth::{Auth, SessionTimes, TokenFile},
-    config::{Config, GivenFlag, HttpSection, SettingFlags, check_daemon},
-    error::{CliError, Outcome},
+    CliError, Config, Outcome, Output,
+    api::{App, history, state::ServerPlace},
+    config::{GivenFlag, HttpSection, SettingFlags, check_daemon},
     interrupt,
-    listener::BoundListener,
-    output::Output,
     reached::{ADDRESS_FILE, Reached},
 };
 use unspent_source::Origin;
 
-use self::listeners::LISTENERS;
+use self::listeners::Listeners;
 use crate::logging;
 
 /// How long requests under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// Requests that wait for others at the same time, such as mints.
-const OUTWARD: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
@@ -99,8 +84,8 @@ pub(crate) fn run(
     // The ports first: a second daemon is told of them before it touches a database.
     let daemon = Daemon::new(config.clone())?;
     let engine = daemon.start(build::origin(&daemon.config)?)?;
-    let (url, data) = (daemon.url.clone(), daemon.config.data_dir.clone());
-    let tokens = daemon.tokens_file.clone();
+    let (url, data) = (daemon.url().to_owned(), daemon.config.data_dir.clone());
+    let tokens = daemon.config.tokens_file();
     let told = |cookie: &Path| -> anyhow::Result<()> {
         Reached::tell(&data, &url, cookie, &tokens)?;
         let (dashboard, cookie) = (format!("{url}/"), cookie.display().to_string());
@@ -130,38 +115,23 @@ pub(crate) fn run(
     outcome.map(|()| Outcome::Done)
 }
 
-/// Taken ports with the routes that they answer.
-type Listeners = Vec<(fn(&App) -> Router, BoundListener)>;
-
 /// A daemon that may be started: its configuration is safe, and its ports are taken.
 pub(crate) struct Daemon {
     config: Config,
     listeners: Listeners,
-    tokens_file: PathBuf,
-    url: String,
-    port: u16,
 }
 
 impl Daemon {
     /// Checks the configuration and takes the ports, before anything else is touched.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
-        let tokens_file = config.tokens_file();
-        let has_tokens = || Ok(TokenFile::open(tokens_file.clone())?.has_any(clock::now()));
-        let wanted = LISTENERS.iter().filter_map(|row| Some((row, (row.settings)(&config)?)));
-        let wanted: Vec<_> = wanted.collect();
-        // None is opened while another one isn't safe.
-        wanted.iter().try_for_each(|(_, settings)| settings.check(has_tokens))?;
+        let listeners = Listeners::take(&config)?;
         // Before the engine starts: what is counted without a recorder is lost.
         recorder::install(config.rooms())?;
-        let bound = wanted.into_iter().map(|(row, settings)| Ok((row.routes, settings.bind()?)));
-        let listeners: Vec<_> = bound.collect::<anyhow::Result<_>>()?;
-        let first = listeners.first().map(|(_, first)| (first.url(), first.port()));
-        let (url, port) = first.context("the daemon listens nowhere")?;
-        Ok(Self { config, listeners, tokens_file, url, port })
+        Ok(Self { config, listeners })
     }
 
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        &self.listeners.url
     }
 
     pub(crate) fn start(&self, origin: Arc<dyn Origin>) -> anyhow::Result<Engine> {
@@ -175,8 +145,34 @@ impl Daemon {
         end: Arc<Notify>,
         told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let Self { config, listeners, tokens_file, port, .. } = self;
-        Served { config, engine, tokens_file, port, end }.run(listeners, told)
+        Served { config: self.config, engine, port: self.listeners.port, end }
+            .run(self.listeners, told)
+    }
+}
+
+/// A daemon's server on a thread of its own.
+pub(crate) struct ServerThread {
+    end: Arc<Notify>,
+    thread: std::thread::JoinHandle<anyhow::Result<()>>,
+}
+
+impl ServerThread {
+    pub(crate) fn start(daemon: Daemon, engine: Engine) -> anyhow::Result<Self> {
+        let (end, thread) = (Arc::new(Notify::new()), std::thread::Builder::new());
+        let ended = end.clone();
+        let serve = move || daemon.serve(engine, ended, |_| Ok(()));
+        let thread = thread.name("unspent-server".into()).spawn(serve);
+        Ok(Self { end, thread: thread.context("the server's thread can't be started")? })
+    }
+
+    /// A signal may have ended it.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        self.end.notify_one();
+        self.thread.join().map_err(|_| CliError::bug("the server's thread died"))?
     }
 }
 
@@ -184,7 +180,6 @@ impl Daemon {
 struct Served {
     config: Config,
     engine: Engine,
-    tokens_file: PathBuf,
     port: u16,
     /// Ends the server as a signal does.
     end: Arc<Notify>,
@@ -213,34 +208,10 @@ impl Served {
     }
 
     fn app(&self, cookie: PathBuf, stopping: watch::Receiver<bool>) -> anyhow::Result<App> {
-        let (http, auth) = (&self.config.http, &self.config.auth);
         let listener = listeners::http(&self.config);
-        let session = Duration::from_secs(auth.session_minutes * 60);
-        let is_loopback = listener.is_loopback();
-        let settings = Settings {
-            timeout: Duration::from_secs(http.timeout_seconds),
-            body_bytes: http.body_bytes,
-            hosts: http.allowed_hosts.clone(),
-            dashboard_read: auth.dashboard_read.unwrap_or(is_loopback),
-            is_loopback,
-            is_tls: listener.tls.is_some(),
-            port: self.port,
-            session,
-        };
-        let tokens = self.tokens_file.clone();
-        let times = SessionTimes { session, admin: Duration::from_secs(auth.admin_seconds) };
-        Ok(App::new(Inner {
-            engine: self.engine.clone(),
-            config: self.config.clone(),
-            auth: Auth::start(cookie, tokens, times, auth.failures_per_minute)?,
-            pool: BlockingPool::new(http.concurrency, http.queue),
-            outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
-            history: History::new(),
-            figures: Figures::default(),
-            streams: Arc::new(Streams::new(http.streams)),
-            stopping,
-            settings,
-        }))
+        let (is_loopback, is_tls) = (listener.is_loopback(), listener.tls.is_some());
+        let place = ServerPlace { cookie, port: self.port, is_loopback, is_tls, stopping };
+        App::start(self.engine.clone(), self.config.clone(), place)
     }
 
     async fn serve(
@@ -252,11 +223,8 @@ impl Served {
     ) -> anyhow::Result<()> {
         // One handle for all: they end together, and one that fails ends the daemon.
         let handle = axum_server::Handle::new();
-        let mut servers = JoinSet::new();
-        for (routes, listener) in listeners {
-            servers.spawn(listener.serve(routes(&app), handle.clone()));
-        }
-        let sampling = tokio::spawn(sample(app));
+        let serving = listeners.serve(&app, handle.clone());
+        let sampling = tokio::spawn(sample(app.clone()));
         let end = self.end.clone();
         let ending = tokio::spawn(async move {
             tokio::select! {
@@ -271,7 +239,7 @@ impl Served {
             signals.next().await;
             std::process::exit(i32::from(interrupt::EXIT_CODE));
         });
-        let done = ended(&mut servers).await;
+        let done = serving.await;
         sampling.abort();
         // The second signal still counts while the engine ends, unless the server failed by itself.
         if done.is_err() {
@@ -279,14 +247,6 @@ impl Served {
         }
         done
     }
-}
-
-/// When all have ended, or one has failed.
-async fn ended(servers: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
-    while let Some(done) = servers.join_next().await {
-        done.context("the server was cut off")??;
-    }
-    Ok(())
 }
 
 /// Looks at the rooms from time to time, for the plots and the metrics.

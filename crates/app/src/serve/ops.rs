@@ -11,7 +11,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use unspent_engine::RoomState;
-use unspent_server::api::{May, Read, error::ApiError, state::App};
+use unspent_server::api::{ApiError, App, May, Read};
 
 use super::recorder::{self, METRICS_ROUTE};
 

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use metrics::Label;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use unspent_engine::series::{self, LabelSets, Series};
-use unspent_server::room::Rooms;
+use unspent_server::Rooms;
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 

@@ -18,8 +18,8 @@ use axum::{
 };
 use sha2::{Digest as _, Sha256};
 use unspent_server::{
+    Rooms,
     asset::{Asset, HTML, PICTURE, STYLE},
-    room::Rooms,
     scripts,
 };
 

@@ -42,3 +42,8 @@ pub mod reached;
 pub mod request;
 pub mod room;
 pub mod text;
+
+pub use config::Config;
+pub use error::{CliError, Outcome};
+pub use output::Output;
+pub use room::{RoomFace, Rooms};

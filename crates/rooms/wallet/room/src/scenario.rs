@@ -5,6 +5,8 @@
 //! started again goes on and doesn't repeat itself. Wallets here need no keys: the simulated chain
 //! takes signatures of scripts that aren't its own on trust.
 
+mod wallets;
+
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -31,6 +33,7 @@ use unspent_wallet::{
     wallet_info::{KeychainPurpose, WalletInfo},
 };
 
+pub use self::wallets::{WALLETS, create_wallets};
 use crate::{broadcast::BroadcastError, open_wallets::wallets, room::broadcast};
 
 /// Blocks that a scenario starts with, so that there are coins to spend.

@@ -56,9 +56,10 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub use self::extract::{May, Read};
-use self::{
-    error::{ApiError, ErrorBody},
+use self::error::ErrorBody;
+pub use self::{
+    error::{ApiError, Failures},
+    extract::{Admin, ApiJson, May, Read},
     state::App,
 };
 

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use axum::{
-    Json,
-    extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header::SET_COOKIE},
+    Json, Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header::SET_COOKIE},
+    middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ pub(super) fn by_cookie(app: &App, headers: &HeaderMap) -> Option<Identity> {
 }
 
 /// A header that sets the cookie, for `seconds`.
-pub fn set_cookie(
+fn set_cookie(
     app: &App,
     kind: CookieKind,
     secret: &str,
@@ -123,6 +124,31 @@ pub fn set_cookie(
     let text =
         format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).map_err(|error| ApiError::bug(&error))
+}
+
+/// The dashboard's files. On loopback a browser that opens the first of them may read without a
+/// login.
+pub fn with_guests(app: &App, files: Router<App>) -> Router<App> {
+    files.route_layer(middleware::from_fn_with_state(app.clone(), welcome))
+}
+
+/// Gives a browser that opens the first page a session that may read.
+async fn welcome(State(app): State<App>, request: Request, next: Next) -> Response {
+    let is_first = request.uri().path() == "/" && *request.method() == Method::GET;
+    let is_known = request.extensions().get::<Identity>().is_some();
+    let mut response = next.run(request).await;
+    // Only the first page: each file of it would else open a session of its own.
+    if !is_first || is_known || !app.settings.dashboard_read {
+        return response;
+    }
+    let seconds = app.settings.session.as_secs();
+    let cookie = app.auth.open_guest().ok();
+    let set = |secret: String| set_cookie(&app, CookieKind::Guest, &secret, seconds).ok();
+    let cookie = cookie.and_then(set);
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
 }
 
 /// Who am I

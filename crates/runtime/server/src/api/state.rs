@@ -1,13 +1,19 @@
 //! What every handler has at hand.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use unspent_engine::Engine;
 use unspent_model::Network;
 
 use super::{figures::Figures, history::History, pool::BlockingPool, streams::Streams};
-use crate::{auth::Auth, config::Config};
+use crate::{
+    auth::{Auth, SessionTimes},
+    config::Config,
+};
+
+/// Requests that wait for others at the same time, such as mints.
+const OUTWARD: usize = 8;
 
 /// The server's state. Cheap to clone.
 #[derive(Clone)]
@@ -66,10 +72,50 @@ impl std::ops::Deref for App {
     }
 }
 
+/// Where one server stands: what its settings alone don't say.
+pub struct ServerPlace {
+    /// The file with the secret of this machine's user.
+    pub cookie: PathBuf,
+    /// Where it listens.
+    pub port: u16,
+    /// It listens on this machine alone.
+    pub is_loopback: bool,
+    /// It speaks TLS.
+    pub is_tls: bool,
+    /// Turns true when it stops.
+    pub stopping: watch::Receiver<bool>,
+}
+
 impl App {
     /// The state of one server.
-    pub fn new(inner: Inner) -> Self {
-        Self(Arc::new(inner))
+    pub fn start(engine: Engine, config: Config, place: ServerPlace) -> anyhow::Result<Self> {
+        let ServerPlace { cookie, port, is_loopback, is_tls, stopping } = place;
+        let (http, auth) = (&config.http, &config.auth);
+        let session = Duration::from_secs(auth.session_minutes * 60);
+        let settings = Settings {
+            timeout: Duration::from_secs(http.timeout_seconds),
+            body_bytes: http.body_bytes,
+            hosts: http.allowed_hosts.clone(),
+            dashboard_read: auth.dashboard_read.unwrap_or(is_loopback),
+            is_loopback,
+            is_tls,
+            port,
+            session,
+        };
+        let times = SessionTimes { session, admin: Duration::from_secs(auth.admin_seconds) };
+        let tokens = config.tokens_file();
+        Ok(Self(Arc::new(Inner {
+            auth: Auth::start(cookie, tokens, times, auth.failures_per_minute)?,
+            pool: BlockingPool::new(http.concurrency, http.queue),
+            outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
+            history: History::new(),
+            figures: Figures::default(),
+            streams: Arc::new(Streams::new(http.streams)),
+            stopping,
+            settings,
+            engine,
+            config,
+        })))
     }
 
     /// The network that the engine follows.

@@ -1,4 +1,4 @@
-//! The wallets that take part: watch-only, from keys that everybody knows.
+//! The wallets that take part in a demonstration: watch-only, from keys that everybody knows.
 
 use bitcoin::{
     bip32::{DerivationPath, Xpriv, Xpub},
@@ -9,15 +9,17 @@ use unspent_model::Micros;
 use unspent_server::error::CliError;
 use unspent_wallet::{NewAccount, NewWallet};
 
+use crate::wallets;
+
 /// Their names; the first letter is the seed of the keys.
-pub(super) const NAMES: [&str; 2] = ["alice", "bob"];
+pub const WALLETS: [&str; 2] = ["alice", "bob"];
 
 const GAP_LIMIT: u32 = 20;
 
-pub(super) fn create(engine: &Engine) -> anyhow::Result<()> {
-    let room = unspent_wallet_room::wallets(engine)
-        .ok_or_else(|| CliError::bug("the wallet room is off"))?;
-    for name in NAMES {
+/// Makes them, or finds them.
+pub fn create_wallets(engine: &Engine) -> anyhow::Result<()> {
+    let room = wallets(engine).ok_or_else(|| CliError::bug("the wallet room is off"))?;
+    for name in WALLETS {
         let receive = descriptor(name)?;
         let account = NewAccount { name: "main".into(), receive, change: None };
         let new = NewWallet {
