@@ -96,9 +96,9 @@ fn a_keyed_payment_takes_no_lock_of_the_callers_own() {
     let sent = client.keyed("/api/v1/wallets/alice/finalize", "second", &body).ok();
     let raise = json!({ "txid": sent["txid"], "policy": { "fee_rate": 20 } });
     let requests = [
-        ("select", json!({ "value": "1000" })),
-        ("pay", payment(10_000)),
         ("cpfp", raise.clone()),
+        ("select", json!({ "value": "1000" })),
+        ("pay", payment(1_000)),
         ("bump", raise),
     ];
     for (path, request) in requests {
