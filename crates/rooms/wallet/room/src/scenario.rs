@@ -49,7 +49,7 @@ const LEASE: i64 = 20_000_000;
 /// Below this a coin isn't worth spending.
 const WORTHWHILE: u64 = 5_000;
 
-/// Why a step of the scenario failed. The network and the rooms are as they were.
+/// Why a step of the scenario failed, or could not begin. The network and the rooms are as they were.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {
@@ -59,6 +59,12 @@ pub enum ScenarioError {
     /// The wallet room failed.
     #[error(transparent)]
     Wallet(#[from] WalletError),
+    /// There is no wallet room to take part.
+    #[error("the wallet room is off")]
+    Off,
+    /// The keys of a wallet could not be derived.
+    #[error("the keys of a wallet can't be derived: {0}")]
+    Keys(#[from] bitcoin::bip32::Error),
     /// A wallet's payment could not be sent.
     #[error(transparent)]
     Broadcast(#[from] BroadcastError),

@@ -1,24 +1,28 @@
 //! The wallets that take part in a demonstration: watch-only, from keys that everybody knows.
 
 use bitcoin::{
-    bip32::{DerivationPath, Xpriv, Xpub},
+    bip32::{self, DerivationPath, Xpriv, Xpub},
     secp256k1::Secp256k1,
 };
 use unspent_engine::{Engine, clock};
 use unspent_model::Micros;
-use unspent_server::error::CliError;
 use unspent_wallet::{NewAccount, NewWallet};
 
-use crate::wallets;
+use super::ScenarioError;
+use crate::open_wallets::wallets;
 
 /// Their names; the first letter is the seed of the keys.
 pub const WALLETS: [&str; 2] = ["alice", "bob"];
 
 const GAP_LIMIT: u32 = 20;
 
-/// Makes them, or finds them.
-pub fn create_wallets(engine: &Engine) -> anyhow::Result<()> {
-    let room = wallets(engine).ok_or_else(|| CliError::bug("the wallet room is off"))?;
+/// Makes them.
+///
+/// # Errors
+///
+/// [`ScenarioError`]; those before the one that failed are there.
+pub fn create_wallets(engine: &Engine) -> Result<(), ScenarioError> {
+    let room = wallets(engine).ok_or(ScenarioError::Off)?;
     for name in WALLETS {
         let receive = descriptor(name)?;
         let account = NewAccount { name: "main".into(), receive, change: None };
@@ -34,7 +38,7 @@ pub fn create_wallets(engine: &Engine) -> anyhow::Result<()> {
 }
 
 /// A descriptor with receive and change chains.
-fn descriptor(name: &str) -> anyhow::Result<String> {
+fn descriptor(name: &str) -> Result<String, bip32::Error> {
     let secp = Secp256k1::new();
     let seed = [name.bytes().next().unwrap_or_default(); 32];
     let master = Xpriv::new_master(bitcoin::Network::Regtest, &seed)?;
