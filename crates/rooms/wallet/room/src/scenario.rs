@@ -49,7 +49,8 @@ const LEASE: i64 = 20_000_000;
 /// Below this a coin isn't worth spending.
 const WORTHWHILE: u64 = 5_000;
 
-/// Why a step of the scenario failed, or could not begin. The network and the rooms are as they were.
+/// Why a step of the scenario failed, or its beginning did. The network and the rooms are as they
+/// were.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {

@@ -89,7 +89,7 @@ impl BlocksJson {
         limit: usize,
     ) -> Result<Self, QueryError> {
         let tip = snapshot.last_block()?.map_or(0, |last| last.point.height);
-        // Block by block, not height by height: holes that an import left may be larger than a page.
+        // By blocks, not by heights: a hole that an import left may be larger than a page.
         let mut coming = snapshot.block_below(below.unwrap_or(u64::MAX))?;
         let (mut blocks, mut next) = (Vec::new(), None);
         while let Some(stored) = coming.filter(|_| blocks.len() < limit) {
