@@ -11,8 +11,10 @@ const VARIABLE: &str = "UNSPENT_LOG";
 /// The HTTP client's lowest level dumps what it sends, a node's password among it.
 const NO_DUMPS: &str = "ureq_proto=warn";
 
-/// A node that is away is told of once, by us, not at each attempt to hear its notifications.
-const ONCE: &str = "zeromq=error";
+/// Told by us, once and with what follows from it: a node that is away (the library tells of each
+/// attempt to hear its notifications), and a signature that fits no output (the library tells of
+/// each output that it was held against).
+const ONCE: &str = "zeromq=error,cashu::nuts::nut12=error";
 
 /// Starts logging; the environment variable counts more than `-v`.
 pub(crate) fn start(verbose: u8) {

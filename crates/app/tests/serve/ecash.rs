@@ -1,6 +1,9 @@
 //! Ecash over REST, with a real mint behind it.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use unspent_testkit::ecash::{Fault, FaultProxy, MintSettings, Nutshell};
@@ -152,6 +155,60 @@ fn copied_and_audited(folder: &Folder) {
     assert_eq!(copied["differences"], json!([]), "{copied}");
 }
 
+/// Every file of a folder and of those below it.
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_of(&path) } else { vec![path] }).collect()
+}
+
+fn assert_hidden(folder: &Folder, secrets: &[(&str, String)]) {
+    let files = files_of(&folder.data());
+    assert!(files.iter().any(|path| path.ends_with("engine.db")), "{files:?}");
+    for path in files {
+        let bytes = std::fs::read(&path).unwrap();
+        for (what, secret) in secrets {
+            assert!(secret.len() > 15, "{what} `{secret}` would be found by chance");
+            let is_there = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+            assert!(!is_there, "{} holds {what}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_of_the_folder_holds_an_invoice_or_a_token_and_a_repeat_is_answered_as_before() {
+    let Some(mint) = Nutshell::start(MintSettings::default()) else { return };
+    let Some(other) = Nutshell::start(MintSettings::default()) else { return };
+    let folder = Folder::new();
+    let daemon = folder.start(&ON);
+    let client = daemon.admin();
+    fund(&daemon, &mint.url());
+    let received = begin(&client, "receive", "in", &json!({ "amount": "7" }));
+    let (invoice, _) = other.invoice(30);
+    let paid = begin(&client, "pay", "out", &json!({ "invoice": invoice }));
+    wait_for(&daemon, &paid["id"], "PAID");
+    let sent = begin(&client, "send", "token", &json!({ "amount": "50" }));
+    wait_for(&daemon, &sent["id"], "PENDING");
+    let shown = client.get(&format!("/api/v1/ecash/payments/{}/token", text_of(&sent["id"]))).ok();
+    let claimed = begin(&client, "claim", "back", &json!({ "token": shown["token"] }));
+    wait_for(&daemon, &claimed["id"], "COMPLETED");
+    let secrets = [
+        ("the invoice of a receive quote", text_of(&received["invoice"])),
+        ("the invoice that was paid", invoice),
+        ("the token", text_of(&shown["token"])),
+    ];
+    // While it runs, with what lies in the write-ahead log; and after its end.
+    assert_hidden(&folder, &secrets);
+    assert_eq!(daemon.end(), 0);
+    assert_hidden(&folder, &secrets);
+    let daemon = folder.start(&ON);
+    let again = begin(&daemon.admin(), "receive", "in", &json!({ "amount": "7" }));
+    assert_eq!(again, received);
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_mint_that_never_answers_holds_up_nobody_else() {
     let Some(mint) = Nutshell::start(MintSettings::default()) else { return };
@@ -166,7 +223,7 @@ fn a_mint_that_never_answers_holds_up_nobody_else() {
         .map(|_| {
             let (client, url) = (daemon.admin(), proxy.url());
             std::thread::spawn(move || {
-                client.post("/api/v1/ecash/mints/check", &json!({ "url": url })).status
+                client.post("/api/v1/ecash/mints/check", &json!({ "mint": url })).status
             })
         })
         .collect();

@@ -97,8 +97,8 @@ fn a_keyed_payment_takes_no_lock_of_the_callers_own() {
     let raise = json!({ "txid": sent["txid"], "policy": { "fee_rate": 20 } });
     let requests = [
         ("cpfp", raise.clone()),
-        ("select", json!({ "value": "1000", "dry_run": true })),
-        ("pay", look(1_000)),
+        ("select", json!({ "value": "1000" })),
+        ("pay", payment(1_000)),
         ("bump", raise),
     ];
     for (path, request) in requests {

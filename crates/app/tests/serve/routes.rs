@@ -268,7 +268,7 @@ fn ecash(walk: &Walk) {
     assert!(answer.text.contains("allow_private"), "{}", answer.text);
     assert_eq!(answer.refused(422), "invalid");
     walk.post("/ecash/accounts", &[], &json!({})).refused(422);
-    let checked = walk.post("/ecash/mints/check", &[], &json!({ "url": "http://127.0.0.1:9" }));
+    let checked = walk.post("/ecash/mints/check", &[], &json!({ "mint": "http://127.0.0.1:9" }));
     assert_eq!(checked.ok()["usable"], false);
     walk.get("/ecash/accounts/{account}/proofs", &["purse"], "?state=spent").refused(422);
     let hook = json!({ "url": "https://shop.example/hook" });

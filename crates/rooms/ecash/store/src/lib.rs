@@ -104,6 +104,7 @@
 //! Deliberately absent: sockets, clocks, threads. Whoever runs a flow asks, waits and tells the
 //! time.
 
+mod answers;
 pub mod apply;
 pub mod audit;
 pub mod create;

@@ -53,6 +53,11 @@ pub struct ErrorDetail {
 }
 
 impl ApiError {
+    /// What went wrong, for the log.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// An error with a code of its own.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();

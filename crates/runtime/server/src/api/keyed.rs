@@ -125,6 +125,17 @@ fn key_in_room(name: &RequestName) -> String {
 pub trait KeyedTarget {
     /// Gives back what an interrupted run of the request with this key of the room holds.
     fn give_back(&self, key: &str) -> Result<(), ApiError>;
+
+    /// An answer as it may lie in the log of requests for a day, by the caller's key. A room whose
+    /// answers show what it keeps sealed seals them too.
+    fn close_answer(&self, _key: &str, body: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        Ok(body)
+    }
+
+    /// The answer that was kept so.
+    fn open_answer(&self, _key: &str, kept: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        Ok(kept)
+    }
 }
 
 impl<T: Send + 'static> Keyed<T> {
@@ -162,7 +173,9 @@ impl<T: Send + 'static> Keyed<T> {
                     target.give_back(&key_in_room(running.name()))?;
                     (running, true)
                 }
-                Begun::Repeat { status, body } => return Ok((status, body, true)),
+                Begun::Repeat { status, body } => {
+                    return Ok((status, target.open_answer(name.key(), body)?, true));
+                }
                 Begun::InProgress => return Err(in_progress()),
                 Begun::Differs => return Err(key_reused()),
                 Begun::Full { until } => return Err(too_many_keys(until, now)),
@@ -170,7 +183,7 @@ impl<T: Send + 'static> Keyed<T> {
             let answer = work(&target, body, &key_in_room(running.name()));
             // Whatever is refused now, the run before may have got further.
             let answer = if is_again { answer.map_err(ApiError::after_change) } else { answer };
-            settle(running, status, answer)
+            settle(running, &target, status, answer)
         });
         let (status, body, is_repeat) = done.await?;
         Ok(answered(status, body, is_repeat))
@@ -181,6 +194,7 @@ impl<T: Send + 'static> Keyed<T> {
 /// failure nobody knows what it did, so it stays a request without an end.
 fn settle<A: Serialize>(
     running: OpenRequest<'_>,
+    target: &impl KeyedTarget,
     status: StatusCode,
     answer: Result<A, ApiError>,
 ) -> Result<(u16, Vec<u8>, bool), ApiError> {
@@ -203,8 +217,13 @@ fn settle<A: Serialize>(
     };
     let body = body.map_err(|error| ApiError::bug(&error))?;
     // The work is done: not remembering it must not turn it into a failure.
-    if let Err(error) = running.finish(status, &body) {
-        unwritten(&error);
+    match target.close_answer(running.name().key(), body.clone()) {
+        Ok(kept) => {
+            if let Err(error) = running.finish(status, &kept) {
+                unwritten(&error);
+            }
+        }
+        Err(error) => unwritten(&error.message()),
     }
     Ok((status, body, false))
 }
@@ -247,12 +266,21 @@ mod tests {
 
     use super::*;
 
+    struct PlainTarget;
+
+    impl KeyedTarget for PlainTarget {
+        fn give_back(&self, _: &str) -> Result<(), ApiError> {
+            Ok(())
+        }
+    }
+
     /// What a second request with the key meets, after the first was answered so.
     fn second(engine: &Engine, key: &str, first: Result<&str, ApiError>) -> &'static str {
         let name = RequestName::new(OWNER, key).unwrap();
         let begin = || engine.requests().begin(&name, [1; 32], 7).unwrap();
         let Begun::New(running) = begin() else { panic!("{key} is new") };
-        let (wanted, answered) = (first.is_ok(), settle(running, StatusCode::OK, first));
+        let (wanted, answered) =
+            (first.is_ok(), settle(running, &PlainTarget, StatusCode::OK, first));
         assert!(!wanted || answered.is_ok());
         match begin() {
             Begun::New(_) => "new",
