@@ -10,7 +10,7 @@ use bitcoin::{
 use serde_json::{Value, json};
 use unspent_model::{
     TxId,
-    txstore::{DeletionWindows, TxRecord},
+    txstore::{DeletionWindows, RetentionBlocks, TxRecord},
 };
 use unspent_sim::ChainSim;
 use unspent_sql::{Options, Url};
@@ -32,7 +32,8 @@ fn import(folder: &Folder, options: &[&str], file: &std::path::Path) -> Ended {
 }
 
 fn open(folder: &Folder) -> TxStore {
-    let windows = DeletionWindows { retention: SMALL, safety: SMALL, rollback: SMALL };
+    let windows =
+        DeletionWindows { retention: RetentionBlocks(SMALL), safety: SMALL, rollback: SMALL };
     let url = Url::Sqlite(folder.data().join("txstore.db"));
     TxStore::open_existing(&url, Settings { windows }, Options::default()).unwrap()
 }

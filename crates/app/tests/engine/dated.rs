@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bitcoin::ScriptBuf;
 use unspent_engine::clock;
-use unspent_model::Micros;
 use unspent_source::sim::SimNetwork;
 use unspent_wallet::{NewAccount, NewWallet, WalletId, descriptor::Keychain};
 
@@ -44,7 +43,7 @@ fn dated(rig: &Rig, seed: u8) -> (WalletId, u64) {
         birthday: 0,
         gap_limit: 10,
     };
-    let made = rig.room().create_wallet_born(&new, &[], Some(born), Micros(clock::now())).unwrap();
+    let made = rig.room().create_wallet_born(&new, &[], Some(born), clock::now()).unwrap();
     rig.engine.wake();
     (made, born)
 }
@@ -61,7 +60,7 @@ fn check(rig: &Rig, wallet: WalletId, born: u64) {
     let info = rig.room().wallet_info(wallet).unwrap();
     let first = (0..).find(|height| time_of(rig, *height) >= born - DAY).unwrap();
     assert_eq!((info.birthday, info.is_birthday_open), (u64::from(first), false));
-    let balance = rig.room().balance(wallet, 1, Micros(clock::now())).unwrap();
+    let balance = rig.room().balance(wallet, 1, clock::now()).unwrap();
     assert_eq!(balance.confirmed.sats, 20_000, "what was before its birthday isn't looked for");
     assert_eq!(unspent_wallet_room::height_of(&rig.engine, born).unwrap(), Some(first.into()));
 }
@@ -100,7 +99,7 @@ fn a_source_that_knows_no_times_is_read_from_the_first_block() {
         let info = rig.room().wallet_info(wallet).unwrap();
         assert_eq!((info.birthday, info.is_birthday_open), (0, false));
         assert_eq!(info.birthday_time, Some(born));
-        let balance = rig.room().balance(wallet, 1, Micros(clock::now())).unwrap();
+        let balance = rig.room().balance(wallet, 1, clock::now()).unwrap();
         assert_eq!(balance.confirmed.sats, 30_000, "slower, and nothing is missed");
     }
 }

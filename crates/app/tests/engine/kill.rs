@@ -12,7 +12,7 @@ use std::{
 };
 
 use unspent_engine::Engine;
-use unspent_model::txstore::DeletionWindows;
+use unspent_model::txstore::{DeletionWindows, RetentionBlocks};
 use unspent_source::sim::SimNetwork;
 use unspent_testkit::crash::{self, Note, Rng};
 use unspent_wallet_room::scenario::Scenario;
@@ -57,7 +57,10 @@ fn start(folder: &Path, sim: &SimNetwork) -> Engine {
     config.follow.bulk_threshold = 20;
     // A room that knows nothing of kills comes through them as well.
     config.rooms.push(Arc::new(CountingRoom::new(&folder.join("data"))));
-    switch_on(&mut config, DeletionWindows { retention: 10, safety: 30, rollback: 30 });
+    switch_on(
+        &mut config,
+        DeletionWindows { retention: RetentionBlocks(10), safety: 30, rollback: 30 },
+    );
     Engine::start(config).unwrap()
 }
 

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use unspent_model::Micros;
 use unspent_sql::{Arg, Door, Options, SqlError};
 use unspent_wallet::{NewAccount, WalletId, additions::WatchAdditions, schema::SCHEMA};
 
 use crate::rig::{Rig, descriptor, wait_for};
 
 fn confirmed(rig: &Rig, wallet: WalletId) -> u64 {
-    rig.room().balance(wallet, 1, Micros(unspent_engine::clock::now())).unwrap().confirmed.sats
+    rig.room().balance(wallet, 1, unspent_engine::clock::now()).unwrap().confirmed.sats
 }
 
 fn wait_whole(rig: &Rig, wallet: WalletId) {
@@ -56,7 +55,7 @@ fn a_reorganisation_during_a_backfill_loses_nothing() {
     rig.sim.mine(6).unwrap();
     wait_whole(&rig, ours);
     rig.settle_and_check();
-    let balance = rig.room().balance(ours, 1, Micros(unspent_engine::clock::now())).unwrap();
+    let balance = rig.room().balance(ours, 1, unspent_engine::clock::now()).unwrap();
     assert!(balance.total() > 0, "the script was paid in the past");
 }
 

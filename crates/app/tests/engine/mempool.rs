@@ -40,7 +40,7 @@ fn spend(rig: &Rig, wallet: WalletId, coin: OutPoint, fee: u64) -> Transaction {
 
 fn record(rig: &Rig, wallet: WalletId, tx: &Transaction) {
     let batch = TxBatch::one(tx.clone(), TxSource::Created { lock: None, force: false });
-    rig.room().record_for(wallet, &batch, Micros(unspent_engine::clock::now())).unwrap();
+    rig.room().record_for(wallet, &batch, unspent_engine::clock::now()).unwrap();
 }
 
 fn events(rig: &Rig, kind: &str) -> usize {
@@ -145,7 +145,7 @@ fn pending_payments_are_sent_again_after_a_restart_before_the_mempool_is_read() 
     let room =
         unspent_wallet::WalletStore::open_existing(&url, unspent_sql::Options::default()).unwrap();
     let batch = TxBatch::one(bump.clone(), TxSource::Created { lock: None, force: false });
-    room.record_for(ours, &batch, Micros(unspent_engine::clock::now())).unwrap();
+    room.record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
     assert_eq!(room.tx(ours, bump.compute_txid()).unwrap().summary.status, Pending);
     drop(room);
     rig.restart();
@@ -285,7 +285,7 @@ fn what_one_wallet_knew_before_is_read_for_the_others() {
     let mut tx = spend(&rig, ours, coin, 500);
     tx.output[0].script_pubkey = rig.script(theirs, 0);
     let batch = TxBatch::one(tx.clone(), TxSource::Mempool);
-    rig.room().record_for(ours, &batch, Micros(unspent_engine::clock::now())).unwrap();
+    rig.room().record_for(ours, &batch, unspent_engine::clock::now()).unwrap();
     rig.sim.submit(&tx).unwrap();
     let txid = tx.compute_txid();
     rig.wait_tx(theirs, txid, (Published, None, false));

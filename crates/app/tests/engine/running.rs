@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use unspent_engine::{Begun, RequestName, RoomState};
+use unspent_engine::{Begun, CallerName, RequestName, RoomState};
 use unspent_model::{Micros, wallet::LockId};
 use unspent_wallet::lease::LeaseTerms;
 
@@ -87,8 +87,7 @@ fn jobs_run_by_themselves_and_when_asked() {
     let terms =
         LeaseTerms { lock: LockId::new(&[9; 32]).unwrap(), duration: 1, hold_confirmations: None };
     rig.room().lease(ours, &[coin], terms, Micros(1_000)).unwrap();
-    let expired =
-        || rig.room().metrics(Micros(unspent_engine::clock::now())).unwrap().expired_leases;
+    let expired = || rig.room().metrics(unspent_engine::clock::now()).unwrap().expired_leases;
     assert_eq!(expired(), 1);
     rig.engine.run_job(unspent_wallet_room::PURGE_LEASES).unwrap();
     assert_eq!(expired(), 0);
@@ -114,11 +113,11 @@ fn jobs_run_by_themselves_and_when_asked() {
 #[test]
 fn a_request_is_answered_once_and_remembered() {
     let mut rig = Rig::start(14);
-    let name = |key: &str| RequestName::new("owner", key).unwrap();
+    let name = |key: &str| RequestName::new(CallerName("owner"), key).unwrap();
     let told = |rig: &Rig, key: &str, digest: u8, now: i64| match rig
         .engine
         .requests()
-        .begin(&name(key), [digest; 32], now)
+        .begin(&name(key), [digest; 32], Micros(now))
         .unwrap()
     {
         Begun::New(running) if key == "a" => {

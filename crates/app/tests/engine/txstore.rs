@@ -10,7 +10,7 @@ use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Config, Engine, RoomState, StartError, room::Room as _};
 use unspent_model::{
     Network, TxId,
-    txstore::{DeletionVerdict, DeletionWindows, Slot, TxRecord},
+    txstore::{DeletionVerdict, DeletionWindows, RetentionBlocks, Slot, TxRecord},
 };
 use unspent_source::sim::SimNetwork;
 use unspent_txstore::{Settings, TxStore};
@@ -19,7 +19,8 @@ use unspent_txstore_room::{CLEAN, TxStoreRoom, events};
 use crate::rig::{Rig, wait_for};
 
 /// Windows that a test can outlive.
-pub const SMALL: DeletionWindows = DeletionWindows { retention: 6, safety: 12, rollback: 12 };
+pub const SMALL: DeletionWindows =
+    DeletionWindows { retention: RetentionBlocks(6), safety: 12, rollback: 12 };
 
 /// Switches the room on, with short pauses.
 pub fn switch_on(config: &mut Config, windows: DeletionWindows) {
@@ -246,7 +247,7 @@ fn the_mempool_is_taken_in_and_the_node_says_who_wins() {
 
 #[test]
 fn a_chain_that_left_too_deep_stops_this_room_alone() {
-    let rig = rig(84, DeletionWindows { retention: 4, safety: 4, rollback: 4 });
+    let rig = rig(84, DeletionWindows { retention: RetentionBlocks(4), safety: 4, rollback: 4 });
     rig.sim.mine_busy(40, 2).unwrap();
     rig.settle_room(unspent_txstore_room::NAME);
     rig.settle_room(unspent_chain_room::NAME);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde::{Serialize, Serializer};
+use unspent_model::Micros;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
@@ -14,10 +15,10 @@ use utoipa::{
     },
 };
 
-/// Microseconds since 1970, UTC. A clock before that counts as 1970.
-pub fn now() -> i64 {
+/// The moment that it is. A clock before 1970 counts as 1970.
+pub fn now() -> Micros {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    Micros::default().later(since)
 }
 
 const MICROS: i64 = 1_000_000;
@@ -77,6 +78,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+impl From<Micros> for Time {
+    fn from(moment: Micros) -> Self {
+        Self(moment.0)
+    }
 }
 
 impl fmt::Display for Time {

@@ -23,7 +23,7 @@ use crate::{
     lock::FolderLock,
     names::{JobName, RoomName},
     requests::RequestLog,
-    road::cache::BlockCache,
+    road::cache::{BlockCache, CacheLimits},
     room::{OpenRoom, Plug, plug::spawn},
     status::{RoomState, Status},
     status_board::StatusBoard,
@@ -69,8 +69,11 @@ impl Engine {
         let door = Arc::new(store::open(&config.data_dir).map_err(LogError::from)?);
         let log = Arc::new(EventLog::open(door.clone(), config.events_kept)?);
         let board = StatusBoard::new(config.network, config.origin.name());
-        let requests = RequestLog::new(door, board.started_at(), config.keys_per_caller);
-        let cache = BlockCache::new(config.follow.cache_blocks, config.follow.cache_bytes);
+        let requests = RequestLog::new(door, board.started_at().0, config.keys_per_caller);
+        let cache = BlockCache::new(CacheLimits {
+            blocks: config.follow.cache_blocks,
+            bytes: config.follow.cache_bytes,
+        });
         let webhooks = Arc::new(Webhooks::new(log.clone(), config.webhooks.clone()));
         let context = Arc::new(Context::new(config.origin.clone(), board, log, cache));
         let mut starting = Starting::new(config, context);

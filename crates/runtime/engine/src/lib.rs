@@ -66,6 +66,6 @@ pub use engine::Engine;
 pub use error::{JobError, ResumeError, StartError};
 pub use events::{Event, EventLog, EventPage, LogError};
 pub use names::{JobName, RoomName};
-pub use requests::{Begun, RequestLog, RequestName};
+pub use requests::{Begun, CallerName, RequestLog, RequestName};
 pub use status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView};
 pub use tenant::{Tenant, TenantName};

@@ -7,11 +7,11 @@ use std::{
 };
 
 use metrics::{counter, gauge, histogram};
-use unspent_model::{Network, Point};
+use unspent_model::{Micros, Network, Point};
 use unspent_source::wakeup::lock;
 
 use crate::{
-    clock::{self, Time},
+    clock,
     names::{JobName, RoomName},
     series,
     status::{JobStatus, ReorgView, RoomState, RoomStatus, SourceStatus, Status, TipView},
@@ -68,7 +68,7 @@ struct BoardState {
 /// What the threads are doing.
 pub(crate) struct StatusBoard {
     network: Network,
-    started_at: i64,
+    started_at: Micros,
     inner: Mutex<BoardState>,
 }
 
@@ -97,7 +97,7 @@ impl StatusBoard {
         });
     }
 
-    pub(crate) fn started_at(&self) -> i64 {
+    pub(crate) fn started_at(&self) -> Micros {
         self.started_at
     }
 
@@ -122,7 +122,7 @@ impl StatusBoard {
             },
             rooms: inner.rooms.iter().map(room).collect(),
             jobs: inner.jobs.clone(),
-            started_at: Time(self.started_at),
+            started_at: self.started_at.into(),
         }
     }
 
@@ -174,7 +174,8 @@ impl StatusBoard {
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn rolled_back(&self, room: RoomName, from: Point, to: Option<Point>, depth: u64) {
         let view = |point: Point| TipView::new(self.network, point);
-        let reorg = ReorgView { depth, from: view(from), to: to.map(view), at: Time(clock::now()) };
+        let reorg =
+            ReorgView { depth, from: view(from), to: to.map(view), at: clock::now().into() };
         tracing::info!(room = room.name(), depth, from = from.height, "reorganisation");
         self.room(room, |entry| {
             entry.tip = to;
@@ -226,7 +227,7 @@ impl StatusBoard {
         self.job(job, |status| {
             status.running = false;
             status.runs += 1;
-            status.last_run = Some(Time(clock::now()));
+            status.last_run = Some(clock::now().into());
             status.last_outcome = Some(outcome.to_owned());
         });
     }

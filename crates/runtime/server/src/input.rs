@@ -1,7 +1,7 @@
 //! What people and programs write alike: each has one text form, read by the same code on the
 //! command line and in JSON, where a number may stand for its own text.
 
-use std::{fmt, marker::PhantomData, str::FromStr};
+use std::{fmt, marker::PhantomData, ops::RangeInclusive, str::FromStr};
 
 use serde::de::{Error, Visitor};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
@@ -100,8 +100,9 @@ macro_rules! in_json {
 }
 
 /// Describes a number with its bounds.
-pub fn number_up_to(kind: Type, least: u32, most: u32) -> Object {
+pub fn number_within(kind: Type, bounds: RangeInclusive<u32>) -> Object {
+    let (least, most) = bounds.into_inner();
     ObjectBuilder::new().schema_type(kind).minimum(Some(least)).maximum(Some(most)).build()
 }
 
-in_json!(Seconds, number_up_to(Type::Integer, 1, MAX_SECONDS), |seconds| seconds.0);
+in_json!(Seconds, number_within(Type::Integer, 1..=MAX_SECONDS), |seconds| seconds.0);

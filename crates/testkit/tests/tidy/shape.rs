@@ -15,7 +15,7 @@ const MOST_ONE_WORD: usize = 25;
 /// Names of public types that stand for something in more than one crate.
 const MOST_SHARED: usize = 22;
 /// Functions with two neighbouring parameters of one bare type, per thousand.
-const MOST_NEIGHBOURS: usize = 20;
+const MOST_NEIGHBOURS: usize = 9;
 /// Lines that say why, per ten thousand lines of code.
 const FEWEST_REASONS: usize = 200;
 /// Lines of a crate.

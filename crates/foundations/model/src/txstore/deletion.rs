@@ -8,11 +8,16 @@ use super::{
 };
 use crate::ids::TxId;
 
+/// For how many blocks a record is kept after the event that finished it; 0 for ever. Heights stand
+/// beside it wherever a date is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetentionBlocks(pub u64);
+
 /// The depths that deletion goes by, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeletionWindows {
-    /// From the event that finished a record to its deletion; 0 for never.
-    pub retention: u64,
+    /// From the event that finished a record to its deletion.
+    pub retention: RetentionBlocks,
     /// How deep a child, and the record itself, must lie in the best chain.
     pub safety: u64,
     /// How deep a reorganisation may go.
@@ -21,7 +26,7 @@ pub struct DeletionWindows {
 
 impl Default for DeletionWindows {
     fn default() -> Self {
-        Self { retention: 288, safety: 288, rollback: 288 }
+        Self { retention: RetentionBlocks(288), safety: 288, rollback: 288 }
     }
 }
 

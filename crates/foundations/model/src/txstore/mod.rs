@@ -38,11 +38,11 @@ pub mod spend;
 
 pub use deletion::{
     ChildState, DeletionBlocker, DeletionVerdict, DeletionWindows, KEEP_REASONS, KeepReason,
-    RetryAt, blockers, verdict,
+    RetentionBlocks, RetryAt, blockers, verdict,
 };
 pub use record::{MinedIn, ReassignedOutput, TxRecord};
 pub use slot::{
-    PAGE_SLOTS, SLOT_TABLE, Slot, SlotEvent, SlotState, Slots, Spender, is_unspendable,
+    PAGE_SLOTS, SLOT_TABLE, Slot, SlotCounts, SlotEvent, SlotState, Slots, Spender, is_unspendable,
 };
 pub use spend::{ExpectedOutput, OutputHash, REASSIGN_COOLDOWN, SlotRefusal, SpendTerms};
 

@@ -2,7 +2,7 @@
 //!
 //! Every change ends with [`TxRecord::reschedule`], which is called by the changes themselves.
 
-use super::{schedule, slot::Slots, spend::OutputHash};
+use super::{deletion::RetentionBlocks, schedule, slot::Slots, spend::OutputHash};
 use crate::ids::{BlockHash, TxId};
 
 /// A block that holds the transaction.
@@ -96,7 +96,7 @@ impl TxRecord {
     }
 
     /// A block holds it. A block that is known already only learns whether it is on the best chain.
-    pub fn set_mined(&mut self, block: MinedIn, retention: u64) {
+    pub fn set_mined(&mut self, block: MinedIn, retention: RetentionBlocks) {
         match self.blocks.iter_mut().find(|known| known.hash == block.hash) {
             Some(known) => known.on_best_chain |= block.on_best_chain,
             None => self.blocks.push(block),
@@ -109,7 +109,12 @@ impl TxRecord {
     }
 
     /// The block is no longer one that holds it; `height` is the tip's. `false` when it never was.
-    pub fn unset_mined(&mut self, block: BlockHash, height: u64, retention: u64) -> bool {
+    pub fn unset_mined(
+        &mut self,
+        block: BlockHash,
+        height: u64,
+        retention: RetentionBlocks,
+    ) -> bool {
         let before = self.blocks.len();
         self.blocks.retain(|known| known.hash != block);
         let is_changed = self.blocks.len() != before;
@@ -121,14 +126,14 @@ impl TxRecord {
     }
 
     /// All its blocks are off the best chain.
-    pub fn leave_best_chain(&mut self, height: u64, retention: u64) {
+    pub fn leave_best_chain(&mut self, height: u64, retention: RetentionBlocks) {
         self.blocks.iter_mut().for_each(|block| block.on_best_chain = false);
         self.settle_unmined(height);
         self.reschedule(height, retention);
     }
 
     /// Its highest block is on the best chain. `false` when no block holds it.
-    pub fn join_best_chain(&mut self, height: u64, retention: u64) -> bool {
+    pub fn join_best_chain(&mut self, height: u64, retention: RetentionBlocks) -> bool {
         let Some(block) = self.blocks.iter_mut().max_by_key(|block| block.height) else {
             return false;
         };
@@ -147,13 +152,13 @@ impl TxRecord {
     }
 
     /// Locks or unlocks all outputs.
-    pub fn set_locked(&mut self, locked: bool, height: u64, retention: u64) {
+    pub fn set_locked(&mut self, locked: bool, height: u64, retention: RetentionBlocks) {
         self.is_locked = locked;
         self.reschedule(height, retention);
     }
 
     /// It lost, or no longer did.
-    pub fn set_conflicting(&mut self, conflicting: bool, height: u64, retention: u64) {
+    pub fn set_conflicting(&mut self, conflicting: bool, height: u64, retention: RetentionBlocks) {
         if self.is_conflicting != conflicting {
             // A date that was set for other reasons says nothing about a loser, and the reverse.
             self.is_conflicting = conflicting;
@@ -163,13 +168,13 @@ impl TxRecord {
     }
 
     /// Kept up to that height, whatever else holds; a later height wins over an earlier.
-    pub fn preserve(&mut self, until: u64, height: u64, retention: u64) {
+    pub fn preserve(&mut self, until: u64, height: u64, retention: RetentionBlocks) {
         self.preserve_until = Some(self.preserve_until.map_or(until, |known| known.max(until)));
         self.reschedule(height, retention);
     }
 
     /// Ends a preservation whose height has come, and sees anew whether the record may go.
-    pub fn expire_preservation(&mut self, height: u64, retention: u64) -> bool {
+    pub fn expire_preservation(&mut self, height: u64, retention: RetentionBlocks) -> bool {
         let is_over = self.preserve_until.is_some_and(|until| until <= height);
         if is_over {
             self.preserve_until = None;
@@ -191,7 +196,7 @@ impl TxRecord {
     }
 
     /// Sees anew whether and when the record may go, after an event at `height`.
-    pub fn reschedule(&mut self, height: u64, retention: u64) {
+    pub fn reschedule(&mut self, height: u64, retention: RetentionBlocks) {
         let delete_at = schedule::delete_at(self, height, retention);
         let is_moved = delete_at != self.delete_at;
         self.delete_at = delete_at;

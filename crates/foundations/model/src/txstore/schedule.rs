@@ -1,18 +1,18 @@
 //! At which height a record may go.
 
-use super::record::TxRecord;
+use super::{deletion::RetentionBlocks, record::TxRecord};
 
 /// The height from which a record may go, after an event at `height`; `None` while it may not.
 ///
 /// The event's own height counts, never a tip that was remembered from somewhere. A date is raised
 /// by later events and never lowered, except for a loser, whose first date stands. A retention of 0
 /// means that nothing is ever deleted.
-pub fn delete_at(record: &TxRecord, height: u64, retention: u64) -> Option<u64> {
-    if retention == 0 || record.preserve_until.is_some() || record.is_locked {
+pub fn delete_at(record: &TxRecord, height: u64, retention: RetentionBlocks) -> Option<u64> {
+    if retention.0 == 0 || record.preserve_until.is_some() || record.is_locked {
         return None;
     }
     // A height beyond all there can be: never due, so it is kept.
-    let earliest = height.saturating_add(retention);
+    let earliest = height.saturating_add(retention.0);
     if record.is_conflicting {
         return Some(record.delete_at.unwrap_or(earliest));
     }

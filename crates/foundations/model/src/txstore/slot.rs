@@ -120,6 +120,15 @@ impl Slot {
     }
 }
 
+/// How many outputs a record has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotCounts {
+    /// All of them.
+    pub count: u32,
+    /// Those that are coins.
+    pub open: u32,
+}
+
 /// The outputs of a record, in pages of [`PAGE_SLOTS`]. Pages beyond the first may be left unread
 /// by whoever has no use for them; such a page is never written either.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,8 +146,8 @@ impl Slots {
         Self { count: narrow(all.len()), open: narrow(open), pages }
     }
 
-    /// A stored record's: how many there are, how many of them are coins, and the first page.
-    pub fn stored(count: u32, open: u32, first: Vec<Slot>) -> Self {
+    /// A stored record's, of which the first page was read.
+    pub fn stored(SlotCounts { count, open }: SlotCounts, first: Vec<Slot>) -> Self {
         let pages = (count as usize).div_ceil(PAGE_SLOTS);
         let mut pages = vec![None; pages];
         if let Some(page) = pages.first_mut() {
@@ -273,7 +282,8 @@ mod tests {
     #[test]
     fn a_page_that_was_not_read_answers_nothing() {
         let vout = PAGE + 2;
-        let mut slots = Slots::stored(vout + 1, 9, vec![Slot::Unspent; PAGE_SLOTS]);
+        let mut slots =
+            Slots::stored(SlotCounts { count: vout + 1, open: 9 }, vec![Slot::Unspent; PAGE_SLOTS]);
         assert_eq!(slots.missing_pages().collect::<Vec<_>>(), [1]);
         assert!(!slots.set(vout, Slot::Frozen));
         slots.put_page(1, vec![Slot::Unspent; 3]);

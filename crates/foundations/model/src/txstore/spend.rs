@@ -1,6 +1,7 @@
 //! Who may spend an output, take a spend back, freeze an output or give it to somebody else.
 
 use super::{
+    deletion::RetentionBlocks,
     record::{ReassignedOutput, TxRecord},
     slot::{Slot, SlotEvent, Spender},
 };
@@ -124,7 +125,7 @@ impl TxRecord {
         expected: ExpectedOutput,
         height: u64,
         terms: SpendTerms,
-        retention: u64,
+        retention: RetentionBlocks,
     ) -> Result<(), SlotRefusal> {
         self.may_be_spent(vout, expected, height, terms)?;
         let slot = self.slot(vout)?;
@@ -204,7 +205,7 @@ impl TxRecord {
         vout: u32,
         by: Spender,
         height: u64,
-        retention: u64,
+        retention: RetentionBlocks,
     ) -> Result<bool, SlotRefusal> {
         let slot = self.slot(vout)?;
         if slot.spender() != Some(by) {
@@ -273,7 +274,7 @@ impl TxRecord {
         from: ExpectedOutput,
         to: OutputHash,
         height: u64,
-        retention: u64,
+        retention: RetentionBlocks,
     ) -> Result<(), SlotRefusal> {
         let slot = self.slot(vout)?;
         let after = slot.after(SlotEvent::Unfreeze, NOBODY).ok_or(SlotRefusal::NotFrozen)?;

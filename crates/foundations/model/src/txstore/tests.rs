@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::ids::{BlockHash, TxId};
 
-const R: u64 = 288;
+const R: RetentionBlocks = RetentionBlocks(288);
 #[allow(clippy::cast_possible_truncation)]
 const PAGE: u32 = PAGE_SLOTS as u32;
-const WINDOWS: DeletionWindows = DeletionWindows { retention: R, safety: R, rollback: R };
+const WINDOWS: DeletionWindows = DeletionWindows { retention: R, safety: R.0, rollback: R.0 };
 
 fn child(byte: u8) -> Spender {
     Spender { tx: TxId([byte; 32]), vin: 0 }
@@ -182,7 +182,8 @@ fn a_loser_goes_whatever_its_coins_but_after_its_children() {
 #[test]
 fn a_page_that_was_not_read_keeps_the_record() {
     let mut record = mined(0);
-    record.slots = Slots::stored(PAGE + 1, 0, vec![Slot::Unspendable; PAGE_SLOTS]);
+    record.slots =
+        Slots::stored(SlotCounts { count: PAGE + 1, open: 0 }, vec![Slot::Unspendable; PAGE_SLOTS]);
     assert_eq!(reason(&record, &[], 9_000), Some(KeepReason::ChildUnknown));
     record.slots.put_page(1, vec![Slot::Unspendable]);
     assert_eq!(reason(&record, &[], 9_000), None);

@@ -58,6 +58,19 @@ pub struct Balance {
     pub leaving: CoinSum,
 }
 
+/// A coin as a balance counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BalancedCoin {
+    /// Its state.
+    pub state: CoinState,
+    /// Whether a payment of the wallet's own made it.
+    pub is_own: bool,
+    /// Whether it has the confirmations that were asked for.
+    pub is_deep: bool,
+    /// What it is worth.
+    pub sats: u64,
+}
+
 impl Balance {
     /// Everything unspent, whatever its class.
     pub fn total(&self) -> u128 {
@@ -79,7 +92,8 @@ impl Balance {
     }
 
     /// Adds one unspent coin of a known state to its class.
-    pub fn add(&mut self, state: CoinState, is_own: bool, is_deep: bool, sats: u64) {
+    pub fn add(&mut self, coin: BalancedCoin) {
+        let BalancedCoin { state, is_own, is_deep, sats } = coin;
         match (state, is_own) {
             (CoinState::Confirmed, _) if is_deep => self.confirmed.add(sats),
             (CoinState::Confirmed | CoinState::Unconfirmed, true) => self.unconfirmed_own.add(sats),
@@ -104,7 +118,8 @@ mod tests {
     fn the_classes_sum_up_and_spent_or_dead_coins_are_in_none() {
         let mut balance = Balance::default();
         for (at, (state, _)) in super::super::COIN_STATES.iter().enumerate() {
-            balance.add(*state, at % 2 == 0, true, 10);
+            let (state, is_own) = (*state, at % 2 == 0);
+            balance.add(BalancedCoin { state, is_own, is_deep: true, sats: 10 });
         }
         assert_eq!(balance.total(), 70);
         assert_eq!(balance.classes().iter().map(|(_, sum)| sum.coins).sum::<u64>(), 7);

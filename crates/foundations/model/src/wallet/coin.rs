@@ -2,7 +2,10 @@
 //!
 //! No status of a coin is stored anywhere, so none can drift.
 
-use super::{TxStatus, maturity};
+use super::{
+    TxStatus,
+    maturity::{self, ChainTip},
+};
 
 /// What there is to know about a coin when its state is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +82,7 @@ impl CoinState {
         if facts.is_spent {
             return Self::Spent;
         }
+        let tip = ChainTip(tip);
         let depth = depth(facts.height, tip);
         if facts.is_coinbase && !maturity::wallet_may_spend(facts.height, tip) {
             return Self::Immature;
@@ -99,7 +103,7 @@ impl CoinState {
 }
 
 /// Confirmations: 1 in the tip itself, 0 in no block or in one above the tip.
-pub fn depth(height: Option<u64>, tip: Option<u64>) -> u64 {
+pub fn depth(height: Option<u64>, ChainTip(tip): ChainTip) -> u64 {
     match (height, tip) {
         (Some(height), Some(tip)) if height <= tip => tip - height + 1,
         _ => 0,
@@ -164,9 +168,9 @@ mod tests {
 
     #[test]
     fn a_block_above_the_tip_counts_as_no_block() {
-        assert_eq!(depth(Some(101), Some(100)), 0);
-        assert_eq!(depth(Some(100), Some(100)), 1);
-        assert_eq!(depth(Some(100), None), 0);
+        assert_eq!(depth(Some(101), ChainTip(Some(100))), 0);
+        assert_eq!(depth(Some(100), ChainTip(Some(100))), 1);
+        assert_eq!(depth(Some(100), ChainTip(None)), 0);
         let ahead = coin(TxStatus::Published, Some(101));
         assert_eq!(CoinState::of(ahead, Some(100)), CoinState::Unconfirmed);
     }

@@ -27,7 +27,7 @@ pub mod prune;
 pub mod select;
 pub mod status;
 
-pub use balance::{Balance, CoinSum};
+pub use balance::{Balance, BalancedCoin, CoinSum};
 pub use cause::{CAUSES, EDGE_CAUSES, EdgeCause, JournalCause};
 pub use coin::{COIN_STATES, CoinFacts, CoinState};
 pub use facts::{AddressId, Coin, Confirmation, KnownFacts, StoredTx};

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::{Outpoint, TxId};
+use crate::{Outpoint, TxId, maturity::ChainTip};
 
 /// What has to be known of a transaction that may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn alone(facts: &PruneFacts, rule: PruneRule) -> Result<(), PruneRefusal> {
         let outpoint = Outpoint::new(facts.txid, *index);
         youngest = youngest.max(spent.ok_or(PruneRefusal::CoinUnspent(outpoint))?);
     }
-    let depth = super::coin::depth(Some(youngest), Some(rule.tip));
+    let depth = super::coin::depth(Some(youngest), ChainTip(Some(rule.tip)));
     if depth < rule.depth {
         return Err(PruneRefusal::Shallow { tx: facts.txid, depth, needed: rule.depth });
     }

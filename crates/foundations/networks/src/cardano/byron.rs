@@ -29,7 +29,7 @@ use unspent_model::{
 use super::{
     cbor::{has_more, skip_rest},
     check_magic,
-    clock::Clock,
+    clock::{Clock, EpochSlot},
     decode::{Place, in_block},
     output,
 };
@@ -53,7 +53,7 @@ pub(super) fn boundary_place(
         height: number(&header.consensus_data.difficulty)?,
         // It has no slot of its own; its epoch starts with it, and the first main block may share
         // that slot.
-        slot: slot(network, header.consensus_data.epoch_id, 0)?,
+        slot: slot(network, EpochSlot { epoch: header.consensus_data.epoch_id, slot: 0 })?,
         parent: BlockHash(*header.prev_block),
         hash: BlockHash(*header.original_hash()),
     })
@@ -71,9 +71,11 @@ pub(super) fn main_place(
     header: &KeepRaw<'_, BlockHead>,
 ) -> Result<Place, DecodeError> {
     check_magic(network, header.protocol_magic)?;
+    let written = &header.consensus_data.0;
+    let at = EpochSlot { epoch: written.epoch, slot: written.slot };
     Ok(Place {
         height: number(&header.consensus_data.2)?,
-        slot: slot(network, header.consensus_data.0.epoch, header.consensus_data.0.slot)?,
+        slot: slot(network, at)?,
         parent: BlockHash(*header.prev_block),
         hash: BlockHash(*header.original_hash()),
     })
@@ -110,8 +112,8 @@ fn item<'b, T: Decode<'b, ()>>(
     }
 }
 
-fn slot(network: Network, epoch: u64, slot: u64) -> Result<u64, DecodeError> {
-    let slot = Clock::of(network).and_then(|clock| clock.byron_slot(epoch, slot));
+fn slot(network: Network, at: EpochSlot) -> Result<u64, DecodeError> {
+    let slot = Clock::of(network).and_then(|clock| clock.byron_slot(at));
     slot.ok_or_else(|| DecodeError::malformed("slot", "out of range"))
 }
 

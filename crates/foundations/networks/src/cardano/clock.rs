@@ -21,6 +21,15 @@ pub struct Clock {
     pub epoch_slots: u64,
 }
 
+/// A slot as Byron writes it: an epoch, and a slot inside it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochSlot {
+    /// The epoch, from 0.
+    pub epoch: u64,
+    /// The slot inside the epoch, from 0.
+    pub slot: u64,
+}
+
 impl Clock {
     /// The clock of a Cardano network; `None` for Bitcoin.
     pub fn of(network: Network) -> Option<Self> {
@@ -42,10 +51,9 @@ impl Clock {
         self.start.checked_add(byron.checked_mul(BYRON_SLOT_SECONDS)?)?.checked_add(later)
     }
 
-    /// The slot that Byron writes as epoch and slot inside the epoch; `None` when it is out of
-    /// range.
-    pub fn byron_slot(self, epoch: u64, slot: u64) -> Option<u64> {
-        epoch.checked_mul(self.byron_epoch_slots)?.checked_add(slot)
+    /// The slot counted from the start of the chain; `None` when it is out of range.
+    pub fn byron_slot(self, at: EpochSlot) -> Option<u64> {
+        at.epoch.checked_mul(self.byron_epoch_slots)?.checked_add(at.slot)
     }
 }
 
@@ -105,8 +113,8 @@ mod tests {
         for (network, _) in unspent_model::network::NETWORKS {
             let Some(clock) = Clock::of(network) else { continue };
             assert_eq!(clock.time(u64::MAX), None);
-            assert_eq!(clock.byron_slot(u64::MAX, 0), None);
-            assert_eq!(clock.byron_slot(1, u64::MAX), None);
+            assert_eq!(clock.byron_slot(EpochSlot { epoch: u64::MAX, slot: 0 }), None);
+            assert_eq!(clock.byron_slot(EpochSlot { epoch: 1, slot: u64::MAX }), None);
             let _ = clock.epoch(u64::MAX);
         }
     }

@@ -3,6 +3,8 @@
 //! Figures are those measured on mainnet blocks from height 900,000 on. Weights are integers (per
 //! ten thousand, or per thousand), never floats, so that every machine draws the same.
 
+use std::ops::RangeInclusive;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -13,32 +15,32 @@ struct Band {
     high: u32,
 }
 
-const fn band(weight: u32, low: u32, high: u32) -> Band {
-    Band { weight, low, high }
+const fn band(weight: u32, values: RangeInclusive<u32>) -> Band {
+    Band { weight, low: *values.start(), high: *values.end() }
 }
 
 /// Inputs per transaction; mean 1.87.
 const INPUTS: [Band; 8] = [
-    band(8_520, 1, 1),
-    band(920, 2, 2),
-    band(190, 3, 3),
-    band(160, 4, 5),
-    band(120, 6, 10),
-    band(73, 11, 50),
-    band(23, 51, 200),
-    band(6, 201, 400),
+    band(8_520, 1..=1),
+    band(920, 2..=2),
+    band(190, 3..=3),
+    band(160, 4..=5),
+    band(120, 6..=10),
+    band(73, 11..=50),
+    band(23, 51..=200),
+    band(6, 201..=400),
 ];
 
 /// Outputs per transaction; mean about 2.6.
 const OUTPUTS: [Band; 8] = [
-    band(1_660, 1, 1),
-    band(6_090, 2, 2),
-    band(1_760, 3, 3),
-    band(220, 4, 5),
-    band(140, 6, 10),
-    band(130, 11, 40),
-    band(17, 51, 200),
-    band(2, 201, 260),
+    band(1_660, 1..=1),
+    band(6_090, 2..=2),
+    band(1_760, 3..=3),
+    band(220, 4..=5),
+    band(140, 6..=10),
+    band(130, 11..=40),
+    band(17, 51..=200),
+    band(2, 201..=260),
 ];
 
 /// Of transactions with two outputs or more, how many carry an OP_RETURN: with the outputs above
@@ -46,12 +48,13 @@ const OUTPUTS: [Band; 8] = [
 const NOTES_PER_THOUSAND: u32 = 560;
 
 /// Bytes of data behind OP_RETURN; with opcode and length two more (7, 21, 40, 70).
-const NOTE_BYTES: [Band; 4] = [band(12, 5, 5), band(80, 19, 19), band(6, 38, 38), band(2, 68, 68)];
+const NOTE_BYTES: [Band; 4] =
+    [band(12, 5..=5), band(80, 19..=19), band(6, 38..=38), band(2, 68..=68)];
 
 /// Ranks of hot addresses and the share of outputs that pay them: the first gets 1.9 %, the first
 /// ten 7.4 %, the first hundred 21 %, the first thousand 34 %.
 const HOT: [Band; 4] =
-    [band(190, 0, 0), band(550, 1, 9), band(1_360, 10, 99), band(1_300, 100, 999)];
+    [band(190, 0..=0), band(550, 1..=9), band(1_360, 10..=99), band(1_300, 100..=999)];
 /// How many addresses are hot.
 pub(super) const HOT_ADDRESSES: u32 = 1_000;
 /// Of the other outputs, how many go back to an address that the transaction spends from.
@@ -122,18 +125,19 @@ fn draw(rng: &mut ChaCha8Rng, bands: &[Band]) -> u32 {
     let mut ticket = rng.random_range(0..all.max(1));
     for band in bands {
         if ticket < band.weight {
-            return harmonic(rng, band.low, band.high);
+            return harmonic(rng, band.low..=band.high);
         }
         ticket -= band.weight;
     }
     1
 }
 
-/// A number from `low` to `high` with probability proportional to its inverse: the power law of
-/// ages and sizes, by rejection, without a logarithm. `low` must not be 0.
-pub(super) fn harmonic(rng: &mut ChaCha8Rng, low: u32, high: u32) -> u32 {
+/// A number of the range with probability proportional to its inverse: the power law of
+/// ages and sizes, by rejection, without a logarithm. The lowest must not be 0.
+pub(super) fn harmonic(rng: &mut ChaCha8Rng, range: RangeInclusive<u32>) -> u32 {
     /// After so many rejections, which only a range of enormous width needs, take the lowest.
     const PATIENCE: u32 = 64;
+    let (low, high) = range.into_inner();
     for _ in 0..PATIENCE {
         let candidate = rng.random_range(low..=high.max(low));
         if rng.random_range(0..candidate.max(1)) < low {

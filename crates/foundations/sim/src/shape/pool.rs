@@ -3,6 +3,8 @@
 //! Taking one is a random draw from a shelf, in constant time; nothing is ever searched by key.
 //! A coin takes 56 bytes, and shelves give memory back as they empty.
 
+use std::ops::RangeInclusive;
+
 use bitcoin::Txid;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -75,7 +77,7 @@ impl Pool {
     pub(super) fn take(&mut self, rng: &mut ChaCha8Rng, height: u32, age: Age) -> Option<Taken> {
         let taken = match age {
             Age::SameBlock => self.take_fresh(rng, height),
-            Age::Between(youngest, oldest) => self.take_aged(rng, height, youngest, oldest),
+            Age::Between(youngest, oldest) => self.take_aged(rng, height, youngest..=oldest),
         };
         taken
             .or_else(|| self.take_oldest(rng))
@@ -93,16 +95,16 @@ impl Pool {
         &mut self,
         rng: &mut ChaCha8Rng,
         height: u32,
-        youngest: u32,
-        oldest: u32,
+        ages: RangeInclusive<u32>,
     ) -> Option<Taken> {
         let (first, _) = self.oldest?;
+        let (youngest, oldest) = ages.into_inner();
         let deepest = height.saturating_sub(first).min(oldest);
         if deepest < youngest {
             return None;
         }
         (0..Self::TRIES_PER_RULE).find_map(|_| {
-            let age = harmonic(rng, youngest, deepest);
+            let age = harmonic(rng, youngest..=deepest);
             self.take_at(rng, height.saturating_sub(age))
         })
     }

@@ -68,7 +68,7 @@ const POINTS_KEPT: u64 = 5_000;
 /// More blocks than this since the last time become one event.
 const MOST_SINGLE_BLOCKS: u64 = 100;
 /// Points written that are compared at once.
-const COMPARED_AT_ONCE: i64 = 200;
+const COMPARED_AT_ONCE: u32 = 200;
 
 const WRITTEN: &str = "SELECT height, slot, hash FROM told_points WHERE height <= $1
     ORDER BY height DESC LIMIT $2";
@@ -115,9 +115,9 @@ fn left_all(log: &EventLog, network: Network) -> Result<(), LogError> {
     mark(log, vec![reorganisation(network, written, None)], None, Vec::new())
 }
 
-fn written_at_most(log: &EventLog, height: i64, limit: i64) -> Result<Vec<Point>, LogError> {
+fn written_at_most(log: &EventLog, height: i64, limit: u32) -> Result<Vec<Point>, LogError> {
     log.door().read(move |tx| {
-        let rows = tx.query(WRITTEN, &[Arg::Int(height), Arg::Int(limit)])?;
+        let rows = tx.query(WRITTEN, &[Arg::Int(height), Arg::Int(limit.into())])?;
         let point = |row: &unspent_sql::Row| {
             Ok(Point {
                 height: row.natural("height")?,

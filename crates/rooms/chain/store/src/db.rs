@@ -5,7 +5,7 @@
 //! families are flushed as one atomic group (`atomic_flush`), so that a crash leaves the last
 //! flush.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::Range, path::Path, sync::Arc};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
@@ -18,6 +18,13 @@ use crate::{
     forgotten::{FloorGuard, PointerFilters, SpendsFloor},
     schema::{ALL_FAMILIES, CHAIN_FAMILIES, ColumnFamily, FamilyTuning, INDEX_FAMILIES},
 };
+
+/// What a column family holds: bytes under bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyValue<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
 
 /// Bloom filters: about 1 % false positives.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
@@ -336,14 +343,13 @@ impl<'db> Batch<'db> {
         Ok(())
     }
 
-    /// Deletes all keys with `low <= key < high`.
+    /// Deletes all keys of a range.
     pub(crate) fn delete_range(
         &mut self,
         family: ColumnFamily,
-        low: &[u8],
-        high: &[u8],
+        keys: Range<&[u8]>,
     ) -> Result<(), StoreError> {
-        self.inner.delete_range_cf(self.handle(family)?, low, high);
+        self.inner.delete_range_cf(self.handle(family)?, keys.start, keys.end);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use unspent_model::{
 
 use crate::{
     coin::Coin,
-    db::{ScanRange, View},
+    db::{KeyValue, ScanRange, View},
     error::{QueryError, StoreError},
     query::{self, Reader},
     ranges,
@@ -98,7 +98,7 @@ impl Reader {
         let parts = ranges::in_parallel(&shares, progress, |(low, high), sink| {
             let (mut set, mut buffer) = (MuHash::default(), Vec::new());
             view.scan(&ScanRange::sweep(family, low, high), |key, value| {
-                let (outpoint, record) = coin(key, value)?;
+                let (outpoint, record) = coin(KeyValue { key, value })?;
                 core_form(&outpoint, &record, &mut buffer);
                 set.insert(&Sha256::digest(&buffer).into());
                 Ok(sink.read_one())
@@ -152,7 +152,7 @@ fn short(outpoint: &Outpoint, number: u64) -> Result<[u8; 2], StoreError> {
     Ok(number.to_be_bytes())
 }
 
-fn coin(key: &[u8], value: &[u8]) -> Result<(Outpoint, Record), StoreError> {
+fn coin(KeyValue { key, value }: KeyValue<'_>) -> Result<(Outpoint, Record), StoreError> {
     let family = ColumnFamily::Unspent.name();
     let outpoint = OutpointKey::decode(key).map_err(StoreError::key(family, key))?.0;
     let record = Coin::decode(value).map_err(StoreError::value(family, key))?;
@@ -165,7 +165,7 @@ fn for_each_coin(
     mut visit: impl FnMut(Outpoint, Record) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     view.scan_all(ColumnFamily::Unspent, |key, value| {
-        let (outpoint, record) = coin(key, value)?;
+        let (outpoint, record) = coin(KeyValue { key, value })?;
         progress(1);
         visit(outpoint, record)
     })

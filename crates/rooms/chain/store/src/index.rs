@@ -236,7 +236,9 @@ impl ChainIndex {
         let (db, network) = (self.db.clone(), self.network);
         let reversals = thread::scope(|scope| {
             let is_kept = self.options.enabled;
-            let undos = is_kept.then(|| rollback::read_ahead(scope, &db, network, tip, target));
+            // No ordinal is near the highest.
+            let going = target.saturating_add(1)..=tip;
+            let undos = is_kept.then(|| rollback::read_ahead(scope, &db, network, going));
             self.undo_to(target, undos.as_ref())
         })?;
         telemetry::rolled_back(&self.state.cursor, tip - target, reversals, started.elapsed());

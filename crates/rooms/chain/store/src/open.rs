@@ -115,10 +115,12 @@ fn index_families(db: &mut Db, wanted: Indexes) -> Result<(), OpenError> {
 
 /// The trees must lead to the root that was stored with them.
 fn check_root(db: &Db, network: Network, state: &StoreState) -> Result<(), StoreError> {
-    let Some(TreeCommitment { leaves, live, root }) = state.commitment else { return Ok(()) };
+    let Some(commitment) = &state.commitment else { return Ok(()) };
+    let leaves = commitment.leaves;
     let outputs = read_root(db, TreeKind::Outputs, leaves)?;
     let bits = read_root(db, TreeKind::Live, chunk_count(leaves))?;
-    if head(network, state.cursor.point(), leaves, live).root(&outputs, &bits) == root {
+    let head = head(network, state.cursor.point(), commitment);
+    if head.root(&outputs, &bits) == commitment.root {
         return Ok(());
     }
     let place = format!("{}, the peaks", ColumnFamily::MmrNodes.name());

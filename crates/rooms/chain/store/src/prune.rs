@@ -72,7 +72,10 @@ pub(crate) fn pass(
         0 => {}
         // Near the tip one goes after each block; ranges would pile up.
         1 => batch.delete(ColumnFamily::Delta, &low.to_be_bytes())?,
-        _ => batch.delete_range(ColumnFamily::Delta, &low.to_be_bytes(), &high.to_be_bytes())?,
+        _ => {
+            let (low, high) = (low.to_be_bytes(), high.to_be_bytes());
+            batch.delete_range(ColumnFamily::Delta, &low[..]..&high[..])?;
+        }
     }
     if let Some(settled) = settled.filter(|leaves| !leaves.is_empty()) {
         mmr::sweep::settle(db, &mut batch, settled)?;

@@ -13,7 +13,7 @@
 //!
 //! [`validation.cpp`]: https://github.com/bitcoin/bitcoin/blob/master/src/validation.cpp
 
-use std::{collections::HashMap, thread::Scope};
+use std::{collections::HashMap, ops::RangeInclusive, thread::Scope};
 
 use crossbeam_channel::{Receiver, bounded};
 use unspent_model::{
@@ -121,20 +121,18 @@ impl BlockUndo {
     }
 }
 
-/// Reads the undo data of the blocks with `target < ordinal <= tip`, newest first, on a thread of
-/// its own: unpacking it and hashing its scripts is a third of the work of a rollback. The thread
-/// ends with the last block, or when the receiver is dropped.
+/// Reads the undo data of the blocks with these ordinals, newest first, on a thread of its own:
+/// unpacking it and hashing its scripts is a third of the work of a rollback. The thread ends with
+/// the last block, or when the receiver is dropped.
 pub(crate) fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     db: &'scope Db,
     network: Network,
-    tip: u64,
-    target: u64,
+    ordinals: RangeInclusive<u64>,
 ) -> Receiver<Result<BlockUndo, StoreError>> {
     let (send, blocks) = bounded(BLOCKS_AHEAD);
     scope.spawn(move || {
-        // No ordinal is near the highest.
-        for ordinal in (target.saturating_add(1)..=tip).rev() {
+        for ordinal in ordinals.rev() {
             if send.send(BlockUndo::read(db, network, ordinal)).is_err() {
                 return;
             }

@@ -5,7 +5,7 @@ use unspent_model::Outpoint;
 
 use crate::{
     codec::decode_pointer,
-    db::{Get as _, ScanDirection, ScanRange, View},
+    db::{Get as _, KeyValue, ScanDirection, ScanRange, View},
     error::StoreError,
     open,
     schema::{ColumnFamily, OutpointKey, SpentKey},
@@ -33,7 +33,7 @@ impl View<'_> {
         let (family, direction) = (ColumnFamily::Spent, ScanDirection::Down);
         let range =
             ScanRange { direction, within_prefix: true, ..ScanRange::up(family, &low, &high) };
-        self.scan(&range, |key, value| match pointer(key, value, floor)? {
+        self.scan(&range, |key, value| match pointer(KeyValue { key, value }, floor)? {
             Some((key, number)) => visit(&key, number),
             // Older ones are forgotten too.
             None => Ok(false),
@@ -48,7 +48,7 @@ impl View<'_> {
         mut visit: impl FnMut(Pointer<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
         self.scan(&ScanRange::sweep(ColumnFamily::Spent, low, high), |key, value| {
-            match pointer(key, value, floor)? {
+            match pointer(KeyValue { key, value }, floor)? {
                 Some((key, number)) => visit((&key, number)),
                 None => Ok(true),
             }
@@ -62,7 +62,10 @@ impl View<'_> {
 }
 
 /// Reads a pointer; `None` when it is forgotten.
-fn pointer(key: &[u8], value: &[u8], floor: u64) -> Result<Option<(SpentKey, u32)>, StoreError> {
+fn pointer(
+    KeyValue { key, value }: KeyValue<'_>,
+    floor: u64,
+) -> Result<Option<(SpentKey, u32)>, StoreError> {
     let family = ColumnFamily::Spent.name();
     let name = SpentKey::decode(key).map_err(StoreError::key(family, key))?;
     if name.ordinal <= floor {

@@ -19,7 +19,10 @@
 
 use unspent_model::{
     BlockHash, TxId,
-    txstore::{MinedIn, OutputHash, PAGE_SLOTS, ReassignedOutput, Slot, Slots, Spender, TxRecord},
+    txstore::{
+        MinedIn, OutputHash, PAGE_SLOTS, ReassignedOutput, Slot, SlotCounts, Slots, Spender,
+        TxRecord,
+    },
 };
 
 use crate::error::TxStoreError;
@@ -237,7 +240,7 @@ pub(crate) fn read_state(bytes: &[u8], record: &mut TxRecord) -> Result<(), TxSt
     record.delete_at = has(HAS_DATE).then_some(date.into());
     record.preserve_until = has(IS_PRESERVED).then_some(preserved.into());
     let first = (0..(count as usize).min(PAGE_SLOTS)).map(|_| fields.slot());
-    record.slots = Slots::stored(count, open, first.collect::<Result<_, _>>()?);
+    record.slots = Slots::stored(SlotCounts { count, open }, first.collect::<Result<_, _>>()?);
     record.blocks = fields.list(BLOCK_BYTES, |fields| {
         let [best] = fields.take::<1>()?;
         let height = fields.number()?.into();

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use unspent_model::{
     Outpoint, TxId,
-    txstore::{DeletionWindows, MinedIn, Slot, TxRecord},
+    txstore::{DeletionWindows, MinedIn, RetentionBlocks, Slot, TxRecord},
 };
 use unspent_sql::{Backend, BulkStatement, Column, Tx};
 
@@ -57,7 +57,7 @@ impl CreateTerms {
         self.mined.is_some_and(|block| block.on_best_chain)
     }
 
-    fn record(&self, new: &NewTx, retention: u64) -> TxRecord {
+    fn record(&self, new: &NewTx, retention: RetentionBlocks) -> TxRecord {
         let mut record = new.record(self.height);
         record.is_locked = self.is_locked;
         if self.is_frozen {

@@ -97,7 +97,7 @@ pub fn read(bytes: &[u8]) -> Result<Bucket<'_>, ReadError> {
     }
     let most = bytes.len() / ELEMENT;
     let mut reader = Reader { bytes, meta, entered: HashSet::new(), left: most };
-    reader.tree(meta.root, 0)
+    reader.tree(meta.root, NestingDepth(0))
 }
 
 #[derive(Clone, Copy)]
@@ -150,6 +150,18 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Where bytes of an element lie.
+struct ByteSpan {
+    /// How far from the element.
+    far: u32,
+    /// How many.
+    long: u32,
+}
+
+/// Buckets around a bucket.
+#[derive(Clone, Copy)]
+struct NestingDepth(u32);
+
 struct Reader<'a> {
     bytes: &'a [u8],
     meta: Meta,
@@ -180,8 +192,8 @@ impl<'a> Page<'a> {
         Ok((start, Fields::new(found, "an element of a page")))
     }
 
-    /// Bytes so far from an element, so many.
-    fn span(&self, start: usize, far: u32, long: u32) -> Result<&'a [u8], ReadError> {
+    /// Bytes of an element.
+    fn span(&self, start: usize, ByteSpan { far, long }: ByteSpan) -> Result<&'a [u8], ReadError> {
         let outside = || self.damaged("a key or value lies outside it");
         let (far, long) = (usize::try_from(far).ok(), usize::try_from(long).ok());
         let from = far.and_then(|far| start.checked_add(far)).ok_or_else(outside)?;
@@ -192,7 +204,7 @@ impl<'a> Page<'a> {
 
 impl<'a> Reader<'a> {
     /// The bucket whose root page has that number.
-    fn tree(&mut self, root: u64, nesting: u32) -> Result<Bucket<'a>, ReadError> {
+    fn tree(&mut self, root: u64, nesting: NestingDepth) -> Result<Bucket<'a>, ReadError> {
         let mut bucket = Bucket::default();
         self.page(root, MAX_HEIGHT, nesting, &mut bucket)?;
         Ok(bucket)
@@ -202,7 +214,7 @@ impl<'a> Reader<'a> {
         &mut self,
         number: u64,
         height: u32,
-        nesting: u32,
+        nesting: NestingDepth,
         into: &mut Bucket<'a>,
     ) -> Result<(), ReadError> {
         let page = self.enter(number)?;
@@ -219,7 +231,7 @@ impl<'a> Reader<'a> {
             let (far, long, child) = (fields.u32_le()?, fields.u32_le()?, fields.u64_le()?);
             // Whoever reads everything needs no key of a branch;
             // one outside the page is damage all the same.
-            page.span(start, far, long)?;
+            page.span(start, ByteSpan { far, long })?;
             self.page(child, below, nesting, into)?;
         }
         Ok(())
@@ -266,7 +278,7 @@ impl<'a> Reader<'a> {
     fn leaf(
         &mut self,
         page: &Page<'a>,
-        nesting: u32,
+        nesting: NestingDepth,
         into: &mut Bucket<'a>,
     ) -> Result<(), ReadError> {
         for n in 0..page.count {
@@ -274,10 +286,10 @@ impl<'a> Reader<'a> {
             let (start, mut fields) = page.element(n)?;
             let (flags, far) = (fields.u32_le()?, fields.u32_le()?);
             let (key_size, value_size) = (fields.u32_le()?, fields.u32_le()?);
-            let key = page.span(start, far, key_size)?;
+            let key = page.span(start, ByteSpan { far, long: key_size })?;
             let far = far.checked_add(key_size);
             let far = far.ok_or_else(|| page.damaged("a key or value lies outside it"))?;
-            let value = page.span(start, far, value_size)?;
+            let value = page.span(start, ByteSpan { far, long: value_size })?;
             // Look-ups halve the entries: out of order, what is there would seem missing.
             if into.entries.last().is_some_and(|(last, _)| *last >= key) {
                 return Err(page.damaged("its keys are out of order"));
@@ -297,10 +309,10 @@ impl<'a> Reader<'a> {
         &mut self,
         page: &Page<'_>,
         value: &'a [u8],
-        nesting: u32,
+        nesting: NestingDepth,
     ) -> Result<Bucket<'a>, ReadError> {
-        let deeper = nesting + 1;
-        if deeper > MAX_NESTING {
+        let deeper = NestingDepth(nesting.0 + 1);
+        if deeper.0 > MAX_NESTING {
             return Err(page.damaged("buckets are nested too deep"));
         }
         let mut fields = Fields::new(value, "a bucket");

@@ -98,7 +98,7 @@ impl History {
         let mut txs = reader.mined()?;
         // Mined ones first: of an unmined input only what it spends tells whether it is ours.
         txs.extend(reader.unmined(&txs)?);
-        let leases = each(bucket, b"lo", |key, value| {
+        let leases = each(bucket, b"lo", |BucketEntry { key, value }| {
             let (coin, mut fields) = (outpoint(key)?, Fields::new(value, "a lease"));
             let (id, expires) = (fields.array()?, fields.u64_be()?);
             fields.end()?;
@@ -127,14 +127,20 @@ fn check_version(bucket: &Bucket<'_>) -> Result<(), ReadError> {
     Err(ReadError::Version(format!("the history is of version {version}, not 2: {remedy}")))
 }
 
+/// A value and what it stands under.
+struct BucketEntry<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
 /// Every value of a bucket that may be absent.
 fn each<T>(
     bucket: &Bucket<'_>,
     name: &[u8],
-    read: impl Fn(&[u8], &[u8]) -> Result<T, ReadError>,
+    read: impl Fn(BucketEntry<'_>) -> Result<T, ReadError>,
 ) -> Result<Vec<T>, ReadError> {
     let found = bucket.bucket(name).into_iter().flat_map(Bucket::values);
-    found.map(|(key, value)| read(key, value)).collect()
+    found.map(|(key, value)| read(BucketEntry { key, value })).collect()
 }
 
 fn hash(fields: &mut Fields<'_>) -> Result<[u8; 32], ReadError> {
@@ -149,7 +155,9 @@ fn outpoint(bytes: &[u8]) -> Result<OutPoint, ReadError> {
     Ok(OutPoint { txid, vout })
 }
 
-fn label(key: &[u8], value: &[u8]) -> Result<(Txid, Result<String, Vec<u8>>), ReadError> {
+fn label(
+    BucketEntry { key, value }: BucketEntry<'_>,
+) -> Result<(Txid, Result<String, Vec<u8>>), ReadError> {
     let mut name = Fields::new(key, "the name of a label");
     let txid = Txid::from_byte_array(hash(&mut name)?);
     let mut fields = Fields::new(value, "a label");
@@ -198,7 +206,7 @@ struct HistoryReader<'b, 'a> {
 
 impl<'b, 'a> HistoryReader<'b, 'a> {
     fn new(bucket: &'b Bucket<'a>) -> Result<Self, ReadError> {
-        let spent_unmined = each(bucket, b"mi", |key, _| outpoint(key))?.into_iter().collect();
+        let spent_unmined = each(bucket, b"mi", |entry| outpoint(entry.key))?.into_iter().collect();
         Ok(Self { bucket, spent_unmined })
     }
 
@@ -308,7 +316,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
             credit.is_spent = self.spent_unmined.contains(&coin);
             credits.entry(coin.txid).or_default().push(credit);
         }
-        let mut txs = each(self.bucket, b"m", |key, value| {
+        let mut txs = each(self.bucket, b"m", |BucketEntry { key, value }| {
             let txid = Txid::from_byte_array(hash(&mut Fields::new(key, "the name of a tx"))?);
             let (received, tx) = transaction(txid, value)?;
             let credits = credits.get(&txid).cloned().unwrap_or_default();
@@ -334,7 +342,9 @@ fn coins(tx: &SourceTx) -> impl Iterator<Item = (OutPoint, u64)> {
     tx.credits.iter().map(|credit| (OutPoint::new(tx.txid, credit.index), credit.amount))
 }
 
-fn unmined_credit(key: &[u8], value: &[u8]) -> Result<(OutPoint, Credit), ReadError> {
+fn unmined_credit(
+    BucketEntry { key, value }: BucketEntry<'_>,
+) -> Result<(OutPoint, Credit), ReadError> {
     let coin = outpoint(key)?;
     let mut fields = Fields::new(value, "an unmined credit");
     let (amount, flags) = (fields.u64_be()?, fields.u8()?);

@@ -12,7 +12,7 @@ use unspent_engine::{
     },
     room::{OpenRoom as _, Pace},
 };
-use unspent_model::{Micros, wallet::TxStatus};
+use unspent_model::wallet::TxStatus;
 use unspent_source::{Answer, Node, SourceError};
 use unspent_wallet::{TxBatch, TxSource, WalletError, WalletId, WalletStore};
 
@@ -66,7 +66,7 @@ pub(super) fn send(
     let answer = node.broadcast(&detail.tx)?;
     if answer == Answer::Accepted && status != TxStatus::Published {
         let batch = TxBatch::one(detail.tx, TxSource::Mempool);
-        wallets.record_for(wallet, &batch, Micros(clock::now()))?;
+        wallets.record_for(wallet, &batch, clock::now())?;
         tell_others(wallets, wallet, batch);
     }
     context.changed();
@@ -80,7 +80,7 @@ fn tell_others(wallets: &WalletStore, sender: WalletId, mut batch: TxBatch) {
     for sent in &mut batch.txs {
         sent.known_to.push(sender);
     }
-    if let Err(error) = wallets.record(&batch, Micros(clock::now())) {
+    if let Err(error) = wallets.record(&batch, clock::now()) {
         // It was sent all the same, and another wallet's trouble is not the sender's.
         tracing::warn!(%error, "those whom a payment concerns will hear of it from the mempool");
     }

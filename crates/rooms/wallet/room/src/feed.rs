@@ -1,7 +1,6 @@
 //! Handing blocks to the wallets, as many at once as one transaction should hold.
 
 use unspent_engine::{clock, road::Trouble};
-use unspent_model::Micros;
 use unspent_wallet::{WalletStore, placed_block::PlacedBlock};
 
 use crate::trouble::trouble;
@@ -37,7 +36,7 @@ pub(super) fn feed(
         return Ok(());
     }
     found.blocks += blocks.len() as u64;
-    let applied = wallets.apply_blocks(blocks, Micros(clock::now())).map_err(trouble)?;
+    let applied = wallets.apply_blocks(blocks, clock::now()).map_err(trouble)?;
     found.txs += applied.recorded.new_txs;
     found.coins += applied.recorded.new_coins;
     Ok(())

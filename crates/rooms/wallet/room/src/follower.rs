@@ -11,7 +11,7 @@ use unspent_engine::{
     road::{Follower, SharedBlock, Start, Trouble},
     room::RoomName,
 };
-use unspent_model::{Micros, Network, Point};
+use unspent_model::{Network, Point};
 use unspent_source::{Origin, Source};
 use unspent_wallet::{WalletStore, block::BLOCKS_KEPT, placed_block::PlacedBlock};
 
@@ -178,9 +178,7 @@ impl Follower for WalletFollower {
         }
         // Its reader may stand on a block that is about to go.
         self.catcher.stop();
-        self.wallets
-            .disconnect_above(to.map(|to| to.height), Micros(clock::now()))
-            .map_err(trouble)?;
+        self.wallets.disconnect_above(to.map(|to| to.height), clock::now()).map_err(trouble)?;
         Ok(())
     }
 

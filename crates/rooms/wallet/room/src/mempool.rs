@@ -18,7 +18,7 @@ use std::{
 
 use bitcoin::{Transaction, Txid};
 use unspent_engine::{clock, context::Context, jobs::Outcome, status::RoomState};
-use unspent_model::{Kind, Micros, Point, wallet::TxStatus};
+use unspent_model::{Kind, Point, wallet::TxStatus};
 use unspent_source::{Answer, HeardTxs, Node};
 use unspent_wallet::{
     ObservedTx, TxBatch, TxSource, WalletError, WalletId, WalletStore, following::UnconfirmedTx,
@@ -277,7 +277,7 @@ impl MempoolReader {
         });
         let mut count = 0;
         for tx in missing {
-            match wallets.mark_evicted(tx.wallet, tx.txid, Micros(clock::now())) {
+            match wallets.mark_evicted(tx.wallet, tx.txid, clock::now()) {
                 Ok(()) => count += 1,
                 // It was settled since it was listed, by a replacement say: then it is not missing.
                 Err(error) if error.kind() == Kind::Refused => {}
@@ -310,7 +310,7 @@ fn not_at_tip() -> Outcome {
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.
 fn record(wallets: &WalletStore, txs: Vec<ObservedTx>) -> Result<(), WalletError> {
     let batch = TxBatch { txs, ..TxBatch::default() };
-    let refused = match wallets.record(&batch, Micros(clock::now())) {
+    let refused = match wallets.record(&batch, clock::now()) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == Kind::Refused => error,
         Err(error) => return Err(error),

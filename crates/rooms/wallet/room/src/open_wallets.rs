@@ -9,7 +9,6 @@ use unspent_engine::{
     road::Trouble,
     room::{OpenRoom, Pace, handle::StoreHandle},
 };
-use unspent_model::Micros;
 use unspent_source::wakeup::lock;
 use unspent_wallet::{WalletError, WalletStore};
 
@@ -52,7 +51,7 @@ impl OpenRoom for OpenWallets {
     #[allow(clippy::cast_precision_loss)]
     fn measure(&self) -> Result<(), String> {
         let Some(wallets) = self.wallets() else { return Ok(()) };
-        let found = wallets.metrics(Micros(clock::now())).map_err(|error| error.to_string())?;
+        let found = wallets.metrics(clock::now()).map_err(|error| error.to_string())?;
         for table in found.tables {
             gauge!("unspent_wallet_table_rows", "table" => table.name).set(table.rows as f64);
             gauge!("unspent_wallet_table_bytes", "table" => table.name).set(table.bytes as f64);

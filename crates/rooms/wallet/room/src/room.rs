@@ -15,7 +15,7 @@ use unspent_engine::{
     room::{OnDisk, OpenRoom, Plug, Room, RoomShape},
     status::RoomState,
 };
-use unspent_model::{Family, Micros, Network};
+use unspent_model::{Family, Network};
 use unspent_source::{Answer, FeeEstimate, MempoolTx, Node, SourceError, dates, wakeup::lock};
 use unspent_sql::Url;
 use unspent_wallet::{WalletId, WalletStore, pay::PooledTx};
@@ -203,7 +203,7 @@ fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String
     if matches!(context.state(NAME), RoomState::Stopped { .. }) {
         return Ok(Outcome::Later("the wallet room is stopped".into()));
     }
-    match wallets.purge_leases(None, Micros(clock::now())) {
+    match wallets.purge_leases(None, clock::now()) {
         Ok(count) => Ok(Outcome::Done(format!("{count} leases gone"))),
         Err(error) => Err(room.report(error)),
     }

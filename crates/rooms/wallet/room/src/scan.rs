@@ -16,7 +16,7 @@ use unspent_engine::{
     context::Context,
     road::{SharedBlock, Trouble, prepare},
 };
-use unspent_model::{Micros, Point};
+use unspent_model::Point;
 use unspent_source::{Origin, Source, SourceError, Step, dates::height_of};
 use unspent_wallet::{
     WalletId, WalletStore,
@@ -221,7 +221,7 @@ impl WalletCatchUp {
         // see it; a scan of files names it at its end.
         if self.context.is_some() && target == ScanTarget::Behind {
             let reason = format!("{missing}; point the daemon at a node that still has it");
-            let stopped = WalletStop { height: Some(height), reason, at: Micros(clock::now()) };
+            let stopped = WalletStop { height: Some(height), reason, at: clock::now() };
             return wallets.stop_wallet(wallet.id, &stopped).map_err(trouble);
         }
         // Passed over for now, so that those after it in the queue get their turn.
@@ -247,7 +247,7 @@ impl WalletCatchUp {
             Some(place) => {
                 // Its place is on no chain that the source knows: one block back, and again.
                 let keep = place.height.checked_sub(1);
-                wallets.rewind(wallet.id, keep, Micros(clock::now())).map_err(trouble)?;
+                wallets.rewind(wallet.id, keep, clock::now()).map_err(trouble)?;
                 return Ok(None);
             }
         }
@@ -306,8 +306,7 @@ fn fill(
     found: &mut ScanCounts,
 ) -> Result<(), Trouble> {
     found.blocks += blocks.len() as u64;
-    let (left, recorded) =
-        wallets.backfill(wallet, blocks, Micros(clock::now())).map_err(trouble)?;
+    let (left, recorded) = wallets.backfill(wallet, blocks, clock::now()).map_err(trouble)?;
     found.txs += recorded.new_txs;
     found.coins += recorded.new_coins;
     if left.is_none() {

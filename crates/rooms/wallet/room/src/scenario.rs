@@ -17,10 +17,7 @@ use bitcoin::{
     absolute::LockTime, transaction::Version,
 };
 use unspent_engine::{clock, engine::Engine};
-use unspent_model::{
-    Micros,
-    wallet::{CoinState, LockId},
-};
+use unspent_model::wallet::{CoinState, LockId};
 use unspent_sim::ChainSim;
 use unspent_source::{
     Answer,
@@ -275,7 +272,7 @@ impl Scenario {
     fn coin(&self, dice: &mut SeededDice) -> Result<Option<(WalletInfo, CoinInfo)>, ScenarioError> {
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
         let Some(wallet) = any_wallet(&room, dice)? else { return Ok(None) };
-        let mut coins = room.coins(wallet.id, None, COINS, Micros(clock::now()))?;
+        let mut coins = room.coins(wallet.id, None, COINS, clock::now())?;
         coins.retain(|coin| coin.state == CoinState::Confirmed && coin.amount > WORTHWHILE);
         Ok(dice.pick(&coins).cloned().map(|coin| (wallet, coin)))
     }
@@ -285,7 +282,7 @@ impl Scenario {
         let Some(room) = wallets(&self.engine) else { return Ok(None) };
         let Ok(lock) = LockId::new(&dice.bytes()) else { return Ok(None) };
         let terms = LeaseTerms { lock, duration: LEASE, hold_confirmations: None };
-        let leased = room.lease(wallet.id, &[coin.outpoint], terms, Micros(clock::now()));
+        let leased = room.lease(wallet.id, &[coin.outpoint], terms, clock::now());
         let action = ScenarioAction::Leased { wallet: wallet.name, coin: coin.outpoint };
         Ok(willing(leased.map(|_| action))?)
     }
@@ -297,7 +294,7 @@ impl Scenario {
         let tx = payment(&coin, unspent_sim::address_script(dice.next()), change);
         let txid = tx.compute_txid();
         let made = TxBatch::one(tx, TxSource::Created { lock: None, force: false });
-        let Some(_) = willing(room.record_for(wallet.id, &made, Micros(clock::now())))? else {
+        let Some(_) = willing(room.record_for(wallet.id, &made, clock::now()))? else {
             return Ok(None);
         };
         let answer = match broadcast(&self.engine, wallet.id, txid) {

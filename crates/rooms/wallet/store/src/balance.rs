@@ -10,7 +10,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use unspent_model::{
     Micros,
-    wallet::{Balance, CoinFacts, CoinState, CoinSum, TxStatus, coin::depth, maturity},
+    wallet::{
+        Balance, BalancedCoin, CoinFacts, CoinState, CoinSum, TxStatus,
+        coin::depth,
+        maturity::{self, ChainTip},
+    },
 };
 use unspent_sql::{Arg, Row, RowId, Tx};
 
@@ -286,7 +290,7 @@ fn read(coin: &Row, tip: Option<u64>, minconf: u64) -> Result<LookedAt, WalletEr
         leaves: coin.flag("leaves")?,
         state: CoinState::of(facts, tip),
         is_own: coin.flag("is_own")?,
-        is_deep: depth(height, tip) >= minconf,
+        is_deep: depth(height, ChainTip(tip)) >= minconf,
         is_in_block: height.is_some(),
     })
 }
@@ -307,7 +311,8 @@ impl BalanceShare {
             self.found.leaving.add(coin.amount);
             return Ok(());
         }
-        self.found.add(coin.state, coin.is_own, coin.is_deep, coin.amount);
+        let &LookedAt { state, is_own, is_deep, amount: sats, .. } = coin;
+        self.found.add(BalancedCoin { state, is_own, is_deep, sats });
         // The kept total counts it as plainly confirmed; it
         // goes into the class that was found instead.
         if coin.is_in_block {

@@ -7,7 +7,7 @@
 use bitcoin::{OutPoint, ScriptBuf};
 use unspent_model::{
     Micros,
-    wallet::{CoinFacts, CoinState, LockId, TxStatus, coin::depth},
+    wallet::{CoinFacts, CoinState, LockId, TxStatus, coin::depth, maturity::ChainTip},
 };
 use unspent_sql::{Arg, Row, Tx};
 
@@ -448,7 +448,7 @@ fn info(row: &Row, tip: Option<u64>) -> Result<CoinInfo, WalletError> {
         is_own: row.flag("is_own")?,
         spent_by,
         lock,
-        confirmations: depth(height, tip),
+        confirmations: depth(height, ChainTip(tip)),
         is_frozen: facts.is_frozen,
         account: row.text("account")?,
         label: None,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use bitcoin::{OutPoint, ScriptBuf, Transaction, Txid, consensus::encode};
 use unspent_model::{
     Micros,
-    wallet::{EdgeCause, TxStatus, coin::depth},
+    wallet::{EdgeCause, TxStatus, coin::depth, maturity::ChainTip},
 };
 use unspent_sql::{Arg, BulkStatement, Column, Row, RowId, SqlError, Tx};
 
@@ -362,7 +362,7 @@ fn summaries(
             height,
             position: row.opt_natural("block_position")?,
             block_time: row.opt_natural("block_time")?,
-            confirmations: depth(height, row.opt_natural("tip")?),
+            confirmations: depth(height, ChainTip(row.opt_natural("tip")?)),
             received: row.micros("received_time")?,
             is_coinbase: row.flag("is_coinbase")?,
             is_own: row.flag("is_own")?,

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Stored blocks that a comparison reads at once.
-const COMPARED_AT_ONCE: i64 = 100;
+const COMPARED_AT_ONCE: u32 = 100;
 
 /// Blocks undone in one transaction.
 pub const BLOCKS_PER_STEP: u64 = 100;
@@ -156,7 +156,7 @@ impl WalletStore {
     /// Whatever the database says.
     pub fn blocks_below(&self, height: u64, limit: u32) -> Result<Vec<Point>, WalletError> {
         let below = i64::try_from(height).unwrap_or(i64::MAX);
-        let limit = i64::from(limit.min(MAX_PAGE));
+        let limit = limit.min(MAX_PAGE);
         self.door.read(move |tx| stored(tx, below, limit))
     }
 
@@ -190,8 +190,8 @@ impl WalletStore {
     }
 }
 
-fn stored(tx: &mut Tx<'_>, below: i64, limit: i64) -> Result<Vec<Point>, WalletError> {
-    let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit)])?;
+fn stored(tx: &mut Tx<'_>, below: i64, limit: u32) -> Result<Vec<Point>, WalletError> {
+    let rows = tx.query(STORED, &[Arg::Int(below), Arg::Int(limit.into())])?;
     rows.iter().map(|row| Ok(rows::block(row)?)).collect()
 }
 

@@ -17,19 +17,14 @@ pub(crate) fn opt_txid(row: &Row, column: &str) -> Result<Option<TxId>, SqlError
     Ok(row.opt_hash(column)?.map(TxId))
 }
 
-/// An output, by the columns of its transaction and of its index.
-pub(crate) fn outpoint(row: &Row, tx: &str, index: &str) -> Result<Outpoint, SqlError> {
-    Ok(Outpoint::new(txid(row, tx)?, row.index(index)?))
-}
-
 /// One of our coins: `tx_hash` made it, as output `output_index`.
 pub(crate) fn coin(row: &Row) -> Result<Outpoint, SqlError> {
-    outpoint(row, "tx_hash", "output_index")
+    Ok(Outpoint::new(txid(row, "tx_hash")?, row.index("output_index")?))
 }
 
 /// The output that an input spends: `prev_tx_hash` and `prev_output_index`.
 pub(crate) fn prevout(row: &Row) -> Result<Outpoint, SqlError> {
-    outpoint(row, "prev_tx_hash", "prev_output_index")
+    Ok(Outpoint::new(txid(row, "prev_tx_hash")?, row.index("prev_output_index")?))
 }
 
 /// A stored block: `block_height` and `header_hash`.

@@ -35,9 +35,18 @@ pub struct StatementPage {
     pub next: Option<StatementCursor>,
 }
 
+/// The blocks of a statement, both ends among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatementHeights {
+    /// By default the first that is still known.
+    pub from: Option<u64>,
+    /// By default there is no end.
+    pub to: Option<u64>,
+}
+
 impl WalletStore {
-    /// A page of a statement, from a height (by default the first that is still known) up to
-    /// another. Pages are read one by one: a reorganisation between two of them shows in the later.
+    /// A page of a statement. Pages are read one by one: a reorganisation between two of them shows
+    /// in the later.
     ///
     /// # Errors
     ///
@@ -45,16 +54,15 @@ impl WalletStore {
     pub fn statement(
         &self,
         wallet: WalletId,
-        from: Option<u64>,
-        to: Option<u64>,
+        heights: StatementHeights,
         after: Option<StatementCursor>,
         limit: u32,
     ) -> Result<StatementPage, WalletError> {
-        let to = to.unwrap_or(i64::MAX.unsigned_abs());
+        let to = heights.to.unwrap_or(i64::MAX.unsigned_abs());
         let (listing, mut balance) = match after {
             Some(end) => (TxListing::BlocksAfter(end.place, to), end.balance),
             None => {
-                let (from, opening) = self.opening(wallet, from)?;
+                let (from, opening) = self.opening(wallet, heights.from)?;
                 (TxListing::Blocks(from, to), opening)
             }
         };

@@ -12,6 +12,7 @@ use metrics::counter;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
+use unspent_model::Micros;
 use unspent_source::wakeup::Wakeup;
 use unspent_sql::{Arg, BulkStatement, Column, Door, Row, SqlError, Tx};
 
@@ -267,7 +268,7 @@ impl EventLog {
     }
 }
 
-fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u64, LogError> {
+fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: Micros, kept: u64) -> Result<u64, LogError> {
     // From a counter and not MAX(id): a number must never come again, even when all rows are gone.
     let before = tx.one(LAST, &[])?.int("last_event")?;
     if events.is_empty() {
@@ -279,7 +280,7 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: i64, kept: u64) -> Result<u6
     };
     let columns = [
         Column::ints(before + 1..=last),
-        Column::ints(events.iter().map(|_| at)),
+        Column::ints(events.iter().map(|_| at.0)),
         Column::texts(events.iter().map(|event| event.room)),
         Column::texts(events.iter().map(|event| event.kind)),
         optional(|event| event.tenant.as_ref().map(|tenant| &tenant.named.room)),

@@ -22,6 +22,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use unspent_model::Micros;
 use unspent_source::wakeup::lock;
 use unspent_sql::Door;
 
@@ -46,13 +47,18 @@ pub struct RequestName {
     key: String,
 }
 
+/// Whoever stays the same through restarts and new credentials. In the place of a key it would open
+/// one caller's answers to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallerName<'a>(pub &'a str);
+
 impl RequestName {
-    /// A caller is whoever stays the same through restarts and new credentials.
+    /// The request of a caller under a key.
     ///
     /// # Errors
     ///
     /// [`LogError::Argument`] for a caller or a key that is empty or too long.
-    pub fn new(caller: &str, key: &str) -> Result<Self, LogError> {
+    pub fn new(CallerName(caller): CallerName<'_>, key: &str) -> Result<Self, LogError> {
         let fits = |text: &str| (1..=MAX_KEY_BYTES).contains(&text.len());
         if !fits(key) {
             return Err(LogError::Argument("an idempotency key has 1 to 255 bytes"));
@@ -100,8 +106,8 @@ pub enum Begun<'a> {
     Unfinished(OpenRequest<'a>),
     /// The caller has as many keys as he may have.
     Full {
-        /// When the oldest of them is forgotten, in microseconds.
-        until: i64,
+        /// When the oldest of them is forgotten.
+        until: Micros,
     },
 }
 
@@ -196,7 +202,7 @@ impl RequestLog {
         &self,
         name: &RequestName,
         digest: [u8; 32],
-        now: i64,
+        now: Micros,
     ) -> Result<Begun<'_>, LogError> {
         loop {
             if let Some(begun) = self.try_begin(name, digest, now)? {
@@ -216,7 +222,7 @@ impl RequestLog {
         &self,
         name: &RequestName,
         digest: [u8; 32],
-        now: i64,
+        now: Micros,
     ) -> Result<Option<Begun<'_>>, LogError> {
         match lock(&self.held).entry(name.clone()) {
             Entry::Occupied(held) if held.get().digest != digest => {

@@ -4,6 +4,7 @@
 //! falls due at once must not hold up whoever comes first. So a row that is still there may be
 //! over; what is asked about is removed before it is looked at.
 
+use unspent_model::Micros;
 use unspent_sql::{Arg, Door, Row, Tx};
 
 use super::{KEPT_FOR, RequestName, UNKNOWN};
@@ -53,7 +54,7 @@ pub(super) enum Stored {
     Differs,
     Unfinished,
     Full {
-        until: i64,
+        until: Micros,
     },
     /// It stands under the other name, without an end; or, under a name of old, nowhere.
     Elsewhere,
@@ -66,7 +67,7 @@ pub(super) fn begin(
     digest: [u8; 32],
     run: i64,
     quota: u64,
-    now: i64,
+    now: Micros,
 ) -> Result<Stored, LogError> {
     let name = name.clone();
     door.write(move |tx| {
@@ -83,7 +84,7 @@ pub(super) fn begin(
             return Ok(Stored::Full { until });
         }
         let row = [Arg::Text(&name.caller), Arg::Text(&name.key), Arg::Blob(&digest)];
-        tx.execute(INSERT, &[&row[..], &[Arg::Int(run), Arg::Int(now)]].concat())?;
+        tx.execute(INSERT, &[&row[..], &[Arg::Int(run), Arg::Int(now.0)]].concat())?;
         tx.execute(COUNT, &[Arg::Text(&name.caller)])?;
         Ok(Stored::New)
     })
@@ -94,7 +95,7 @@ fn found(
     row: &Row,
     name: &RequestName,
     digest: [u8; 32],
-    (run, now): (i64, i64),
+    (run, now): (i64, Micros),
 ) -> Result<Stored, LogError> {
     if row.hash("digest")? != digest {
         return Ok(Stored::Differs);
@@ -107,7 +108,7 @@ fn found(
         return Ok(Stored::Elsewhere);
     }
     let whose = [Arg::Text(&name.caller), Arg::Text(&name.key)];
-    tx.execute(TAKE_OVER, &[&whose[..], &[Arg::Int(run), Arg::Int(now)]].concat())?;
+    tx.execute(TAKE_OVER, &[&whose[..], &[Arg::Int(run), Arg::Int(now.0)]].concat())?;
     Ok(Stored::Unfinished)
 }
 
@@ -140,8 +141,8 @@ pub(super) fn forget(door: &Door, name: &RequestName) -> Result<(), LogError> {
 }
 
 /// Removes what is over: the rows that are asked about, and some of the others.
-fn forget_over(tx: &mut Tx<'_>, name: &RequestName, now: i64) -> Result<(), LogError> {
-    let over = Arg::Int(now.saturating_sub(KEPT_FOR));
+fn forget_over(tx: &mut Tx<'_>, name: &RequestName, now: Micros) -> Result<(), LogError> {
+    let over = Arg::Int(now.0.saturating_sub(KEPT_FOR));
     let both = [Arg::Text(&name.caller), Arg::Text(&name.key), Arg::Text(UNKNOWN), over];
     let gone = tx.query(FORGET_IF_OVER, &both)?;
     uncount(tx, &gone)?;
@@ -150,19 +151,24 @@ fn forget_over(tx: &mut Tx<'_>, name: &RequestName, now: i64) -> Result<(), LogE
 }
 
 /// Whether a caller has as many rows as he may have, and until when.
-fn full(tx: &mut Tx<'_>, caller: &str, quota: u64, now: i64) -> Result<Option<i64>, LogError> {
+fn full(
+    tx: &mut Tx<'_>,
+    caller: &str,
+    quota: u64,
+    now: Micros,
+) -> Result<Option<Micros>, LogError> {
     if counted(tx, caller)? < quota {
         return Ok(None);
     }
     // Rows of others that are over as well may have gone first.
-    let over = Arg::Int(now.saturating_sub(KEPT_FOR));
+    let over = Arg::Int(now.0.saturating_sub(KEPT_FOR));
     let gone = tx.query(SWEEP_CALLER, &[over, Arg::Int(SWEPT), Arg::Text(caller)])?;
     uncount(tx, &gone)?;
     if counted(tx, caller)? < quota {
         return Ok(None);
     }
-    let oldest = tx.one(OLDEST, &[Arg::Text(caller)])?.opt_int("at")?;
-    Ok(Some(oldest.unwrap_or(now).saturating_add(KEPT_FOR)))
+    let oldest = tx.one(OLDEST, &[Arg::Text(caller)])?.opt_micros("at")?;
+    Ok(Some(Micros(oldest.unwrap_or(now).0.saturating_add(KEPT_FOR))))
 }
 
 fn counted(tx: &mut Tx<'_>, caller: &str) -> Result<u64, LogError> {

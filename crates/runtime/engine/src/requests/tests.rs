@@ -9,9 +9,10 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
+use unspent_model::Micros;
 use unspent_sql::{Arg, Door, Migration, OpenError, Options, Schema, SqlError, Url};
 
-use super::{Begun, KEPT_FOR, KEPT_PER_CALLER, OpenRequest, RequestLog, RequestName};
+use super::{Begun, CallerName, KEPT_FOR, KEPT_PER_CALLER, OpenRequest, RequestLog, RequestName};
 use crate::store;
 
 const SECOND: i64 = 1_000_000;
@@ -25,11 +26,11 @@ fn log_of(folder: &Path, quota: u64) -> (RequestLog, Arc<Door>) {
 }
 
 fn name(caller: &str, key: &str) -> RequestName {
-    RequestName::new(caller, key).unwrap()
+    RequestName::new(CallerName(caller), key).unwrap()
 }
 
 fn run<'a>(log: &'a RequestLog, name: &RequestName, digest: u8, now: i64) -> OpenRequest<'a> {
-    match log.begin(name, [digest; 32], now).unwrap() {
+    match log.begin(name, [digest; 32], Micros(now)).unwrap() {
         Begun::New(running) | Begun::Unfinished(running) => running,
         other => panic!("{name:?} is not to be run: {other:?}"),
     }
@@ -48,7 +49,7 @@ fn told(begun: &Begun<'_>) -> String {
 }
 
 fn ask(log: &RequestLog, name: &RequestName, digest: u8, now: i64) -> String {
-    told(&log.begin(name, [digest; 32], now).unwrap())
+    told(&log.begin(name, [digest; 32], Micros(now)).unwrap())
 }
 
 /// Finished requests of a neighbour, written by one statement: each is one that he sent.
@@ -97,7 +98,7 @@ fn a_key_of_one_caller_is_not_one_of_another() {
     assert_eq!(ask(&log, &bob, 2, NOW), "201 bob's");
     assert_eq!(ask(&log, &bob, 1, NOW), "differs");
     for (caller, key) in [("", "k"), ("a", ""), ("a", "k".repeat(256).as_str())] {
-        assert!(RequestName::new(caller, key).is_err());
+        assert!(RequestName::new(CallerName(caller), key).is_err());
     }
 }
 
@@ -108,7 +109,7 @@ fn an_answer_of_any_size_is_remembered() {
     let prune = name("owner", "prune");
     let page: Vec<u8> = (0..9 << 20).map(|at: u32| at.to_be_bytes()[3]).collect();
     run(&log, &prune, 1, NOW).finish(200, &page).unwrap();
-    match log.begin(&prune, [1; 32], NOW).unwrap() {
+    match log.begin(&prune, [1; 32], Micros(NOW)).unwrap() {
         Begun::Repeat { status, body } => assert!(status == 200 && body == page),
         other => panic!("{other:?}"),
     };
@@ -227,7 +228,7 @@ fn a_request_that_is_run_again_keeps_its_answer_for_a_day_of_its_own() {
     let (pay, other) = (name("owner", "pay"), name("token:x", "other"));
     let late = NOW + KEPT_FOR - SECOND;
     assert_eq!(ask(&log, &pay, 1, NOW), "new");
-    let Begun::Unfinished(running) = log.begin(&pay, [1; 32], late).unwrap() else {
+    let Begun::Unfinished(running) = log.begin(&pay, [1; 32], Micros(late)).unwrap() else {
         panic!("it had no end");
     };
     assert_eq!(ask(&log, &other, 2, NOW + KEPT_FOR + SECOND), "new");
@@ -235,7 +236,8 @@ fn a_request_that_is_run_again_keeps_its_answer_for_a_day_of_its_own() {
     assert_eq!(ask(&log, &pay, 1, late + KEPT_FOR - 1), "201 paid");
     // One that runs for more than a day is answered from memory.
     let long = name("owner", "long");
-    let Begun::New(running) = log.begin(&long, [1; 32], NOW).unwrap() else { panic!("it is new") };
+    let begun = log.begin(&long, [1; 32], Micros(NOW)).unwrap();
+    let Begun::New(running) = begun else { panic!("it is new") };
     assert_eq!(ask(&log, &other, 2, NOW + 3 * KEPT_FOR), "new");
     assert!(running.finish(201, b"done").is_err(), "its row is gone");
     assert_eq!(ask(&log, &long, 1, NOW + 3 * KEPT_FOR + SECOND), "201 done");
@@ -315,7 +317,7 @@ fn one_step(
     let digest = u8::from(dice.below(8) == 0);
     let (wanted, runs) = plainly(kept, (caller, key), digest, 5, now);
     let who = name(&format!("token:{caller}"), &format!("{key}"));
-    let begun = log.begin(&who, [digest; 32], now).unwrap();
+    let begun = log.begin(&who, [digest; 32], Micros(now)).unwrap();
     assert_eq!(told(&begun), wanted, "{at}");
     match begun {
         Begun::New(running) | Begun::Unfinished(running) => {

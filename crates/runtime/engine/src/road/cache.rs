@@ -53,19 +53,25 @@ impl CachedBlocks {
     }
 }
 
+/// How much is kept at most.
+#[derive(Clone, Copy)]
+pub(crate) struct CacheLimits {
+    pub(crate) blocks: usize,
+    pub(crate) bytes: usize,
+}
+
 /// The blocks on the way between the rooms.
 pub(crate) struct BlockCache {
-    most_blocks: usize,
-    most_bytes: usize,
+    limits: CacheLimits,
     /// Rooms on the road.
     rooms: AtomicUsize,
     kept: Mutex<CachedBlocks>,
 }
 
 impl BlockCache {
-    pub(crate) fn new(most_blocks: usize, most_bytes: usize) -> Self {
+    pub(crate) fn new(limits: CacheLimits) -> Self {
         let (rooms, kept) = (AtomicUsize::new(0), Mutex::default());
-        Self { most_blocks, most_bytes, rooms, kept }
+        Self { limits, rooms, kept }
     }
 
     /// A room is on the road, until it drops this. One that is stopped, or has nothing to follow
@@ -133,12 +139,12 @@ impl BlockCache {
         let size = block.bytes.len();
         // A room far behind would only push out what the others are about to take.
         let is_behind = newest.is_some_and(|newest| block.point.height < newest);
-        if size > self.most_bytes || is_behind {
+        if size > self.limits.bytes || is_behind {
             return block;
         }
         kept.entries.push_back(CachedBlock { block: block.clone(), taken: 1 });
         kept.bytes += size;
-        while kept.entries.len() > self.most_blocks || kept.bytes > self.most_bytes {
+        while kept.entries.len() > self.limits.blocks || kept.bytes > self.limits.bytes {
             kept.remove(0);
         }
         kept.measure();
@@ -189,7 +195,7 @@ mod tests {
     }
 
     fn cache(rooms: usize) -> BlockCache {
-        let cache = BlockCache::new(3, 100);
+        let cache = BlockCache::new(CacheLimits { blocks: 3, bytes: 100 });
         // They stay for the test.
         (0..rooms).for_each(|_| std::mem::forget(cache.join()));
         cache

@@ -1,5 +1,7 @@
 //! Finding where the room's chain and the source's part.
 
+use std::ops::Range;
+
 use unspent_model::Point;
 use unspent_source::Source;
 
@@ -29,7 +31,7 @@ pub(super) fn fork_point<F: Follower>(
         let Some(high) = refused.map(|point| point.height).filter(|high| *high > low) else {
             return Ok(found);
         };
-        offered = between(follower, low, high)?;
+        offered = between(follower, low..high)?;
         if offered.is_empty() {
             return Ok(found);
         }
@@ -61,8 +63,9 @@ fn ladder<F: Follower>(follower: &F, tip: Point) -> Result<Vec<Point>, Trouble> 
     Ok(points)
 }
 
-/// Stored points from `low` up to but without `high`, evenly, highest first.
-fn between<F: Follower>(follower: &F, low: u64, high: u64) -> Result<Vec<Point>, Trouble> {
+/// Stored points of these heights, evenly, highest first. There must be a height.
+fn between<F: Follower>(follower: &F, heights: Range<u64>) -> Result<Vec<Point>, Trouble> {
+    let Range { start: low, end: high } = heights;
     let step = (high - low).div_ceil(FINER).max(1);
     let mut points = Vec::new();
     let mut height = high - 1;

@@ -27,6 +27,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// blocks, is left to a person.
 const ATTEMPTS: u32 = 5;
 
+/// Why a room stops, and what a person can do about it.
+struct StopNotice {
+    reason: String,
+    remedy: String,
+}
+
 /// One room's thread.
 pub(crate) struct Worker<F> {
     follower: F,
@@ -172,17 +178,20 @@ impl<F: Follower> Worker<F> {
             Trouble::Source(error) => self.settle_source(error),
             Trouble::Busy(cause) => self.wait(cause.to_string()),
             Trouble::Disk(cause) => self.wait_for_disk(cause),
-            Trouble::Lost(cause) if failures > ATTEMPTS => self.stop(
-                format!("the room refuses the source's blocks: {cause}"),
-                "see whether another program changed the room; resume it when that is over".into(),
-            ),
+            Trouble::Lost(cause) if failures > ATTEMPTS => self.stop(StopNotice {
+                reason: format!("the room refuses the source's blocks: {cause}"),
+                remedy: "see whether another program changed the room; resume it when that is over"
+                    .into(),
+            }),
             Trouble::Lost(cause) => {
                 // Attempts are counted, so news must not wake this pause: they would be used up in
                 // a moment.
                 tracing::warn!(room = self.name(), %cause, "looking for the place anew");
                 self.progress.context.wakeup.pause(self.follow.retry);
             }
-            Trouble::Stop { cause, remedy } => self.stop(cause.to_string(), remedy),
+            Trouble::Stop { cause, remedy } => {
+                self.stop(StopNotice { reason: cause.to_string(), remedy });
+            }
         }
     }
 
@@ -194,25 +203,24 @@ impl<F: Follower> Worker<F> {
         if !is_here && context.board.source_is_away(self.progress.room, reason.clone()) {
             context.write_event(kind::SOURCE_LOST, &ReasonBody { reason: reason.clone() });
         }
-        match error {
+        let remedy = match error {
             // A pruned block doesn't come back by itself, so waiting would hide the trouble.
-            SourceError::Missing { height, .. } => self.stop(
-                reason,
-                format!("point the daemon at a node that still has block {height}, then resume"),
-            ),
-            SourceError::WrongNetwork { .. } => {
-                self.stop(reason, "point the daemon at a node of the right network".into());
+            SourceError::Missing { height, .. } => {
+                format!("point the daemon at a node that still has block {height}, then resume")
             }
-            SourceError::Malformed { .. } if self.progress.failures() > ATTEMPTS => self.stop(
-                reason,
-                "look at the source: it keeps giving what can't be right; then resume".into(),
-            ),
+            SourceError::WrongNetwork { .. } => {
+                "point the daemon at a node of the right network".into()
+            }
+            SourceError::Malformed { .. } if self.progress.failures() > ATTEMPTS => {
+                "look at the source: it keeps giving what can't be right; then resume".into()
+            }
             // Access that is denied is waited for as well: a node that starts writes another
             // cookie.
             SourceError::Malformed { .. }
             | SourceError::Unreachable { .. }
-            | SourceError::Denied { .. } => self.wait(reason),
-        }
+            | SourceError::Denied { .. } => return self.wait(reason),
+        };
+        self.stop(StopNotice { reason, remedy });
     }
 
     fn wait(&self, reason: String) {
@@ -244,7 +252,7 @@ impl<F: Follower> Worker<F> {
         }
     }
 
-    fn stop(&mut self, reason: String, remedy: String) {
+    fn stop(&mut self, StopNotice { reason, remedy }: StopNotice) {
         tracing::error!(room = self.name(), reason, remedy, "the room is stopped");
         let context = self.progress.context.clone();
         let body =

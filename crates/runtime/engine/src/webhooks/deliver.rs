@@ -12,13 +12,14 @@ use std::{
 };
 
 use metrics::counter;
+use unspent_model::Micros;
 use unspent_source::wakeup::lock;
 
 use super::{
     SECRET_BYTES, WEBHOOKS, Webhook, WebhookError, WebhookOptions,
     message::{Message, shown_secret},
     post::{Poster, check_url},
-    store::{self, HookStep, StoredHook},
+    store::{self, HookPlace, HookStep, StoredHook},
 };
 use crate::{
     clock,
@@ -82,7 +83,7 @@ impl Webhooks {
         tenant: &Tenant,
         url: &str,
         secret: [u8; SECRET_BYTES],
-        now: i64,
+        now: Micros,
     ) -> Result<(Webhook, String), WebhookError> {
         check_url(url, &self.shared.options).map_err(WebhookError::Refused)?;
         let made = store::add(self.shared.log.door(), tenant, url, secret, now)?;
@@ -132,14 +133,14 @@ impl Webhooks {
     /// # Errors
     ///
     /// [`WebhookError::Failed`] with what went wrong.
-    pub fn test(&self, id: u64, now: i64) -> Result<(), WebhookError> {
+    pub fn test(&self, id: u64, now: Micros) -> Result<(), WebhookError> {
         let stored = store::one(self.shared.log.door(), id)?.ok_or(WebhookError::Unknown(id))?;
         let message = Message::test(id, &stored.tenant.named, &stored.secret, now);
         self.shared.poster.post(&stored.hook.url, &message).map_err(WebhookError::Failed)
     }
 
     /// Starts a thread for each hook that is due and has none; says how many.
-    pub(crate) fn look(&self, now: i64) -> Result<usize, WebhookError> {
+    pub(crate) fn look(&self, now: Micros) -> Result<usize, WebhookError> {
         let mut under_way = lock(&self.under_way);
         under_way.retain(|_, thread| !thread.is_finished());
         let last = self.shared.log.last_id();
@@ -222,7 +223,11 @@ impl HookServer {
         }
         // What is of no interest is passed in one step.
         if at < end {
-            return store::settle(self.log.door(), id, at, HookStep::Pass { to: end });
+            return store::settle(
+                self.log.door(),
+                HookPlace { hook: id, cursor: at },
+                HookStep::Pass { to: end },
+            );
         }
         Ok(true)
     }
@@ -249,9 +254,10 @@ impl HookServer {
         to: &StoredHook,
         cursor: u64,
         message: &Message,
-        done: impl Fn(i64) -> HookStep,
+        done: impl Fn(Micros) -> HookStep,
     ) -> Result<bool, WebhookError> {
         let hook = &to.hook;
+        let place = HookPlace { hook: hook.id, cursor };
         let outcome = self.poster.post(&hook.url, message);
         let now = clock::now();
         let result = if outcome.is_ok() { "delivered" } else { "failed" };
@@ -259,27 +265,22 @@ impl HookServer {
         let Err(error) = outcome else {
             // A crash before this line repeats the message with the same id; the other order would
             // lose it.
-            return store::settle(self.log.door(), hook.id, cursor, done(now));
+            return store::settle(self.log.door(), place, done(now));
         };
         // A failure counts on only while it is about the same event.
         let (attempts, since) = if cursor == hook.cursor {
-            (hook.attempts, hook.failing_since.map_or(now, |since| since.0))
+            (hook.attempts, hook.failing_since.map_or(now, |since| Micros(since.0)))
         } else {
             (0, now)
         };
-        let paused = now.saturating_sub(since) >= micros(self.options.give_up_after);
+        let paused = now >= since.later(self.options.give_up_after);
         let pause = pause(attempts, &self.options);
-        let next = now.saturating_add(micros(pause));
+        let next = now.later(pause);
         tracing::debug!(hook = hook.id, error, attempts, "a webhook was not taken");
         if paused {
             tracing::warn!(hook = hook.id, tenant = hook.tenant, "a webhook is paused");
         }
-        store::settle(
-            self.log.door(),
-            hook.id,
-            cursor,
-            HookStep::Failed { at: now, next, error, paused },
-        )?;
+        store::settle(self.log.door(), place, HookStep::Failed { at: now, next, error, paused })?;
         Ok(false)
     }
 }
@@ -288,8 +289,4 @@ impl HookServer {
 fn pause(attempts: u32, options: &WebhookOptions) -> Duration {
     let factor = 1_u32.checked_shl(attempts.min(31)).unwrap_or(u32::MAX);
     options.first_pause.saturating_mul(factor).min(options.longest_pause)
-}
-
-fn micros(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }

@@ -6,6 +6,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bitcoin::hashes::{Hash as _, HashEngine as _, Hmac, HmacEngine, sha256};
 use serde_json::json;
+use unspent_model::Micros;
 
 use crate::{events::Event, tenant::TenantName};
 
@@ -13,6 +14,9 @@ use crate::{events::Event, tenant::TenantName};
 pub const SECRET_BYTES: usize = 32;
 /// Bytes of a body at most; an event that is larger goes without its details.
 const MAX_BODY: usize = 64 << 10;
+
+/// What tells a repeated message from a new one.
+struct MessageId(String);
 
 /// A message ready to be posted.
 pub(super) struct Message {
@@ -23,8 +27,13 @@ pub(super) struct Message {
 }
 
 impl Message {
-    fn new(id: String, body: String, secret: &[u8; SECRET_BYTES], now: i64) -> Self {
-        let timestamp = now.div_euclid(1_000_000).to_string();
+    fn new(
+        MessageId(id): MessageId,
+        body: String,
+        secret: &[u8; SECRET_BYTES],
+        now: Micros,
+    ) -> Self {
+        let timestamp = now.0.div_euclid(1_000_000).to_string();
         let mut engine = HmacEngine::<sha256::Hash>::new(secret);
         for part in [id.as_str(), ".", &timestamp, ".", &body] {
             engine.input(part.as_bytes());
@@ -34,7 +43,12 @@ impl Message {
     }
 
     /// An event, as `/events` shows it.
-    pub(super) fn event(hook: u64, event: &Event, secret: &[u8; SECRET_BYTES], now: i64) -> Self {
+    pub(super) fn event(
+        hook: u64,
+        event: &Event,
+        secret: &[u8; SECRET_BYTES],
+        now: Micros,
+    ) -> Self {
         let body = json!(event).to_string();
         let body = if body.len() > MAX_BODY {
             json!({ "id": event.id, "at": event.at, "room": event.room, "kind": event.kind,
@@ -44,7 +58,7 @@ impl Message {
         } else {
             body
         };
-        Self::new(format!("{hook}.{}", event.id), body, secret, now)
+        Self::new(MessageId(format!("{hook}.{}", event.id)), body, secret, now)
     }
 
     /// Word that events were forgotten before they could be sent: the receiver asks anew.
@@ -53,11 +67,11 @@ impl Message {
         tenant: &TenantName,
         (after, to): (u64, u64),
         secret: &[u8; SECRET_BYTES],
-        now: i64,
+        now: Micros,
     ) -> Self {
         let body = json!({ "kind": "reset", "wallet": tenant.as_wallet(), "room": tenant.room,
             "tenant": tenant.name, "lost_after": after, "lost_to": to });
-        Self::new(format!("{hook}.{to}.reset"), body.to_string(), secret, now)
+        Self::new(MessageId(format!("{hook}.{to}.reset")), body.to_string(), secret, now)
     }
 
     /// A message that says nothing happened.
@@ -65,11 +79,11 @@ impl Message {
         hook: u64,
         tenant: &TenantName,
         secret: &[u8; SECRET_BYTES],
-        now: i64,
+        now: Micros,
     ) -> Self {
         let body = json!({ "kind": "test", "wallet": tenant.as_wallet(), "room": tenant.room,
             "tenant": tenant.name });
-        Self::new(format!("{hook}.test.{now}"), body.to_string(), secret, now)
+        Self::new(MessageId(format!("{hook}.test.{now}")), body.to_string(), secret, now)
     }
 }
 

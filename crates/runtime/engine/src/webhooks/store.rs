@@ -2,6 +2,7 @@
 //!
 //! A cursor moves by compare-and-set: whoever served the hook meanwhile, or removed it, wins.
 
+use unspent_model::Micros;
 use unspent_sql::{Arg, Door, Row, Tx};
 
 use super::{MAX_HOOKS, SECRET_BYTES, Webhook, WebhookError};
@@ -41,7 +42,7 @@ pub(super) struct StoredHook {
     pub(super) hook: Webhook,
     pub(super) tenant: Tenant,
     pub(super) secret: [u8; SECRET_BYTES],
-    pub(super) next_attempt_at: i64,
+    pub(super) next_attempt_at: Micros,
 }
 
 /// Stores a hook whose story begins now.
@@ -50,7 +51,7 @@ pub(super) fn add(
     tenant: &Tenant,
     url: &str,
     secret: [u8; SECRET_BYTES],
-    now: i64,
+    now: Micros,
 ) -> Result<Webhook, WebhookError> {
     let (tenant, url) = (tenant.clone(), url.to_owned());
     door.write(move |tx| {
@@ -70,7 +71,7 @@ pub(super) fn add(
             Arg::Text(&tenant.named.name),
             Arg::Text(&url),
             Arg::Blob(&secret),
-            Arg::Int(now),
+            Arg::Int(now.0),
             Arg::Int(cursor),
         ];
         tx.execute(INSERT, &args)?;
@@ -116,36 +117,38 @@ pub(super) enum HookStep {
     /// Nothing up to that event was of interest.
     Pass { to: u64 },
     /// The event is delivered.
-    Delivered { to: u64, at: i64 },
+    Delivered { to: u64, at: Micros },
     /// The receiver knows that events up to there are lost, so many.
-    Lost { to: u64, count: u64, at: i64 },
+    Lost { to: u64, count: u64, at: Micros },
     /// It failed, and is tried again later, or not at all.
-    Failed { at: i64, next: i64, error: String, paused: bool },
+    Failed { at: Micros, next: Micros, error: String, paused: bool },
 }
 
-/// Writes down what came of an attempt at the event after `cursor`; says whether the hook was still
-/// there and nobody had moved it.
-pub(super) fn settle(
-    door: &Door,
-    id: u64,
-    cursor: u64,
-    step: HookStep,
-) -> Result<bool, WebhookError> {
+/// A hook and the event after which it is to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HookPlace {
+    pub(super) hook: u64,
+    pub(super) cursor: u64,
+}
+
+/// Writes down what came of an attempt at the event after the cursor; says whether the hook was
+/// still there and nobody had moved it.
+pub(super) fn settle(door: &Door, at: HookPlace, step: HookStep) -> Result<bool, WebhookError> {
     door.write(move |tx| {
-        let place = [key(id), key(cursor)];
+        let place = [key(at.hook), key(at.cursor)];
         let moved = match &step {
             HookStep::Pass { to } => tx.execute(PASS, &[&place[..], &[key(*to)]].concat())?,
             HookStep::Delivered { to, at } => {
-                let rest = [key(*to), Arg::Int(1), Arg::Int(*at), Arg::Int(0)];
+                let rest = [key(*to), Arg::Int(1), Arg::Int(at.0), Arg::Int(0)];
                 tx.execute(DELIVERED, &[&place[..], &rest].concat())?
             }
             HookStep::Lost { to, count, at } => {
-                let rest = [key(*to), Arg::Int(0), Arg::Int(*at), key(*count)];
+                let rest = [key(*to), Arg::Int(0), Arg::Int(at.0), key(*count)];
                 tx.execute(DELIVERED, &[&place[..], &rest].concat())?
             }
             HookStep::Failed { at, next, error, paused } => {
-                let paused = Arg::OptInt(paused.then_some(*at));
-                let rest = [Arg::Int(*at), Arg::Int(*next), Arg::Text(error), paused];
+                let paused = Arg::OptInt(paused.then_some(at.0));
+                let rest = [Arg::Int(at.0), Arg::Int(next.0), Arg::Text(error), paused];
                 tx.execute(FAILED, &[&place[..], &rest].concat())?
             }
         };
@@ -158,7 +161,7 @@ fn key(number: u64) -> Arg<'static> {
 }
 
 fn read(row: &Row) -> Result<StoredHook, WebhookError> {
-    let next_attempt_at = row.int("next_attempt_at")?;
+    let next_attempt_at = row.micros("next_attempt_at")?;
     let time =
         |name: &str| -> Result<Option<Time>, WebhookError> { Ok(row.opt_int(name)?.map(Time)) };
     let named = TenantName { room: row.text("tenant_room")?, name: row.text("tenant")? };
@@ -175,7 +178,7 @@ fn read(row: &Row) -> Result<StoredHook, WebhookError> {
         delivered_at: time("delivered_at")?,
         attempts: row.index("attempts")?,
         failing_since: time("failing_since")?,
-        next_attempt_at: (next_attempt_at > 0).then_some(Time(next_attempt_at)),
+        next_attempt_at: (next_attempt_at.0 > 0).then_some(next_attempt_at.into()),
         last_error: row.opt_text("last_error")?,
         missed: row.natural("missed")?,
         paused_at: time("paused_at")?,

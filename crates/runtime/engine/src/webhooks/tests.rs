@@ -16,6 +16,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use unspent_model::Micros;
 
 use super::{SECRET_BYTES, Webhook, WebhookError, WebhookOptions, Webhooks};
 use crate::{
@@ -168,7 +169,7 @@ impl Bench {
     }
 
     fn add(&self, wallet: &str, url: &str) -> Webhook {
-        self.hooks.add(&tenant(wallet), url, SECRET, 1).unwrap().0
+        self.hooks.add(&tenant(wallet), url, SECRET, Micros(1)).unwrap().0
     }
 
     fn hook(&self, id: u64) -> Webhook {
@@ -207,7 +208,8 @@ fn a_wallets_events_come_in_order_once_each_and_signed() {
         (tempfile::tempdir().unwrap(), Receiver::start(always(Reply::Status(204))));
     let bench = Bench::open(folder.path(), options(), 10_000);
     bench.write("shop", 3); // before the hook: not its business
-    let (hook, secret) = bench.hooks.add(&tenant("shop"), &receiver.url, SECRET, 1).unwrap();
+    let (hook, secret) =
+        bench.hooks.add(&tenant("shop"), &receiver.url, SECRET, Micros(1)).unwrap();
     assert_eq!(secret, format!("whsec_{}", STANDARD.encode(SECRET)));
     for _ in 0..100 {
         bench.write("other", 2);
@@ -225,7 +227,7 @@ fn a_wallets_events_come_in_order_once_each_and_signed() {
         let signed = [header("webhook-id"), header("webhook-timestamp"), got.body.clone()];
         let code = STANDARD.encode(hmac(&SECRET, signed.join(".").as_bytes()));
         assert_eq!(header("webhook-signature"), format!("v1,{code}"));
-        let age = clock::now() / 1_000_000 - header("webhook-timestamp").parse::<i64>().unwrap();
+        let age = clock::now().0 / 1_000_000 - header("webhook-timestamp").parse::<i64>().unwrap();
         assert!((0..60).contains(&age));
         assert_eq!(header("content-type"), "application/json");
     }
@@ -365,7 +367,7 @@ fn a_test_message_is_sent_at_once_and_private_addresses_only_where_allowed() {
     };
     let strict =
         Bench::open(folder.path(), WebhookOptions { allow_private: false, ..options() }, 9);
-    let error = strict.hooks.add(&tenant("shop"), &receiver.url, SECRET, 1);
+    let error = strict.hooks.add(&tenant("shop"), &receiver.url, SECRET, Micros(1));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("https://"), "{error}");
     // The hook that was made before isn't called either: the address is judged at each call.
@@ -403,7 +405,7 @@ fn a_hook_gets_the_events_of_its_tenant_and_of_no_namesake_in_another_room() {
     let receiver = Receiver::start(always(Reply::Status(200)));
     let bench = Bench::open(folder.path(), options(), 10_000);
     let account = Tenant::new("ecash", 1, "shop");
-    let hook = bench.hooks.add(&account, &receiver.url, SECRET, 1).unwrap().0;
+    let hook = bench.hooks.add(&account, &receiver.url, SECRET, Micros(1)).unwrap().0;
     assert_eq!((hook.wallet, &*hook.room, &*hook.tenant), (None, "ecash", "shop"));
     // The same id and the same name, in another room.
     bench.write("shop", 2);

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use serde::Serialize;
 use serde_json::Value;
 use unspent_engine::Engine;
+use unspent_model::Micros;
 use utoipa::ToSchema;
 
 use super::figures::Figures;
@@ -83,7 +84,7 @@ impl History {
 }
 
 /// Looks at the rooms; may block.
-pub fn sample(engine: &Engine, rooms: Rooms, figures: &Figures, now: i64) -> SampleJson {
+pub fn sample(engine: &Engine, rooms: Rooms, figures: &Figures, now: Micros) -> SampleJson {
     let found = figures.all(engine, rooms);
     let of = |room: &'static dyn RoomFace| {
         let figures = found.get(room.name()).filter(|figures| !figures.is_null());
@@ -91,7 +92,7 @@ pub fn sample(engine: &Engine, rooms: Rooms, figures: &Figures, now: i64) -> Sam
     };
     let plotted = rooms.iter().flat_map(of).collect();
     let lag = engine.status().rooms.iter().filter_map(|room| room.lag).max();
-    SampleJson { at: Time(now), lag, plotted }
+    SampleJson { at: now.into(), lag, plotted }
 }
 
 #[cfg(test)]

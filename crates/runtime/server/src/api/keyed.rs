@@ -15,9 +15,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 use unspent_engine::{
     Engine, clock,
-    requests::{Begun, OpenRequest, RequestName},
+    requests::{Begun, CallerName, OpenRequest, RequestName},
     tenant::TenantName,
 };
+use unspent_model::Micros;
 use utoipa::IntoParams;
 
 use super::{
@@ -93,7 +94,7 @@ fn own_tenant(tenant: Option<&TenantName>) -> Option<String> {
 fn name(request: &Request) -> Result<RequestName, ApiError> {
     let sender = request.extensions().get::<Identity>();
     let sender = sender.ok_or_else(|| unauthorized("credentials are needed"))?;
-    Ok(RequestName::new(&sender.caller(), &key(request)?)?)
+    Ok(RequestName::new(CallerName(&sender.caller()), &key(request)?)?)
 }
 
 fn key(request: &Request) -> Result<String, ApiError> {
@@ -238,9 +239,9 @@ pub fn key_reused() -> ApiError {
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", REUSED)
 }
 
-/// The caller has as many keys as he may have, the oldest until a time in microseconds.
-fn too_many_keys(until: i64, now: i64) -> ApiError {
-    let left = until.saturating_sub(now).max(0).unsigned_abs().div_ceil(1_000_000).max(1);
+/// The caller has as many keys as he may have, the oldest until a moment.
+fn too_many_keys(until: Micros, now: Micros) -> ApiError {
+    let left = until.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000).max(1);
     let message = "there are too many idempotency keys of yours; nothing was done";
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_keys", message)
         .hint("a key is kept for a day; http.keys_per_caller says how many may be")
@@ -276,8 +277,8 @@ mod tests {
 
     /// What a second request with the key meets, after the first was answered so.
     fn second(engine: &Engine, key: &str, first: Result<&str, ApiError>) -> &'static str {
-        let name = RequestName::new(OWNER, key).unwrap();
-        let begin = || engine.requests().begin(&name, [1; 32], 7).unwrap();
+        let name = RequestName::new(CallerName(OWNER), key).unwrap();
+        let begin = || engine.requests().begin(&name, [1; 32], Micros(7)).unwrap();
         let Begun::New(running) = begin() else { panic!("{key} is new") };
         let (wanted, answered) =
             (first.is_ok(), settle(running, &PlainTarget, StatusCode::OK, first));
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_room_tells_the_keys_of_callers_apart() {
-        let of = |caller: &str| key_in_room(&RequestName::new(caller, "k").unwrap());
+        let of = |caller: &str| key_in_room(&RequestName::new(CallerName(caller), "k").unwrap());
         assert_eq!(of(OWNER), "k", "as on the command line");
         assert_eq!(of("token:owner"), "token:owner k");
         assert!(!is_key(&of("token:a")) && is_key("k") && !is_key("") && !is_key("é"));
@@ -321,7 +322,7 @@ mod tests {
     #[test]
     fn whoever_has_too_many_keys_hears_in_whole_seconds_when_one_is_free() {
         for (left, seconds) in [(1, "1"), (1_000_000, "1"), (1_000_001, "2"), (0, "1"), (-5, "1")] {
-            let response = too_many_keys(100 + left, 100).into_response();
+            let response = too_many_keys(Micros(100 + left), Micros(100)).into_response();
             assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(response.headers()["retry-after"], seconds, "{left}");
         }

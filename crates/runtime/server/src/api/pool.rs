@@ -11,6 +11,15 @@ use tokio::sync::Semaphore;
 
 use super::error::ApiError;
 
+/// How much a pool takes in.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLimits {
+    /// So much is at work at a time.
+    pub concurrency: usize,
+    /// So much waits.
+    pub queue: usize,
+}
+
 /// Runs what may block.
 pub struct BlockingPool {
     permits: Arc<Semaphore>,
@@ -28,8 +37,8 @@ impl Drop for Present<'_> {
 }
 
 impl BlockingPool {
-    /// So many work at a time, and so many wait.
-    pub fn new(concurrency: usize, queue: usize) -> Self {
+    /// A pool of that size.
+    pub fn new(PoolLimits { concurrency, queue }: PoolLimits) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(concurrency)),
             present: AtomicUsize::new(0),

@@ -4,6 +4,8 @@
 //! They need `wallet`: the money isn't real, but what they do is seen by every wallet. A token that
 //! sees one wallet only can't use them.
 
+use std::ops::RangeInclusive;
+
 use axum::{Json, extract::State};
 use bitcoin::ScriptBuf;
 use serde::{Deserialize, Serialize};
@@ -114,11 +116,11 @@ fn failed(error: SimError) -> ApiError {
     ApiError::unavailable("the simulated network's file can't be written")
 }
 
-fn bounded(name: &str, asked: u32, least: u32, most: u32) -> Result<(), ApiError> {
-    if (least..=most).contains(&asked) {
+fn bounded(name: &str, asked: u32, allowed: RangeInclusive<u32>) -> Result<(), ApiError> {
+    if allowed.contains(&asked) {
         return Ok(());
     }
-    Err(ApiError::invalid(format!("{name} is {least} to {most}")))
+    Err(ApiError::invalid(format!("{name} is {} to {}", allowed.start(), allowed.end())))
 }
 
 /// Mines what waits, and then empty blocks.
@@ -142,7 +144,7 @@ async fn mine(
     State(app): State<App>,
     ApiJson(request): ApiJson<MineBlocks>,
 ) -> Result<Json<SimJson>, ApiError> {
-    bounded("blocks", request.blocks, 1, MOST_BLOCKS)?;
+    bounded("blocks", request.blocks, 1..=MOST_BLOCKS)?;
     app.simulated(move |network| mine_blocks(network, request.blocks).map(|()| None)).await
 }
 
@@ -154,7 +156,7 @@ async fn pay(
     State(app): State<App>,
     ApiJson(request): ApiJson<PayAddress>,
 ) -> Result<Json<SimJson>, ApiError> {
-    bounded("confirmations", request.confirmations, 0, MOST_BLOCKS)?;
+    bounded("confirmations", request.confirmations, 0..=MOST_BLOCKS)?;
     let value = amount::parse(&request.value);
     let value = value.map_err(|error| ApiError::invalid(error.to_string()))?;
     let Query::Address(script) = parse_query(app.network(), &request.address)? else {
@@ -177,6 +179,6 @@ async fn reorganise(
     State(app): State<App>,
     ApiJson(request): ApiJson<Reorganise>,
 ) -> Result<Json<SimJson>, ApiError> {
-    bounded("depth", request.depth, 1, DEEPEST)?;
+    bounded("depth", request.depth, 1..=DEEPEST)?;
     app.simulated(move |network| network.fork(request.depth).map(|()| None).map_err(failed)).await
 }

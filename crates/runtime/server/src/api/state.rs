@@ -6,7 +6,12 @@ use tokio::sync::watch;
 use unspent_engine::Engine;
 use unspent_model::Network;
 
-use super::{figures::Figures, history::History, pool::BlockingPool, streams::Streams};
+use super::{
+    figures::Figures,
+    history::History,
+    pool::{BlockingPool, PoolLimits},
+    streams::Streams,
+};
 use crate::{
     auth::{Auth, SessionTimes},
     config::Config,
@@ -106,8 +111,11 @@ impl App {
         let tokens = config.tokens_file();
         Ok(Self(Arc::new(Inner {
             auth: Auth::start(cookie, tokens, times, auth.failures_per_minute)?,
-            pool: BlockingPool::new(http.concurrency, http.queue),
-            outward: BlockingPool::new(OUTWARD, 4 * OUTWARD),
+            pool: BlockingPool::new(PoolLimits {
+                concurrency: http.concurrency,
+                queue: http.queue,
+            }),
+            outward: BlockingPool::new(PoolLimits { concurrency: OUTWARD, queue: 4 * OUTWARD }),
             history: History::new(),
             figures: Figures::default(),
             streams: Arc::new(Streams::new(http.streams)),

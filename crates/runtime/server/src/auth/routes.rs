@@ -3,6 +3,7 @@
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use unspent_engine::{clock, tenant::TenantName};
+use unspent_model::Micros;
 use utoipa::ToSchema;
 
 use super::{
@@ -37,7 +38,7 @@ pub struct TokenInfoJson {
 }
 
 impl TokenInfoJson {
-    pub(super) fn new(token: &Token, now: i64) -> Self {
+    pub(super) fn new(token: &Token, now: Micros) -> Self {
         Self {
             name: token.name.clone(),
             scope: token.scope,
@@ -58,7 +59,7 @@ pub struct TokensJson {
 }
 
 impl TokensJson {
-    pub(super) fn of(file: &TokenFile, now: i64) -> Self {
+    pub(super) fn of(file: &TokenFile, now: Micros) -> Self {
         Self { tokens: file.list().iter().map(|token| TokenInfoJson::new(token, now)).collect() }
     }
 }
@@ -74,7 +75,7 @@ pub struct MadeTokenJson {
 
 impl MadeTokenJson {
     /// Makes a token in a file.
-    pub(super) fn make(file: &mut TokenFile, new: &NewToken, now: i64) -> anyhow::Result<Self> {
+    pub(super) fn make(file: &mut TokenFile, new: &NewToken, now: Micros) -> anyhow::Result<Self> {
         let (token, kept) = file.add(new, now)?;
         Ok(Self { token, about: TokenInfoJson::new(&kept, now) })
     }

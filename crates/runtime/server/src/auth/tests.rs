@@ -3,6 +3,7 @@
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use unspent_engine::tenant::TenantName;
+use unspent_model::Micros;
 
 use super::{Auth, Identity, OWNER, Scope, SessionTimes, TokenFile, hash, tokens::NewToken};
 
@@ -50,10 +51,10 @@ fn tokens_are_stored_hashed_and_end_when_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json");
     let mut tokens = TokenFile::open(file.clone()).unwrap();
-    let (token, _) = tokens.add(&new("grafana", Scope::Read), 1).unwrap();
-    assert!(tokens.add(&new("grafana", Scope::Admin), 1).is_err());
+    let (token, _) = tokens.add(&new("grafana", Scope::Read), Micros(1)).unwrap();
+    assert!(tokens.add(&new("grafana", Scope::Admin), Micros(1)).is_err());
     for bad in ["", "a b", "cookie", "é", &"x".repeat(65)] {
-        assert!(tokens.add(&new(bad, Scope::Read), 1).is_err(), "{bad}");
+        assert!(tokens.add(&new(bad, Scope::Read), Micros(1)).is_err(), "{bad}");
     }
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(!text.contains(&token) && text.contains(&hex::encode(hash(&token))));
@@ -78,12 +79,12 @@ fn a_session_dies_with_its_token_and_not_with_the_name() {
     let folder = tempfile::tempdir().unwrap();
     let auth = auth(folder.path());
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
-    let (token, _) = tokens.add(&new("shop", Scope::Wallet), 1).unwrap();
+    let (token, _) = tokens.add(&new("shop", Scope::Wallet), Micros(1)).unwrap();
     look_again();
     let session = auth.open_session(&auth.by_token(&token).unwrap()).unwrap();
     assert_eq!(auth.by_session(&session).unwrap().scope, Scope::Wallet);
     tokens.revoke("shop").unwrap();
-    tokens.add(&new("shop", Scope::Read), 2).unwrap();
+    tokens.add(&new("shop", Scope::Read), Micros(2)).unwrap();
     look_again();
     assert_eq!(auth.by_session(&session), None, "another token bears the name");
 }
@@ -98,7 +99,7 @@ fn a_caller_is_the_owner_or_the_name_of_a_token() {
     let session = auth.open_session(&owner).unwrap();
     assert_eq!(auth.by_session(&session).unwrap().caller(), OWNER);
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
-    let (token, _) = tokens.add(&new(OWNER, Scope::Wallet), 1).unwrap();
+    let (token, _) = tokens.add(&new(OWNER, Scope::Wallet), Micros(1)).unwrap();
     look_again();
     let named = auth.by_token(&token).unwrap();
     assert_eq!(named.caller(), "token:owner");
@@ -112,16 +113,16 @@ fn a_token_ends_when_its_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
     let short = NewToken { expires: Some("30d".parse().unwrap()), ..new("t", Scope::Read) };
-    let (token, kept) = tokens.add(&short, 1_000).unwrap();
+    let (token, kept) = tokens.add(&short, Micros(1_000)).unwrap();
     let end = 1_000 + 30 * 86_400 * 1_000_000;
     assert_eq!(kept.expires_at, Some(end));
-    assert!(tokens.find(&hash(&token), end - 1).is_some());
-    assert!(tokens.find(&hash(&token), end).is_none());
-    assert!(tokens.has_any(end - 1) && !tokens.has_any(end));
+    assert!(tokens.find(&hash(&token), Micros(end - 1)).is_some());
+    assert!(tokens.find(&hash(&token), Micros(end)).is_none());
+    assert!(tokens.has_any(Micros(end - 1)) && !tokens.has_any(Micros(end)));
     // It was made long ago: nobody is let in by it.
     assert_eq!(auth(folder.path()).by_token(&token), None);
     let admin = NewToken { wallet: Some("one".into()), ..new("w", Scope::Admin) };
-    assert!(tokens.add(&admin, 1).is_err(), "an administrator sees everything");
+    assert!(tokens.add(&admin, Micros(1)).is_err(), "an administrator sees everything");
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_session_runs_the_daemon_only_if_opened_for_it_and_not_for_long() {
     let later = auth.by_session(&admin).unwrap();
     assert_eq!((later.scope, later.admin_until), (Scope::Wallet, None), "it goes on as any other");
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
-    let (token, _) = tokens.add(&new("shop", Scope::Wallet), 1).unwrap();
+    let (token, _) = tokens.add(&new("shop", Scope::Wallet), Micros(1)).unwrap();
     look_again();
     let shop = auth.open_admin_session(&auth.by_token(&token).unwrap()).unwrap();
     let shop = auth.by_session(&shop).unwrap();
@@ -183,7 +184,7 @@ fn guests_push_out_guests_alone_and_a_token_its_own_sessions() {
     assert_eq!(auth.by_session(&guest), None, "the oldest guest is gone");
     assert!(auth.by_session(&member).is_some(), "whoever logged in stays");
     let mut tokens = TokenFile::open(folder.path().join("tokens.json")).unwrap();
-    let (token, _) = tokens.add(&new("busy", Scope::Read), 1).unwrap();
+    let (token, _) = tokens.add(&new("busy", Scope::Read), Micros(1)).unwrap();
     look_again();
     let busy = auth.by_token(&token).unwrap();
     let first = auth.open_session(&busy).unwrap();
@@ -271,7 +272,7 @@ fn tokens_of_an_older_version_are_brought_up_to_date_and_a_copy_is_kept() {
     assert_eq!((text, mode(&file)), (wanted, 0o600));
     // Once: the copy stays what it was, whatever is written later.
     std::fs::remove_file(&copy).unwrap();
-    TokenFile::open(file).unwrap().add(&new("later", Scope::Read), 1).unwrap();
+    TokenFile::open(file).unwrap().add(&new("later", Scope::Read), Micros(1)).unwrap();
     assert!(!copy.exists());
 }
 
@@ -280,11 +281,11 @@ fn tokens_count_again_once_their_file_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json");
     let mut tokens = TokenFile::open(file.clone()).unwrap();
-    tokens.add(&new("till", Scope::Read), 1).unwrap();
+    tokens.add(&new("till", Scope::Read), Micros(1)).unwrap();
     let look = |tokens: &mut TokenFile| {
         std::thread::sleep(super::tokens::LOOK_EVERY);
         tokens.refresh();
-        tokens.has_any(1)
+        tokens.has_any(Micros(1))
     };
     let mode = |mode| {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -344,11 +345,15 @@ fn a_token_sees_one_tenant_of_any_room_and_never_runs_the_daemon() {
         tenant: Some("till".into()),
         ..new("till", scope)
     };
-    let (token, kept) = tokens.add(&till(Scope::Wallet), 1).unwrap();
+    let (token, kept) = tokens.add(&till(Scope::Wallet), Micros(1)).unwrap();
     assert_eq!(kept.tenant, Some(TenantName::new("ecash", "till")));
-    assert!(tokens.add(&NewToken { name: "admin".into(), ..till(Scope::Admin) }, 1).is_err());
-    assert!(tokens.add(&NewToken { room: None, ..till(Scope::Read) }, 1).is_err());
-    assert!(tokens.add(&NewToken { wallet: Some("w".into()), ..till(Scope::Read) }, 1).is_err());
+    assert!(
+        tokens.add(&NewToken { name: "admin".into(), ..till(Scope::Admin) }, Micros(1)).is_err()
+    );
+    assert!(tokens.add(&NewToken { room: None, ..till(Scope::Read) }, Micros(1)).is_err());
+    assert!(
+        tokens.add(&NewToken { wallet: Some("w".into()), ..till(Scope::Read) }, Micros(1)).is_err()
+    );
     let auth = auth(folder.path());
     let known = auth.by_token(&token).unwrap();
     let session = auth.open_session(&known).unwrap();

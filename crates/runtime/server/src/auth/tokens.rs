@@ -9,6 +9,7 @@ use std::{
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use unspent_engine::tenant::TenantName;
+use unspent_model::Micros;
 use utoipa::ToSchema;
 
 use super::{
@@ -47,8 +48,8 @@ pub struct Token {
 
 impl Token {
     /// Whether it still lets anybody in.
-    pub(super) fn counts(&self, now: i64) -> bool {
-        self.expires_at.is_none_or(|end| now < end)
+    pub(super) fn counts(&self, now: Micros) -> bool {
+        self.expires_at.is_none_or(|end| now.0 < end)
     }
 }
 
@@ -117,14 +118,14 @@ impl NewToken {
         }
     }
 
-    fn kept(&self, sha256: Hash, now: i64) -> anyhow::Result<Token> {
+    fn kept(&self, sha256: Hash, now: Micros) -> anyhow::Result<Token> {
         let lasts = self.expires.map(|Seconds(seconds)| i64::from(seconds) * 1_000_000);
         Ok(Token {
             name: self.name.clone(),
             scope: self.scope,
             sha256,
-            created_at: now,
-            expires_at: lasts.map(|lasts| now.saturating_add(lasts)),
+            created_at: now.0,
+            expires_at: lasts.map(|lasts| now.0.saturating_add(lasts)),
             tenant: self.only_tenant()?,
         })
     }
@@ -193,7 +194,7 @@ impl TokenFile {
     }
 
     /// The token with this hash, while it counts.
-    pub(super) fn find(&self, presented: &Hash, now: i64) -> Option<&Token> {
+    pub(super) fn find(&self, presented: &Hash, now: Micros) -> Option<&Token> {
         // All are compared, so that the time says nothing about which.
         let mut found = None;
         for token in &self.tokens {
@@ -205,12 +206,12 @@ impl TokenFile {
     }
 
     /// Whether anybody could be let in.
-    pub fn has_any(&self, now: i64) -> bool {
+    pub fn has_any(&self, now: Micros) -> bool {
         self.tokens.iter().any(|token| token.counts(now))
     }
 
     /// Makes a token and returns it: the only time that anybody sees it.
-    pub(super) fn add(&mut self, new: &NewToken, now: i64) -> anyhow::Result<(String, Token)> {
+    pub(super) fn add(&mut self, new: &NewToken, now: Micros) -> anyhow::Result<(String, Token)> {
         new.check()?;
         self.reload()?;
         let name = &new.name;

@@ -43,7 +43,7 @@ pub(crate) fn plan(
         coming += if is_new && stop_at.is_none_or(|stop| last.height <= stop) {
             contents.blocks
         } else {
-            count_between(network, &file, seen, stop_at)?
+            count_between(network, &file, HeightLimits { above: seen, up_to: stop_at })?
         };
         // The same chunk given twice must not count twice.
         seen = seen.max(Some(last.height));
@@ -60,24 +60,25 @@ fn point(network: Network, raw: &[u8], file: &InputFile) -> anyhow::Result<Point
     Ok(block.with_context(named)?.header.point)
 }
 
-/// Blocks above what was seen before and up to the limit. A boundary block at the very height seen
-/// is left out, which errs on the safe side.
-fn count_between(
-    network: Network,
-    file: &InputFile,
-    seen: Option<u64>,
-    stop_at: Option<u64>,
-) -> anyhow::Result<u64> {
+/// Which blocks count; without a limit all do.
+struct HeightLimits {
+    above: Option<u64>,
+    up_to: Option<u64>,
+}
+
+/// Blocks between the limits. A boundary block at the very height seen before is left out, which
+/// errs on the safe side.
+fn count_between(network: Network, file: &InputFile, limits: HeightLimits) -> anyhow::Result<u64> {
     let mut reader = ChunkReader::new(chunks::open(file)?);
     let mut count = 0;
     while let Some((offset, item)) = reader.next_item().map_err(FilesError::chunk(&file.path))? {
         let place = Place { file: Arc::new(file.path.clone()), offset, height: None };
         let block = decode_block(network, &item, None).with_context(|| place.name())?;
         let height = block.header.point.height;
-        if stop_at.is_some_and(|stop| height > stop) {
+        if limits.up_to.is_some_and(|stop| height > stop) {
             break;
         }
-        count += u64::from(seen.is_none_or(|seen| height > seen));
+        count += u64::from(limits.above.is_none_or(|seen| height > seen));
     }
     Ok(count)
 }

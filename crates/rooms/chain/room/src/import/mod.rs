@@ -106,8 +106,8 @@ pub(crate) fn run(
     let known = index.tip().map(|tip| tip.height);
     let source = PlannedBlocks::new(network, blocks, coming, known).up_to(request.stop_at);
     let mut room = ChainFollower::new(index);
-    let coins = reader.status()?.cursor.coins;
-    let progress = Progress::start(show, coming, coins, room.tally(), interrupt);
+    let size = progress::ImportSize { blocks: coming, coins: reader.status()?.cursor.coins };
+    let progress = Progress::start(show, size, room.tally(), interrupt);
     let interrupted = take_in(&mut room, source, network, request.no_bulk, &progress)?;
     progress.finish();
     let report = summary::Report {

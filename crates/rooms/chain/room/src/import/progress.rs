@@ -23,13 +23,20 @@ const TEMPLATE: &str =
 pub(crate) struct Progress {
     show: Show,
     bar: Option<ProgressBar>,
-    total: u64,
-    /// Coins before the import.
-    coins: u64,
+    size: ImportSize,
     tally: Arc<Mutex<BlockTally>>,
     interrupt: Interrupt,
     started: Instant,
     said: Mutex<Instant>,
+}
+
+/// What an import starts from.
+#[derive(Clone, Copy)]
+pub(super) struct ImportSize {
+    /// Blocks that are coming.
+    pub(super) blocks: u64,
+    /// Coins before the import.
+    pub(super) coins: u64,
 }
 
 impl Watch for Progress {
@@ -56,16 +63,15 @@ impl Watch for Progress {
 }
 
 impl Progress {
-    /// Starts showing an import of `total` blocks into a set of `coins`.
+    /// Starts showing an import.
     pub(super) fn start(
         show: Show,
-        total: u64,
-        coins: u64,
+        size: ImportSize,
         tally: Arc<Mutex<BlockTally>>,
         interrupt: &Interrupt,
     ) -> Self {
         let bar = (show == Show::Bar).then(|| {
-            let bar = ProgressBar::new(total);
+            let bar = ProgressBar::new(size.blocks);
             if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
                 bar.set_style(style.with_key("speed", speed));
             }
@@ -73,12 +79,12 @@ impl Progress {
         });
         let now = Instant::now();
         let (said, interrupt) = (Mutex::new(now), interrupt.clone());
-        Self { show, bar, total, coins, tally, interrupt, started: now, said }
+        Self { show, bar, size, tally, interrupt, started: now, said }
     }
 
     fn line(&self, done: &BlockTally) -> String {
         let speed = rate(done.blocks, self.started.elapsed());
-        let (done_blocks, total) = (number(done.blocks), number(self.total));
+        let (done_blocks, total) = (number(done.blocks), number(self.size.blocks));
         let place = self.place(done);
         format!("{done_blocks} of {total} blocks, {place}, {speed:.0} blocks/s")
     }
@@ -86,7 +92,7 @@ impl Progress {
     fn place(&self, done: &BlockTally) -> String {
         let CoinCounts { created, spent, .. } = done.counts;
         // Only for the eye: between two reads of the tally, more may seem spent than there is.
-        let coins = self.coins.saturating_add(created as u64).saturating_sub(spent as u64);
+        let coins = self.size.coins.saturating_add(created as u64).saturating_sub(spent as u64);
         format!("height {}, {} coins", number(done.height), number(coins))
     }
 

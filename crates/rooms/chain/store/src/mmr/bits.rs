@@ -2,7 +2,10 @@
 
 use unspent_verify::{Hash, LiveChunk, hash, proof::CHUNK_BITS, tree::Node};
 
-use crate::{error::StoreError, schema::ColumnFamily};
+use crate::{
+    error::StoreError,
+    schema::{ColumnFamily, NodeKey},
+};
 
 const BYTES: usize = 128;
 
@@ -45,7 +48,7 @@ impl Bits {
         bytes
     }
 
-    pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self, StoreError> {
+    pub(crate) fn decode(key: &[u8; NodeKey::LEN], value: &[u8]) -> Result<Self, StoreError> {
         let whole = value.split_first_chunk().and_then(|(live, settled)| {
             Some(Self { live: *live, settled: settled.try_into().ok()? })
         });
@@ -197,7 +200,7 @@ mod tests {
         assert!(bits.is_live(12) && !bits.is_live(13));
         bits.set_live(12, false);
         assert_eq!(bits.count_live(), 12);
-        assert_eq!(Bits::decode(&[], &bits.encode()).unwrap(), bits);
-        assert!(Bits::decode(&[], &[0; 255]).is_err());
+        assert_eq!(Bits::decode(&[0; NodeKey::LEN], &bits.encode()).unwrap(), bits);
+        assert!(Bits::decode(&[0; NodeKey::LEN], &[0; 255]).is_err());
     }
 }

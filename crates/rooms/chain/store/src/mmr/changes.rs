@@ -1,6 +1,9 @@
 //! What a batch changes in both trees: blocks applied, or blocks undone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use unspent_model::{Network, Outpoint, Point, chain::BlockDelta};
 use unspent_verify::{Hash, hash, proof::CHUNK_BITS, tree::Node};
@@ -303,7 +306,7 @@ impl TreeChanges {
             }
         }
         match self.cut_from {
-            Some(from) => cut(batch, from, leaves),
+            Some(from) => cut(batch, leaves..from),
             None => Ok(()),
         }
     }
@@ -361,8 +364,9 @@ pub(super) fn key(tree: TreeKind, height: u8, index: u64) -> [u8; NodeKey::LEN] 
     NodeKey { tree, height, index }.encode()
 }
 
-/// Deletes what so many leaves more had.
-fn cut(batch: &mut Batch<'_>, from: u64, to: u64) -> Result<(), StoreError> {
+/// Deletes what these leaves had, the last ones.
+fn cut(batch: &mut Batch<'_>, leaves: Range<u64>) -> Result<(), StoreError> {
+    let Range { start: to, end: from } = leaves;
     let chunks = (chunk_count(from), chunk_count(to));
     for number in chunks.1..chunks.0 {
         batch.delete(ColumnFamily::MmrNodes, &key(TreeKind::Bits, 0, number))?;

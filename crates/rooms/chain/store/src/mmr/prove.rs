@@ -200,7 +200,7 @@ impl PastBlock {
     }
 
     fn head(&self, network: Network) -> Head {
-        head(network, self.point, self.commitment.leaves, self.commitment.live)
+        head(network, self.point, &self.commitment)
     }
 
     fn corrupt(&self) -> StoreError {

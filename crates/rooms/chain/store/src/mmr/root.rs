@@ -23,13 +23,13 @@ use crate::{
 
 /// What the root of a block is made over. Before the first block there is none: height and hash are
 /// 0 then.
-pub(crate) fn head(network: Network, point: Option<Point>, leaves: u64, live: u64) -> Head {
+pub(crate) fn head(network: Network, point: Option<Point>, trees: &TreeCommitment) -> Head {
     Head {
         network: network.name().to_owned(),
         height: point.map_or(0, |point| point.height),
         block_hash: point.map_or([0; 32], |point| point.hash.0),
-        leaves,
-        live,
+        leaves: trees.leaves,
+        live: trees.live,
     }
 }
 
@@ -62,10 +62,10 @@ impl TreeChanges {
         if !self.stale {
             return Ok(());
         }
-        let TreeCommitment { leaves, live, .. } = *commitment;
+        let leaves = commitment.leaves;
         let outputs = self.build_outputs(base, leaves)?;
         let bits = self.build_live(base, leaves)?;
-        commitment.root = head(base.network, point, leaves, live).root(&outputs, &bits);
+        commitment.root = head(base.network, point, commitment).root(&outputs, &bits);
         self.stale = false;
         Ok(())
     }

@@ -78,7 +78,7 @@ impl Check<'_> {
         let outputs = read_root(view, TreeKind::Outputs, commitment.leaves)?;
         let bits = read_root(view, TreeKind::Live, count)?;
         let point = self.cursor.point();
-        let head = head(self.network, point, commitment.leaves, commitment.live);
+        let head = head(self.network, point, &commitment);
         if head.root(&outputs, &bits) != commitment.root {
             report.found(FAMILY, "root", "is not that of the trees");
         }

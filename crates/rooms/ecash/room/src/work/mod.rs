@@ -38,7 +38,7 @@ use super::{
 
 /// The one place of the room that asks what time it is.
 fn now() -> Micros {
-    Micros(clock::now())
+    clock::now()
 }
 
 /// Why something that was asked for can't be done. What was stored before is unchanged.

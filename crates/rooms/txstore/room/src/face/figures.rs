@@ -92,7 +92,7 @@ impl StoreFiguresJson {
             height: status.height,
             horizon: status.horizon,
             windows: WindowsJson {
-                retention: windows.retention,
+                retention: windows.retention.0,
                 safety: windows.safety,
                 rollback: windows.rollback,
             },

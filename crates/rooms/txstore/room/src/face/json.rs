@@ -1,6 +1,6 @@
 //! The answers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use bitcoin::{Transaction, consensus::deserialize};
 use serde::Serialize;
@@ -143,19 +143,16 @@ pub(crate) struct StoredOutputsJson {
 }
 
 impl StoredOutputsJson {
-    /// Outputs from `first` on, at most `limit`.
+    /// The outputs with these numbers.
     pub(super) fn new(
         network: Network,
         stored: &StoredTx,
-        first: u32,
-        limit: u32,
+        vouts: Range<u32>,
     ) -> Result<Self, TxStoreError> {
         let record = &stored.record;
         let parsed: Transaction = deserialize(&stored.body)
             .map_err(|error| TxStoreError::Corrupt(format!("a stored transaction: {error}")))?;
-        // No output has a higher number, so what lies beyond is not missed.
-        let end = first.saturating_add(limit);
-        let slots = record.slots.iter().filter(|(vout, _)| (first..end).contains(vout));
+        let slots = record.slots.iter().filter(|(vout, _)| vouts.contains(vout));
         let outputs = slots.filter_map(|(vout, slot)| {
             let output = parsed.output.get(vout as usize)?;
             let by = slot.spender();
@@ -173,7 +170,7 @@ impl StoredOutputsJson {
         Ok(Self {
             txid: network.show_hash(&record.txid.0),
             outputs: outputs.collect(),
-            next: (record.slots.len() > end).then(|| end.to_string()),
+            next: (record.slots.len() > vouts.end).then(|| vouts.end.to_string()),
         })
     }
 }

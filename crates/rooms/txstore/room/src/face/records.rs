@@ -96,8 +96,10 @@ pub(super) async fn outputs(
     let txid = path_txid(network, &name)?;
     let (first, limit) = (cursor_number(page.after()?)?, page.limit()?);
     let first = u32::try_from(first).map_err(|_| bad_cursor())?;
+    // No output has a higher number, so what lies beyond is not missed.
+    let vouts = first..first.saturating_add(limit);
     let found = app.transactions(move |store| {
-        Ok(StoredOutputsJson::new(network, &stored(store, txid)?, first, limit)?)
+        Ok(StoredOutputsJson::new(network, &stored(store, txid)?, vouts)?)
     });
     Ok(Json(found.await?))
 }
@@ -158,7 +160,7 @@ pub(super) fn print_get(
     let found = store.get(args.txid.read(store)?)?.ok_or_else(|| CliError::refused(UNKNOWN))?;
     let shown = StoredTxJson::new(network, &found, args.raw);
     if args.outputs {
-        let outputs = StoredOutputsJson::new(network, &found, 0, u32::MAX)?;
+        let outputs = StoredOutputsJson::new(network, &found, 0..u32::MAX)?;
         let document = serde_json::json!({ "transaction": shown, "outputs": outputs.outputs });
         output.answer(&document, || format!("{}\n{}", facts(&rows(&shown)), listed(&outputs)))?;
     } else {

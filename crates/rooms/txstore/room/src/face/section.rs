@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use unspent_model::{Family, txstore::DeletionWindows};
+use unspent_model::{
+    Family,
+    txstore::{DeletionWindows, RetentionBlocks},
+};
 use unspent_server::config::{Config, check_database, check_span, database, section, wrong};
 use unspent_sql::Url;
 use unspent_txstore::Settings;
@@ -20,7 +23,7 @@ section! {
         /// A file that holds the URL, when it has a password
         url_file: Option<PathBuf>, example "\"/etc/unspent/txstore-url\"", flag value "FILE", rival "url";
         /// Blocks from the event that finished a transaction to its deletion; 0 keeps all for ever
-        retention: u64 = DeletionWindows::default().retention, flag value "BLOCKS";
+        retention: u64 = DeletionWindows::default().retention.0, flag value "BLOCKS";
         /// How many blocks deep a transaction and all its children must lie; at least rollback
         safety: u64 = DeletionWindows::default().safety, flag value "BLOCKS";
         /// Blocks that can be undone
@@ -52,6 +55,7 @@ impl TxStoreSection {
 
     pub(super) fn settings(&self) -> Settings {
         let &Self { retention, safety, rollback, .. } = self;
+        let retention = RetentionBlocks(retention);
         Settings { windows: DeletionWindows { retention, safety, rollback } }
     }
 

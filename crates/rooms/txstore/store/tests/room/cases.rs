@@ -1,6 +1,6 @@
 //! Behaviour as a table of small cases: set-up, action, what is expected. Windows of 288.
 
-use unspent_model::txstore::{Slot, SlotRefusal, SpendTerms};
+use unspent_model::txstore::{DeletionWindows, RetentionBlocks, Slot, SlotRefusal, SpendTerms};
 use unspent_txstore::{
     AcceptOutcome, CleanLimits, CreateOutcome, CreateTerms, InputOutcome, InputSpend, NewTx,
     OutputStatus, SpendOptions, TxSpends, TxStoreError, UnminedTx,
@@ -466,7 +466,7 @@ fn a_second_pass_at_the_same_height_deletes_nothing() {
 
 #[test]
 fn a_retention_of_zero_deletes_nothing() {
-    let never = unspent_model::txstore::DeletionWindows { retention: 0, ..windows(288) };
+    let never = DeletionWindows { retention: RetentionBlocks(0), ..windows(288) };
     on_both_with(never, |d| {
         let parent = d.parent(1, 900);
         d.mined_child(&[out(&parent, 0)], 1000, 1000);

@@ -8,7 +8,9 @@ use bitcoin::{
 };
 use unspent_model::{
     BlockHash, Network, Outpoint, Point, TxId,
-    txstore::{DeletionWindows, MinedIn, OutputHash, Slot, SlotRefusal, Spender, TxRecord},
+    txstore::{
+        DeletionWindows, MinedIn, OutputHash, RetentionBlocks, Slot, SlotRefusal, Spender, TxRecord,
+    },
 };
 use unspent_sql::{Door, Options, Row, SqlError, Url};
 use unspent_testkit::wallet::postgres;
@@ -110,7 +112,7 @@ pub fn on_both_with(windows: DeletionWindows, test: impl Fn(Desk)) {
 }
 
 pub fn windows(blocks: u64) -> DeletionWindows {
-    DeletionWindows { retention: blocks, safety: blocks, rollback: blocks }
+    DeletionWindows { retention: RetentionBlocks(blocks), safety: blocks, rollback: blocks }
 }
 
 pub fn open(url: &Url, windows: DeletionWindows, options: Options) -> TxStore {

@@ -1,6 +1,8 @@
 //! Edge cases of deletion: what is missing, replayed, marked and not deleted, queued and starved.
 
-use unspent_model::txstore::{DeletionVerdict, KeepReason, RetryAt, Slot};
+use unspent_model::txstore::{
+    DeletionVerdict, DeletionWindows, KeepReason, RetentionBlocks, RetryAt, Slot,
+};
 use unspent_sql::{Arg, SqlError};
 use unspent_txstore::{CleanLimits, NewTx, TxStoreError};
 
@@ -192,7 +194,7 @@ fn a_date_is_taken_from_the_event_not_from_the_tip() {
 
 #[test]
 fn a_safety_window_longer_than_the_retention_holds_by_itself() {
-    let long = unspent_model::txstore::DeletionWindows { retention: 10, safety: 50, rollback: 20 };
+    let long = DeletionWindows { retention: RetentionBlocks(10), safety: 50, rollback: 20 };
     on_both_with(long, |d| {
         let parent = d.parent(1, 900);
         d.mined_child(&[out(&parent, 0)], 1000, 1000);
@@ -204,7 +206,7 @@ fn a_safety_window_longer_than_the_retention_holds_by_itself() {
         assert_eq!(d.kept_at(&parent, &[1050]), [false]);
         assert!(!d.has(&empty));
     });
-    let short = unspent_model::txstore::DeletionWindows { retention: 10, safety: 5, rollback: 20 };
+    let short = DeletionWindows { retention: RetentionBlocks(10), safety: 5, rollback: 20 };
     let settings = unspent_txstore::Settings { windows: short };
     let d = Desk::sqlite();
     let network = d.store.network();

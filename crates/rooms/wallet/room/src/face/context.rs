@@ -29,7 +29,7 @@ pub(crate) struct RoomContext {
     pub(crate) room: Arc<WalletStore>,
     /// In a daemon: what knows the chain.
     pub(crate) engine: Option<Engine>,
-    pub(crate) now: i64,
+    pub(crate) now: Micros,
     /// How long coins are leased unless a request says otherwise, in microseconds.
     pub(crate) lease: i64,
 }
@@ -82,7 +82,7 @@ pub(crate) struct WalletContext {
     engine: Option<Engine>,
     pub(crate) wallet: WalletId,
     pub(crate) name: String,
-    pub(crate) now: i64,
+    pub(crate) now: Micros,
     /// How long coins are leased unless a request says otherwise, in microseconds.
     pub(crate) lease: i64,
 }
@@ -93,6 +93,18 @@ impl WalletContext {
         let (room, engine) = (self.room.clone(), self.engine.clone());
         RoomContext { room, engine, now: self.now, lease: self.lease }
     }
+
+    /// The lock id under which a keyed request holds coins. It derives from wallet and key, so that
+    /// the repeat of a request that was cut short finds what that one held.
+    fn lock_of(&self, key: &str) -> Result<LockId, ApiError> {
+        let mut hasher = Sha256::new();
+        // Each after its length: no two pairs of wallet and key run together to the same bytes.
+        for part in ["unspent lease", &self.name, key] {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part.as_bytes());
+        }
+        LockId::new(&hasher.finalize()).map_err(|error| ApiError::bug(&error))
+    }
 }
 
 /// A holder that nobody else knows.
@@ -100,28 +112,16 @@ pub(crate) fn new_lock() -> anyhow::Result<LockId> {
     LockId::new(&random::bytes()?).context("no randomness")
 }
 
-/// The lock id under which a keyed request holds coins. It derives from wallet and key, so that the
-/// repeat of a request that was cut short finds what that one held.
-fn lock_of(wallet: &str, key: &str) -> Result<LockId, ApiError> {
-    let mut hasher = Sha256::new();
-    // Each after its length, so that no two pairs of wallet and key run together to the same bytes.
-    for part in ["unspent lease", wallet, key] {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
-    }
-    LockId::new(&hasher.finalize()).map_err(|error| ApiError::bug(&error))
-}
-
 impl KeyedTarget for WalletContext {
     /// Releases what an interrupted run of the same request holds.
     fn give_back(&self, key: &str) -> Result<(), ApiError> {
-        let lock = lock_of(&self.name, key)?;
-        let held = self.room.leases(self.wallet, Micros(self.now))?;
+        let lock = self.lock_of(key)?;
+        let held = self.room.leases(self.wallet, self.now)?;
         // A coin that is spent already is out of reach; its lease only waits for the spend's depth.
         let ours = held.iter().filter(|lease| lease.lock == lock && !lease.is_spent);
         let coins: Vec<_> = ours.map(|lease| lease.coin).collect();
         if !coins.is_empty() {
-            self.room.release(self.wallet, &coins, lock, Micros(self.now))?;
+            self.room.release(self.wallet, &coins, lock, self.now)?;
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl<T: Send + 'static> KeyedOnWallet<T> for Keyed<T> {
         let lease = lease(app)?;
         let open = move |engine: &Engine| find(engine, lease, &name);
         let run = move |context: &WalletContext, body: T, key: &str| {
-            work(context, body, lock_of(&context.name, key)?)
+            work(context, body, context.lock_of(key)?)
         };
         self.run(app, status, open, run).await
     }

@@ -3,7 +3,6 @@
 use serde::Serialize;
 use serde_json::Value;
 use unspent_engine::{Engine, clock};
-use unspent_model::Micros;
 use unspent_server::api::figures::{sum_of_bytes, value_at};
 use unspent_wallet::metrics::WalletMetrics;
 
@@ -43,7 +42,7 @@ impl From<WalletMetrics> for WalletFiguresJson {
 }
 
 pub(super) fn figures(engine: &Engine) -> Option<Value> {
-    let found = wallets(engine)?.metrics(Micros(clock::now())).ok()?;
+    let found = wallets(engine)?.metrics(clock::now()).ok()?;
     serde_json::to_value(WalletFiguresJson::from(found)).ok()
 }
 

@@ -7,7 +7,6 @@ use bitcoin::{Psbt, Transaction, Txid, consensus::encode};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::Engine;
-use unspent_model::Micros;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -76,7 +75,7 @@ impl Finalize {
     /// Takes it in as pending.
     fn record(&self, context: &WalletContext, done: CompletedTx) -> Result<Txid, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
-        Ok(room.record_completed(*wallet, done, self.how(), Micros(*now))?.0)
+        Ok(room.record_completed(*wallet, done, self.how(), *now)?.0)
     }
 }
 

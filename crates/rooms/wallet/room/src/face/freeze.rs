@@ -4,7 +4,6 @@ use axum::{Json, extract::State};
 use bitcoin::OutPoint;
 use clap::Args;
 use serde::Deserialize;
-use unspent_model::Micros;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -42,7 +41,7 @@ impl FreezeCoins {
 
     fn freeze(&self, context: &WalletContext) -> Result<FrozenJson, RequestError> {
         let coins = self.coins()?;
-        let changed = context.room.freeze(context.wallet, &coins, Micros(context.now))?;
+        let changed = context.room.freeze(context.wallet, &coins, context.now)?;
         Ok(answer(&coins, changed))
     }
 

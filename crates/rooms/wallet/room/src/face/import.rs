@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use unspent_btcwallet::{ReadError, WalletFile, passphrase::DEFAULTS};
 use unspent_engine::clock;
-use unspent_model::{Micros, Network};
+use unspent_model::Network;
 use unspent_server::{
     error::{CliError, Outcome},
     output::{Output, facts, table},
@@ -70,7 +70,7 @@ pub(super) fn run(
     let public = given.map_or_else(|| file.keys.open(DEFAULTS), |given| file.keys.open(&[given]));
     let public = public.map_err(unreadable)?;
     let network = network(args, &file)?;
-    let now = Micros(clock::now());
+    let now = clock::now();
     let terms = ImportTerms { name: args.name.clone(), gap_limit: args.gap_limit, now };
     // After the file was understood: a bad one leaves no empty database behind.
     let opened = open(url, network, args.dry_run)?;

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use unspent_engine::clock::Time;
-use unspent_model::{Micros, Network};
+use unspent_model::Network;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -96,7 +96,7 @@ fn take_in(
     };
     let gap_limit = import.gap_limit;
     let birthday = Some(import.birthday).filter(|_| import.born.is_none());
-    let done = room.import(import, request.dry_run, Micros(context.now))?;
+    let done = room.import(import, request.dry_run, context.now)?;
     let left = left.into_iter().map(|LeftOut { what, why, .. }| LeftJson { what, why });
     Ok(ImportedListJson {
         wallet: request.name.clone(),

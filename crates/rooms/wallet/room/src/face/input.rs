@@ -10,7 +10,7 @@ use unspent_model::{
     wallet::{LockId, amount, select::FeePerWeight},
 };
 use unspent_server::{
-    input::{in_json, number_up_to},
+    input::{in_json, number_within},
     json::parse_outpoint,
 };
 use unspent_wallet::ids::bitcoin_outpoint;
@@ -215,7 +215,7 @@ fn height_or_date() -> Schema {
 
 in_json!(BaseUnits, text_like("^[0-9]{1,16}$"), |value| value.0.to_string());
 in_json!(PayValue, text_like("^([0-9]{1,16}|all)$"), ToString::to_string);
-in_json!(FeeRate, number_up_to(Type::Number, 0, 100_000), FeeRate::sat_per_vbyte);
+in_json!(FeeRate, number_within(Type::Number, 0..=100_000), FeeRate::sat_per_vbyte);
 in_json!(Birthday, height_or_date(), ToString::to_string);
 in_json!(Coin, text_like("^[0-9a-fA-F]{64}[:#][0-9]{1,10}$"), |coin| coin.0.to_string());
 in_json!(TxName, text_like(HEX_64), |txid| txid.0.to_string());

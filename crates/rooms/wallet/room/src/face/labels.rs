@@ -10,7 +10,6 @@ use bitcoin::{OutPoint, Txid};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use unspent_model::Micros;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -178,7 +177,7 @@ pub(super) async fn import(
     let text = String::from_utf8(bytes.into());
     let text = text.map_err(|_| ApiError::malformed("the lines are no UTF-8"))?;
     let done = app.wallet(wallet, move |context| {
-        let done = context.room.import_labels(context.wallet, &text, Micros(context.now))?;
+        let done = context.room.import_labels(context.wallet, &text, context.now)?;
         Ok(ImportedJson::new(&done))
     });
     Ok(Json(done.await?))
@@ -209,7 +208,7 @@ pub(super) fn print_labels(
 ) -> anyhow::Result<Outcome> {
     let WalletContext { room, wallet, now, .. } = context;
     if let Some(lines) = &args.import {
-        let done = room.import_labels(*wallet, &input::text_of(lines)?, Micros(*now))?;
+        let done = room.import_labels(*wallet, &input::text_of(lines)?, *now)?;
         let done = ImportedJson::new(&done);
         output.answer(&done, || imported(&done))?;
         return Ok(Outcome::Done);

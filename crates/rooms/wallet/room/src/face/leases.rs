@@ -5,7 +5,7 @@ use bitcoin::OutPoint;
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::clock;
-use unspent_model::{Micros, wallet::LockId};
+use unspent_model::wallet::LockId;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -75,7 +75,7 @@ impl LeaseCoins {
     fn run(&self, context: &WalletContext, fresh: LockId) -> Result<HeldJson, RequestError> {
         let coins = coins(&self.outpoints)?;
         let terms = self.lease.terms(context, fresh);
-        let expires_at = context.room.lease(context.wallet, &coins, terms, Micros(context.now))?;
+        let expires_at = context.room.lease(context.wallet, &coins, terms, context.now)?;
         let (lock, expires_at) = (terms.lock.to_string(), Time(expires_at.0));
         Ok(HeldJson { lock, expires_at, outpoints: names(&coins) })
     }
@@ -97,7 +97,7 @@ pub(crate) struct ReleaseCoins {
 impl ReleaseCoins {
     fn run(&self, context: &WalletContext) -> Result<ReleasedJson, RequestError> {
         let coins = coins(&self.outpoints)?;
-        context.room.release(context.wallet, &coins, self.lock.0, Micros(context.now))?;
+        context.room.release(context.wallet, &coins, self.lock.0, context.now)?;
         Ok(ReleasedJson { released: names(&coins) })
     }
 }
@@ -113,7 +113,7 @@ fn names(coins: &[OutPoint]) -> Vec<String> {
 
 fn leases(context: &WalletContext) -> Result<LeasesJson, RequestError> {
     let network = context.room.bitcoin_network();
-    let leases = context.room.leases(context.wallet, Micros(context.now))?;
+    let leases = context.room.leases(context.wallet, context.now)?;
     let leases = leases.iter().take(MAX_ITEMS).map(|lease| LeaseJson::new(lease, network));
     Ok(LeasesJson { leases: leases.collect() })
 }
@@ -201,7 +201,7 @@ pub(super) fn print_leases(
     let found = leases(context)?;
     output.answer(&found, || {
         let rows = found.leases.iter().map(|lease| {
-            let left = (lease.expires_at.0 - clock::now()) / 1_000_000;
+            let left = (lease.expires_at.0 - clock::now().0) / 1_000_000;
             [
                 lease.outpoint.outpoint.clone(),
                 lease.value.clone(),

@@ -6,7 +6,6 @@ use axum::{Json, extract::State};
 use clap::Args;
 use serde::Deserialize;
 use unspent_engine::webhooks::{WebhookError, WebhookOptions, Webhooks};
-use unspent_model::Micros;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -60,7 +59,7 @@ impl ChangeWallet {
             room.set_gap_limit(*wallet, gap_limit)?;
         }
         if let Some(is_archived) = self.archived {
-            room.archive_wallet(*wallet, is_archived.then_some(Micros(*now)))?;
+            room.archive_wallet(*wallet, is_archived.then_some(*now))?;
         }
         detail(context)
     }

@@ -8,12 +8,9 @@ use bitcoin::{ScriptBuf, script::PushBytesBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use unspent_engine::Engine;
-use unspent_model::{
-    Micros,
-    wallet::{
-        LockId,
-        select::{ChangePolicy, OVERHEAD_WEIGHT},
-    },
+use unspent_model::wallet::{
+    LockId,
+    select::{ChangePolicy, OVERHEAD_WEIGHT},
 };
 use unspent_server::{
     api::{
@@ -95,7 +92,7 @@ pub(super) fn built(
     dry_run: bool,
 ) -> Result<UnsignedJson, RequestError> {
     let WalletContext { room, wallet, now, .. } = context;
-    let (payment, now) = (payment.into(), Micros(*now));
+    let (payment, now) = (payment.into(), *now);
     if dry_run {
         let unsigned = room.preview_payment(*wallet, payment, now)?;
         return Ok(UnsignedJson::new(&unsigned, None, rate));
@@ -141,11 +138,11 @@ impl HoldsCoins for SelectCoins {
         let base_weight = OVERHEAD_WEIGHT + 4 + OUTPUT_WEIGHT;
         let wanted = SelectionTarget::new(self.value.0, base_weight, self.policy.rate(), change);
         if self.dry_run {
-            let chosen = room.preview_selection(*wallet, wanted, &policy, Micros(*now))?;
+            let chosen = room.preview_selection(*wallet, wanted, &policy, *now)?;
             return Ok(ChosenJson::new(&chosen, None, Some(self.policy.shown_rate())));
         }
         let terms = self.lease.terms(context, fresh);
-        let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, Micros(*now))?;
+        let chosen = room.select_and_lease(*wallet, wanted, &policy, terms, *now)?;
         let rate = Some(self.policy.shown_rate());
         Ok(ChosenJson::new(&chosen, Some(terms.lock.to_string()), rate))
     }

@@ -61,8 +61,7 @@ impl BalanceQuery {
             return Err(BadRequest::invalid("`as_of` and `by_account` don't go together").into());
         }
         if self.by_account {
-            let found =
-                room.balance_by_account(*wallet, self.minconf.unwrap_or(1), Micros(*now))?;
+            let found = room.balance_by_account(*wallet, self.minconf.unwrap_or(1), *now)?;
             let accounts = found.iter().map(AccountBalanceJson::new).collect();
             return Ok(AnyBalanceJson::ByAccount(AccountBalancesJson { accounts }));
         }
@@ -71,7 +70,7 @@ impl BalanceQuery {
             let (value, coins) = (sum.sats.to_string(), sum.coins);
             return Ok(AnyBalanceJson::Past(PastBalanceJson { height, value, coins }));
         }
-        let balance = room.balance(*wallet, self.minconf.unwrap_or(1), Micros(*now))?;
+        let balance = room.balance(*wallet, self.minconf.unwrap_or(1), *now)?;
         Ok(AnyBalanceJson::Now(Box::new(WalletBalanceJson::new(&balance))))
     }
 }
@@ -143,11 +142,11 @@ impl CoinsQuery {
         let network = room.bitcoin_network();
         let filter = self.filter(network)?;
         let mut page = if self.all {
-            room.all_coins_where(*wallet, &filter, cursor_number(after)?, limit + 1, Micros(*now))?
+            room.all_coins_where(*wallet, &filter, cursor_number(after)?, limit + 1, *now)?
         } else {
             let cursor = cursor_pair(after)?
                 .map(|(amount, id)| CoinCursor { amount: amount.unsigned_abs(), id });
-            room.coins_where(*wallet, &filter, cursor, limit + 1, Micros(*now))?
+            room.coins_where(*wallet, &filter, cursor, limit + 1, *now)?
         };
         let is_short = page.coins.len() <= limit as usize;
         let cursor = |amount: u64, id: i64| match self.all {
@@ -180,7 +179,7 @@ pub(crate) struct CoinRequest {
 
 impl CoinRequest {
     pub(super) fn run(&self, context: &WalletContext) -> Result<WalletCoinJson, RequestError> {
-        let coin = context.room.coin(context.wallet, self.outpoint.0, Micros(context.now))?;
+        let coin = context.room.coin(context.wallet, self.outpoint.0, context.now)?;
         Ok(WalletCoinJson::new(&coin, context.room.bitcoin_network()))
     }
 }

@@ -5,7 +5,7 @@
 
 use bitcoin::{OutPoint, Txid, hashes::Hash as _};
 use unspent_engine::{Engine, clock, tenant::TenantName};
-use unspent_model::{Micros, Outpoint, TxId, wallet::JournalCause};
+use unspent_model::{Outpoint, TxId, wallet::JournalCause};
 use unspent_networks::address::show_address;
 use unspent_server::{
     api::{
@@ -82,7 +82,7 @@ fn transaction(
 /// What happened to a coin in every wallet that has it.
 pub(super) fn timeline(engine: &Engine, timeline: &mut Timeline) -> Result<(), ApiError> {
     let Some(room) = wallets(engine) else { return Ok(()) };
-    let now = Micros(clock::now());
+    let now = clock::now();
     for found in room.coins_at(bitcoin_outpoint(timeline.outpoint), now)? {
         let FoundCoin { wallet, name, coin } = found;
         if !timeline.sees(&named(&name)) {

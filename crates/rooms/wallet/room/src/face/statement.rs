@@ -24,7 +24,7 @@ use unspent_server::{
     output::{Output, table},
     request::{BadRequest, PAGE_DEFAULT, PAGE_LIMIT, bad_cursor, page_limit, short},
 };
-use unspent_wallet::statement::{StatementCursor, StatementPage};
+use unspent_wallet::statement::{StatementCursor, StatementHeights, StatementPage};
 use utoipa::IntoParams;
 
 use super::{
@@ -74,7 +74,8 @@ impl StatementQuery {
         after: Option<StatementCursor>,
         limit: u32,
     ) -> Result<StatementPage, RequestError> {
-        Ok(context.room.statement(context.wallet, self.from, self.to, after, limit)?)
+        let heights = StatementHeights { from: self.from, to: self.to };
+        Ok(context.room.statement(context.wallet, heights, after, limit)?)
     }
 
     fn run(&self, context: &WalletContext) -> Result<StatementJson, RequestError> {

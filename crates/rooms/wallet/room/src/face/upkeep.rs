@@ -4,7 +4,6 @@ use axum::{Json, extract::State, http::StatusCode, response::Response};
 use bitcoin::{Transaction, Txid, consensus::encode};
 use clap::Args;
 use serde::Deserialize;
-use unspent_model::Micros;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -66,12 +65,12 @@ impl RecordTx {
             Self::Sent { txid } => {
                 // An event about a transaction that nobody knows would be no event.
                 room.tx(*wallet, txid.0)?;
-                room.mark_broadcast(*wallet, txid.0, Micros(*now))?;
+                room.mark_broadcast(*wallet, txid.0, *now)?;
                 txid.0
             }
             Self::Evicted { txid } => {
                 room.tx(*wallet, txid.0)?;
-                room.mark_evicted(*wallet, txid.0, Micros(*now))?;
+                room.mark_evicted(*wallet, txid.0, *now)?;
                 txid.0
             }
         };
@@ -82,7 +81,7 @@ impl RecordTx {
 fn seen(context: &WalletContext, raw: &str, how: TxSource) -> Result<Txid, RequestError> {
     let tx = raw_tx(raw)?;
     let txid = tx.compute_txid();
-    context.room.record_for(context.wallet, &TxBatch::one(tx, how), Micros(context.now))?;
+    context.room.record_for(context.wallet, &TxBatch::one(tx, how), context.now)?;
     Ok(txid)
 }
 
@@ -108,7 +107,7 @@ pub(crate) struct TxRequest {
 impl TxRequest {
     fn invalidate(&self, context: &WalletContext) -> Result<TxStatusJson, RequestError> {
         context.room.tx(context.wallet, self.txid.0)?;
-        context.room.invalidate(context.wallet, self.txid.0, Micros(context.now))?;
+        context.room.invalidate(context.wallet, self.txid.0, context.now)?;
         status_of(context, self.txid.0)
     }
 }
@@ -124,7 +123,7 @@ pub(crate) struct Rewind {
 
 impl Rewind {
     fn run(&self, context: &WalletContext) -> Result<RewoundJson, RequestError> {
-        let done = context.room.rewind(context.wallet, Some(self.height), Micros(context.now))?;
+        let done = context.room.rewind(context.wallet, Some(self.height), context.now)?;
         Ok(RewoundJson { txs: done.txs, steps: done.steps })
     }
 }
@@ -163,7 +162,7 @@ impl Prune {
                 return Err(BadRequest::invalid("give either `txids` or `up_to`").into());
             }
         };
-        let gone = context.room.prune(context.wallet, &what, self.depth, Micros(context.now))?;
+        let gone = context.room.prune(context.wallet, &what, self.depth, context.now)?;
         Ok(PrunedTxsJson { pruned: gone.iter().map(ToString::to_string).collect() })
     }
 }

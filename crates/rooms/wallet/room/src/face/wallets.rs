@@ -4,7 +4,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use bitcoin::ScriptBuf;
 use clap::Args;
 use serde::Deserialize;
-use unspent_model::{Micros, Network};
+use unspent_model::Network;
 use unspent_server::{
     api::{
         error::{ApiError, Failures},
@@ -119,7 +119,7 @@ impl CreateWallet {
             let (birthday, born) = self.birthday.parts();
             let (name, gap_limit) = (self.name.clone(), self.gap_limit);
             let new = NewWallet { name, accounts, birthday, gap_limit };
-            room.create_wallet_born(&new, &scripts, born, Micros(*now))?
+            room.create_wallet_born(&new, &scripts, born, *now)?
         };
         Ok(context.with(wallet, &self.name))
     }
@@ -155,7 +155,7 @@ pub(super) fn script(text: &str, network: bitcoin::Network) -> Result<ScriptBuf,
 pub(super) fn detail(context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
     let WalletContext { room, wallet, now, .. } = context;
     let (info, chains) = (room.wallet_info(*wallet)?, room.keychains(*wallet)?);
-    let (balance, tip) = (room.balance(*wallet, 1, Micros(*now))?, context.in_room().chain_tip()?);
+    let (balance, tip) = (room.balance(*wallet, 1, *now)?, context.in_room().chain_tip()?);
     Ok(WalletDetailJson::new(&info, room.network(), tip, &chains, &balance))
 }
 

@@ -5,7 +5,6 @@ use bitcoin::{
     secp256k1::Secp256k1,
 };
 use unspent_engine::{Engine, clock};
-use unspent_model::Micros;
 use unspent_wallet::{NewAccount, NewWallet};
 
 use super::ScenarioError;
@@ -32,7 +31,7 @@ pub fn create_wallets(engine: &Engine) -> Result<(), ScenarioError> {
             birthday: 0,
             gap_limit: GAP_LIMIT,
         };
-        room.create_wallet(&new, Micros(clock::now()))?;
+        room.create_wallet(&new, clock::now())?;
     }
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use bitcoin::OutPoint;
 use unspent_model::wallet::{
-    AddressId, TxStatus, maturity,
+    AddressId, TxStatus,
+    maturity::{self, ChainTip},
     select::{PaidAmount, SelectionMethod, SelectionStrategy},
 };
 use unspent_sql::{Arg, Column, Row, RowId, Tx};
@@ -177,7 +178,7 @@ impl<'a> CandidatePool<'a> {
             }
             let height = row.opt_natural("block_height")?;
             coin.time_lock = self.locks.of(row)?;
-            let when = coin.time_lock.spendability(height, wallet.tip());
+            let when = coin.time_lock.spendability(height, ChainTip(wallet.tip()));
             if when == Spendability::Now {
                 free.push(coin);
             } else {

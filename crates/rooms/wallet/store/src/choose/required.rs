@@ -4,7 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use unspent_model::{
     Outpoint,
-    wallet::{LockId, maturity},
+    wallet::{
+        LockId,
+        maturity::{self, ChainTip},
+    },
 };
 use unspent_sql::{Arg, Column, Row, RowId, Tx};
 
@@ -84,13 +87,13 @@ impl CoinChoice<'_> {
             return refuse("it belongs to another account than the one that pays");
         }
         let height = row.opt_natural("block_height")?;
+        let tip = ChainTip(self.wallet.tip());
         coin.time_lock = locks.of(row)?;
-        if let Some(why) = refusal(coin.time_lock.spendability(height, self.wallet.tip())) {
+        if let Some(why) = refusal(coin.time_lock.spendability(height, tip)) {
             return refuse(&why);
         }
         let is_unspent = spender.is_none() || coin.is_freed;
-        let is_mature =
-            !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, self.wallet.tip());
+        let is_mature = !row.flag("is_coinbase")? || maturity::wallet_may_spend(height, tip);
         Ok((status(row)?.is_live() && is_unspent && is_mature).then_some(coin))
     }
 }

@@ -13,6 +13,7 @@ use miniscript::{
     DescriptorPublicKey, ForEachKey as _,
     plan::{Assets, Plan},
 };
+use unspent_model::maturity::ChainTip;
 use unspent_sql::{Row, RowId};
 
 use crate::{descriptor::Keychain, error::WalletError};
@@ -83,7 +84,7 @@ impl TimeLock {
     }
 
     /// Whether a coin of block `height` can be in the block after `tip`.
-    pub(crate) fn spendability(self, height: Option<u64>, tip: Option<u64>) -> Spendability {
+    pub(crate) fn spendability(self, height: Option<u64>, ChainTip(tip): ChainTip) -> Spendability {
         if self.by_clock {
             return Spendability::ByClock;
         }

@@ -7,7 +7,10 @@ use serde::{Serialize, Serializer};
 use unspent_btcwallet::{WalletFile, history::SourceTx};
 use unspent_model::{
     Micros,
-    wallet::{Balance, CoinState, maturity},
+    wallet::{
+        Balance, CoinState,
+        maturity::{self, ChainTip},
+    },
 };
 
 use super::{CoinDifference, ImportResult, btcwallet::PreparedImport};
@@ -222,7 +225,8 @@ impl<'a> CoinComparison<'a> {
         let agreed = |(tx, index): (&SourceTx, u32)| {
             let height = tx.block.map(|block| u64::from(block.height));
             // The wallet here waits one block longer with a coinbase.
-            let is_ripe = !tx.tx.is_coinbase() || maturity::wallet_may_spend(height, Some(tip));
+            let is_ripe =
+                !tx.tx.is_coinbase() || maturity::wallet_may_spend(height, ChainTip(Some(tip)));
             let differs = self.by_coin.contains_key(&OutPoint::new(tx.txid, index));
             is_ripe && !differs && is_deep(height)
         };

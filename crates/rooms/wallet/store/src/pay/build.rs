@@ -1,8 +1,8 @@
 //! Weighing a payment, choosing its coins and putting it together.
 
 use bitcoin::{
-    Amount, Psbt, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute::LockTime,
-    transaction::Version,
+    Amount, Psbt, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Weight, Witness,
+    absolute::LockTime, transaction::Version,
 };
 use unspent_model::{
     Micros, TxId,
@@ -245,7 +245,8 @@ fn finished(
     chosen: ChosenCoins,
     now: Micros,
 ) -> Result<UnsignedPayment, WalletError> {
-    check_fee(chosen.selection.fee, chosen.selection.weight, draft.allow_high_fee)?;
+    let weight = Weight::from_wu(chosen.selection.weight);
+    check_fee(chosen.selection.fee, weight, draft.allow_high_fee)?;
     let AssembledTx { tx: mut unsigned, change } = draft.assemble(wallet, &chosen)?;
     rename(tx, wallet, &chosen, &mut unsigned)?;
     let mut psbt = Psbt::from_unsigned_tx(unsigned)

@@ -17,7 +17,6 @@ use unspent_sql::{Arg, BulkStatement, Column};
 use super::{
     check_fee,
     explain::{output_of, raw_tx},
-    weight_of,
 };
 use crate::{
     error::WalletError,
@@ -83,7 +82,7 @@ impl WalletStore {
         check_scripts(&tx, &known)?;
         let fee = fee(&tx, &known)?;
         if let Some(fee) = fee {
-            check_fee(fee, weight_of(&tx), allow_high_fee)?;
+            check_fee(fee, tx.weight(), allow_high_fee)?;
         }
         Ok(CompletedTx { tx, fee })
     }

@@ -29,7 +29,7 @@ mod package;
 mod replace;
 mod withdraw;
 
-use bitcoin::{Psbt, ScriptBuf, Transaction, Txid};
+use bitcoin::{Psbt, ScriptBuf, Transaction, Txid, Weight};
 use unspent_model::{
     Micros,
     network::MOST_BITCOIN_MONEY,
@@ -328,8 +328,8 @@ fn check_outputs(outputs: &[(ScriptBuf, u64)]) -> Result<(), WalletError> {
 }
 
 /// A fee that looks like a mistake is refused unless it is meant.
-fn check_fee(fee: u64, weight: u64, allow: bool) -> Result<(), WalletError> {
-    let is_high = fee > HIGH_FEE || fee > MAX_RATE.fee(weight);
+fn check_fee(fee: u64, weight: Weight, allow: bool) -> Result<(), WalletError> {
+    let is_high = fee > HIGH_FEE || fee > MAX_RATE.fee(weight.to_wu());
     if !is_high || allow {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use unspent_wallet::{
     labels::Label,
     pay::{CpfpRequest, FeeBump},
     prune::PruneRequest,
+    statement::StatementHeights,
     wallet_info::KeychainPurpose,
 };
 
@@ -159,7 +160,8 @@ fn ask(l: &Ledger) {
         room.balance(wallet, minconf, Micros(now)).unwrap();
     }
     room.balance_by_account(wallet, 1, Micros(now)).unwrap();
-    room.statement(wallet, Some(FIRST), None, None, 100).unwrap();
+    let heights = StatementHeights { from: Some(FIRST), to: None };
+    room.statement(wallet, heights, None, 100).unwrap();
     room.own_address(wallet, &l.ours(1)).unwrap();
     let filter = CoinFilter { script: Some(l.ours(1)), min: Some(5), ..CoinFilter::default() };
     room.coins_where(wallet, &filter, None, 100, Micros(now)).unwrap();

@@ -13,7 +13,7 @@ use unspent_wallet::{
     lease::LeaseTerms,
     prune::PruneRequest,
     schema::SCHEMA,
-    statement::StatementPage,
+    statement::{StatementHeights, StatementPage},
 };
 
 use crate::ledger::*;
@@ -250,8 +250,10 @@ fn a_statement_tells_what_was_held_after_each_transaction() {
         let spend = tx(&[out(&first, 0)], &[(&theirs(1), 3_000), (&l.change(0), 1_500)]);
         l.mine(&[&spend]);
         l.mempool(&tx(&[out(&second, 0)], &[(&theirs(2), 6_000)]));
-        let page =
-            |from, after, limit| l.room.statement(l.wallet, from, None, after, limit).unwrap();
+        let page = |from, after, limit| {
+            let heights = StatementHeights { from, to: None };
+            l.room.statement(l.wallet, heights, after, limit).unwrap()
+        };
         let told = |page: &StatementPage| -> Vec<(i128, i128)> {
             page.lines.iter().map(|line| (line.tx.net(), line.balance)).collect()
         };
