@@ -15,16 +15,16 @@ use crate::{backup, config, demo, manual, serve};
 /// What `--help` says about exit codes.
 const EXIT_CODES: &str = "Exit codes:
   0    done
-  1    failed; nothing is half done, the message says what holds
+  1    failed; nothing is half done, and the message says where things stand
   2    wrong arguments
-  3    a check found something: chain verify, wallet audit, db copy, ecash mint check, demo;
-       or some of several outputs were refused: txstore freeze, unfreeze
+  3    a check found problems: chain verify, wallet audit, wallet import-btcwallet, db copy,
+       ecash mint check, demo; or some of several outputs were refused: txstore freeze, unfreeze
   130  stopped by Ctrl-C at a block boundary
 
-Errors go to standard error; with --json also to standard output as
+Errors go to standard error, with --json also to standard output, as
 {\"error\":{\"code\",\"message\",\"hint\"}}.";
 
-/// Unspent keeps the life of every coin right: through rollbacks, pruning and crashes.
+/// Unspent keeps the state of every coin right, through rollbacks, pruning and crashes.
 #[derive(Parser)]
 #[command(name = "unspent", version, after_help = EXIT_CODES)]
 pub(crate) struct CommonOptions {
@@ -32,13 +32,13 @@ pub(crate) struct CommonOptions {
     /// UNSPENT_DATA_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<String>,
-    /// The configuration, which says where everything is; see `unspent config init`
+    /// Configuration file, which says where everything is kept; see `unspent config init`
     #[arg(long, global = true, env = "UNSPENT_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Answer with one JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long, global = true, env = "UNSPENT_JSON")]
     pub(crate) json: bool,
-    /// Log more to standard error: -v info, -vv debug; UNSPENT_LOG takes filters and counts more
+    /// Log more to standard error: -v info, -vv debug; UNSPENT_LOG takes filters and overrides this
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -167,11 +167,11 @@ impl Command {
 // Commands that work with what the settings name.
 #[derive(Subcommand)]
 enum OnData {
-    /// Follow a chain, keep the rooms in step, answer over REST, show the dashboard
+    /// Follow a chain, keep the rooms in step, serve REST and the dashboard
     Serve(serve::ServeArgs),
     /// Tokens for the daemon's REST interface
     Token(auth::TokenArgs),
-    /// Save everything a daemon keeps, and bring it back
+    /// Back up everything a daemon keeps, and restore it
     Db(backup::DbArgs),
 }
 
@@ -206,20 +206,21 @@ impl OnData {
 // Commands that need no data and no settings; see above.
 #[derive(Subcommand)]
 enum Alone {
-    /// The configuration: write a commented one, check one, show what holds
+    /// The configuration: write a commented one, check one, show the settings in effect
     Config(config::ConfigArgs),
-    /// Write completions for a shell: bash, zsh, fish, elvish or powershell
+    /// Print completions for a shell: bash, zsh, fish, elvish or powershell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual: one page to standard output, or a page for each command into a folder
+    /// Print the manual as one page, or write a page for each command into a folder
     Man {
         /// The folder, such as /usr/local/share/man/man1
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Show the product in a minute: a daemon on a simulated network, two wallets, a running story
+    /// See Unspent at work in a minute: a daemon on a simulated network with two wallets (exit code
+    /// 3 when its books and the network's differ)
     Demo(demo::DemoArgs),
 }
 
@@ -247,7 +248,7 @@ mod tests {
     fn the_help_begins_with_what_the_program_is() {
         let tree = command(crate::ROOMS);
         let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
-        assert!(about.starts_with("Unspent keeps the life of every coin right"), "{about}");
+        assert!(about.starts_with("Unspent keeps the state of every coin right"), "{about}");
         assert!(tree.get_long_about().is_none());
     }
 }

@@ -58,10 +58,11 @@ fn check_there(config: &Config, room: &dyn RoomFace, url: &Url) -> anyhow::Resul
     match url {
         Url::Sqlite(path) if is_sealed && !path.exists() => {
             let (name, shown) = (room.name(), path.display());
-            let message =
-                format!("the database of the {name} room, {shown}, is gone; no other one was made");
+            let message = format!(
+                "the database of the {name} room, {shown}, is missing; no new one was created"
+            );
             let hint = format!(
-                "mount its disk or restore it; to begin anew without it, remove {}",
+                "mount its disk or restore it; to start over without it, remove {}",
                 config.data_dir.join(FILE).display()
             );
             Err(CliError::refused(message).hint(hint).into())

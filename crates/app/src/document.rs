@@ -26,7 +26,7 @@ fn every_operation_has_an_id_of_its_own_and_every_answer_a_description() {
     for item in document["paths"].as_object().unwrap().values() {
         for operation in item.as_object().unwrap().values() {
             let id = operation["operationId"].as_str().unwrap().to_owned();
-            assert!(ids.insert(id.clone()), "{id} is there twice: name it `operation_id = …`");
+            assert!(ids.insert(id.clone()), "{id} appears twice: set `operation_id = …`");
             for answer in operation["responses"].as_object().unwrap().values() {
                 assert!(!answer["description"].as_str().unwrap().is_empty(), "{operation}");
             }
@@ -51,7 +51,7 @@ fn every_kind_of_event_is_described_with_its_body() {
     assert_eq!(
         mapping.len(),
         events::kinds(&ROOMS.shapes()).count(),
-        "two rooms use the same word"
+        "two rooms use the same event kind"
     );
 }
 

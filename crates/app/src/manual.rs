@@ -39,7 +39,7 @@ pub(crate) fn pages(
     let written = fs::read_dir(folder).with_context(|| format!("can't read {shown}"))?;
     let written = written.filter(is_page).count();
     output.answer(&json!({ "done": "written", "pages": written }), || {
-        format!("{written} pages in {shown}; read one with: man -l {shown}/unspent-serve.1")
+        format!("wrote {written} pages to {shown}; read one with: man -l {shown}/unspent-serve.1")
     })?;
     Ok(Outcome::Done)
 }

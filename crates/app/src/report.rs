@@ -61,7 +61,7 @@ pub(crate) fn refuse_arguments(error: &clap::Error, json: bool) -> ExitCode {
         let mut stdout = io::stdout().lock();
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let report = ErrorReport { code: "usage", message, hint: Some("try --help") };
+        let report = ErrorReport { code: "usage", message, hint: Some("see --help") };
         let _ = Output::new(&mut stdout, true).document(&ErrorDocument { error: report });
     }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
@@ -110,11 +110,11 @@ fn classify(rooms: Rooms, error: &anyhow::Error) -> (&'static str, Option<String
 fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
     match error {
         FilesError::NoFiles(_) => {
-            let hint = "known names: *.chunk, *.cbor, blk*.dat, *.blk, each also with .zst; a file \
-                        named by hand is always read";
+            let hint = "block files are named *.chunk, *.cbor, blk*.dat or *.blk, each also with \
+                        .zst; a file given by name is always read";
             ("input", Some(hint))
         }
-        FilesError::OtherNetwork { .. } => ("input", Some("give the right --network")),
+        FilesError::OtherNetwork { .. } => ("input", Some("pass the right --network")),
         FilesError::NoBlock { .. } => {
             ("input", Some("check the network, and the key in xor.dat if there is one"))
         }
@@ -122,7 +122,7 @@ fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
             ("input", None)
         }
         FilesError::Interrupted => ("interrupted", None),
-        FilesError::Unknown => ("bug", Some("this is a defect of the program; please report it")),
+        FilesError::Unknown => ("bug", Some("this is a bug; please report it")),
         FilesError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             ("input", None)
         }
@@ -139,12 +139,12 @@ fn files(error: &FilesError) -> (&'static str, Option<&'static str>) {
 fn advice(kind: Kind) -> Option<String> {
     let advice = match kind {
         Kind::Refused => return None,
-        Kind::Busy => "wait for the other command to end; queries may run beside it",
-        Kind::Unavailable => "look at the disk (space, permissions), then run the command again",
+        Kind::Busy => "wait for the other command to end; queries can run alongside it",
+        Kind::Unavailable => "check the disk (space, permissions), then run the command again",
         Kind::Corrupt => {
             "keep a copy for analysis; restore a backup, or import again into a new folder"
         }
-        Kind::Bug => "this is a defect of the program; please report it",
+        Kind::Bug => "this is a bug; please report it",
     };
     Some(advice.into())
 }

@@ -19,8 +19,8 @@ const EXAMPLE: &str = "Move to PostgreSQL:
   systemctl start unspent
 
 The source is copied as it stands at one moment and is not changed. The target must be empty. Every
-row is compared before the copy is taken, and the room's audit runs on it afterwards (exit code 3 if
-it finds differences); when anything fails, the target holds nothing.";
+row is compared before the copy is committed, and the room's audit then runs on it (exit code 3 if
+it finds differences). If anything fails, the target is left empty.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
@@ -29,7 +29,7 @@ pub(super) struct CopyArgs {
     from: String,
     /// Target, written the same way
     to: String,
-    /// The room whose rows are copied, such as wallet or txstore
+    /// The room whose rows to copy, such as wallet or txstore
     #[arg(long, value_name = "ROOM")]
     room: Option<String>,
 }
@@ -80,7 +80,7 @@ fn text(answer: &CopyJson) -> String {
     let rows = answer.tables.iter().map(|t| [t.name.clone(), t.rows.to_string()]);
     let rows = table(["table", "rows"], rows);
     let found = match answer.differences.as_slice() {
-        [] => "every row was compared, and the audit finds that everything agrees".to_owned(),
+        [] => "every row was compared, and the audit found no differences".to_owned(),
         differences => format!("the audit found:\n{}", differences.join("\n")),
     };
     format!("{rows}\n{found}")

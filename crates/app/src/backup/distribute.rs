@@ -11,20 +11,20 @@ use unspent_sql::{
 use super::copy::url;
 
 const EXAMPLE: &str = "On a coordinator whose workers are known (citus_add_node):
-  unspent db distribute                     (look at the statements)
+  unspent db distribute                     (prints the statements)
   unspent db distribute --room txstore --run @/etc/unspent/txstore-url
 
-Make the tables first by opening the room there once (serve, txstore import, wallet create), or by
-db copy, and stop the daemon. Each room is distributed in one transaction: when a statement fails,
-everything of that room is as it was. It can't be done twice.";
+Create the tables first, by opening the room there once (serve, txstore import, wallet create) or
+with db copy, and stop the daemon. Each room is distributed in one transaction: if a statement
+fails, that room is left as it was. A room can't be distributed twice.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct DistributeArgs {
-    /// Run the statements there: postgres://…, or @FILE for a file that holds the URL
+    /// Run the statements on this database: postgres://…, or @FILE for a file that holds the URL
     #[arg(long, value_name = "URL")]
     run: Option<String>,
-    /// The room whose tables are distributed; all that have a database by default
+    /// The room whose tables are distributed; by default all rooms with a database
     #[arg(long, value_name = "ROOM")]
     room: Option<String>,
 }

@@ -43,8 +43,10 @@ impl<'a> Elsewhere<'a> {
             }
             if let Some(taken) = taken(place) {
                 let shown = taken.display();
-                let message = format!("{shown} is there and another one; nothing was restored");
-                let hint = "move it away, or name other settings with --config";
+                let message = format!(
+                    "{shown} exists and differs from the one in the backup; nothing was restored"
+                );
+                let hint = "move it out of the way, or choose other settings with --config";
                 return Err(CliError::refused(message).hint(hint).into());
             }
             files.push((file, place.clone()));
@@ -72,7 +74,7 @@ impl<'a> Elsewhere<'a> {
         for (file, place) in &self.files {
             // Beside its place and so on the same disk, where the rename at the end is one step.
             let staged = staged(place);
-            remove(&staged).with_context(|| format!("can't clear {} away", staged.display()))?;
+            remove(&staged).with_context(|| format!("can't remove {}", staged.display()))?;
             let owner = staged.ancestors().skip(1).find(|folder| folder.is_dir());
             let owner = owner.map(Path::to_owned);
             copy_file(&from.join(&file.path), &staged)?;
@@ -88,9 +90,10 @@ impl<'a> Elsewhere<'a> {
     pub(super) fn finish(&self) -> anyhow::Result<()> {
         for (_, place) in &self.files {
             let shown = place.display();
-            fs::rename(staged(place), place).with_context(|| format!("can't put {shown} there"))?;
+            fs::rename(staged(place), place)
+                .with_context(|| format!("can't move {shown} into place"))?;
             if let Some(folder) = place.parent() {
-                sync(folder).with_context(|| format!("can't put {shown} onto the disk"))?;
+                sync(folder).with_context(|| format!("can't sync {shown} to disk"))?;
             }
         }
         Ok(())
@@ -106,7 +109,7 @@ enum Place {
 
 /// A path without links, as far as it is there already.
 fn real(path: &Path) -> anyhow::Result<PathBuf> {
-    let path = std::path::absolute(path).context("a path of the settings can't be")?;
+    let path = std::path::absolute(path).context("a path in the settings is invalid")?;
     // What isn't there yet has no real path, so the nearest folder that is there gives it.
     for known in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (known.canonicalize(), path.strip_prefix(known)) {
@@ -146,7 +149,6 @@ fn staged(place: &Path) -> PathBuf {
     beside(place, ".restoring")
 }
 
-/// A path with an ending.
 fn beside(place: &Path, end: &str) -> PathBuf {
     let mut name = place.as_os_str().to_owned();
     name.push(end);

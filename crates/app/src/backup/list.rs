@@ -79,7 +79,7 @@ impl List {
         let path = folder.join(NAME);
         let bytes = fs::read(&path).map_err(|_| {
             CliError::refused(format!(
-                "{} is no whole backup: its list is missing",
+                "{} is not a complete backup: its list of files is missing",
                 folder.display()
             ))
         })?;
@@ -91,7 +91,9 @@ impl List {
             parts && file.path.components().next().is_some()
         };
         if list.version != VERSION || !list.files.iter().all(inside) {
-            return Err(CliError::refused(format!("{} is of another kind", path.display())).into());
+            return Err(
+                CliError::refused(format!("{} has an unknown format", path.display())).into()
+            );
         }
         Ok(list)
     }
@@ -120,14 +122,14 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         for entry in entries {
             let entry = entry.with_context(|| format!("can't read {}", here.display()))?;
             let path = inner.join(entry.file_name());
-            let kind = entry.file_type().context("no file type")?;
+            let kind = entry.file_type().context("can't read the file type")?;
             if kind.is_dir() {
                 waiting.push(path);
             } else if kind.is_file() {
                 found.push(path);
             }
             if found.len() > MAX_FILES {
-                return Err(CliError::refused("there are too many files").into());
+                return Err(CliError::refused("the folder holds too many files").into());
             }
         }
     }
@@ -140,7 +142,7 @@ fn fingerprint(path: &Path) -> anyhow::Result<(u64, String)> {
         fs::File::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let (mut hasher, mut bytes, mut chunk) = (Sha256::new(), 0_u64, vec![0; CHUNK]);
     loop {
-        let length = file.read(&mut chunk).context("can't read on")?;
+        let length = file.read(&mut chunk).context("can't read the rest of the file")?;
         let Some(part) = chunk.get(..length).filter(|part| !part.is_empty()) else {
             return Ok((bytes, hex::encode(hasher.finalize())));
         };

@@ -101,8 +101,8 @@ pub(super) fn empty(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("can't make {shown}"))?;
     let mut entries = fs::read_dir(folder).with_context(|| format!("can't read {shown}"))?;
     if entries.next().is_some() {
-        let message = format!("{shown} holds something; nothing was changed");
-        return Err(CliError::refused(message).hint("name a new folder").into());
+        let message = format!("{shown} is not empty; nothing was changed");
+        return Err(CliError::refused(message).hint("choose a new folder").into());
     }
     Ok(())
 }

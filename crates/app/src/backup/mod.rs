@@ -53,17 +53,18 @@ pub(crate) struct DbArgs {
 
 #[derive(Subcommand)]
 enum DbCommand {
-    /// Copy everything into a new folder; a daemon that runs makes the copy itself
+    /// Copy everything into a new folder; a running daemon makes the copy itself
     Backup(BackupRequest),
-    /// Bring a backup back into a data folder that holds nothing
+    /// Restore a backup into an empty data folder
     Restore {
         /// The backup
         #[arg(value_name = "FOLDER")]
         from: PathBuf,
     },
-    /// Copy a room's rows between SQLite and PostgreSQL
+    /// Copy a room's rows between SQLite and PostgreSQL (exit code 3 when its audit finds
+    /// differences)
     Copy(copy::CopyArgs),
-    /// Spread the rooms' tables over a Citus cluster: print the statements, or run them
+    /// Distribute the rooms' tables over a Citus cluster: print the statements, or run them
     Distribute(distribute::DistributeArgs),
 }
 

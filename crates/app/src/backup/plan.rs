@@ -102,7 +102,8 @@ impl SavedRooms<'_> {
         plan.parts.extend(shared(PartKind::Folder, SIM, data.join(SIM)));
         plan.parts.retain(SavedPart::is_there);
         if plan.parts.is_empty() {
-            let message = format!("{} holds nothing of that; nothing was copied", data.display());
+            let message =
+                format!("{} holds none of the requested data; nothing was copied", data.display());
             return Err(CliError::refused(message).into());
         }
         Ok(plan)
@@ -119,13 +120,13 @@ impl SavedRooms<'_> {
                 continue;
             };
             let message = format!(
-                "the daemon of {} kept the {name} room in {before}, these settings put it in \
+                "the daemon on {} kept the {name} room in {before}, but these settings put it in \
                  {now}; nothing was copied",
                 config.data_dir.display()
             );
             let hint = format!(
-                "name the daemon's configuration with --config; start it once where you changed \
-                 it; or save the rest with --without {name}"
+                "give the daemon's configuration with --config; if you changed it, start the \
+                 daemon once; or save the rest with --without {name}"
             );
             return Err(CliError::refused(message).hint(hint).into());
         }
@@ -164,7 +165,10 @@ fn add_room(
         };
         if part.kind == PartKind::Database && part.is_there() {
             plan.left_out.extend(room.kept_apart(config)?.iter().map(|file| {
-                format!("{} is not in it: without that key nobody can read it", file.display())
+                format!(
+                    "{} is not in the backup; without that key its data can't be read",
+                    file.display()
+                )
             }));
         }
         plan.parts.push(part);
@@ -197,11 +201,12 @@ fn database_file(
         {
             let shown = file.display();
             let message = format!(
-                "there is no {shown}, where the settings put the {name} room; nothing was copied"
+                "the settings put the {name} room in {shown}, which doesn't exist; nothing was \
+                 copied"
             );
             let hint = format!(
-                "name the daemon's configuration with --config; or if the room keeps nothing, go \
-                 without it: {without}"
+                "give the daemon's configuration with --config; or, if the room keeps nothing, \
+                 leave it out: {without}"
             );
             Err(CliError::refused(message).hint(hint).into())
         }
@@ -247,7 +252,7 @@ fn on_a_server(room: &str, name: &str, url: &Url) -> anyhow::Error {
          restored"
     );
     let hint = format!(
-        "restore without that setting, then: unspent db copy --room {room} sqlite:DATA_DIR/{name} \
+        "restore without that setting, then run: unspent db copy --room {room} sqlite:DATA_DIR/{name} \
          URL"
     );
     CliError::refused(message).hint(hint).into()

@@ -55,7 +55,7 @@ pub(super) fn restore(from: &Path, config: &Config) -> anyhow::Result<List> {
     elsewhere.finish()?;
     // From here on the side folder keeps everybody out; the lock's own file is about to go.
     drop(lock);
-    side.finish().with_context(|| format!("can't put {shown} into its place"))?;
+    side.finish().with_context(|| format!("can't move {shown} into place"))?;
     Ok(list)
 }
 
@@ -65,11 +65,11 @@ pub(crate) fn check_finished(data: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     let message = format!(
-        "a restore into {} was cut short: {} is there; nothing was touched",
+        "an earlier restore into {} was interrupted and left {}; nothing was changed",
         data.display(),
         side.path.display()
     );
-    let hint = "run `unspent db restore` again, or remove that folder if it is of no use";
+    let hint = "run `unspent db restore` again, or remove that folder if you don't need it";
     Err(CliError::refused(message).hint(hint).into())
 }
 
@@ -84,7 +84,8 @@ impl Side {
     /// The two places where one can be: beside the data folder, and inside it.
     fn both(data: &Path) -> anyhow::Result<Vec<Self>> {
         let shown = data.display();
-        let data = std::path::absolute(data).with_context(|| format!("{shown} can't be"))?;
+        let data =
+            std::path::absolute(data).with_context(|| format!("{shown} is not a valid path"))?;
         let inside = Self { path: data.join(SIDE), data: data.clone(), is_inside: true };
         let Some(name) = data.file_name() else { return Ok(vec![inside]) };
         let mut name = name.to_owned();
@@ -112,7 +113,7 @@ impl Side {
                 }
             }
         }
-        Err(CliError::bug("there is no place for a restore").into())
+        Err(CliError::bug("found no folder to restore into").into())
     }
 
     /// Takes away what an earlier restore left, with what it had moved already.
@@ -120,7 +121,7 @@ impl Side {
         if !self.path.exists() {
             return Ok(());
         }
-        let cleared = || format!("can't clear {} away", self.path.display());
+        let cleared = || format!("can't remove {}", self.path.display());
         if self.is_inside {
             // What was moved out already is only part of a restore, and goes with it.
             for name in names {

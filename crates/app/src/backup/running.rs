@@ -33,16 +33,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 #[derive(Args, Serialize, Deserialize, ToSchema, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BackupRequest {
-    /// The folder to make
+    /// The folder to create
     #[arg(value_name = "FOLDER")]
     #[schema(value_type = String)]
     pub(super) folder: PathBuf,
-    /// A room whose data is in PostgreSQL and is saved by other means; may be repeated
+    /// A room to leave out, because it is in PostgreSQL and saved by other means; may be repeated
     #[arg(long, value_name = "ROOM")]
     #[serde(default)]
     pub(super) without: Vec<String>,
-    /// A room that is saved, and nothing else: no other rooms, events, webhooks or tokens; may be
-    /// repeated
+    /// Save only this room: no other rooms, events, webhooks or tokens; may be repeated
     #[arg(long, value_name = "ROOM", conflicts_with = "without")]
     #[serde(default)]
     pub(super) only: Vec<String>,
@@ -58,25 +57,25 @@ impl BackupRequest {
 #[derive(Serialize, Deserialize, ToSchema, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum BackupState {
-    /// None was asked for since the start
+    /// None has been requested since the start
     #[default]
     None,
     Running,
     Done,
-    /// What was begun is of no use
+    /// It failed; what it wrote is of no use
     Failed,
 }
 
-/// The last backup that was asked for.
+/// The last backup requested.
 #[derive(Serialize, Deserialize, ToSchema, Clone, Default, Debug)]
 pub(crate) struct BackupJson {
     state: BackupState,
     folder: Option<String>,
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// What was saved, by its name in the backup
+    /// The files saved, by their names in the backup
     pub(super) holds: Vec<String>,
-    /// What isn't in it though somebody may expect it, with the reason
+    /// What isn't in it although one might expect it, with the reason
     pub(super) left_out: Vec<String>,
     /// Why it failed
     reason: Option<String>,
@@ -105,7 +104,7 @@ impl Backups {
     fn begin(&self, folder: &Path) -> Result<BackupUnderWay, ApiError> {
         let mut last = self.last();
         if last.state == BackupState::Running {
-            return Err(ApiError::refused("another backup is being made; nothing was begun"));
+            return Err(ApiError::refused("another backup is running; no new one was started"));
         }
         // Noted under the same lock that showed none running: two requests can't both begin.
         let folder = Some(folder.display().to_string());
@@ -147,7 +146,7 @@ pub(crate) fn routes(backups: &Backups) -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(last, begin)).layer(Extension(backups.clone()))
 }
 
-/// Save everything into a new folder of the daemon's machine; GET tells how far it has come
+/// Save everything into a new folder on the daemon's machine; GET reports progress
 #[utoipa::path(post, path = "/backup", operation_id = "begin_backup",
     tag = "daemon", request_body = BackupRequest,
     responses((status = 202, body = BackupJson), Failures))]
@@ -162,7 +161,7 @@ async fn begin(
         return Err(ApiError::invalid("the folder must be an absolute path"));
     }
     if !request.only.is_empty() && !request.without.is_empty() {
-        return Err(ApiError::invalid("name the rooms in `only` or in `without`, not in both"));
+        return Err(ApiError::invalid("list rooms in either `only` or `without`, not both"));
     }
     let under_way = backups.begin(&request.folder)?;
     let begun = backups.last().clone();
@@ -174,7 +173,7 @@ async fn begin(
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
 
-/// The last backup that was asked for
+/// The last backup requested
 #[utoipa::path(get, path = "/backup", operation_id = "get_backup", tag = "daemon",
     responses((status = 200, body = BackupJson), Failures))]
 async fn last(_: May<Admin>, Extension(backups): Extension<Backups>) -> Json<BackupJson> {
@@ -184,11 +183,12 @@ async fn last(_: May<Admin>, Extension(backups): Extension<Backups>) -> Json<Bac
 /// Has the daemon that has the data folder make a backup, and waits for it.
 pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Result<BackupJson> {
     if daemon.speaks_tls() {
-        let message = "the daemon that has the data folder speaks TLS; nothing was copied";
-        let hint = "ask it for POST /api/v1/backup, or end it first";
+        let message = "the daemon using this data folder serves TLS only; nothing was copied";
+        let hint = "send it POST /api/v1/backup, or stop it first";
         return Err(CliError::refused(message).hint(hint).into());
     }
-    let folder = std::path::absolute(&request.folder).context("no such folder can be")?;
+    let folder =
+        std::path::absolute(&request.folder).context("the backup folder's path is invalid")?;
     let request = BackupRequest { folder, ..request.clone() };
     let mut state: BackupJson = daemon.post(ROUTE, &request)?;
     while state.state == BackupState::Running {
@@ -198,8 +198,8 @@ pub(super) fn back_up(daemon: &Reached, request: &BackupRequest) -> anyhow::Resu
     match state.state {
         BackupState::Done => Ok(state),
         BackupState::None | BackupState::Running | BackupState::Failed => {
-            let why = state.reason.unwrap_or_else(|| "the daemon was started anew".into());
-            Err(CliError::refused(format!("the daemon made no backup: {why}")).into())
+            let why = state.reason.unwrap_or_else(|| "the daemon was restarted meanwhile".into());
+            Err(CliError::refused(format!("the daemon's backup failed: {why}")).into())
         }
     }
 }

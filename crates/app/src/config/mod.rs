@@ -29,19 +29,19 @@ pub(crate) struct ConfigArgs {
 enum ConfigCommand {
     /// Write a commented configuration, to standard output or to a new file
     Init {
-        /// File to make; one that is there is never overwritten
+        /// File to create; an existing one is never overwritten
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Read a configuration with the environment laid over it, and say what is wrong with it
+    /// Read a configuration, with the environment applied, and say what is wrong with it
     Check {
-        /// The file, in the place of --config; without either, defaults and environment alone
+        /// The file, instead of --config; without either, defaults and environment alone
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Show every setting as it holds, and where it comes from: default, file, environment or flag
+    /// Show every setting in effect, and where it comes from: default, file, environment or flag
     Show {
-        /// The file, in the place of --config; without either, defaults and environment alone
+        /// The file, instead of --config; without either, defaults and environment alone
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
@@ -116,14 +116,14 @@ fn init(rooms: Rooms, file: &PathBuf, output: &mut Output<'_>) -> anyhow::Result
     let shown = file.display();
     let mut made = fs::File::create_new(file).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
-            return CliError::refused(format!("{shown} is there; it was not touched")).into();
+            return CliError::refused(format!("{shown} already exists; it was not changed")).into();
         }
         anyhow::Error::new(error).context(format!("can't make {shown}"))
     })?;
     io::copy(&mut template(rooms).as_bytes(), &mut made)
         .with_context(|| format!("can't write {shown}"))?;
     output.answer(&serde_json::json!({ "written": shown.to_string() }), || {
-        format!("written to {shown}; look at it, then: unspent serve --config {shown}")
+        format!("written to {shown}; review it, then run: unspent serve --config {shown}")
     })?;
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
     let mark = folder.join(MARK);
     let is_empty = fs::read_dir(folder).with_context(context)?.next().is_none();
     if !is_empty && !mark.exists() {
-        let message = format!("{} is not empty and holds other things", folder.display());
+        let message = format!("{} is not empty and was not made by a demo", folder.display());
         return Err(CliError::refused(message).hint("choose another folder with --dir").into());
     }
     let data = folder.join("data");

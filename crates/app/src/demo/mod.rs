@@ -34,20 +34,20 @@ const PRUNED_EVERY: u64 = 25;
 
 #[derive(Args)]
 pub(crate) struct DemoArgs {
-    /// Folder of the demonstration; must be empty, absent or left by an earlier one
+    /// Folder for the demo; must be empty, absent or left by an earlier demo
     #[arg(long, env = "UNSPENT_DEMO_DIR", default_value = "./unspent-demo", value_name = "DIR")]
     dir: std::path::PathBuf,
-    /// The same seed makes the same network
+    /// The same seed gives the same network
     #[arg(long, env = "UNSPENT_DEMO_SEED", default_value_t = 21, value_name = "N")]
     seed: u64,
-    /// End by itself after so many seconds; without it, Ctrl-C ends it
+    /// End after this many seconds; by default it runs until Ctrl-C
     #[arg(long, env = "UNSPENT_DEMO_SECONDS", value_name = "N")]
     seconds: Option<u64>,
-    /// Milliseconds between two things that happen
+    /// Milliseconds between two events of the demo
     #[arg(long, default_value_t = 700, value_name = "N",
           value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pace: u64,
-    /// Where the dashboard listens
+    /// Address that the dashboard listens on
     #[arg(long, default_value = "127.0.0.1:8480", value_name = "ADDRESS:PORT")]
     listen: String,
 }
@@ -173,7 +173,7 @@ impl Performance<'_> {
         let (gone, floor) = (status.horizon.swept_deltas, status.horizon.floor);
         let possible = status.cursor.ordinal.saturating_sub(floor);
         Ok(format!(
-            "pruned: what undoes the first {gone} blocks; the last {possible} can be undone"
+            "pruned: undo data of the first {gone} blocks; the last {possible} can still be undone"
         ))
     }
 }
@@ -193,7 +193,7 @@ fn kind(action: &ScenarioAction) -> &'static str {
 
 fn opening(args: &DemoArgs, dashboard: &str) -> String {
     let end = match args.seconds {
-        Some(seconds) => format!("It ends after {seconds} s; Ctrl-C ends it earlier."),
+        Some(seconds) => format!("It ends after {seconds} s; Ctrl-C ends it sooner."),
         None => "Ctrl-C ends it.".to_owned(),
     };
     format!(
@@ -214,7 +214,7 @@ fn closing(
         actions.iter().map(|(kind, count)| format!("{count} {}", kind.replace('_', " "))).collect();
     format!(
         "\n{}; {reorgs} reorganisations followed.\n{checked}\n\
-         The data folder stays. Go on with:\n   \
+         The data folder is kept. Next:\n   \
          unspent --data-dir {data_dir} chain status\n   \
          unspent --data-dir {data_dir} wallet balance {name}\n   \
          unspent --data-dir {data_dir} wallet txs {name}\n   \

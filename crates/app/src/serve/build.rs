@@ -109,13 +109,13 @@ fn sim(config: &Config) -> anyhow::Result<Arc<dyn Origin>> {
             for round in 1_u64.. {
                 std::thread::sleep(Duration::from_secs(settings.block_seconds));
                 if let Err(error) = next_block(&mined, &settings, round) {
-                    tracing::warn!(%error, "the simulated network stands still");
+                    tracing::warn!(%error, "the simulated network has stopped");
                     return;
                 }
             }
         };
         let thread = std::thread::Builder::new().name("unspent-sim".into());
-        thread.spawn(mine).context("a thread can't be started")?;
+        thread.spawn(mine).context("can't start a thread")?;
     }
     Ok(Arc::new(network))
 }

@@ -49,7 +49,7 @@ impl Listeners {
         let bound = wanted.into_iter().map(|(row, settings)| Ok((row.routes, settings.bind()?)));
         let bound: Vec<_> = bound.collect::<anyhow::Result<_>>()?;
         let first = bound.first().map(|(_, first)| (first.url(), first.port()));
-        let (url, port) = first.context("the daemon listens nowhere")?;
+        let (url, port) = first.context("the daemon has no address to listen on")?;
         Ok(Self { bound, url, port })
     }
 
@@ -60,7 +60,7 @@ impl Listeners {
             servers.spawn(listener.serve(routes(app, &backups), handle.clone()));
         }
         while let Some(done) = servers.join_next().await {
-            done.context("the server was cut off")??;
+            done.context("the server was ended before all connections closed")??;
         }
         Ok(())
     }

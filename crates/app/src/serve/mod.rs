@@ -46,12 +46,12 @@ const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Network, over what the file says [env: UNSPENT_NETWORK]
+    /// Network, overriding the file [env: UNSPENT_NETWORK]
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
     #[command(flatten)]
     settings: SettingFlags<HttpSection>,
-    /// Any key of the configuration, over file and environment; may be repeated
+    /// Set any key of the configuration, overriding file and environment; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn run(
         });
         if let Err(error) = said {
             // Whoever started it may have read the first line and gone, as `head -1` does.
-            tracing::warn!(%error, "nobody reads where the daemon listens; it goes on");
+            tracing::warn!(%error, "nobody reads where the daemon listens; it keeps running");
         }
         Ok(())
     };
@@ -162,7 +162,7 @@ impl ServerThread {
         let ended = end.clone();
         let serve = move || daemon.serve(engine, ended, |_| Ok(()));
         let thread = thread.name("unspent-server".into()).spawn(serve);
-        Ok(Self { end, thread: thread.context("the server's thread can't be started")? })
+        Ok(Self { end, thread: thread.context("can't start the server's thread")? })
     }
 
     /// A signal may have ended it.
@@ -172,7 +172,7 @@ impl ServerThread {
 
     pub(crate) fn end(self) -> anyhow::Result<()> {
         self.end.notify_one();
-        self.thread.join().map_err(|_| CliError::bug("the server's thread died"))?
+        self.thread.join().map_err(|_| CliError::bug("the server's thread ended unexpectedly"))?
     }
 }
 
@@ -192,7 +192,7 @@ impl Served {
         told: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.context("the server can't be started")?;
+        let runtime = runtime.context("can't start the server")?;
         let cookie = self.config.auth.cookie_file.clone();
         let cookie = cookie.unwrap_or_else(|| self.config.data_dir.join(".cookie"));
         let (stop, stopping) = watch::channel(false);
@@ -231,7 +231,7 @@ impl Served {
                 () = signals.next() => {}
                 () = end.notified() => {}
             }
-            tracing::info!("asked to end; a second signal ends at once");
+            tracing::info!("shutting down; a second signal ends at once");
             // Nobody listens any more when this fails.
             let _ = stop.send(true);
             handle.graceful_shutdown(Some(GRACE));

@@ -24,12 +24,12 @@ const PAGE: u64 = 4096;
 
 /// What the server itself counts. Requests begin with those of whoever reads the figures.
 const OWN: [Series; 5] = [
-    Series::gauge("unspent_process_resident_bytes", "Memory of the process"),
-    Series::gauge("unspent_http_streams", "Live streams that are open"),
+    Series::gauge("unspent_process_resident_bytes", "Memory used by the process"),
+    Series::gauge("unspent_http_streams", "Open live streams"),
     Series::counter("unspent_http_wrong_credentials_total", "Requests with wrong credentials"),
     Series::counter("unspent_http_requests_total", "Requests, by route, method and status")
         .by(|| scrape(&[("status", "200")])),
-    Series::histogram("unspent_http_request_seconds", "Time of a request, by route and method")
+    Series::histogram("unspent_http_request_seconds", "Duration of a request, by route and method")
         .by(|| scrape(&[])),
 ];
 
@@ -49,9 +49,9 @@ pub(super) fn install(rooms: Rooms) -> anyhow::Result<()> {
     let all = [("_seconds", &BUCKETS[..]), ("_depth", &DEPTHS), ("_per_address", &COUNTS)];
     for (ending, buckets) in all {
         let names = Matcher::Suffix(ending.to_owned());
-        builder = builder.set_buckets_for_metric(names, buckets).context("no buckets")?;
+        builder = builder.set_buckets_for_metric(names, buckets).context("no histogram buckets")?;
     }
-    let handle = builder.install_recorder().context("a recorder is there already")?;
+    let handle = builder.install_recorder().context("a metrics recorder is already installed")?;
     let _ = RECORDER.set(handle);
     series::begin(&rooms.shapes());
     OWN.iter().for_each(Series::begin);

@@ -220,7 +220,7 @@ fn blocks_of_another_network_are_refused_before_anything_is_written() {
     let chunk = preview.files[0].as_path();
     for network in ["cardano-mainnet", "cardano-preprod"] {
         let error = folder.import(&["--network", network], &[chunk]).error(1);
-        assert!(text(&error["message"]).contains("no block of"), "{error}");
+        assert!(text(&error["message"]).contains("not a block of"), "{error}");
         assert!(!folder.data().exists(), "{network}");
     }
     folder.import(&[PREVIEW, &["--genesis", &preview.genesis]].concat(), &[chunk]).json();
@@ -228,7 +228,7 @@ fn blocks_of_another_network_are_refused_before_anything_is_written() {
     for foreign in ["conway-mainnet-11544518", "byron-mainnet-4490505", "mary-mainnet-5616812"] {
         let path = data::path(&format!("cardano/eras/{foreign}.cbor")).unwrap();
         let error = folder.import(&["--allow-holes"], &[&path]).error(1);
-        assert!(text(&error["message"]).contains("no block of"), "{foreign}: {error}");
+        assert!(text(&error["message"]).contains("not a block of"), "{foreign}: {error}");
         assert_eq!(folder.digest(), before, "{foreign}");
     }
 }

@@ -108,7 +108,7 @@ fn a_killed_import_is_continued_by_the_next_and_ends_in_the_same_set() {
 }
 
 #[test]
-fn so_is_one_that_goes_block_by_block() {
+fn a_killed_import_block_by_block_is_continued_by_the_next_and_ends_in_the_same_set() {
     survive(&["--no-bulk", "--stop-at", "1500"], 12);
 }
 

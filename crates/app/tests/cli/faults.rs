@@ -31,7 +31,7 @@ fn unknown_networks_and_bad_options_are_usage_errors() {
         (&["--network", "bitcoin-regtest", "--stop-at", "x"], "invalid"),
         (&["--network", "bitcoin-regtest", "--bulk-memory-mb", "0"], "at least 1"),
         (&["--network", "bitcoin-regtest", "--indexing-strategy", "all"], "unknown indexing"),
-        (&[], "network must be given"),
+        (&[], "needs a network"),
     ];
     for (options, message) in cases {
         let error = folder.import(options, &[&file]).error(2);
@@ -168,7 +168,7 @@ fn help_names_the_exit_codes_and_every_setting_of_an_import() {
     let folder = Folder::new();
     let help = folder.run(&["--help"]);
     assert_eq!(help.code, 0);
-    assert!(help.out.contains("a check found something: chain verify"), "{}", help.out);
+    assert!(help.out.contains("a check found problems: chain verify"), "{}", help.out);
     let help = folder.run(&["chain", "import", "--help"]).out;
     for option in [
         "enabled",
@@ -201,7 +201,7 @@ fn a_packed_file_that_is_larger_than_blocks_can_be_is_refused_and_leaves_nothing
     assert_eq!(error["code"], "input", "{error}");
     assert!(!folder.data().exists());
     let error = folder.import(&["--network", "cardano-preview"], &[&bomb]).error(1);
-    assert!(error["message"].as_str().unwrap().contains("no block"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("not a block"), "{error}");
     assert!(!folder.data().exists());
 }
 

@@ -202,7 +202,7 @@ fn a_record_says_who_spends_it_and_why_it_stays() {
 }
 
 #[test]
-fn outputs_are_frozen_thawed_and_reassigned_by_code() {
+fn outputs_are_frozen_unfrozen_and_reassigned() {
     let (folder, sim, file) = simulated(32);
     import(&folder, REGTEST, &file).json();
     let coin = sim.coins().iter().next().map(|(at, _)| at.to_string()).unwrap();
@@ -214,7 +214,7 @@ fn outputs_are_frozen_thawed_and_reassigned_by_code() {
     let to = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
     refused(&["reassign", &coin, "--to", to], "not frozen");
     assert_eq!(txstore(&folder, &["freeze", &coin]).json()[0]["done"], true);
-    refused(&["freeze", &coin], "frozen already");
+    refused(&["freeze", &coin], "already frozen");
     let unknown = format!("{}:9", "00".repeat(32));
     let held = |command: &str, outputs: [&str; 2]| {
         let ended = txstore(&folder, &[command, outputs[0], outputs[1]]);
@@ -238,7 +238,7 @@ fn outputs_are_frozen_thawed_and_reassigned_by_code() {
 }
 
 #[test]
-fn an_operator_keeps_cleans_and_drops() {
+fn an_operator_preserves_cleans_and_drops() {
     let (folder, mut sim, file) = simulated(33);
     let options = [REGTEST, &["--no-clean"], SMALL_WINDOWS.as_slice()].concat();
     import(&folder, &options, &file).json();
@@ -291,7 +291,7 @@ fn nonsense_is_refused_and_leaves_nothing_behind() {
     let name = file.to_str().unwrap();
     txstore(&folder, &["status"]).error(1);
     let error = txstore(&folder, &["import", name]).error(2);
-    assert!(text(&error["message"]).contains("its network must be given"), "{error}");
+    assert!(text(&error["message"]).contains("it needs a network"), "{error}");
     import(&folder, &["--network", "cardano-preview"], &file).error(1);
     import(&folder, &["--network", "bitcoin"], &file).error(1);
     let short = ["--safety", "5", "--rollback", "6"];

@@ -66,14 +66,14 @@ fn check(rig: &Rig, wallet: WalletId, born: u64) {
 }
 
 #[test]
-fn the_first_wallet_of_a_room_begins_at_its_date() {
+fn the_first_wallet_of_a_room_begins_at_its_birthday_date() {
     let rig = Rig::start(70);
     let (wallet, born) = dated(&rig, 4);
     check(&rig, wallet, born);
 }
 
 #[test]
-fn a_wallet_beside_others_is_brought_up_from_its_date() {
+fn a_wallet_beside_others_is_brought_up_from_its_birthday_date() {
     let rig = Rig::start(71);
     let ours = rig.wallet("ours", 1);
     rig.sim.mine(5).unwrap();
@@ -84,7 +84,7 @@ fn a_wallet_beside_others_is_brought_up_from_its_date() {
 }
 
 #[test]
-fn a_source_that_knows_no_times_is_read_from_the_first_block() {
+fn a_birthday_date_on_a_source_without_times_means_the_first_block() {
     for has_others in [false, true] {
         let sim = SimNetwork::in_memory(72);
         // It tells points by their height, and no times.

@@ -221,7 +221,7 @@ fn a_wallet_is_paid_and_pays_through_a_node_that_is_polled() {
 
 /// Somebody pays us out of an unconfirmed payment that spends another one.
 #[test]
-fn a_child_lifts_a_line_of_cheap_payments_to_its_rate_as_the_node_counts() {
+fn cpfp_brings_a_chain_of_cheap_payments_to_its_rate_as_the_node_counts() {
     let Some(pair) = Pair::start(true) else { return };
     let node = &pair.node;
     let hop = node.new_address();

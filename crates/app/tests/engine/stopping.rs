@@ -71,7 +71,7 @@ fn every_depth_up_to_the_window_is_followed_and_one_more_stops_the_chain_room_al
 /// The blocks of a wallet without payments are forgotten below a depth; how much further back a
 /// chain left, nobody here knows then.
 #[test]
-fn a_wallet_room_that_no_longer_knows_the_place_says_what_it_knows() {
+fn a_reorganisation_below_the_blocks_kept_stops_the_wallet_room_and_says_at_least() {
     let sim = SimNetwork::in_memory(12);
     let known = u32::try_from(unspent_wallet::block::BLOCKS_KEPT).unwrap();
     sim.mine(known + 40).unwrap();

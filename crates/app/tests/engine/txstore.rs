@@ -246,7 +246,7 @@ fn the_mempool_is_taken_in_and_the_node_says_who_wins() {
 }
 
 #[test]
-fn a_chain_that_left_too_deep_stops_this_room_alone() {
+fn a_reorganisation_beyond_the_rollback_window_stops_this_room_alone() {
     let rig = rig(84, DeletionWindows { retention: RetentionBlocks(4), safety: 4, rollback: 4 });
     rig.sim.mine_busy(40, 2).unwrap();
     rig.settle_room(unspent_txstore_room::NAME);
@@ -255,7 +255,7 @@ fn a_chain_that_left_too_deep_stops_this_room_alone() {
     let stops_with = |words: &str| {
         wait_for(words, || {
             matches!(rig.state(unspent_txstore_room::NAME), RoomState::Stopped { ref reason, ref remedy, .. }
-                if reason.contains(words) && remedy.contains("build the store anew"))
+                if reason.contains(words) && remedy.contains("rebuild the store"))
         });
     };
     // The source says where it left.

@@ -135,12 +135,12 @@ fn another_address_than_loopback_needs_tls_and_tokens() {
         ended(command)
     };
     let (code, out, err) = serve(&[]);
-    assert_eq!((code, out.contains("no TLS")), (1, true), "{err}");
+    assert_eq!((code, out.contains("TLS is not set up")), (1, true), "{err}");
     let (cert, key) = crate::tls::certificate(&folder);
     let cert = format!("http.tls_cert={}", cert.display());
     let key = format!("http.tls_key={}", key.display());
     let (code, out, _) = serve(&[&cert, &key]);
-    assert_eq!((code, out.contains("no tokens")), (1, true), "{out}");
+    assert_eq!((code, out.contains("there are no tokens")), (1, true), "{out}");
     assert!(!folder.data().join("engine.db").exists(), "nothing was opened");
     // With both it starts.
     token(&folder, "t", "read");

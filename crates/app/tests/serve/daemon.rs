@@ -180,7 +180,6 @@ impl Drop for Daemon {
     }
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

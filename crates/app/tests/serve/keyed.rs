@@ -24,7 +24,7 @@ fn look(value: u64) -> Value {
 const PAY: &str = "/api/v1/wallets/alice/pay";
 
 #[test]
-fn a_repeated_key_gives_the_stored_answer_and_another_request_is_refused() {
+fn a_repeated_idempotency_key_gives_the_stored_answer_and_another_request_is_refused() {
     let folder = funded();
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");
@@ -57,7 +57,7 @@ fn a_repeated_key_gives_the_stored_answer_and_another_request_is_refused() {
 }
 
 #[test]
-fn a_refused_request_can_be_corrected_under_its_key() {
+fn a_refused_request_can_be_corrected_under_its_idempotency_key() {
     let folder = funded();
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");
@@ -120,7 +120,7 @@ fn token(client: &Client, name: &str) -> String {
 }
 
 #[test]
-fn two_callers_may_use_one_key_for_two_requests() {
+fn two_callers_may_use_one_idempotency_key_for_two_requests() {
     let folder = funded();
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");
@@ -164,7 +164,7 @@ fn a_caller_with_too_many_keys_is_told_when_to_come_again() {
 }
 
 #[test]
-fn many_at_once_with_one_key_hold_the_coins_once() {
+fn many_at_once_with_one_idempotency_key_lease_the_coins_once() {
     let folder = funded();
     let daemon = folder.start(&[SEED_SETTING]);
     world::make_wallet(&daemon, "alice");

@@ -54,7 +54,7 @@ fn a_node_that_publishes_transactions_is_not_asked_for_its_whole_mempool() {
             wait_for_sats(&daemon, "unconfirmed_foreign", 100_000 * count);
         }
         let jobs = daemon.admin().get("/api/v1/jobs").ok();
-        assert!(jobs.to_string().contains("heard of"), "{topic}: {jobs}");
+        assert!(jobs.to_string().contains("transactions announced"), "{topic}: {jobs}");
         assert_eq!(daemon.end(), 0);
     }
 }
@@ -168,7 +168,7 @@ fn a_daemon_on_a_node_survives_a_kill_and_a_reorganisation() {
 }
 
 #[test]
-fn so_does_one_with_its_wallets_in_postgresql() {
+fn a_daemon_with_wallets_in_postgresql_survives_a_kill_and_a_reorganisation() {
     let Some(url) = postgres::database() else { return };
     paid_killed_and_reorganised(Some(&url));
 }

@@ -275,7 +275,7 @@ pub(crate) fn own_root(folder: &Folder) -> (PathBuf, Arc<ServerConfig>) {
 }
 
 #[test]
-fn a_receiver_with_a_certificate_of_ones_own_root_is_told() {
+fn a_receiver_vouched_for_by_an_own_root_is_told() {
     let folder = funded();
     let (root, tls) = own_root(&folder);
     let receiver = Receiver::start(Some(tls), Box::new(|_| Reply::Status(200)));
@@ -302,7 +302,7 @@ fn a_receiver_with_a_certificate_of_ones_own_root_is_told() {
     command.args(["--json", "serve", "--listen", "127.0.0.1:0", "--set", &trusted]);
     command.args(["--set", SEED_SETTING]);
     let (code, _, err) = crate::daemon::ended(command);
-    assert!(code != 0 && err.contains("it holds no certificate"), "{code}: {err}");
+    assert!(code != 0 && err.contains("it contains no certificate"), "{code}: {err}");
 }
 
 #[test]

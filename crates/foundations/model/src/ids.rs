@@ -87,8 +87,8 @@ fn write_hex(bytes: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-// Findings of `verify` and reports of damage name what they met by `Debug`, whatever it is: it has
-// to be fit to be read.
+// Findings of `verify` and reports of damage name a coin or a block by `Debug`: it has to be fit to
+// be read.
 impl fmt::Debug for Outpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}#{}", self.tx, self.index)

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wallet_waits_until_tip_h_plus_100() {
+    fn a_coinbase_is_mature_for_the_wallet_at_tip_h_plus_100() {
         let at = |tip| wallet_may_spend(Some(1000), ChainTip(Some(tip)));
         assert_eq!([at(1098), at(1099), at(1100)], [false, false, true]);
         assert!(!wallet_may_spend(None, ChainTip(Some(5000))));
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_may_hold_the_spend_from_h_plus_100() {
+    fn a_coinbase_is_mature_for_a_block_at_h_plus_100() {
         assert_eq!([block_may_spend(1000, 1099), block_may_spend(1000, 1100)], [false, true]);
         assert!(!block_may_spend(1000, 3));
     }

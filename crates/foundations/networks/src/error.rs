@@ -23,7 +23,7 @@ pub enum DecodeError {
         count: usize,
     },
     /// The bytes are more than a block of this network may be.
-    #[error("{size} bytes are more than a block may have ({limit}); the block was ignored")]
+    #[error("{size} bytes are more than a block can have ({limit}); the block was ignored")]
     TooLarge {
         /// How many bytes there are.
         size: usize,
@@ -37,7 +37,7 @@ pub enum DecodeError {
     #[error("the block doesn't match the header's body hash; fetch it again")]
     BodyHash,
     /// It belongs to another network.
-    #[error("this is no block of {network}: {reason}; the block was ignored, check the network")]
+    #[error("this is not a block of {network}: {reason}; the block was ignored, check the network")]
     OtherNetwork {
         /// The network whose block it should be.
         network: Network,
@@ -45,7 +45,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// The era is newer than this program.
-    #[error("block era {0} is unknown; a newer release may know it")]
+    #[error("block era {0} is unknown; a newer release may support it")]
     UnknownEra(u64),
 }
 

@@ -26,7 +26,7 @@ pub enum AddressError {
         reason: String,
     },
     /// It is an address, but of another network.
-    #[error("the address belongs to another network than {network}")]
+    #[error("the address is not one of {network}")]
     WrongNetwork {
         /// The network asked.
         network: Network,

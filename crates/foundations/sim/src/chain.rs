@@ -59,7 +59,7 @@ pub enum SubmitError {
     #[error("the transaction can't be mined: {0}")]
     Invalid(#[from] TxError),
     /// It spends what others spend, without paying more than all of them together.
-    #[error("it conflicts with the mempool; pay a fee of more than {to_beat} to replace it")]
+    #[error("it conflicts with the mempool; pay a fee above {to_beat} to replace what is there")]
     FeeTooLow {
         /// Fees of all transactions that would go.
         to_beat: Amount,

@@ -42,7 +42,7 @@ pub enum TxError {
     #[error("input {0} is a coinbase that isn't mature yet")]
     Immature(OutPoint),
     /// More goes out than comes in.
-    #[error("outputs are worth more than inputs")]
+    #[error("the outputs are worth more than the inputs")]
     Overspent,
     /// Its lock time lies beyond the next block.
     #[error("the lock time hasn't been reached")]

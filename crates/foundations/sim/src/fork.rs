@@ -23,10 +23,10 @@ pub enum ForkError {
         height: u32,
     },
     /// No block has this hash.
-    #[error("no block {0} is in the tree")]
+    #[error("block {0} is not in the tree")]
     UnknownBlock(BlockHash),
     /// A block of the tree didn't connect: a defect of the simulator itself.
-    #[error("a stored block didn't connect, the simulation can't go on: {0}")]
+    #[error("a stored block didn't connect; the simulation can't continue: {0}")]
     Connect(#[from] ConnectError),
 }
 

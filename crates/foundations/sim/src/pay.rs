@@ -17,7 +17,7 @@ use crate::script::unlocking_witness;
 #[non_exhaustive]
 pub enum PayError {
     /// The coins that may be used don't suffice.
-    #[error("{needed} is needed and only {available} is at hand; mine more blocks")]
+    #[error("{needed} needed, but only {available} available; mine more blocks")]
     InsufficientFunds {
         /// Payments and fee together.
         needed: Amount,
@@ -25,7 +25,7 @@ pub enum PayError {
         available: Amount,
     },
     /// The amounts overflow.
-    #[error("the amounts sum up to more than any amount can be")]
+    #[error("the sum of the amounts is larger than any amount can be")]
     Overflow,
     /// The coin doesn't exist or its address isn't ours.
     #[error("output {0} isn't an unspent coin of the simulator's own addresses")]
@@ -34,7 +34,7 @@ pub enum PayError {
     #[error("transaction {0} isn't in the mempool")]
     NotInMempool(Txid),
     /// No output of ours is large enough to give up the difference.
-    #[error("transaction {0} has no change that could pay the higher fee")]
+    #[error("transaction {0} has no change to pay the higher fee from")]
     NoChange(Txid),
     /// The mempool refused the replacement.
     #[error("the replacement was refused: {0}")]

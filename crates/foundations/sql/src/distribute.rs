@@ -33,15 +33,15 @@ struct ForeignKey {
 #[non_exhaustive]
 pub enum DistributeError {
     /// Only PostgreSQL can have Citus.
-    #[error("{0} is no PostgreSQL database; nothing was changed")]
+    #[error("{0} is not a PostgreSQL database; nothing was changed")]
     NotPostgres(Url),
     /// The database can't be opened, or belongs to another room or release.
     #[error("the database can't be distributed: {0}; nothing was changed")]
     Open(OpenError),
     /// The room was never opened there, or by an earlier release.
     #[error(
-        "the database is at schema version {found} and not at {known}; open the room once with \
-         this program, nothing was changed"
+        "the database is at schema version {found}, not {known}; open the room once with this \
+         program; nothing was changed"
     )]
     Older {
         /// Its version.

@@ -13,19 +13,19 @@ pub enum SqlError {
     #[error("the database is busy ({0}); nothing was changed, try again")]
     Busy(String),
     /// The server asked for the transaction to be run again (40001, 40P01).
-    #[error("the transaction met another one ({0}); nothing was changed, try again")]
+    #[error("the transaction conflicted with another one ({0}); nothing was changed, try again")]
     Conflict(String),
     /// The connection broke before COMMIT was sent: nothing was changed.
     #[error("the database can't be reached ({0}); nothing was changed")]
     Unavailable(String),
     /// The connection broke while COMMIT was under way: it may have happened or not.
-    #[error("the outcome of a commit is unknown ({0}); ask again before repeating it")]
+    #[error("the outcome of a commit is unknown ({0}); check what was written before repeating it")]
     UnclearCommit(String),
     /// The disk is full, or can't be written. Nothing helps but space, and then everything does.
-    #[error("the disk is full or fails ({0}); nothing was changed")]
+    #[error("the disk is full or failing ({0}); nothing was changed")]
     Disk(String),
     /// A constraint of the schema refused the rows.
-    #[error("the rows break a rule of the database: {0}")]
+    #[error("the rows violate a constraint of the database: {0}")]
     Constraint(String),
     /// Stored data isn't what the schema promises.
     #[error("stored data is damaged: {what}")]
@@ -36,8 +36,8 @@ pub enum SqlError {
     /// The columns of arguments for one statement serve different numbers of rows: a fault of the
     /// program, which would otherwise write shifted rows.
     #[error(
-        "a statement over many rows was given columns of {shortest} and of {longest} values; \
-         nothing was changed. This is a bug: please report it"
+        "a bulk statement was given columns of {shortest} and of {longest} values; nothing was \
+         changed. This is a bug: please report it"
     )]
     UnevenColumns {
         /// Values in the shortest column.
@@ -111,7 +111,7 @@ impl Failure for SqlError {
 #[non_exhaustive]
 pub enum OpenError {
     /// The file or the server can't be reached.
-    #[error("can't open {url:?}: {source}")]
+    #[error("can't open {url}: {source}")]
     Connect {
         /// Which database.
         url: Url,
@@ -120,8 +120,8 @@ pub enum OpenError {
     },
     /// A later release has been here.
     #[error(
-        "the database is at schema version {found}, this program knows {known}; \
-         use the newer program, nothing was changed"
+        "the database is at schema version {found}, but this program knows only {known}; use the \
+         newer program; nothing was changed"
     )]
     Newer {
         /// Version in the database.
@@ -131,8 +131,8 @@ pub enum OpenError {
     },
     /// What is written about a migration differs from what this program would have done.
     #[error(
-        "migration {version} was not written by this program or is damaged ({why}); \
-         restore a backup, nothing was changed"
+        "migration {version} was not written by this program or is damaged ({why}); restore a \
+         backup; nothing was changed"
     )]
     Damaged {
         /// Which migration.

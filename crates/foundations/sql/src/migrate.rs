@@ -120,7 +120,7 @@ fn checked(tx: &mut Tx<'_>, schema: &Schema, backend: Backend) -> Result<usize, 
             return Err(damaged("the versions are not 1, 2, 3, …"));
         }
         if line.text("checksum_hex").map_err(unreadable)? != ours.checksum_hex(backend) {
-            return Err(damaged("its text is another one"));
+            return Err(damaged("its text differs"));
         }
     }
     Ok(lines.len())

@@ -46,7 +46,7 @@ const COPY_BUSY: Duration = Duration::from_secs(5);
 pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), SqlError> {
     let connection = rusqlite::Connection::open(from).map_err(explain)?;
     connection.busy_timeout(COPY_BUSY).map_err(explain)?;
-    let name = to.to_str().ok_or_else(|| SqlError::Other("the path is no UTF-8".into()))?;
+    let name = to.to_str().ok_or_else(|| SqlError::Other("the path is not valid UTF-8".into()))?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(explain)?;
     let copy = std::fs::File::open(to).map_err(|error| SqlError::Other(error.to_string()))?;
     copy.sync_all().map_err(|error| SqlError::Other(error.to_string()))
@@ -305,11 +305,11 @@ pub(crate) fn value(stored: ValueRef<'_>) -> Result<Value, SqlError> {
         ValueRef::Integer(number) => Ok(Value::Int(number)),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Value::Text(text.to_owned())),
-            Err(_) => Err(SqlError::Damaged { what: "text that is no UTF-8".into() }),
+            Err(_) => Err(SqlError::Damaged { what: "text that is not valid UTF-8".into() }),
         },
         ValueRef::Blob(bytes) => Ok(Value::Blob(bytes.to_vec())),
         ValueRef::Real(_) => {
-            Err(SqlError::Damaged { what: "a fraction where none is kept".into() })
+            Err(SqlError::Damaged { what: "a fraction where only whole numbers are stored".into() })
         }
     }
 }

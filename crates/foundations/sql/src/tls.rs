@@ -98,7 +98,7 @@ impl TlsTerms {
             CertificateVerifier { demand: self.demand()?, provider: Arc::clone(&provider) };
         let versions =
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = versions.map_err(|error| SqlError::Other(format!("no TLS: {error}")))?;
+        let builder = versions.map_err(|error| SqlError::Other(format!("TLS failed: {error}")))?;
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         Ok(builder.with_no_client_auth())
     }
@@ -140,7 +140,7 @@ impl TlsMode {
 /// `system` is libpq's word for the roots of the system.
 fn root(path: &str) -> Result<Option<PathBuf>, SqlError> {
     let decoded = percent_decode_str(path).decode_utf8();
-    let decoded = decoded.map_err(|_| SqlError::Other("sslrootcert is no UTF-8".into()))?;
+    let decoded = decoded.map_err(|_| SqlError::Other("sslrootcert is not valid UTF-8".into()))?;
     Ok((decoded != "system").then(|| PathBuf::from(&*decoded)))
 }
 
@@ -149,7 +149,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, SqlError> {
     let Some(file) = file else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            let text = "the system has no root certificates; name some with sslrootcert=PATH";
+            let text = "the system has no root certificates; give some with sslrootcert=PATH";
             return Err(SqlError::Other(text.into()));
         }
         return Ok(roots);
@@ -245,14 +245,14 @@ pub(crate) fn refusal(error: &postgres::Error) -> Option<SqlError> {
     #[allow(clippy::wildcard_enum_match_arm)]
     let why = match why {
         CertificateError::UnknownIssuer => {
-            "no root that we know signed it; name the right one with sslrootcert=PATH".to_owned()
+            "no known root signed it; give the right one with sslrootcert=PATH".to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("it is for another host name ({why})")
         }
         other => other.to_string(),
     };
-    Some(SqlError::Other(format!("the certificate of the server is refused: {why}")))
+    Some(SqlError::Other(format!("the server's certificate was refused: {why}")))
 }
 
 #[cfg(test)]

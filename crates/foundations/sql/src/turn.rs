@@ -128,7 +128,7 @@ impl SharedTurn {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 place.wanted = false;
-                return Err(SqlError::Busy("others are writing to the file".into()));
+                return Err(SqlError::Busy("other processes are writing to the file".into()));
             }
             let waited = self.changed.wait_timeout(place, left);
             (place, _) = waited.unwrap_or_else(PoisonError::into_inner);

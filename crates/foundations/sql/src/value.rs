@@ -221,7 +221,7 @@ impl Row {
     ///
     /// [`SqlError::Damaged`] when it isn't such a number.
     pub fn natural(&self, column: impl ColumnPlace) -> Result<u64, SqlError> {
-        u64::try_from(self.int(column)?).map_err(|_| self.wrong(column, "a natural number"))
+        u64::try_from(self.int(column)?).map_err(|_| self.wrong(column, "a non-negative number"))
     }
 
     /// The number in `column`, which must not be negative, or nothing.
@@ -231,7 +231,7 @@ impl Row {
     /// [`SqlError::Damaged`] when it holds something else.
     pub fn opt_natural(&self, column: impl ColumnPlace) -> Result<Option<u64>, SqlError> {
         let number = self.opt_int(column)?.map(u64::try_from).transpose();
-        number.map_err(|_| self.wrong(column, "a natural number"))
+        number.map_err(|_| self.wrong(column, "a non-negative number"))
     }
 
     /// The index in `column`: a number of 32 bits, in a column that could hold more.
@@ -240,7 +240,7 @@ impl Row {
     ///
     /// [`SqlError::Damaged`] when it isn't such a number.
     pub fn index(&self, column: impl ColumnPlace) -> Result<u32, SqlError> {
-        self.opt_index(column)?.ok_or_else(|| self.wrong(column, "an index of 32 bits"))
+        self.opt_index(column)?.ok_or_else(|| self.wrong(column, "a 32-bit index"))
     }
 
     /// The index in `column`, or nothing.
@@ -250,7 +250,7 @@ impl Row {
     /// As for [`Row::index`].
     pub fn opt_index(&self, column: impl ColumnPlace) -> Result<Option<u32>, SqlError> {
         let number = self.opt_int(column)?.map(u32::try_from).transpose();
-        number.map_err(|_| self.wrong(column, "an index of 32 bits"))
+        number.map_err(|_| self.wrong(column, "a 32-bit index"))
     }
 
     /// The truth value in `column`.

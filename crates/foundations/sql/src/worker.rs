@@ -35,7 +35,7 @@ const GROUP_REQUESTS: usize = 64;
 const GROUP_TIME: Duration = Duration::from_millis(20);
 
 /// A closure that swallows such an error believes in what isn't there.
-const PASSED_OVER: &str = "an error that the closure passed over ended the transaction";
+const PASSED_OVER: &str = "an error that the closure ignored ended the transaction";
 
 /// What a thread is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

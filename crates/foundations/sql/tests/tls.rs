@@ -87,7 +87,7 @@ fn refusals(at: &Place) {
     };
     for mode in ["require", "verify-ca", "verify-full"] {
         let terms = format!("sslmode={mode}&{}", at.wrong);
-        refused("secured:hush", "localhost", &terms, "no root that we know signed it");
+        refused("secured:hush", "localhost", &terms, "no known root signed it");
     }
     // The system's roots have signed much, but not this.
     refused("postgres", "localhost", "sslmode=verify-full&sslrootcert=system", "root");

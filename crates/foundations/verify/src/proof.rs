@@ -117,10 +117,10 @@ pub enum ProofError {
 impl fmt::Display for ProofError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Encoding => "this is no proof in canonical form",
-            Self::Empty => "the proof names no output",
+            Self::Encoding => "this is not a proof in canonical form",
+            Self::Empty => "the proof covers no output",
             Self::Places => "the proof's outputs are not in order",
-            Self::Shape => "the proof holds more or less than it takes",
+            Self::Shape => "the proof holds more or fewer nodes than it needs",
             Self::Root => "the proof leads to another root",
         })
     }

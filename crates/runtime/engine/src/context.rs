@@ -120,7 +120,7 @@ impl Context {
     /// Writes an event of the engine itself. Losing one is no reason to stop a room.
     pub fn write_event<B: serde::Serialize>(&self, kind: EventKind<B>, body: &B) {
         if let Err(error) = self.log.write(vec![NewEvent::new(kind, body)]) {
-            tracing::warn!(%error, kind = kind.name, "an event could not be written");
+            tracing::warn!(%error, kind = kind.name, "can't write an event");
         }
     }
 }

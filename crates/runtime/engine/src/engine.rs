@@ -233,7 +233,7 @@ impl Drop for Running {
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         if thread.join().is_err() {
-            tracing::error!("a thread of the engine died of a fault in the program");
+            tracing::error!("a thread of the engine ended because of a bug");
         }
     }
 }

@@ -37,7 +37,7 @@ pub enum StartError {
         wanted: Network,
     },
     /// A room that this network can't have.
-    #[error("{network} has no {room} room; switch it off")]
+    #[error("{network} has no {room} room; switch that room off")]
     Unsupported {
         /// Which room.
         room: RoomName,
@@ -53,10 +53,10 @@ pub enum StartError {
         source: Cause,
     },
     /// The engine's own database can't be opened.
-    #[error("engine.db, with events and idempotency keys, can't be opened: {0}")]
+    #[error("can't open engine.db, which holds events and idempotency keys: {0}")]
     Log(#[from] LogError),
     /// A thread can't be started.
-    #[error("a thread can't be started: {0}")]
+    #[error("can't start a thread: {0}")]
     Thread(std::io::Error),
 }
 
@@ -72,7 +72,7 @@ impl StartError {
 #[non_exhaustive]
 pub enum JobError {
     /// The engine has no such job: its room is off.
-    #[error("{0} is not among the jobs: its room is off, or there is no node")]
+    #[error("there is no job {0}: its room is off, or there is no node")]
     Absent(JobName),
     /// It failed; the next run tries again.
     #[error("{job} failed: {reason}")]
@@ -83,7 +83,7 @@ pub enum JobError {
         reason: String,
     },
     /// It is still waiting for its turn or its room.
-    #[error("{0} was asked for and has not ended yet")]
+    #[error("{0} was requested and has not finished yet")]
     Late(JobName),
 }
 
@@ -95,6 +95,6 @@ pub enum ResumeError {
     #[error("the {0} room is switched off")]
     Off(RoomName),
     /// It isn't stopped.
-    #[error("the {0} room is not stopped")]
+    #[error("the {0} room is not stopped, so there is nothing to resume")]
     Running(RoomName),
 }

@@ -17,7 +17,7 @@ use ureq::{
 
 /// Says why an address isn't called, and which setting allows it.
 pub fn private(permission: &str) -> String {
-    format!("the address is of this machine or of a private network; `{permission}` allows that")
+    format!("the address is on this machine or a private network; `{permission}` allows that")
 }
 
 /// Whether an address may be called.

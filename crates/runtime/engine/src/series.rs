@@ -28,7 +28,7 @@ pub type LabelSets = Vec<Vec<Label>>;
 /// One figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// Its name.
+    /// As Prometheus knows it: `unspent_ROOM_…`, with its unit, and `_total` where it counts.
     pub name: &'static str,
     /// How it behaves.
     pub kind: SeriesKind,
@@ -93,18 +93,16 @@ pub fn each(label: &'static str, values: impl IntoIterator<Item = &'static str>)
 
 /// What the engine itself counts.
 const ENGINE: [Series; 13] = [
-    Series::counter("unspent_engine_blocks_applied_total", "Blocks that a room took in").later(),
-    Series::gauge("unspent_engine_lag_blocks", "Blocks between a room's tip and the source's")
-        .later(),
-    Series::counter("unspent_engine_reorgs_total", "Reorganisations that a room followed").later(),
-    Series::histogram("unspent_engine_reorg_depth", "Blocks that a reorganisation undid").later(),
+    Series::counter("unspent_engine_blocks_applied_total", "Blocks applied by a room").later(),
+    Series::gauge("unspent_engine_lag_blocks", "Blocks that a room is behind the source").later(),
+    Series::counter("unspent_engine_reorgs_total", "Reorganisations followed by a room").later(),
+    Series::histogram("unspent_engine_reorg_depth", "Blocks undone by reorganisations").later(),
     Series::counter("unspent_engine_source_errors_total", "Failures of the source").later(),
-    Series::histogram("unspent_engine_apply_seconds", "Time to take one block in at the tip")
-        .later(),
+    Series::histogram("unspent_engine_apply_seconds", "Time to apply one block at the tip").later(),
     Series::counter("unspent_engine_job_runs_total", "Runs of a job").later(),
-    Series::histogram("unspent_engine_job_seconds", "Time that a run of a job took").later(),
-    Series::gauge("unspent_engine_cache_blocks", "Blocks that rooms share in memory"),
-    Series::gauge("unspent_engine_cache_bytes", "Bytes of blocks that rooms share in memory"),
+    Series::histogram("unspent_engine_job_seconds", "Duration of a job's run").later(),
+    Series::gauge("unspent_engine_cache_blocks", "Blocks in memory, shared by rooms"),
+    Series::gauge("unspent_engine_cache_bytes", "Bytes of blocks in memory, shared by rooms"),
     Series::gauge("unspent_engine_batches_waiting", "Batches of blocks read ahead"),
     Series::counter("unspent_engine_events_total", "Events written"),
     Series::counter("unspent_engine_webhook_attempts_total", "Messages sent to webhooks")

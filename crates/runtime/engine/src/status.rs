@@ -93,12 +93,12 @@ pub enum RoomState {
     Working,
     /// The source or the room's database is away; it is tried again.
     Waiting {
-        /// What was said.
+        /// What the source or the database said.
         reason: String,
     },
     /// It can't go on without a person. Reading goes on.
     Stopped {
-        /// Why.
+        /// Why it stopped.
         reason: String,
         /// What to do before it is resumed.
         remedy: String,

@@ -52,7 +52,7 @@ impl CliError {
 
     /// Something that should have been impossible.
     pub fn bug(message: impl Into<String>) -> Self {
-        let hint = Some("this is a defect of the program; please report it".into());
+        let hint = Some("this is a bug; please report it".into());
         Self { code: "bug", message: message.into(), hint }
     }
 

@@ -48,12 +48,13 @@ fn take(
             let _ = file.read_to_string(&mut holder);
             let holder = holder.lines().next().unwrap_or_default();
             let message = format!(
-                "`unspent serve` ({holder}) or another command has {}; nothing was changed",
+                "`unspent serve` ({holder}) or another command is using {}; nothing was changed",
                 folder.display()
             );
-            let hint = "use the daemon's REST interface, or end it first; reading works beside it";
+            let hint = "use the daemon's REST interface, or stop it first; commands that only \
+                        read work alongside it";
             Err(CliError::refused(message).hint(hint).into())
         }
-        Err(TryLockError::Error(error)) => Err(error).context("the folder can't be locked"),
+        Err(TryLockError::Error(error)) => Err(error).context("can't lock the folder"),
     }
 }

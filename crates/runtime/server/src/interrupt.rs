@@ -24,7 +24,10 @@ impl Interrupt {
             }
         });
         if let Err(error) = listening {
-            tracing::warn!(%error, "can't listen for Ctrl-C; it will end the program at once");
+            tracing::warn!(
+                %error,
+                "can't listen for Ctrl-C; pressing it will end the program at once"
+            );
         }
         asked
     }

@@ -79,6 +79,10 @@ fn close(path: &Path) {
         return;
     }
     if let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS)) {
-        tracing::warn!(path = %path.display(), %error, "others can read this, and it stays so");
+        tracing::warn!(
+            path = %path.display(),
+            %error,
+            "other users can read this, and it can't be changed"
+        );
     }
 }

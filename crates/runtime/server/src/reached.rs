@@ -97,7 +97,7 @@ impl Reached {
         let mut answer = answer.with_context(asked)?;
         let is_fine = answer.status().is_success();
         let text = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
-        let text = text.context("the daemon's answer breaks off")?;
+        let text = text.context("the daemon's answer was cut off")?;
         if is_fine {
             return Ok(text);
         }
@@ -120,5 +120,5 @@ fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
 fn said(body: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let message = value.pointer("/error/message").and_then(serde_json::Value::as_str);
-    message.unwrap_or("it doesn't say why").to_owned()
+    message.unwrap_or("it gives no reason").to_owned()
 }

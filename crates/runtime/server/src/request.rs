@@ -60,7 +60,7 @@ pub fn short(text: Option<&str>) -> Result<Option<&str>, BadRequest> {
 
 /// A cursor that isn't one of ours.
 pub fn bad_cursor() -> BadRequest {
-    BadRequest::Malformed("`after` takes what the page before named as `next`".into())
+    BadRequest::Malformed("`after` takes the `next` of the previous page".into())
 }
 
 /// A row number given back to us.
@@ -89,5 +89,5 @@ pub fn bounded(count: usize, least: usize) -> Result<(), BadRequest> {
     if (least..=MAX_ITEMS).contains(&count) {
         return Ok(());
     }
-    Err(BadRequest::Invalid(format!("{least} to {MAX_ITEMS} items are taken, not {count}")))
+    Err(BadRequest::Invalid(format!("a request takes {least} to {MAX_ITEMS} items, not {count}")))
 }

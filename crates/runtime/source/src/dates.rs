@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_block_that_could_matter_is_found_among_times_in_disorder() {
+    fn a_block_not_above_the_first_of_a_date_is_found_among_times_in_disorder() {
         let times = disorderly(50_000);
         for day in 1..340 {
             let date = START + day * DAY;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_beyond_the_chain_are_answered_with_care() {
+    fn dates_beyond_the_chain_give_a_block_below_the_tip_or_none() {
         let times = disorderly(1_000);
         let asked = |first, date| height_of(&mut chain(first, times.clone()), date).unwrap();
         assert_eq!(asked(0, 0), Some(0));

@@ -252,7 +252,7 @@ pub trait Node: Send + Sync {
     ///
     /// [`SourceError`] when the node can't be asked.
     fn fee_rate(&self, _blocks: u16) -> Result<FeeEstimate, SourceError> {
-        Ok(FeeEstimate::Unknown { reason: "it makes no estimates".into() })
+        Ok(FeeEstimate::Unknown { reason: "it gives no estimates".into() })
     }
 
     /// A transaction of the mempool and all that is unconfirmed below it. Empty: it isn't there, or
@@ -270,17 +270,17 @@ pub trait Node: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// It can't be reached, or hung up.
-    #[error("{name} can't be reached: {reason}; it is tried again")]
+    #[error("{name} can't be reached: {reason}; it will be tried again")]
     Unreachable {
-        /// Its name.
+        /// The source as people are told of it, without its password.
         name: String,
         /// What went wrong.
         reason: String,
     },
     /// It refuses us.
-    #[error("{name} refuses access: {reason}; look at the cookie file or the password")]
+    #[error("{name} refuses access: {reason}; check the cookie file or the password")]
     Denied {
-        /// Its name.
+        /// The source as people are told of it, without its password.
         name: String,
         /// What it said.
         reason: String,
@@ -288,7 +288,7 @@ pub enum SourceError {
     /// It serves another chain.
     #[error("{name} serves {found}, not {wanted}; point the daemon at the right node")]
     WrongNetwork {
-        /// Its name.
+        /// The source as people are told of it, without its password.
         name: String,
         /// The chain it serves.
         found: String,
@@ -301,15 +301,15 @@ pub enum SourceError {
          later point"
     )]
     Missing {
-        /// Its name.
+        /// The source as people are told of it, without its password.
         name: String,
         /// The height it can't serve.
         height: u64,
     },
     /// What it gave can't be right.
-    #[error("{name} gave what can't be right: {reason}")]
+    #[error("{name} gave invalid data: {reason}")]
     Malformed {
-        /// Its name.
+        /// The source as people are told of it, without its password.
         name: String,
         /// What is wrong.
         reason: String,

@@ -20,7 +20,7 @@ impl TrustedRoots {
             }
         }
         if found.is_empty() {
-            return Err("it holds no certificate".into());
+            return Err("it contains no certificate".into());
         }
         Ok(Self(RootCerts::new_with_certs(&found)))
     }

@@ -380,7 +380,6 @@ fn anyhow_stays_where_people_are_answered() {
     demand("libraries have typed errors", &found);
 }
 
-/// SQL in a string.
 fn sql(path: &str, text: &str) -> Vec<String> {
     let statements = ["\"SELECT ", "\"INSERT ", "\"UPDATE ", "\"DELETE ", "\"CREATE TABLE "];
     let lines = numbered(text).into_iter();

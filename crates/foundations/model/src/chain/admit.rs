@@ -40,7 +40,7 @@ pub enum Admission {
 pub enum AdmitError {
     /// Blocks between the tip and this one are missing.
     #[error(
-        "block {offered} does not follow {}: blocks between are missing",
+        "block {offered} does not follow {}: the blocks between are missing",
         .tip.map_or_else(|| "the origin".to_owned(), |tip| format!("the tip {tip}"))
     )]
     Gap {
@@ -50,7 +50,7 @@ pub enum AdmitError {
         offered: u64,
     },
     /// It names another block as its parent.
-    #[error("block {height} builds on another block than the tip; roll back to change branches")]
+    #[error("block {height} does not build on the tip; roll back first to change branches")]
     WrongParent {
         /// Height offered.
         height: u64,
@@ -60,7 +60,9 @@ pub enum AdmitError {
         tip: crate::BlockHash,
     },
     /// Another block stands at its place. Roll back first to change branches.
-    #[error("block {height} is not the one stored at that height; roll back to change branches")]
+    #[error(
+        "block {height} is not the one stored at that height; roll back first to change branches"
+    )]
     OtherBranch {
         /// Height offered.
         height: u64,

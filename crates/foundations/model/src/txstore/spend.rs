@@ -36,7 +36,7 @@ pub enum SlotRefusal {
     #[error("the transaction has no such output")]
     OutputNotFound,
     /// The output isn't what the spender believes.
-    #[error("the output is not the one that is meant")]
+    #[error("the output's script or value is not the one expected")]
     OutputMismatch,
     /// No spend of it can be valid.
     #[error("the output can never be spent")]
@@ -57,7 +57,7 @@ pub enum SlotRefusal {
     #[error("the output is frozen")]
     Frozen,
     /// It is frozen already.
-    #[error("the output is frozen already")]
+    #[error("the output is already frozen")]
     AlreadyFrozen,
     /// It was reassigned lately.
     #[error("the output was reassigned and can't be spent before height {from}")]

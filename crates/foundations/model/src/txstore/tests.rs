@@ -46,7 +46,7 @@ fn reason(record: &TxRecord, children: &[(TxId, ChildState)], height: u64) -> Op
 }
 
 #[test]
-fn a_date_comes_with_the_last_spend_is_raised_and_cleared() {
+fn delete_at_comes_with_the_last_spend_is_raised_and_cleared() {
     let mut record = mined(2);
     spend(&mut record, 0, child(2), 1000);
     assert_eq!(record.delete_at, None);
@@ -61,7 +61,7 @@ fn a_date_comes_with_the_last_spend_is_raised_and_cleared() {
 }
 
 #[test]
-fn whatever_happens_brings_back_what_was_put_aside() {
+fn an_event_makes_a_record_due_again() {
     let mut record = mined(1);
     spend(&mut record, 0, child(2), 1000);
     record.due_at = None;
@@ -146,7 +146,7 @@ fn verdicts_on_children() {
 }
 
 #[test]
-fn what_has_no_date_weighs_more_than_any_height() {
+fn a_blocker_without_a_height_weighs_more_than_any_height() {
     let mut record = mined(3);
     for (vout, byte) in [(0, 2), (1, 3), (2, 4)] {
         spend(&mut record, vout, child(byte), 1000);
@@ -162,7 +162,7 @@ fn what_has_no_date_weighs_more_than_any_height() {
 }
 
 #[test]
-fn a_loser_goes_whatever_its_coins_but_after_its_children() {
+fn a_loser_is_deleted_whatever_its_coins_but_after_its_children() {
     let mut record = mined(2);
     record.leave_best_chain(950, R);
     record.set_conflicting(true, 1000, R);

@@ -9,7 +9,7 @@ pub const SATS_PER_BTC: u64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAmount {
     /// Not a number with an optional unit.
-    #[error("`{0}` is no amount; write 150000, `150000 sat` or `0.0015 BTC`")]
+    #[error("`{0}` is not an amount; write 150000, `150000 sat` or `0.0015 BTC`")]
     Form(String),
     /// More than there can be.
     #[error("`{0}` is more than {most} BTC", most = MOST_BITCOIN_MONEY / SATS_PER_BTC)]

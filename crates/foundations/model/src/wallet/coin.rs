@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_the_data_model_holds() {
+    fn the_table_of_coin_states_holds() {
         let tip = Some(500);
         let confirmed = coin(TxStatus::Published, Some(400));
         assert_eq!(CoinState::of(confirmed, tip), CoinState::Confirmed);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_node_dropped_is_told_from_what_it_has() {
+    fn a_dropped_coin_has_a_state_of_its_own() {
         let tip = Some(500);
         let dropped = CoinFacts { is_dropped: true, ..coin(TxStatus::Published, None) };
         assert_eq!(CoinState::of(dropped, tip), CoinState::Dropped);

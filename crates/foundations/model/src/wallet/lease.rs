@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_moment_of_expiry_the_coin_is_free() {
+    fn a_lease_ends_at_the_moment_of_its_expiry() {
         let held = StoredLease { by: id(1), expires_at: Micros(100) };
         assert_eq!(ask(Some(held), id(2), Micros(99)), LeaseAnswer::Refused(held));
         assert_eq!(ask(Some(held), id(2), Micros(100)), LeaseAnswer::Stolen);

@@ -28,14 +28,14 @@ pub struct PruneFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PruneRefusal {
     /// Nothing is stored under that name.
-    #[error("{} is not known here; nothing was pruned", .0.on_bitcoin())]
+    #[error("{} is unknown; nothing was pruned", .0.on_bitcoin())]
     Unknown(TxId),
     /// It is in no block.
     #[error("{} is not confirmed; nothing was pruned", .0.on_bitcoin())]
     Unconfirmed(TxId),
     /// It, or the spend of one of its coins, is too young.
     #[error(
-        "{tx} is only {depth} blocks deep, {needed} are needed; nothing was pruned",
+        "{tx} has only {depth} of the {needed} confirmations needed; nothing was pruned",
         tx = .tx.on_bitcoin()
     )]
     Shallow {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn unconfirmed_shallow_and_unspent_stay() {
+    fn unconfirmed_shallow_and_unspent_are_not_pruned() {
         let world = known(vec![
             facts(1, None, vec![]),
             facts(2, Some(950), vec![]),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spender_goes_only_with_the_coins_it_spent() {
+    fn a_spender_is_pruned_only_with_the_coins_it_spent() {
         let mut parent = facts(1, Some(10), vec![(0, Some(20)), (1, None)]);
         let mut child = facts(2, Some(20), vec![]);
         child.parents = vec![id(1)];
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_rivals_go_with_the_winner() {
+    fn dead_rivals_are_pruned_with_the_winner() {
         let mut winner = facts(1, Some(10), vec![]);
         winner.losers = vec![id(7), id(8)];
         let world = known(vec![winner]);

@@ -144,7 +144,7 @@ fn read_body(rest: &mut &[u8]) -> Result<(Vec<Transaction>, Vec<Txid>), DecodeEr
         ids.push(txid(&tx, raw)?);
         // Anywhere else it would create coins and spend none.
         if tx.is_coinbase() != (i == 0) {
-            let reason = "the coinbase must be the first transaction and no other";
+            let reason = "the first transaction, and no other, must be a coinbase";
             return Err(DecodeError::malformed("block", reason));
         }
         txs.push(tx);

@@ -30,7 +30,7 @@ const SEEKING_BUFFER_BYTES: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum FramingError {
     /// Cardano has no such files.
-    #[error("{0} has no framed block files; pass chunk files")]
+    #[error("blocks of {0} don't come in framed block files; pass chunk files")]
     NoFraming(Network),
     /// Another network, a wrong key, or not a block file.
     #[error(
@@ -60,7 +60,7 @@ pub enum FramingError {
         offset: u64,
     },
     /// The file can't be read.
-    #[error("can't read on at byte {offset}: {source}")]
+    #[error("can't read further at byte {offset}: {source}")]
     Io {
         /// Offset in the file, in bytes.
         offset: u64,

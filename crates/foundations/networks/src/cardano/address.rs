@@ -89,7 +89,7 @@ pub(crate) fn parse(network: Network, text: &str) -> Result<Query, AddressError>
         Some("addr_vkh" | "addr_shared_vkh" | "script") => {
             let bytes = bech32_bytes(text)?;
             let hash = <[u8; 28]>::try_from(bytes.as_slice());
-            let reason = format!("{} bytes are no credential of 28", bytes.len());
+            let reason = format!("a credential has 28 bytes, not {}", bytes.len());
             hash.map(Query::Credential).map_err(|_| malformed(reason))
         }
         Some(hrp) if hrp == "stake" || hrp.starts_with("stake_") => Err(AddressError::StakeAddress),
@@ -127,7 +127,10 @@ fn check(network: Network, addr: &[u8]) -> Result<(), AddressError> {
         kind => return Err(malformed(format!("address type {kind} is unknown"))),
     };
     if !is_whole {
-        return Err(malformed(format!("{} bytes don't fit the address type", addr.len())));
+        return Err(malformed(format!(
+            "an address of this type doesn't have {} bytes",
+            addr.len()
+        )));
     }
     if header & 0x0f != super::network_id(network) {
         return Err(AddressError::WrongNetwork { network });
@@ -141,7 +144,8 @@ fn is_pointer(bytes: &[u8]) -> bool {
 }
 
 fn check_byron(network: Network, addr: &[u8]) -> Result<(), AddressError> {
-    let byron = byron(addr).ok_or_else(|| malformed("no Byron address, or a wrong checksum"))?;
+    let byron =
+        byron(addr).ok_or_else(|| malformed("not a Byron address, or its checksum is wrong"))?;
     let payload = byron.decode().map_err(malformed)?;
     match network_tag(&payload) {
         Some(tag) if Some(tag) != super::magic(network) => {

@@ -120,7 +120,7 @@ fn slot(network: Network, at: EpochSlot) -> Result<u64, DecodeError> {
 /// Byron calls the number of a block its difficulty, and writes it as a list of one.
 fn number(difficulty: &[u64]) -> Result<u64, DecodeError> {
     let number = difficulty.first().copied();
-    number.ok_or_else(|| DecodeError::malformed("block header", "no block number"))
+    number.ok_or_else(|| DecodeError::malformed("block header", "block number is missing"))
 }
 
 fn to_model(payload: &TxPayload<'_>) -> Result<Tx<Output>, DecodeError> {

@@ -31,7 +31,7 @@ pub(super) fn skip_rest(d: &mut Decoder<'_>, mut left: Option<u64>) -> Result<()
 /// Starts an array of exactly `length` items; the answer goes to [`end`] after the last one.
 pub(super) fn start(d: &mut Decoder<'_>, length: u64) -> Result<Option<u64>, CborError> {
     match d.array()? {
-        Some(found) if found != length => Err(CborError::message("array of a wrong length")),
+        Some(found) if found != length => Err(CborError::message("array has the wrong length")),
         Some(_) => Ok(Some(0)),
         None => Ok(None),
     }
@@ -41,20 +41,20 @@ pub(super) fn start(d: &mut Decoder<'_>, length: u64) -> Result<Option<u64>, Cbo
 pub(super) fn end(d: &mut Decoder<'_>, mut left: Option<u64>) -> Result<(), CborError> {
     match has_more(d, &mut left)? {
         false => Ok(()),
-        true => Err(CborError::message("array of a wrong length")),
+        true => Err(CborError::message("array has the wrong length")),
     }
 }
 
 /// The bytes of CBOR inside CBOR (tag 24): one item and nothing after it.
 pub(super) fn wrapped<'b>(d: &mut Decoder<'b>) -> Result<&'b [u8], CborError> {
     if d.tag()? != IanaTag::Cbor.tag() {
-        return Err(CborError::message("expected CBOR in bytes"));
+        return Err(CborError::message("expected a byte string that holds CBOR"));
     }
     let bytes = d.bytes()?;
     let mut inner = Decoder::new(bytes);
     inner.skip()?;
     match inner.position() == bytes.len() {
         true => Ok(bytes),
-        false => Err(CborError::message("bytes after the item")),
+        false => Err(CborError::message("trailing bytes after the item")),
     }
 }

@@ -14,7 +14,7 @@ pub enum SplitError {
         offset: usize,
     },
     /// What is there isn't CBOR.
-    #[error("no CBOR item at byte {offset}: {reason}; this is no chunk file, or it is damaged")]
+    #[error("no CBOR item at byte {offset}: {reason}; this is not a chunk file, or it is damaged")]
     Malformed {
         /// Where the item starts.
         offset: usize,

@@ -21,10 +21,10 @@ use crate::{blake2b::blake2b, query::Query};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GenesisError {
     /// Bitcoin's genesis is a block.
-    #[error("{0} has no genesis files; leave them out")]
+    #[error("{0} takes no genesis files; leave them out")]
     NoGenesisFiles(Network),
     /// It isn't JSON.
-    #[error("genesis file {file} is no JSON: {reason}")]
+    #[error("genesis file {file} is not valid JSON: {reason}")]
     NotJson {
         /// Which file, from 1.
         file: usize,
@@ -32,19 +32,19 @@ pub enum GenesisError {
         reason: String,
     },
     /// It is JSON, but neither Byron's nor Shelley's.
-    #[error("genesis file {file} is neither a Byron nor a Shelley genesis; pass those two")]
+    #[error("genesis file {file} is neither a Byron nor a Shelley genesis; pass one of each")]
     UnknownKind {
         /// Which file, from 1.
         file: usize,
     },
     /// The same kind of file twice.
-    #[error("genesis file {file} is of a kind that was already given; pass each file once")]
+    #[error("a genesis file of the same kind as {file} was already given; pass each once")]
     Repeated {
         /// Which file, from 1.
         file: usize,
     },
     /// The file is of another network.
-    #[error("genesis file {file} has network magic {found}, {network} has {expected}")]
+    #[error("genesis file {file} has network magic {found}, but {network} has {expected}")]
     WrongNetwork {
         /// Which file, from 1.
         file: usize,
@@ -126,7 +126,7 @@ impl Reader {
     }
 
     fn check_magic(&self, found: Option<&Value>) -> Result<(), GenesisError> {
-        let missing = || self.malformed("magic", "no number");
+        let missing = || self.malformed("magic", "not a number");
         let found = found.and_then(Value::as_u64).ok_or_else(missing)?;
         let expected = u64::from(self.magic);
         if found == expected {
@@ -165,7 +165,7 @@ impl Reader {
         let entries = match json.get(field) {
             None | Some(Value::Null) => None,
             Some(Value::Object(entries)) => Some(entries),
-            Some(_) => return Err(self.malformed(field, "no object")),
+            Some(_) => return Err(self.malformed(field, "not an object")),
         };
         Ok(entries.into_iter().flat_map(Map::iter))
     }
@@ -174,7 +174,7 @@ impl Reader {
         match super::address::parse(self.network, text) {
             Ok(Query::Address(addr)) => Ok(addr),
             Ok(Query::Credential(_) | Query::ScriptHash(_)) => {
-                Err(self.malformed(text, "no Byron address"))
+                Err(self.malformed(text, "not a Byron address"))
             }
             Err(reason) => Err(self.malformed(text, reason)),
         }
@@ -184,7 +184,7 @@ impl Reader {
     fn redeem_address(&self, key: &str) -> Result<Vec<u8>, GenesisError> {
         let bytes = URL_SAFE.decode(key).map_err(|e| self.malformed(key, e))?;
         let bytes = <[u8; 32]>::try_from(bytes.as_slice());
-        let bytes = bytes.map_err(|_| self.malformed(key, "no key of 32 bytes"))?;
+        let bytes = bytes.map_err(|_| self.malformed(key, "not a 32-byte key"))?;
         let tag = if self.network == Network::CardanoMainnet {
             None
         } else {
@@ -197,7 +197,7 @@ impl Reader {
     /// Byron writes amounts as text, Shelley as numbers.
     fn amount(&self, entry: &str, amount: &Value) -> Result<u64, GenesisError> {
         let number = amount.as_u64().or_else(|| amount.as_str()?.parse().ok());
-        number.ok_or_else(|| self.malformed(entry, format!("{amount} is no amount")))
+        number.ok_or_else(|| self.malformed(entry, format!("{amount} is not an amount")))
     }
 
     fn coin(&self, addr: Vec<u8>, value: u64, is_redeem: bool) -> GenesisCoin {

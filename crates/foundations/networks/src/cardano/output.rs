@@ -81,7 +81,7 @@ fn datum_option<'b>(d: &mut Decoder<'b>) -> Result<Datum<'b>, CborError> {
 }
 
 fn hash(bytes: &[u8]) -> Result<[u8; 32], CborError> {
-    bytes.try_into().map_err(|_| CborError::message("datum hash of a wrong length"))
+    bytes.try_into().map_err(|_| CborError::message("datum hash has the wrong length"))
 }
 
 impl WireOutput<'_> {

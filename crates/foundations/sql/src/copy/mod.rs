@@ -67,8 +67,8 @@ pub enum CopyError {
     Source(OpenError),
     /// The source is of an earlier release.
     #[error(
-        "the source is at schema version {found} and not at {known}; open it once with this \
-         program, nothing was copied"
+        "the source is at schema version {found}, not {known}; open it once with this program; \
+         nothing was copied"
     )]
     Older {
         /// Its version.
@@ -80,10 +80,10 @@ pub enum CopyError {
     #[error("the target can't be opened: {0}; nothing was copied")]
     Target(OpenError),
     /// The target is in use.
-    #[error("the target's table {0} holds rows already; nothing was copied")]
+    #[error("the target's table {0} already holds rows; nothing was copied")]
     NotEmpty(String),
     /// What was written isn't what was read.
-    #[error("table {table} differs after copying, at its row {row}; the copy was undone")]
+    #[error("after copying, table {table} differs at row {row}; the copy was undone")]
     Different {
         /// Which table.
         table: String,
@@ -99,7 +99,7 @@ pub enum CopyError {
         source: SqlError,
     },
     /// The transaction as a whole failed.
-    #[error("the copy was not taken: {0}")]
+    #[error("the copy was refused: {0}")]
     Undone(SqlError),
 }
 

@@ -71,7 +71,9 @@ pub(super) fn tables(schema: &Schema) -> Result<Vec<TableShape>, SqlError> {
         let ready: Vec<(String, bool)> = ready.collect::<Result<_, SqlError>>()?;
         let ready: Vec<String> = ready.into_iter().filter(|(_, is)| *is).map(|(n, _)| n).collect();
         if ready.is_empty() {
-            return Err(SqlError::Other("tables that lean on each other can't be copied".into()));
+            return Err(SqlError::Other(
+                "tables that refer to each other in a circle can't be copied".into(),
+            ));
         }
         for name in ready {
             waiting.remove(&name);

@@ -84,12 +84,13 @@ pub struct ChainFollower {
     tally: Arc<Mutex<BlockTally>>,
 }
 
-/// Opens the room.
 pub(super) fn open(network: Network, room: &ChainRoom) -> Result<ChainIndex, OpenError> {
     let (index, report) =
         ChainIndex::open(&room.folder, network, room.options.clone(), &room.genesis)?;
     if report.torn.is_some() || report.reconciled > 0 {
-        tracing::warn!(?report, "the chain room was brought back to a block boundary");
+        let (acknowledged, undone) = (report.torn, report.reconciled);
+        let said = "the chain room was brought back to a block boundary";
+        tracing::warn!(acknowledged, undone, "{said}");
     }
     Ok(index)
 }
@@ -254,8 +255,8 @@ impl Follower for ChainFollower {
 
 fn closed() -> Trouble {
     Trouble::stop(
-        "the chain room could not be opened again: its folder is still held open",
-        "resume it again when long questions have ended",
+        "can't reopen the chain room: its folder is still in use",
+        "resume it again when long queries have ended",
     )
 }
 
@@ -307,7 +308,7 @@ fn not_rolled_back(error: RollbackError) -> Trouble {
                  be undone"
             ),
             format!(
-                "see whether the source follows the right chain; if it does, import into a new \
+                "check whether the source follows the right chain; if it does, import into a new \
                  folder with a rollback window of at least {depth} blocks"
             ),
         ),

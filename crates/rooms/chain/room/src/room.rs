@@ -153,7 +153,7 @@ impl OpenRoom for OpenChain {
     }
 
     fn copy_folder(&self, to: &Path) -> Result<bool, String> {
-        let reader = self.reader().ok_or("the chain room is being opened again; try again")?;
+        let reader = self.reader().ok_or("the chain room is being reopened; try again")?;
         reader.checkpoint(to).map_err(|error| error.to_string())?;
         Ok(true)
     }
@@ -205,7 +205,7 @@ fn prune(context: &Context, orders: &Sender<WriterOrder>, passes: u32) -> Result
     let pruned = answer.recv_timeout(ORDER_PATIENCE);
     let pruned = pruned.map_err(|_| "the chain room is busy with many blocks".to_owned())??;
     Ok(Outcome::Done(format!(
-        "{} spent coins and {} deltas forgotten, {} blocks behind",
+        "{} spent coins and {} deltas pruned, {} blocks behind",
         pruned.spends, pruned.deltas, pruned.behind
     )))
 }

@@ -50,7 +50,6 @@ const COMPRESSION: [DBCompressionType; 7] = {
 const LAST_COMPRESSION: DBCompressionType = DBCompressionType::Lz4;
 /// RocksDB's own log files kept.
 const INFO_LOGS: usize = 4;
-/// Size of each.
 const INFO_LOG_SIZE: usize = 4 << 20;
 
 /// How a folder is opened.
@@ -279,7 +278,6 @@ pub(crate) trait Get {
     /// The value of a key.
     fn get(&self, family: ColumnFamily, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// The last entry of a family.
     fn last(&self, family: ColumnFamily) -> Result<Option<Entry>, StoreError>;
 }
 

@@ -15,7 +15,7 @@ pub enum StoreError {
     /// The writer replaced files faster than they could be opened.
     #[error(
         "another process is changing the data folder faster than it can be opened for reading; \
-         ask again, or ask that process (the last attempt said: {cause})"
+         try again, or ask that process (the last attempt failed with: {cause})"
     )]
     Changing {
         /// What the last attempt said.
@@ -66,8 +66,8 @@ pub enum StoreError {
     FlusherGone,
     /// The thread that reads undo data died.
     #[error(
-        "the thread that reads undo data is gone; the index stands at a block, and rolling back \
-         again goes on from there"
+        "the thread that reads undo data is gone; the index stands at a block boundary, and \
+         rolling back again continues from there"
     )]
     ReaderGone,
     /// A write failed earlier, so memory and disk may differ.
@@ -183,7 +183,7 @@ pub enum OpenError {
     )]
     NotConvertible(&'static str),
     /// Other genesis coins than those it was built from.
-    #[error("the genesis given is not the one this folder was built from; use another folder")]
+    #[error("the genesis files are not those this folder was built from; use another folder")]
     OtherGenesis,
     /// The option values contradict each other.
     #[error("{0}")]
@@ -231,7 +231,10 @@ pub enum RollbackError {
     #[error("the target lies above the tip{}; the index is unchanged", height(.0))]
     AboveTip(Option<Point>),
     /// Blocks were jumped over at import.
-    #[error("the import jumped over blocks below {resumes_at}; the index is unchanged")]
+    #[error(
+        "the import skipped blocks below {resumes_at}, and a rollback can't cross them; the index \
+         is unchanged"
+    )]
     AcrossHole {
         /// Height of the first block after the hole.
         resumes_at: u64,
@@ -253,7 +256,7 @@ fn kept_above(floor: &Option<u64>) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The list asked for is switched off.
-    #[error("the index `{0}` is switched off in this folder; asking it can't be answered")]
+    #[error("the index `{0}` is switched off in this folder, so it can't be queried")]
     IndexDisabled(&'static str),
     /// The whole index is switched off.
     #[error("the UTXO index is switched off (utxo.enabled = false)")]
@@ -262,7 +265,7 @@ pub enum QueryError {
     #[error("{0} has no payment credentials; ask by address")]
     NoCredentials(Network),
     /// MuHash is defined over Bitcoin's coins.
-    #[error("{0} has no MuHash; ask for the digest alone")]
+    #[error("{0} has no MuHash; ask for the digest without it")]
     NoMuHash(Network),
     /// The page size is out of bounds.
     #[error("a page holds 1 to {most} coins, not {asked}")]
@@ -273,7 +276,7 @@ pub enum QueryError {
         most: usize,
     },
     /// The cursor was not made by us.
-    #[error("malformed page cursor; use the `next` of the page before")]
+    #[error("malformed page cursor; use the `next` of the previous page")]
     Cursor,
     /// Undo data of that block is gone or never was.
     #[error("no delta is stored for height {height}{}", kept_above(.floor))]
@@ -284,7 +287,7 @@ pub enum QueryError {
         floor: Option<u64>,
     },
     /// The folder keeps no roots.
-    #[error("this folder keeps no roots; import into a new folder with store = mmr")]
+    #[error("this folder keeps no roots; import again into a new folder with store = mmr")]
     NoRoots,
     /// The root of that block is not kept.
     #[error("no root is kept for height {height}: roots are kept for heights {from} to {to}")]
@@ -305,7 +308,7 @@ pub enum QueryError {
         why: &'static str,
     },
     /// A proof is asked of nothing, or of too much.
-    #[error("a proof is about 1 to {most} coins, not {asked}")]
+    #[error("a proof covers 1 to {most} coins, not {asked}")]
     ProofSize {
         /// Coins asked for.
         asked: usize,

@@ -99,7 +99,11 @@ impl ChainIndex {
         index.note();
         if let Some(acknowledged) = torn {
             let there = index.state.cursor.ordinal;
-            tracing::warn!(acknowledged, there, "a torn log was cut back to a block boundary");
+            tracing::warn!(
+                acknowledged,
+                there,
+                "an incomplete log was cut back to a block boundary"
+            );
         }
         telemetry::totals(&index.state.cursor);
         Ok((index, OpenReport { torn, reconciled }))

@@ -18,6 +18,8 @@
 //! Numbers in keys are big-endian, so byte order is chain order. Ordinals count applied blocks:
 //! heights may repeat (Byron boundary blocks) or jump (holes), ordinals don't.
 
+use std::fmt;
+
 use sha2::{Digest as _, Sha256};
 use unspent_model::{Family, Outpoint, TxId};
 
@@ -281,6 +283,17 @@ impl Owner {
     }
 }
 
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, hash) = match self {
+            Self::Address(hash) => ("address", hash),
+            Self::Credential(hash) => ("credential", hash),
+        };
+        write!(f, "{kind} ")?;
+        hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// Key of `utxo_addr`: one prefix scan lists one owner's coins in chain order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct AddressKey {
@@ -292,6 +305,13 @@ pub struct AddressKey {
     pub tx_position: u32,
     /// The coin.
     pub outpoint: Outpoint,
+}
+
+impl fmt::Display for AddressKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, slot, tx_position, outpoint } = self;
+        write!(f, "{owner}, slot {slot}, transaction {tx_position}, {outpoint:?}")
+    }
 }
 
 impl AddressKey {
@@ -362,6 +382,17 @@ pub struct NodeKey {
     pub height: u8,
     /// Number among those of the same height.
     pub index: u64,
+}
+
+impl fmt::Display for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tree = match self.tree {
+            TreeKind::Outputs => "outputs",
+            TreeKind::Live => "live",
+            TreeKind::Bits => "bits",
+        };
+        write!(f, "{tree}, height {}, index {}", self.height, self.index)
+    }
 }
 
 impl NodeKey {

@@ -36,7 +36,9 @@ impl CleanerJob {
 
     /// Passes until nothing is due any more or the budget is used up.
     pub(super) fn run(&mut self) -> Result<Outcome, String> {
-        let Some(store) = self.room.store() else { return Ok(Outcome::Later("no store".into())) };
+        let Some(store) = self.room.store() else {
+            return Ok(Outcome::Later("the store is not open".into()));
+        };
         // It may have stopped over damaged rows: a verdict on those is worth nothing, and a
         // deletion is for good.
         if matches!(self.context.state(NAME), RoomState::Stopped { .. }) {

@@ -35,7 +35,7 @@ event_kinds! {
 /// What blocks did to the store.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionsAppliedBody {
-    /// Of the last block
+    /// Height of the last block
     height: Option<u64>,
     /// How many blocks
     blocks: u64,

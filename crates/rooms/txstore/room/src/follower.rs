@@ -181,8 +181,8 @@ fn not_rolled_back(to: Option<Point>, error: TxStoreError) -> Trouble {
 }
 
 /// What to do about a chain that can't be followed.
-const TOO_DEEP: &str = "see whether the source follows the right chain; if it does, build the \
-                        store anew, then resume the room";
+const TOO_DEEP: &str = "check whether the source follows the right chain; if it does, rebuild the \
+                        store, then resume the room";
 
 /// What the store's error asks for.
 pub(super) fn trouble(error: TxStoreError) -> Trouble {
@@ -195,7 +195,7 @@ pub(super) fn trouble(error: TxStoreError) -> Trouble {
     }
     let remedy = match error.kind() {
         Kind::Busy | Kind::Unavailable => return Trouble::Busy(error.into()),
-        Kind::Corrupt => "restore a backup or build the store anew, then resume the room",
+        Kind::Corrupt => "restore a backup or rebuild the store, then resume the room",
         // What was deleted as deep comes again in a block: only a chain that left ours below the
         // window does that.
         Kind::Refused if matches!(error, E::TooDeep { .. } | E::Replayed(_)) => TOO_DEEP,

@@ -86,7 +86,7 @@ impl MempoolReader {
         }
         let all = held.len();
         Ok(Outcome::Done(format!(
-            "{all} transactions, {taken} taken in, {won} won against others, {refused} passed over"
+            "{all} transactions, {taken} added, {won} won a conflict, {refused} skipped"
         )))
     }
 
@@ -195,7 +195,7 @@ impl MempoolReader {
             // The node doesn't know a block that we know, or an output is frozen here alone.
             Err(error) if error.kind() == Kind::Refused => {
                 counts.refused += 1;
-                tracing::debug!(%txid, %error, "a transaction of the mempool stays a loser");
+                tracing::debug!(%txid, %error, "a transaction of the mempool remains conflicting");
             }
             Err(error) => return Err(self.failed(error)),
         }
@@ -267,7 +267,7 @@ mod tests {
             }
             taken
         };
-        assert_eq!(take(&mut known), names[..4], "the rest waits for a parent that is not here");
+        assert_eq!(take(&mut known), names[..4], "the rest wait for a parent that is not stored");
         known.insert(names[4]);
         assert_eq!(take(&mut known), names[5..]);
     }

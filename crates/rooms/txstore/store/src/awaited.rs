@@ -37,7 +37,6 @@ pub(crate) struct WaitingParent {
     pub(crate) parent: TxId,
 }
 
-/// Who waits for these.
 pub(crate) fn waiting(
     tx: &mut Tx<'_>,
     children: impl Iterator<Item = TxId>,

@@ -131,7 +131,7 @@ fn admit(tx: &mut Tx<'_>, tip: &TipRow, block: &NewBlock) -> Result<bool, TxStor
     };
     // Nobody could tell whether a block fits on a height without a block.
     if tip.hash.is_none() {
-        let why = "the height of this store is set by hand; it can't take blocks";
+        let why = "the height of this store is set by hand, so it can't follow blocks";
         return Err(TxStoreError::Argument(why.into()));
     }
     if height > top + 1 {

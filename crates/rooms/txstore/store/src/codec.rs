@@ -57,7 +57,7 @@ impl<'b> FieldReader<'b> {
         match bytes.split_first() {
             Some((&VERSION, rest)) => Ok(Self { rest, what }),
             Some((other, _)) => {
-                Err(TxStoreError::Corrupt(format!("{what} has the unknown version {other}")))
+                Err(TxStoreError::Corrupt(format!("{what} has unknown version {other}")))
             }
             None => Err(TxStoreError::Corrupt(format!("{what} is empty"))),
         }
@@ -86,7 +86,7 @@ impl<'b> FieldReader<'b> {
                 return Ok(count);
             }
         }
-        Err(TxStoreError::Corrupt(format!("{} has a list without end", self.what)))
+        Err(TxStoreError::Corrupt(format!("{} has a list that doesn't end", self.what)))
     }
 
     /// A list whose elements take up `size` bytes each.
@@ -112,7 +112,7 @@ impl<'b> FieldReader<'b> {
             SPENT => Ok(Slot::Spent(by)),
             SPENT_PRUNED => Ok(Slot::SpentPruned(by)),
             FROZEN => Ok(Slot::Frozen),
-            other => Err(TxStoreError::Corrupt(format!("a slot has the unknown state {other}"))),
+            other => Err(TxStoreError::Corrupt(format!("a slot has unknown state {other}"))),
         }
     }
 
@@ -228,7 +228,7 @@ pub(crate) fn read_state(bytes: &[u8], record: &mut TxRecord) -> Result<(), TxSt
     let mut fields = FieldReader::open(bytes, "a record")?;
     let [flags] = fields.take()?;
     if flags & !ALL_FLAGS != 0 {
-        return Err(TxStoreError::Corrupt(format!("a record has the unknown flags {flags}")));
+        return Err(TxStoreError::Corrupt(format!("a record has unknown flags {flags}")));
     }
     let has = |flag: u8| flags & flag != 0;
     (record.is_coinbase, record.is_locked) = (has(COINBASE), has(LOCKED));

@@ -24,13 +24,13 @@ pub enum TxStoreError {
         asked: Network,
     },
     /// The store is for Bitcoin only.
-    #[error("{0} has no transaction store here: it is for Bitcoin networks")]
+    #[error("there is no transaction store for {0}: it is for Bitcoin networks")]
     NotBitcoin(Network),
     /// An argument out of its range.
     #[error("{0}; nothing was changed")]
     Argument(String),
     /// Bytes that are no transaction.
-    #[error("these bytes are no transaction: {0}; nothing was changed")]
+    #[error("these bytes are not a transaction: {0}; nothing was changed")]
     NotATransaction(String),
     /// Transactions that should be there are not.
     #[error(
@@ -40,18 +40,18 @@ pub enum TxStoreError {
     )]
     Missing(Vec<TxId>),
     /// The transaction is in no block.
-    #[error("transaction {} is in no block that is known; nothing was changed", .0.on_bitcoin())]
+    #[error("transaction {} is in no known block; nothing was changed", .0.on_bitcoin())]
     InNoBlock(TxId),
     /// A transaction that the best chain holds can't lose a conflict.
     #[error(
-        "transaction {} is in a block of the best chain and can't be conflicting; undo the block \
+        "transaction {} is in a block of the best chain and can't lose a conflict; undo the block \
          first; nothing was changed",
         .0.on_bitcoin()
     )]
     IsMined(TxId),
     /// One of its inputs can't be had.
     #[error(
-        "transaction {txid} can't win, as to {coin} {why}; nothing was changed",
+        "transaction {txid} can't win its conflict over {coin}: {why}; nothing was changed",
         txid = .txid.on_bitcoin(),
         coin = .coin.on_bitcoin()
     )]
@@ -71,7 +71,7 @@ pub enum TxStoreError {
     OwnRival(TxId),
     /// Others spend its outputs.
     #[error(
-        "transaction {} has children in the store; drop these first; nothing was changed",
+        "transaction {} has children in the store; drop them first; nothing was changed",
         .0.on_bitcoin()
     )]
     HasChildren(TxId),
@@ -88,7 +88,9 @@ pub enum TxStoreError {
         height: u64,
     },
     /// Blocks are missing between.
-    #[error("block {got} can't follow {tip}: blocks are missing between; nothing was changed")]
+    #[error(
+        "block {got} can't follow block {tip}: the blocks between are missing; nothing was changed"
+    )]
     Gap {
         /// Height of the stored tip.
         tip: u64,
@@ -104,7 +106,7 @@ pub enum TxStoreError {
     /// What would have to be undone is partly deleted.
     #[error(
         "a reorganisation {depth} blocks deep can't be followed: only {possible} can be undone; \
-         nothing was changed, build the store anew or restore a backup"
+         nothing was changed; rebuild the store or restore a backup"
     )]
     TooDeep {
         /// How deep it goes.
@@ -120,14 +122,15 @@ pub enum TxStoreError {
     },
     /// A block holds again what was settled and deleted.
     #[error(
-        "transaction {} was settled and deleted long ago, and a block holds it again; nothing \
-         was changed, build the store anew",
+        "transaction {} was settled and deleted long ago, but a block holds it again; nothing was \
+         changed; rebuild the store",
         .0.on_bitcoin()
     )]
     Replayed(TxId),
     /// A block spends what an earlier block of the same chain has spent.
     #[error(
-        "a block spends an output that {} has spent in the same chain; nothing was changed",
+        "a block spends an output that transaction {} already spent in the same chain; nothing \
+         was changed",
         .0.on_bitcoin()
     )]
     DoubleSpend(TxId),
@@ -149,7 +152,7 @@ pub enum TxStoreError {
     #[error("this store follows blocks; its height can't be set by hand; nothing was changed")]
     FollowsBlocks,
     /// There is no height to clean at.
-    #[error("the store has no tip yet, so nothing can be judged; nothing was changed")]
+    #[error("the store has no tip yet to judge by; nothing was changed")]
     NoTip,
     /// Stored data isn't what it must be.
     #[error("stored data is damaged: {0}")]

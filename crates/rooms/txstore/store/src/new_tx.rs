@@ -124,7 +124,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Transaction, TxStoreError> {
 
 /// What the stored bytes of a transaction spend, without parsing the rest of it.
 pub(crate) fn stored_inputs(body: &[u8]) -> Result<Vec<Outpoint>, TxStoreError> {
-    let cut = || TxStoreError::Corrupt("the stored bytes of a transaction are cut".into());
+    let cut = || TxStoreError::Corrupt("the stored bytes of a transaction are cut short".into());
     scan_inputs(body).ok_or_else(cut)
 }
 

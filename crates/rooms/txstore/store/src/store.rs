@@ -69,7 +69,7 @@ impl TxStore {
     ) -> Result<Self, TxStoreError> {
         if !is_there(url, &SCHEMA, options)? {
             let missing = match url {
-                Url::Sqlite(path) => format!("{} is not there", path.display()),
+                Url::Sqlite(path) => format!("{} does not exist", path.display()),
                 Url::Postgres(_) => "this database keeps no transactions yet".to_owned(),
             };
             return Err(TxStoreError::Argument(format!("{missing}; import blocks first")));

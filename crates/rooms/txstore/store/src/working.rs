@@ -176,7 +176,6 @@ impl WorkingSet {
         self.entries.contains_key(&txid) || self.absent.contains(&txid)
     }
 
-    /// A record that is there.
     pub(crate) fn get(&self, txid: TxId) -> Option<&TxRecord> {
         self.entries.get(&txid).filter(|entry| !entry.is_deleted).map(|entry| &entry.record)
     }

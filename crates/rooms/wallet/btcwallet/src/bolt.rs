@@ -92,7 +92,7 @@ pub fn read(bytes: &[u8]) -> Result<Bucket<'_>, ReadError> {
     // A writer lengthens the file before any meta page speaks of the new pages.
     let needed = u128::from(meta.pages) * u128::from(meta.page_size);
     if needed > bytes.len() as u128 {
-        let why = format!("it has {} bytes of {needed}: it was cut short", bytes.len());
+        let why = format!("it has only {} of {needed} bytes: it was cut short", bytes.len());
         return Err(ReadError::Damaged(why));
     }
     let most = bytes.len() / ELEMENT;
@@ -120,7 +120,7 @@ fn best_meta(bytes: &[u8]) -> Result<Meta, ReadError> {
         meta_at(bytes, at).filter(|meta| meta.page_size == size)
     });
     let found = first.into_iter().chain(second).max_by_key(|meta| meta.transaction);
-    found.ok_or_else(|| ReadError::NotAWallet("no valid bbolt meta page".into()))
+    found.ok_or_else(|| ReadError::NotAWallet("no valid bbolt meta page found".into()))
 }
 
 fn meta_at(bytes: &[u8], page: usize) -> Option<Meta> {
@@ -252,14 +252,14 @@ impl<'a> Reader<'a> {
         let (id, flags, count) = (fields.u64_le()?, fields.u16_le()?, fields.u16_le()?);
         let overflow = u64::from(fields.u32_le()?);
         if id != number {
-            return Err(wrong("it carries another number"));
+            return Err(wrong("it carries the number of another page"));
         }
         if number + overflow >= self.meta.pages {
-            return Err(wrong("it goes on beyond the last page"));
+            return Err(wrong("it extends beyond the last page"));
         }
         for taken in number..=number + overflow {
             if !self.entered.insert(taken) {
-                return Err(wrong("two places lead to it"));
+                return Err(wrong("two places refer to it"));
             }
         }
         // A length that saturates lies outside the file.
@@ -326,7 +326,7 @@ impl<'a> Reader<'a> {
         header.u32_le()?;
         let inner = Page { bytes, flags, count, name: format!("{}, small bucket", page.name) };
         if flags != LEAF {
-            return Err(inner.damaged("it is no leaf"));
+            return Err(inner.damaged("it is not a leaf"));
         }
         let mut bucket = Bucket::default();
         self.leaf(&inner, deeper, &mut bucket)?;

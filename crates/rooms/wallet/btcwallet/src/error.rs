@@ -7,7 +7,7 @@ use unspent_model::Kind;
 #[non_exhaustive]
 pub enum ReadError {
     /// It is no bbolt file, or one of another program.
-    #[error("this is no wallet.db of btcwallet or lnd: {0}")]
+    #[error("this is not a wallet.db of btcwallet or lnd: {0}")]
     NotAWallet(String),
     /// Its bytes contradict themselves.
     #[error("the file is damaged: {0}; take a copy while no program has it open, and try again")]
@@ -16,10 +16,12 @@ pub enum ReadError {
     #[error("{0}")]
     Version(String),
     /// The public passphrase is another one.
-    #[error("the public passphrase does not open this file; give it with --public-passphrase")]
+    #[error(
+        "the public passphrase does not open this file; pass the right one with --public-passphrase"
+    )]
     WrongPassphrase,
     /// The seal asks for more work than is reasonable.
-    #[error("the public passphrase is sealed with scrypt parameters beyond reason: {0}")]
+    #[error("the public passphrase is sealed with unreasonable scrypt parameters: {0}")]
     Unreasonable(String),
 }
 

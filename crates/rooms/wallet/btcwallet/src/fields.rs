@@ -75,6 +75,6 @@ impl<'a> Fields<'a> {
         if self.left.is_empty() {
             return Ok(());
         }
-        Err(ReadError::damaged(format!("{} is longer than it may be", self.what)))
+        Err(ReadError::damaged(format!("{} is too long", self.what)))
     }
 }

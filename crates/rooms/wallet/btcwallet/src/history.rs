@@ -91,7 +91,6 @@ pub struct History {
 }
 
 impl History {
-    /// Reads the bucket.
     pub(crate) fn read(bucket: &Bucket<'_>) -> Result<Self, ReadError> {
         check_version(bucket)?;
         let reader = HistoryReader::new(bucket)?;
@@ -120,9 +119,9 @@ fn check_version(bucket: &Bucket<'_>) -> Result<(), ReadError> {
         return Ok(());
     }
     let remedy = if version < VERSION {
-        "the step to version 2 drops all history anyway: make a wallet from its keys and scan"
+        "the upgrade to version 2 drops all history anyway: create a wallet from its keys and scan"
     } else {
-        "this version is newer than what is known here"
+        "this version is newer than this program knows"
     };
     Err(ReadError::Version(format!("the history is of version {version}, not 2: {remedy}")))
 }
@@ -238,7 +237,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
         }
         // Passed over, they would be coins without a transaction, and the balance would lack them.
         if let Some(lost) = credits.keys().chain(debits.keys()).next() {
-            let why = format!("a credit or debit of {}, which is not there", lost.txid);
+            let why = format!("a credit or debit of transaction {}, which is missing", lost.txid);
             return Err(ReadError::Damaged(why));
         }
         found.sort_by_key(|(place, _)| *place);
@@ -302,7 +301,7 @@ impl<'b, 'a> HistoryReader<'b, 'a> {
                 raw.credit.amount == amount && raw.spender == Some((record, index))
             });
             if !leads_back {
-                let why = format!("input {index} of {} spends a credit otherwise", record.txid);
+                let why = format!("input {index} of {} spends a credit differently", record.txid);
                 return Err(ReadError::Damaged(why));
             }
             found.entry(record).or_default().push(Debit { index, amount });
@@ -360,7 +359,7 @@ fn transaction(txid: Txid, value: &[u8]) -> Result<(u64, Transaction), ReadError
     let tx = read.map_err(|error| ReadError::Damaged(format!("transaction {txid}: {error}")))?;
     // bbolt has checksums for its meta pages only: a flipped bit in here is found now, or never.
     if tx.compute_txid() != txid {
-        return Err(ReadError::Damaged(format!("transaction {txid} has another hash")));
+        return Err(ReadError::Damaged(format!("transaction {txid} has a different hash")));
     }
     Ok((received, tx))
 }

@@ -40,7 +40,7 @@ impl AddressType {
             3 => Ok(Self::Nested),
             4 => Ok(Self::Segwit),
             6 => Ok(Self::Taproot),
-            other => Err(ReadError::Version(format!("address type {other} is unknown here"))),
+            other => Err(ReadError::Version(format!("address type {other} is unknown"))),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Keys<'a> {
                     Single::WitnessScript { version, hash: data.sized()? }
                 }
                 other => {
-                    let why = format!("an address of kind {other} is unknown here");
+                    let why = format!("an address of unknown kind {other}");
                     return Err(ReadError::Version(why));
                 }
             };
@@ -300,7 +300,9 @@ impl<'a> Keys<'a> {
             // How an imported key is used is not written down but follows
             // from its scope; its id proves that this guess is right.
             if identity(&script).is_none_or(|found| sha256(found) != *id) {
-                return Err(ReadError::damaged("an imported key or script has another name"));
+                return Err(ReadError::damaged(
+                    "an imported key or script is stored under another one's name",
+                ));
             }
             Ok(script)
         });
@@ -358,7 +360,7 @@ fn xpub(key: &SealedBy, sealed: &[u8]) -> Result<Xpub, ReadError> {
     let text = key.open(sealed, "an extended public key")?;
     let text = std::str::from_utf8(&text).ok();
     let parsed = text.and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| ReadError::damaged("an account's key is no extended public key"))
+    parsed.ok_or_else(|| ReadError::damaged("an account's key is not an extended public key"))
 }
 
 impl<'a> RawAccount<'a> {
@@ -376,7 +378,7 @@ impl<'a> RawAccount<'a> {
             0 => false,
             1 => true,
             other => {
-                let why = format!("an account of kind {other} is unknown here");
+                let why = format!("an account of unknown kind {other}");
                 return Err(ReadError::Version(why));
             }
         };
@@ -422,13 +424,13 @@ impl Single<'_> {
         let hash = |sealed: &[u8], long: usize| {
             let opened = key.open(sealed, "the hash of a script")?;
             let fits = opened.len() == long;
-            fits.then_some(opened).ok_or_else(|| ReadError::damaged("a script's hash is short"))
+            fits.then_some(opened).ok_or_else(|| ReadError::damaged("a script's hash is too short"))
         };
         // Built by hand from what was checked: opcodes of the standard forms.
         match self {
             Self::Key(sealed) => {
                 let key = PublicKey::from_slice(&key.open(sealed, "an imported key")?);
-                let wrong = |_| ReadError::damaged("an imported key is no public key");
+                let wrong = |_| ReadError::damaged("an imported key is not a public key");
                 key_script(&key.map_err(wrong)?, kind)
             }
             Self::Script(sealed) => {

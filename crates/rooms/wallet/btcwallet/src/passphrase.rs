@@ -74,7 +74,7 @@ impl SealedBy {
     /// The key that a box holds.
     pub(crate) fn key_in(&self, sealed: &[u8]) -> Result<Self, ReadError> {
         let opened = self.open(sealed, "the public crypto key")?;
-        let wrong = |_| ReadError::damaged("the public crypto key has no 32 bytes");
+        let wrong = |_| ReadError::damaged("the public crypto key does not have 32 bytes");
         Ok(Self(opened.try_into().map_err(wrong)?))
     }
 

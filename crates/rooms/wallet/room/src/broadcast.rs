@@ -26,10 +26,10 @@ pub enum BroadcastError {
     #[error("the wallet room is switched off")]
     NoWallets,
     /// Nobody to hand it to.
-    #[error("the source has no node that takes transactions")]
+    #[error("the source has no node to send transactions to")]
     NoNode,
     /// It is confirmed or dead.
-    #[error("the transaction is {0}; only one that is live and unconfirmed can be sent")]
+    #[error("the transaction is {0}; only a live unconfirmed one can be sent")]
     NotLive(&'static str),
     /// The wallet room said no.
     #[error(transparent)]
@@ -82,7 +82,10 @@ fn tell_others(wallets: &WalletStore, sender: WalletId, mut batch: TxBatch) {
     }
     if let Err(error) = wallets.record(&batch, clock::now()) {
         // It was sent all the same, and another wallet's trouble is not the sender's.
-        tracing::warn!(%error, "those whom a payment concerns will hear of it from the mempool");
+        tracing::warn!(
+            %error,
+            "other wallets were not told of a payment now; they learn of it from the mempool"
+        );
     }
 }
 

@@ -169,11 +169,11 @@ impl Follower for WalletFollower {
             let known = self.known_blocks(tip)?;
             return Err(Trouble::stop(
                 format!(
-                    "the source's chain left the wallets' at least {known} blocks ago, and no more \
-                     are known"
+                    "the source's chain left the wallets' at least {known} blocks ago, and no \
+                     older blocks are stored"
                 ),
-                "see whether the source follows the right chain; if it does, rewind the wallets by \
-                 hand, then resume",
+                "check whether the source follows the right chain; if it does, rewind the wallets \
+                 by hand, then resume",
             ));
         }
         // Its reader may stand on a block that is about to go.

@@ -117,7 +117,7 @@ impl MempoolReader {
         if fetched > 0 {
             self.context.changed();
         }
-        Ok(Outcome::Done(format!("{} transactions heard of, {fetched} read", txids.len())))
+        Ok(Outcome::Done(format!("{} transactions announced, {fetched} read", txids.len())))
     }
 
     /// Reads what is new among everything that there is.
@@ -300,11 +300,11 @@ impl MempoolReader {
 }
 
 fn nobody() -> Outcome {
-    Outcome::Done("there are no wallets at the tip".into())
+    Outcome::Done("no wallet is at the tip".into())
 }
 
 fn not_at_tip() -> Outcome {
-    Outcome::Later("the wallets are not at the tip".into())
+    Outcome::Later("the wallets have not reached the tip".into())
 }
 
 /// Records what the mempool holds. One that the room refuses doesn't keep out the others.
@@ -317,7 +317,7 @@ fn record(wallets: &WalletStore, txs: Vec<ObservedTx>) -> Result<(), WalletError
     };
     let txs = batch.txs;
     if txs.len() == 1 {
-        tracing::warn!(%refused, "a transaction of the mempool is passed over");
+        tracing::warn!(%refused, "skipped a transaction of the mempool");
         return Ok(());
     }
     txs.into_iter().try_for_each(|tx| record(wallets, vec![tx]))

@@ -198,13 +198,15 @@ pub fn height_of(engine: &Engine, seconds: u64) -> Result<Option<u64>, SourceErr
 }
 
 fn purge_leases(context: &Context, room: &OpenWallets) -> Result<Outcome, String> {
-    let Some(wallets) = room.wallets() else { return Ok(Outcome::Later("no wallets".into())) };
+    let Some(wallets) = room.wallets() else {
+        return Ok(Outcome::Later("the wallet room is not open".into()));
+    };
     // Whoever is called to a stopped room should find it as it stopped.
     if matches!(context.state(NAME), RoomState::Stopped { .. }) {
         return Ok(Outcome::Later("the wallet room is stopped".into()));
     }
     match wallets.purge_leases(None, clock::now()) {
-        Ok(count) => Ok(Outcome::Done(format!("{count} leases gone"))),
+        Ok(count) => Ok(Outcome::Done(format!("{count} expired leases removed"))),
         Err(error) => Err(room.report(error)),
     }
 }

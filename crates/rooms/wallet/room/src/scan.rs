@@ -60,7 +60,7 @@ pub(super) fn settle_birthdays(
             None => height_of(source, seconds)?,
         };
         known.insert(seconds, height);
-        tracing::info!(wallet = wallet.name, height, "the block of its date");
+        tracing::info!(wallet = wallet.name, height, "found the block of a wallet's birthday date");
         if let Some(height) = height {
             wallets.settle_birthday(wallet.id, height).map_err(trouble)?;
             settled += 1;
@@ -216,7 +216,7 @@ impl WalletCatchUp {
         height: u64,
     ) -> Result<(), Trouble> {
         let missing = SourceError::Missing { name: self.origin.name(), height };
-        tracing::warn!(wallet = wallet.name, %missing, "a wallet can't be brought up");
+        tracing::warn!(wallet = wallet.name, %missing, "can't bring a wallet up to the tip");
         // A daemon would fail at it every turn, with nobody to
         // see it; a scan of files names it at its end.
         if self.context.is_some() && target == ScanTarget::Behind {
@@ -236,7 +236,7 @@ impl WalletCatchUp {
         target: ScanTarget,
         next: u64,
     ) -> Result<Option<WalletScan>, Trouble> {
-        tracing::info!(wallet = wallet.name, from = next, "scanning apart");
+        tracing::info!(wallet = wallet.name, from = next, "scanning a wallet apart");
         // One of its own: that of the followers has to stay where they stand.
         let mut source = self.origin.open()?;
         match wallet.scanned.filter(|_| target == ScanTarget::Behind) {
@@ -310,7 +310,7 @@ fn fill(
     found.txs += recorded.new_txs;
     found.coins += recorded.new_coins;
     if left.is_none() {
-        tracing::info!(wallet = wallet.0, "its history is whole");
+        tracing::info!(wallet = wallet.0, "a wallet's history is complete");
     }
     Ok(())
 }

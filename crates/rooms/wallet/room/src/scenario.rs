@@ -148,7 +148,7 @@ impl fmt::Display for ScenarioAction {
                 write!(f, "{wallet} pays with {txid}")
             }
             Self::Sent { wallet, txid, answer: Answer::Rejected { reason } } => {
-                write!(f, "{wallet} wants to pay with {txid}, but the node says: {reason}")
+                write!(f, "{wallet} tries to pay with {txid}, but the node refuses: {reason}")
             }
         }
     }

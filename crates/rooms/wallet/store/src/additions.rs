@@ -148,7 +148,7 @@ pub(crate) fn parsed(
     if let Some(change) = &new.change {
         let more = Keychain::parse(change, network)?;
         if chains.len() + more.len() != 2 {
-            let why = "name two paths in one descriptor, or one in each";
+            let why = "give one descriptor with two paths, or two with one path each";
             return Err(WalletError::Descriptor(why.into()));
         }
         chains.extend(more);
@@ -178,7 +178,7 @@ pub(crate) fn add_account(
 ) -> Result<(), WalletError> {
     let name = &new.name;
     if tx.maybe(FIND_ACCOUNT, &[Arg::Int(wallet.id.0), Arg::Text(name)])?.is_some() {
-        return Err(WalletError::Argument(format!("an account `{name}` is already there")));
+        return Err(WalletError::Argument(format!("an account `{name}` already exists")));
     }
     let account = account_row(tx, wallet, name)?;
     for (purpose, chain) in &new.chains {

@@ -96,7 +96,7 @@ impl AuditRun {
             return self.found.push(format!("{name}: its raw bytes can't be read"));
         };
         if model_txid(tx.compute_txid()) != txid {
-            self.found.push(format!("{name}: its raw bytes are another transaction's"));
+            self.found.push(format!("{name}: its raw bytes belong to another transaction"));
         }
         let spent = tx.input.iter().map(|input| crate::ids::model_outpoint(input.previous_output));
         // The one input of a coinbase names no output, and is not stored.
@@ -155,7 +155,7 @@ impl AuditRun {
         for tx in self.txs().filter(|tx| tx.is_live() && tx.confirmed.is_none()) {
             let parents = tx.inputs.iter().filter_map(|input| self.loaded.facts.txs.get(&input.tx));
             if parents.flatten().any(|parent| !parent.is_live()) {
-                wrong.push(format!("{}: it is live and a parent is not", bitcoin_txid(tx.txid)));
+                wrong.push(format!("{}: it is live but a parent is not", bitcoin_txid(tx.txid)));
             }
         }
         self.found.extend(wrong);
@@ -175,8 +175,8 @@ impl AuditRun {
         }
         if (sats, coins) != (i128::from(row.confirmed_amount), row.confirmed_coins) {
             self.found.push(format!(
-                "the confirmed total is kept as {} sats in {} coins, the coins come to {sats} in \
-                 {coins}",
+                "the stored confirmed total is {} sats in {} coins, but the coins add up to \
+                 {sats} in {coins}",
                 row.confirmed_amount, row.confirmed_coins
             ));
         }
@@ -203,14 +203,14 @@ impl AuditRun {
         for (height, net) in by_height {
             held += net;
             if held < 0 {
-                self.found.push(format!("after block {height} its history comes to {held} sats"));
+                self.found.push(format!("after block {height} its history adds up to {held} sats"));
             }
         }
         // The kept total lets a coin go with any live spend, the history only with a confirmed one.
         let expected = i128::from(row.confirmed_amount) + self.leaving();
         if held != expected {
             self.found.push(format!(
-                "its history comes to {held} confirmed sats, its coins to {expected}"
+                "its history adds up to {held} confirmed sats, its coins to {expected}"
             ));
         }
         Ok(())
@@ -231,7 +231,7 @@ impl AuditRun {
                 }
                 Some(there) if there.amount == amount => {}
                 Some(_) => self.found.push(format!(
-                    "{}: its spender remembers another amount",
+                    "{}: its spender has a different amount stored for it",
                     bitcoin_outpoint(coin)
                 )),
             }
@@ -252,7 +252,10 @@ impl AuditRun {
             let spent: Option<Vec<i128>> = tx.inputs.iter().map(amount).collect();
             let Some(spent) = spent.filter(|spent| !spent.is_empty()) else { continue };
             if spent.iter().sum::<i128>() - i128::from(tx.output_total) != i128::from(fee) {
-                wrong.push(format!("{}: its fee is not what it leaves", bitcoin_txid(tx.txid)));
+                wrong.push(format!(
+                    "{}: its fee is not inputs minus outputs",
+                    bitcoin_txid(tx.txid)
+                ));
             }
         }
         self.found.extend(wrong);

@@ -184,7 +184,9 @@ pub(crate) fn kept_sum(row: &WalletRow) -> Result<CoinSum, WalletError> {
 
 /// The sum in the wallet's row isn't that of its coins.
 pub(crate) fn contradiction() -> WalletError {
-    WalletError::Corrupt("the kept sum of confirmed coins doesn't hold what the coins say".into())
+    WalletError::Corrupt(
+        "the stored sum of confirmed coins is less than the coins add up to".into(),
+    )
 }
 
 /// The balance, inside an open transaction.

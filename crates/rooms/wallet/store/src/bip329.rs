@@ -222,7 +222,7 @@ fn parse(line: &str) -> Result<LabelRecord, String> {
         }
     }
     if record.spendable.is_some() && coin_of(&record).is_none() {
-        return Err("`spendable` is said of an output, named TXID:VOUT".into());
+        return Err("`spendable` applies to an output, named TXID:VOUT".into());
     }
     Ok(record)
 }

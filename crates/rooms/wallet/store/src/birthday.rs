@@ -14,7 +14,6 @@ use crate::{
     wallet_row::lock_room,
 };
 
-/// A birthday as it is stored.
 pub(crate) struct StoredBirthday {
     pub(crate) height: i64,
     pub(crate) time: Option<i64>,

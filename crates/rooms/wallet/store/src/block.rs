@@ -131,7 +131,7 @@ fn check_names(placed: &PlacedBlock) -> Result<(), WalletError> {
         return Ok(());
     }
     let height = placed.height;
-    let why = format!("block {height} came with {names} names for {txs} transactions");
+    let why = format!("block {height} came with {names} txids for {txs} transactions");
     Err(WalletError::Argument(why))
 }
 

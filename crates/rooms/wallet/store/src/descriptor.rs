@@ -35,7 +35,7 @@ impl Keychain {
         let refuse = |why: String| WalletError::Descriptor(why);
         // Before anything else: an error about such a text might show it.
         if holds_private_key(text) {
-            return Err(refuse("it holds a private key; wallets here only watch".into()));
+            return Err(refuse("it holds a private key, but wallets here are watch-only".into()));
         }
         let text = &slip132::descriptor(text)?;
         let parsed = Descriptor::<DescriptorPublicKey>::from_str(text.trim())
@@ -173,7 +173,7 @@ pub fn show_script(script: &bitcoin::Script, network: bitcoin::Network) -> Strin
 /// [`WalletError::Argument`] when it is malformed or of another network.
 pub fn parse_address(text: &str, network: bitcoin::Network) -> Result<ScriptBuf, WalletError> {
     let refuse =
-        |why: String| WalletError::Argument(format!("`{text}` is not an address here: {why}"));
+        |why: String| WalletError::Argument(format!("`{text}` is not a valid address: {why}"));
     let address = Address::from_str(text.trim()).map_err(|error| refuse(error.to_string()))?;
     let checked = address.require_network(network).map_err(|error| refuse(error.to_string()))?;
     Ok(checked.script_pubkey())

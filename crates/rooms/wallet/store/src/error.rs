@@ -23,10 +23,10 @@ pub enum WalletError {
     #[error("{}; nothing was changed", shown(.0))]
     Refused(#[from] PlanRefusal),
     /// A choice of coins failed.
-    #[error("no coins chosen: {0}; nothing was changed")]
+    #[error("no coins were chosen: {0}; nothing was changed")]
     Select(#[from] SelectError),
     /// The coins would suffice, but not yet.
-    #[error("no coins chosen: {missing} sats are missing, and {why}; nothing was changed")]
+    #[error("no coins were chosen: {missing} sats are missing, and {why}; nothing was changed")]
     TimeLocked {
         /// What is missing.
         missing: u64,
@@ -45,13 +45,16 @@ pub enum WalletError {
         asked: Network,
     },
     /// A wallet room is Bitcoin only.
-    #[error("{0} has no wallets here: the wallet room is for Bitcoin networks")]
+    #[error("there are no wallets for {0}: the wallet room is for Bitcoin networks")]
     NotBitcoin(Network),
     /// No such wallet.
-    #[error("no wallet is called `{0}`")]
+    #[error("there is no wallet `{0}`")]
     NoWallet(String),
     /// The wallet stands still.
-    #[error("wallet `{name}` is stopped: {reason}; mend and resume it first; nothing was changed")]
+    #[error(
+        "wallet `{name}` is stopped: {reason}; fix the cause and resume it first; nothing was \
+         changed"
+    )]
     WalletStopped {
         /// The wallet.
         name: String,
@@ -59,7 +62,7 @@ pub enum WalletError {
         reason: String,
     },
     /// A second wallet of that name.
-    #[error("a wallet called `{0}` is already there; nothing was changed")]
+    #[error("a wallet called `{0}` already exists; nothing was changed")]
     WalletExists(String),
     /// A name that can't be used.
     #[error(
@@ -89,7 +92,9 @@ pub enum WalletError {
     #[error("a label has at most 500 characters, this one has {0}; nothing was changed")]
     LabelTooLong(usize),
     /// The block isn't stored.
-    #[error("block {height} is not stored; apply it or name it in the batch; nothing was changed")]
+    #[error(
+        "block {height} is not stored; apply it or include it in the batch; nothing was changed"
+    )]
     BlockNotFound {
         /// Its height.
         height: u64,
@@ -101,7 +106,9 @@ pub enum WalletError {
         height: u64,
     },
     /// Blocks are missing between.
-    #[error("block {got} can't follow {tip}: blocks are missing between; nothing was changed")]
+    #[error(
+        "block {got} can't follow block {tip}: the blocks between are missing; nothing was changed"
+    )]
     Gap {
         /// Height of the stored tip.
         tip: u64,
@@ -131,21 +138,23 @@ pub enum WalletError {
         expires_at: Micros,
     },
     /// Somebody else's lease can't be released.
-    #[error("coin {0} is leased by somebody else; only the holder may release it")]
+    #[error("coin {0} is leased by another holder; only that holder may release it")]
     NotYourLease(OutPoint),
     /// A lease must last for some time.
-    #[error("a lease must last longer than nothing and end before the year 294,000")]
+    #[error("a lease must last longer than 0 seconds and end before the year 294,000")]
     BadDuration,
     /// A held lease waits for at least one confirmation.
-    #[error("a lease is held for 1 or more confirmations; leave it out to hold for a time only")]
+    #[error(
+        "a lease is held for 1 or more confirmations; leave that out to hold it for a time only"
+    )]
     BadHold,
     /// No such transaction.
-    #[error("transaction {0} is not known to this wallet")]
+    #[error("this wallet doesn't know transaction {0}")]
     NoTransaction(Txid),
     /// The past below a height was pruned.
     #[error(
-        "what the wallet held after block {height} is no longer known, since history was pruned; \
-         it is known from {known_from} on"
+        "the balance after block {height} is no longer known because history was pruned; it is \
+         known from {known_from} on"
     )]
     HistoryPruned {
         /// The height asked for.
@@ -160,7 +169,7 @@ pub enum WalletError {
     #[error("stored data is damaged: {0}; run the audit and restore a backup")]
     Corrupt(String),
     /// A fault of ours.
-    #[error("a fault in the program: {0}; nothing was changed, please report it")]
+    #[error("a bug in the program: {0}; nothing was changed; please report it")]
     Bug(&'static str),
 }
 

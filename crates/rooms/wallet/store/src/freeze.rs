@@ -92,7 +92,7 @@ impl WalletStore {
 
 fn checked(coins: &[OutPoint]) -> Result<Vec<Outpoint>, WalletError> {
     if coins.is_empty() || coins.len() > MAX_FROZEN_AT_ONCE {
-        return Err(WalletError::Argument(format!("name 1 to {MAX_FROZEN_AT_ONCE} coins")));
+        return Err(WalletError::Argument(format!("give 1 to {MAX_FROZEN_AT_ONCE} coins")));
     }
     Ok(coins.iter().copied().map(model_outpoint).collect())
 }

@@ -154,7 +154,9 @@ pub(crate) fn check(label: &Label) -> Result<(), WalletError> {
     }
     let size = label.reference.chars().count();
     if size == 0 || size > 1_000 || label.reference.contains('\0') || label.label.contains('\0') {
-        return Err(WalletError::Argument("a label needs a plain reference".into()));
+        return Err(WalletError::Argument(
+            "a label needs a `ref` without control characters".into(),
+        ));
     }
     Ok(())
 }

@@ -78,7 +78,9 @@ fn known_from(tx: &mut Tx<'_>, wallet: WalletId) -> Result<Option<u64>, WalletEr
 fn as_of(tx: &mut Tx<'_>, wallet: WalletId, height: u64) -> Result<CoinSum, WalletError> {
     let row = WalletRow::read(tx, wallet)?;
     if row.tip().is_none_or(|tip| height > tip) {
-        return Err(WalletError::Argument(format!("the wallet has not seen {height} yet")));
+        return Err(WalletError::Argument(format!(
+            "the wallet has not reached block {height} yet"
+        )));
     }
     if let Some(known_from) = known_from(tx, wallet)?.filter(|from| height < *from) {
         return Err(WalletError::HistoryPruned { height, known_from });

@@ -40,7 +40,7 @@ impl WalletStore {
     /// [`WalletError`]; nothing of the batch is kept then.
     pub fn record(&self, batch: &TxBatch, now: Micros) -> Result<RecordedChanges, WalletError> {
         if batch.tip.is_some() {
-            let why = "a tip belongs to one wallet; apply blocks, or name the wallet";
+            let why = "a tip belongs to one wallet; apply blocks, or give the wallet";
             return Err(WalletError::Argument(why.into()));
         }
         let batch = batch.clone();
@@ -146,7 +146,6 @@ fn seen_tx(observed: &ObservedTx) -> SeenTx<'_> {
     SeenTx { fee, known_to, ..SeenTx::new(tx, txid, source) }
 }
 
-/// Locked wallets.
 pub(crate) type LockedRows = BTreeMap<WalletId, WalletRow>;
 
 /// A batch on its way into the wallets.
@@ -424,7 +423,6 @@ const BLOCK: &str = "SELECT header_hash, block_time FROM blocks WHERE block_heig
 const INSERT_BLOCK: &str =
     "INSERT INTO blocks (block_height, header_hash, block_time) VALUES ($1, $2, $3)";
 
-/// The stored block at a height.
 pub(crate) fn stored_block(tx: &mut Tx<'_>, height: u64) -> Result<Option<BlockRef>, WalletError> {
     let Some(row) = tx.maybe(BLOCK, &[Arg::Int(sql_int(height)?)])? else { return Ok(None) };
     let (hash, time) = (BlockHash(row.hash("header_hash")?), row.index("block_time")?);

@@ -11,7 +11,6 @@ use miniscript::descriptor::checksum::verify_checksum;
 
 use crate::error::WalletError;
 
-/// What a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum KeyUse {
     Plain,
@@ -91,7 +90,7 @@ fn refuse<T>(why: String) -> Result<T, WalletError> {
 }
 
 fn private<T>(name: &str) -> Result<T, WalletError> {
-    refuse(format!("it holds a private key ({name}); wallets here only watch"))
+    refuse(format!("it holds a private key ({name}), but wallets here are watch-only"))
 }
 
 fn bare(key: &Slip132Key) -> Result<String, WalletError> {
@@ -153,5 +152,5 @@ fn check_place(key: &Slip132Key, before: &str) -> Result<(), WalletError> {
     if fits {
         return Ok(());
     }
-    refuse(format!("{} belongs into another kind of descriptor than this one", key.name))
+    refuse(format!("{} doesn't belong in this kind of descriptor", key.name))
 }

@@ -47,7 +47,7 @@ impl WalletStore {
     pub fn open_existing(url: &Url, options: Options) -> Result<Self, WalletError> {
         if !is_there(url, &SCHEMA, options)? {
             let missing = match url {
-                Url::Sqlite(path) => format!("{} is not there", path.display()),
+                Url::Sqlite(path) => format!("{} does not exist", path.display()),
                 Url::Postgres(_) => "this database has no wallets yet".to_owned(),
             };
             return Err(WalletError::Argument(format!("{missing}; create a wallet first")));

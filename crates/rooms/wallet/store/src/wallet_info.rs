@@ -153,8 +153,8 @@ pub struct WalletStop {
 
 impl WalletStop {
     /// What to do about it.
-    pub const REMEDY: &'static str = "run the audit of this wallet; when it is clean, or after a \
-        rewind to a height before the trouble, resume the wallet";
+    pub const REMEDY: &'static str = "audit this wallet; when the audit is clean, or after a \
+                                      rewind to a height before the problem, resume the wallet";
 
     pub(crate) fn read(row: &Row) -> Result<Option<Self>, SqlError> {
         let Some(at) = row.opt_micros("stopped_at")? else { return Ok(None) };

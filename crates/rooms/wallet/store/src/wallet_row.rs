@@ -133,7 +133,6 @@ impl WalletRow {
         self.scanned.filter(|_| !self.follows_tip)
     }
 
-    /// A new row id.
     pub(crate) fn new_id(&mut self) -> RowId {
         let id = self.next_id;
         self.next_id = RowId(id.0 + 1);

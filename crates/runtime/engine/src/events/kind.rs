@@ -104,14 +104,14 @@ event_kinds! {
     JOB_DONE: JobDoneBody = "job_done";
 }
 
-/// Nothing more to say.
+/// No details.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EmptyBody {}
 
 /// Why.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReasonBody {
-    /// For people.
+    /// The reason, in words for people.
     pub reason: String,
 }
 
@@ -122,16 +122,16 @@ pub struct RoomBody {
     pub room: &'static str,
 }
 
-/// Which room, and how far it is.
+/// A room and its height.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CaughtUpBody {
     /// Its name.
     pub room: &'static str,
-    /// Of its tip.
+    /// Height of its tip.
     pub height: Option<u64>,
 }
 
-/// Which room, why, and what to do.
+/// A room that stopped, why, and what to do.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoomStoppedBody {
     /// Its name.
@@ -142,16 +142,16 @@ pub struct RoomStoppedBody {
     pub remedy: String,
 }
 
-/// Which job, and what came of it.
+/// A job and its outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobDoneBody {
     /// Its name.
     pub job: &'static str,
-    /// What it did; not there when it failed.
+    /// What it did; absent when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub outcome: Option<String>,
-    /// Why it failed; not there when it didn't.
+    /// Why it failed; absent when it didn't.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub failed: Option<String>,

@@ -62,7 +62,7 @@ impl NewEvent {
     pub fn new<B: Serialize>(kind: EventKind<B>, body: &B) -> Self {
         let EventKind { room, name, .. } = kind;
         let body = serde_json::to_value(body).unwrap_or_else(|error| {
-            tracing::error!(%error, kind = name, "the body of an event could not be written");
+            tracing::error!(%error, kind = name, "can't serialize the body of an event");
             Value::Object(serde_json::Map::new())
         });
         Self { room, kind: name, tenant: None, subject: None, body }
@@ -301,7 +301,7 @@ fn append(tx: &mut Tx<'_>, events: &[NewEvent], at: Micros, kept: u64) -> Result
 
 fn event(row: &Row) -> Result<Event, LogError> {
     let body = row.text("body")?;
-    let damaged = |_| SqlError::Damaged { what: "an event's body is no JSON".into() };
+    let damaged = |_| SqlError::Damaged { what: "an event's body is not JSON".into() };
     let named = row.opt_text("tenant_room")?.zip(row.opt_text("tenant")?);
     let named = named.map(|(room, name)| TenantName { room, name });
     Ok(Event {

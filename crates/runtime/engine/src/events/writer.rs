@@ -55,11 +55,11 @@ fn settle(room: &str, written: std::thread::Result<Result<bool, LogError>>) -> b
     match written {
         Ok(Ok(more)) => more,
         Ok(Err(error)) => {
-            tracing::warn!(room, %error, "events could not be written; they are tried again");
+            tracing::warn!(room, %error, "can't write events; will try again");
             false
         }
         Err(_) => {
-            tracing::error!(room, "a fault in the program kept events from being written");
+            tracing::error!(room, "a bug kept events from being written");
             false
         }
     }

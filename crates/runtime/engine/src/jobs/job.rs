@@ -30,9 +30,9 @@ pub enum Lane {
 /// What a job does. It is told whether somebody asked for this very run.
 pub type Run = Box<dyn FnMut(bool) -> Result<Outcome, String> + Send>;
 
-/// One job.
+/// Work that is repeated after a pause, or when somebody asks for it.
 pub struct Job {
-    /// Its name.
+    /// As status, events and whoever asks for a run call it.
     pub name: JobName,
     /// The pause between two runs.
     pub every: Duration,

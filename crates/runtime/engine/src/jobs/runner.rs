@@ -110,8 +110,7 @@ impl Planned {
         context.board.job_starts(name);
         // A fault in one job must not end the others.
         let run = AssertUnwindSafe(|| (self.job.run)(is_asked_for));
-        let outcome =
-            catch_unwind(run).unwrap_or_else(|_| Err("a fault in the program".to_owned()));
+        let outcome = catch_unwind(run).unwrap_or_else(|_| Err("a bug in the program".to_owned()));
         let (pause, said, result) = match outcome {
             Ok(Outcome::Done(said)) => (self.job.every, said.clone(), Ok(said)),
             // Due at once and not simply run on, so that other jobs and whoever asked come in

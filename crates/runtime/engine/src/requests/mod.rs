@@ -74,7 +74,7 @@ impl RequestName {
         (self.caller != UNKNOWN).then_some(&self.caller)
     }
 
-    /// The key.
+    /// What the caller calls the request: 1 to 255 bytes.
     pub fn key(&self) -> &str {
         &self.key
     }

@@ -131,7 +131,6 @@ pub(super) fn finish(
     })
 }
 
-/// Forgets a request.
 pub(super) fn forget(door: &Door, name: &RequestName) -> Result<(), LogError> {
     let name = name.clone();
     door.write(move |tx| {

@@ -13,7 +13,7 @@ use unspent_model::{
 use unspent_networks::{bitcoin::ParsedBlock, decode_block};
 use unspent_source::{RawBlock, files::Place};
 
-const OTHER_BLOCK: &str = "it is another block than the one asked for";
+const OTHER_BLOCK: &str = "it is not the requested block";
 
 /// A block with what has been decoded of it.
 #[derive(Debug)]

@@ -209,7 +209,7 @@ impl<'a, F: Follower> Trip<'a, F> {
         }
         // Going back to the origin would drop the whole chain for the sake of some unrelated files.
         if place.is_none() {
-            let reason = "these blocks don't connect to those that the room has";
+            let reason = "these blocks don't connect to the room's own";
             return Err(Trouble::Lost(reason.into()));
         }
         self.backward(place)?;
@@ -291,9 +291,7 @@ impl<'a, F: Follower> Trip<'a, F> {
             Stopped::FarEnough => Ok(None),
             Stopped::Step(step) => Ok(Some(step)),
             Stopped::Failed(error) => Err(error.into()),
-            Stopped::Dropped => {
-                Err(Trouble::Lost("the thread that reads ahead ended early".into()))
-            }
+            Stopped::Dropped => Err(Trouble::Lost("the read-ahead thread ended early".into())),
         }
     }
 }

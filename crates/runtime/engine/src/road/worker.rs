@@ -152,7 +152,7 @@ impl<F: Follower> Worker<F> {
     ) -> Result<(), Trouble> {
         catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
             Err(Trouble::stop(
-                "a fault in the program ended the room's thread",
+                "a bug ended the room's thread",
                 "report it with the log; resume the room to try again",
             ))
         })
@@ -180,13 +180,17 @@ impl<F: Follower> Worker<F> {
             Trouble::Disk(cause) => self.wait_for_disk(cause),
             Trouble::Lost(cause) if failures > ATTEMPTS => self.stop(StopNotice {
                 reason: format!("the room refuses the source's blocks: {cause}"),
-                remedy: "see whether another program changed the room; resume it when that is over"
+                remedy: "check whether another program changed the room; resume it when that has stopped"
                     .into(),
             }),
             Trouble::Lost(cause) => {
                 // Attempts are counted, so news must not wake this pause: they would be used up in
                 // a moment.
-                tracing::warn!(room = self.name(), %cause, "looking for the place anew");
+                tracing::warn!(
+                    room = self.name(),
+                    %cause,
+                    "looking for the room's place on the source's chain again"
+                );
                 self.progress.context.wakeup.pause(self.follow.retry);
             }
             Trouble::Stop { cause, remedy } => {
@@ -212,7 +216,7 @@ impl<F: Follower> Worker<F> {
                 "point the daemon at a node of the right network".into()
             }
             SourceError::Malformed { .. } if self.progress.failures() > ATTEMPTS => {
-                "look at the source: it keeps giving what can't be right; then resume".into()
+                "check the source, which keeps giving invalid data; then resume".into()
             }
             // Access that is denied is waited for as well: a node that starts writes another
             // cookie.

@@ -18,7 +18,7 @@ pub enum OnDisk {
 /// What is known of a room without opening it.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomShape {
-    /// Its name.
+    /// As routes, events and figures call it.
     pub name: RoomName,
     /// What it leaves in the data folder unless its settings say otherwise.
     pub keeps: &'static [OnDisk],

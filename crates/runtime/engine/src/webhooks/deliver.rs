@@ -165,7 +165,7 @@ impl Webhooks {
         let hooks = self.clone();
         let run = move |_| match hooks.look(clock::now()) {
             Ok(0) => Ok(Outcome::Done("nothing to send".into())),
-            Ok(started) => Ok(Outcome::Done(format!("{started} receivers are being told"))),
+            Ok(started) => Ok(Outcome::Done(format!("delivering to {started} receivers"))),
             Err(error) => Err(error.to_string()),
         };
         let every = self.shared.options.look_every;
@@ -177,7 +177,7 @@ impl Webhooks {
         self.shared.stopping.store(true, Ordering::Release);
         for (_, thread) in lock(&self.under_way).drain() {
             if thread.join().is_err() {
-                tracing::error!("the thread of a webhook died of a fault in the program");
+                tracing::error!("a webhook's thread ended because of a bug");
             }
         }
     }
@@ -195,7 +195,7 @@ impl HookServer {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    tracing::warn!(hook = id, %error, "a webhook can't be served now");
+                    tracing::warn!(hook = id, %error, "can't serve a webhook now");
                     return;
                 }
             }
@@ -276,7 +276,7 @@ impl HookServer {
         let paused = now >= since.later(self.options.give_up_after);
         let pause = pause(attempts, &self.options);
         let next = now.later(pause);
-        tracing::debug!(hook = hook.id, error, attempts, "a webhook was not taken");
+        tracing::debug!(hook = hook.id, error, attempts, "a webhook was not accepted");
         if paused {
             tracing::warn!(hook = hook.id, tenant = hook.tenant, "a webhook is paused");
         }

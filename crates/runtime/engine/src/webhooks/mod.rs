@@ -81,7 +81,7 @@ impl Default for WebhookOptions {
 /// A hook as it is shown; its secret is shown once, when it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Webhook {
-    /// By which it is removed.
+    /// The number that it is removed by.
     pub id: u64,
     /// The wallet whose events are sent, where it is a wallet's.
     pub wallet: Option<String>,
@@ -89,7 +89,7 @@ pub struct Webhook {
     pub room: String,
     /// That tenant's name of now.
     pub tenant: String,
-    /// Where to.
+    /// Where events are posted.
     pub url: String,
     /// When it was made.
     pub created_at: Time,
@@ -97,7 +97,7 @@ pub struct Webhook {
     pub cursor: u64,
     /// Events delivered so far.
     pub delivered: u64,
-    /// When the last one was.
+    /// When the last one was delivered.
     pub delivered_at: Option<Time>,
     /// Attempts at the next event that failed.
     pub attempts: u32,

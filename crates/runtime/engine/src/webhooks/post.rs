@@ -20,10 +20,12 @@ pub(super) fn check_url(url: &str, options: &WebhookOptions) -> Result<(), Strin
     if url.len() > MAX_URL_BYTES {
         return Err("the URL is longer than 2,000 bytes".into());
     }
-    let uri: Uri = url.parse().map_err(|error| format!("no URL: {error}"))?;
-    let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL names no host")?;
+    let uri: Uri = url.parse().map_err(|error| format!("not a URL: {error}"))?;
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("the URL holds a password; the signature is what the receiver checks".into());
+        return Err(
+            "the URL contains a password; receivers should check the signature instead".into()
+        );
     }
     match uri.scheme_str() {
         Some("https") => {}

@@ -57,7 +57,7 @@ pub(super) fn add(
     door.write(move |tx| {
         let known = tx.one(COUNT, &[])?.natural("hooks")?;
         if known >= MAX_HOOKS as u64 {
-            return Err(WebhookError::Refused("there are 100 webhooks already".into()));
+            return Err(WebhookError::Refused("there are already 100 webhooks".into()));
         }
         // Not MAX(id) + 1: the number of a removed hook must not lead to another one's.
         tx.execute(NEXT, &[])?;

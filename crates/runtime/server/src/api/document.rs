@@ -25,7 +25,7 @@ const SUFFIX: &str = "Json";
 /// The document as it is served.
 pub(super) fn completed(rooms: Rooms, document: OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_else(|error| {
-        tracing::error!(%error, "the interface could not be described");
+        tracing::error!(%error, "can't describe the interface");
         Value::Null
     });
     if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {

@@ -115,8 +115,8 @@ impl ApiError {
 
     /// A fault of ours. What happened goes to the log alone.
     pub fn bug(what: &dyn std::fmt::Display) -> Self {
-        tracing::error!(error = %what, "a request failed through a fault of the program");
-        let message = "a fault of the program; the log says more";
+        tracing::error!(error = %what, "a request failed because of a bug");
+        let message = "a bug in the program; see the log for details";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", message)
     }
 
@@ -189,14 +189,14 @@ impl ApiError {
             Kind::Refused => Self::invalid(error.to_string()),
             Kind::Busy => Self::busy("the database is busy; nothing was changed"),
             Kind::Unavailable => {
-                tracing::warn!(%error, "a request met a database that can't be reached");
+                tracing::warn!(%error, "a request found the database unreachable");
                 let message = "the database can't be reached; nothing was changed";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 Self::new(status, "unavailable", message).after(TRY_AGAIN)
             }
             Kind::Corrupt => {
-                tracing::error!(%error, "a request met damaged data");
-                let message = "stored data is damaged; the log says more";
+                tracing::error!(%error, "a request found damaged data");
+                let message = "stored data is damaged; see the log for details";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "corrupt", message)
             }
             Kind::Bug => Self::bug(error),
@@ -234,9 +234,11 @@ impl<E: ServedError> From<E> for ApiError {
             Some(RefusalKind::Busy) => Self::busy(text()),
             // A full disk is the reason given, whatever the database made of it.
             None if error.is_disk() => {
-                tracing::warn!(%error, "a request met a full disk");
-                Self::unavailable("the disk is full or can't be written; nothing was changed")
-                    .hint("make room on the disk of the data folder; the daemon goes on by itself")
+                tracing::warn!(%error, "a request found the disk full");
+                Self::unavailable("the disk is full or can't be written; nothing was changed").hint(
+                    "free some space on the data folder's disk; the daemon then continues by \
+                     itself",
+                )
             }
             None => Self::of_kind(error.kind(), &error),
         }
@@ -267,19 +269,16 @@ impl From<BadRequest> for ApiError {
 const FAILURES: [(&str, &str); 14] = [
     ("400", "A parameter, header or body can't be read (`malformed`)"),
     ("401", "No credentials, or wrong ones (`unauthorized`)"),
-    ("403", "The scope isn't enough, or the request comes from elsewhere (`forbidden`)"),
-    (
-        "404",
-        "No such thing (`not_found`), or the room or an index is off (`room_off`, `index_off`)",
-    ),
-    ("405", "The route doesn't know that method (`method`)"),
+    ("403", "The scope isn't enough, or the request comes from another site (`forbidden`)"),
+    ("404", "Not found (`not_found`), or the room or an index is off (`room_off`, `index_off`)"),
+    ("405", "The route doesn't support that method (`method`)"),
     ("408", "It took too long (`timeout`)"),
-    ("409", "The state of things forbids it (`refused`, `in_progress`)"),
+    ("409", "The current state forbids it (`refused`, `in_progress`)"),
     ("413", "The body is too large (`too_large`)"),
-    ("415", "The body is of another kind than expected (`media_type`)"),
-    ("422", "Understood, but can't be met (`invalid`, `key_reused`)"),
+    ("415", "The body has an unsupported media type (`media_type`)"),
+    ("422", "Understood, but can't be done (`invalid`, `key_reused`)"),
     ("429", "Too many wrong credentials (`too_many`), or idempotency keys (`too_many_keys`)"),
-    ("500", "A fault of ours (`corrupt`, `bug`)"),
+    ("500", "An error of the server (`corrupt`, `bug`)"),
     ("502", "A mint or another counterpart gave no answer (`no_answer`)"),
     ("503", "Try again later (`busy`, `unavailable`)"),
 ];

@@ -54,20 +54,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Serialize, ToSchema)]
 pub(super) struct EventsJson {
     events: Vec<Event>,
-    /// The oldest that is kept
+    /// Id of the oldest event kept
     first_kept: u64,
-    /// The newest there is
+    /// Id of the newest event
     last: u64,
-    /// Where the next page starts; null when there is none yet
+    /// Cursor of the next page; null when there is none yet
     next: Option<u64>,
 }
 
-/// Which events.
+/// A page of events, and what filters them.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
-    /// Events on the page
+    /// Events per page
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: Option<u32>,
     /// The id of the last event seen
@@ -92,7 +92,7 @@ pub(super) struct EventsQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
-    /// The id of the last event seen; the header `Last-Event-ID` counts more
+    /// The id of the last event seen; the header `Last-Event-ID` takes precedence
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     after: Option<u64>,
     /// Only events about the wallet of this name

@@ -82,7 +82,7 @@ pub async fn body_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<B
 pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // No text of ours holds a zero character, and PostgreSQL can't store one.
     if bytes.windows(ZERO.len()).any(|part| part == ZERO) {
-        return Err(ApiError::invalid("the body holds a zero character"));
+        return Err(ApiError::invalid("the body contains a NUL character"));
     }
     serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("the body can't be read: {error}");
@@ -90,16 +90,16 @@ pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     })
 }
 
-/// Which page.
+/// A page of a list.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// Rows on the page, 1 to 500
+    /// Rows per page, 1 to 500
     #[arg(long, default_value = "100")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: Option<u32>,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
@@ -188,7 +188,7 @@ fn is_stale(identity: &Identity, wanted: Scope) -> bool {
 }
 
 fn fresh_login() -> ApiError {
-    let message = "this needs the scope `admin`, and a login for it that is not long ago";
+    let message = "this needs the scope `admin`, and a recent login for it";
     let hint = "log in again with a token of that scope and `\"admin\": true`";
     ApiError::new(StatusCode::FORBIDDEN, "fresh_login", message).hint(hint)
 }

@@ -88,7 +88,7 @@ async fn sender(app: &App, peer: Peer, request: &Parts) -> Result<Option<Identit
         let text = value.to_str().unwrap_or_default();
         let (scheme, token) = text.split_once(' ').unwrap_or(("", ""));
         if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(unauthorized("only `Authorization: Bearer TOKEN` is understood"));
+            return Err(unauthorized("only `Authorization: Bearer TOKEN` is supported"));
         }
         // A wrong token isn't made up for by a cookie beside it: whoever sends one wants its
         // rights.
@@ -129,7 +129,7 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
 /// The name in `Host` must be one of ours: a foreign name that was bent to our address is not.
 fn check_host(app: &App, headers: &HeaderMap, in_uri: Option<&str>) -> Result<(), ApiError> {
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).or(in_uri);
-    let host = host.ok_or_else(|| ApiError::malformed("there is no Host header"))?;
+    let host = host.ok_or_else(|| ApiError::malformed("the Host header is missing"))?;
     let name = without_port(host);
     if is_address(name) || name.eq_ignore_ascii_case("localhost") {
         return Ok(());
@@ -137,7 +137,8 @@ fn check_host(app: &App, headers: &HeaderMap, in_uri: Option<&str>) -> Result<()
     if app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return Ok(());
     }
-    Err(forbidden("the server is not known by this name").hint("add it to http.allowed_hosts"))
+    Err(forbidden("the server does not answer to this host name")
+        .hint("add it to http.allowed_hosts"))
 }
 
 /// An address can't be bent: whoever names it has reached it.
@@ -176,7 +177,7 @@ pub(super) async fn watch(State(app): State<App>, request: Request, next: Next) 
     // key.
     let done = tokio::time::timeout(app.settings.timeout, next.run(request)).await;
     let response = done.unwrap_or_else(|_| {
-        let message = "it took too long; a request with an idempotency key may be sent again";
+        let message = "it took too long; a request with an idempotency key can be repeated";
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message).into_response()
     });
     let labels = [("route", route), ("method", method.to_owned())];

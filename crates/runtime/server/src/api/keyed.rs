@@ -45,8 +45,8 @@ const REUSED: &str = "this idempotency key was used for another request; nothing
 #[into_params(parameter_in = Header)]
 #[allow(dead_code)]
 pub struct KeyHeader {
-    /// Names the request among those of its caller: the same key again gives the same answer and
-    /// does nothing
+    /// Identifies the request among those of its caller: the same key again gives the same answer
+    /// and does nothing
     #[param(rename = "Idempotency-Key", pattern = "^[!-~]{1,128}$")]
     idempotency_key: String,
 }
@@ -200,7 +200,7 @@ fn settle<A: Serialize>(
     answer: Result<A, ApiError>,
 ) -> Result<(u16, Vec<u8>, bool), ApiError> {
     let unwritten = |error: &dyn std::fmt::Display| {
-        tracing::error!(%error, "what became of a request could not be written down");
+        tracing::error!(%error, "can't store the result of a request");
     };
     let (status, body) = match answer {
         Ok(answer) => (status.as_u16(), serde_json::to_vec(&answer)),
@@ -230,7 +230,7 @@ fn settle<A: Serialize>(
 }
 
 fn in_progress() -> ApiError {
-    let message = "a request with this idempotency key is under way";
+    let message = "a request with this idempotency key is in progress";
     ApiError::new(StatusCode::CONFLICT, "in_progress", message).after(1)
 }
 
@@ -242,9 +242,9 @@ pub fn key_reused() -> ApiError {
 /// The caller has as many keys as he may have, the oldest until a moment.
 fn too_many_keys(until: Micros, now: Micros) -> ApiError {
     let left = until.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000).max(1);
-    let message = "there are too many idempotency keys of yours; nothing was done";
+    let message = "you have used too many idempotency keys; nothing was done";
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_keys", message)
-        .hint("a key is kept for a day; http.keys_per_caller says how many may be")
+        .hint("a key is kept for a day; http.keys_per_caller limits how many you may have")
         .after(left)
 }
 

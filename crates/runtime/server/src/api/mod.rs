@@ -143,9 +143,9 @@ pub fn router(app: &App, more: OpenApiRouter<App>, beside: Router<App>) -> Route
         .layer(middleware::map_response(not_kept))
         .merge(beside)
         // Set before the layers, so that what leads nowhere is checked and counted like all else.
-        .fallback(|| async { ApiError::not_found("there is nothing here") })
+        .fallback(|| async { ApiError::not_found("there is no such route") })
         .method_not_allowed_fallback(|| async {
-            let message = "the route doesn't know this method";
+            let message = "the route doesn't support this method";
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
         })
         .layer(DefaultBodyLimit::max(app.settings.body_bytes))

@@ -100,5 +100,5 @@ async fn pass(mut request: Request, next: Next, is_open: bool) -> Result<Respons
 
 /// What is said where a route is shut.
 pub(super) fn shut() -> ApiError {
-    forbidden("this token sees one tenant only, such as a wallet, and the chain")
+    forbidden("this token sees only one tenant, such as a wallet, and the chain")
 }

@@ -19,7 +19,7 @@ use crate::{
     request::short,
 };
 
-/// What to look for.
+/// A search.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -57,7 +57,7 @@ pub struct WhoJson {
     room: Option<String>,
     /// The only tenant that is seen: a wallet, an account of ecash; null for all
     tenant: Option<String>,
-    /// Nobody logged in
+    /// Nobody is logged in
     guest: bool,
     /// Seconds for which this session may still run jobs and resume rooms; null for one that was
     /// not opened for it

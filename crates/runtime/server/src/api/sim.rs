@@ -33,11 +33,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(mine)).routes(routes!(pay)).routes(routes!(reorganise))
 }
 
-/// How many blocks.
+/// Blocks to mine.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MineBlocks {
-    /// The first ones take what waits in the mempool
+    /// The first ones include what waits in the mempool
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     blocks: u32,
@@ -63,11 +63,11 @@ struct PayAddress {
     confirmations: u32,
 }
 
-/// How deep.
+/// A reorganisation to make.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Reorganise {
-    /// So many blocks are replaced by one more
+    /// This many blocks are replaced, by one more
     #[schema(minimum = 1, maximum = 100)]
     depth: u32,
 }
@@ -98,7 +98,7 @@ impl App {
         &self,
         act: impl FnOnce(&SimNetwork) -> Result<Option<String>, ApiError> + Send + 'static,
     ) -> Result<Json<SimJson>, ApiError> {
-        let absent = || ApiError::not_found("the source is no simulated network");
+        let absent = || ApiError::not_found("the source is not the simulated network");
         let network = self.engine.simulated().ok_or_else(absent)?;
         let done = self.pool.run(move || {
             let txid = act(&network)?;
@@ -113,7 +113,7 @@ fn failed(error: SimError) -> ApiError {
         return ApiError::refused(error.to_string());
     }
     tracing::warn!(%error, "the simulated network failed");
-    ApiError::unavailable("the simulated network's file can't be written")
+    ApiError::unavailable("can't write the simulated network's file")
 }
 
 fn bounded(name: &str, asked: u32, allowed: RangeInclusive<u32>) -> Result<(), ApiError> {
@@ -160,7 +160,7 @@ async fn pay(
     let value = amount::parse(&request.value);
     let value = value.map_err(|error| ApiError::invalid(error.to_string()))?;
     let Query::Address(script) = parse_query(app.network(), &request.address)? else {
-        return Err(ApiError::malformed("an address is paid, nothing else"));
+        return Err(ApiError::malformed("only an address can be paid"));
     };
     let paid = app.simulated(move |network| {
         let script = ScriptBuf::from_bytes(script.to_vec());

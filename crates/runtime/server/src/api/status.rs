@@ -81,7 +81,7 @@ pub(super) async fn rooms(_: May<Read>, State(app): State<App>) -> Json<RoomsJso
     Json(RoomsJson { rooms: app.engine.status().rooms })
 }
 
-/// Start a stopped room again, after its trouble was mended
+/// Resume a stopped room after its cause was fixed
 #[utoipa::path(post, path = "/rooms/{room}/resume", operation_id = "resume_room", tag = "daemon",
     params(("room" = String, Path, description = "Name of the room")),
     responses((status = 202, body = RoomsJson), Failures))]
@@ -92,7 +92,7 @@ pub(super) async fn resume(
 ) -> Result<(StatusCode, Json<RoomsJson>), ApiError> {
     let mut known = app.engine.status().rooms.into_iter().map(|status| status.room);
     let room = known.find(|room| room.name() == name);
-    let room = room.ok_or_else(|| ApiError::not_found("no room has such a name"))?;
+    let room = room.ok_or_else(|| ApiError::not_found("no room has this name"))?;
     let engine = app.engine.clone();
     let rooms = app.pool.run(move || {
         engine.resume(room).map_err(|error| {
@@ -126,8 +126,7 @@ pub(super) async fn run_job(
 ) -> Result<(StatusCode, Json<JobsJson>), ApiError> {
     let mut known = app.engine.status().jobs.into_iter().map(|status| status.job);
     let job = known.find(|job| job.name() == name);
-    let job =
-        job.ok_or_else(|| ApiError::not_found("no job has such a name, or its room is off"))?;
+    let job = job.ok_or_else(|| ApiError::not_found("no job has this name, or its room is off"))?;
     let engine = app.engine.clone();
     let jobs = app.pool.run(move || {
         match engine.run_job(job) {
@@ -137,8 +136,8 @@ pub(super) async fn run_job(
                 return Err(ApiError::refused("its room is off, or there is no node"));
             }
             Err(error) => {
-                tracing::warn!(%error, "a job that was asked for failed");
-                return Err(ApiError::busy("the job failed; the log says more"));
+                tracing::warn!(%error, "a requested job failed");
+                return Err(ApiError::busy("the job failed; see the log for details"));
             }
         }
         Ok(engine.status().jobs)

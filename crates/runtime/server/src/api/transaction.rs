@@ -232,7 +232,7 @@ impl TxView {
     fn finish(mut self) -> Result<TransactionJson, ApiError> {
         self.read_outputs();
         if self.ends.is_empty() {
-            let message = "no room knows this transaction: it was never seen, or forgotten since";
+            let message = "no room knows this transaction: it was never seen, or was pruned since";
             return Err(ApiError::not_found(message));
         }
         // What a room has stored needs no inputs, whose coins may be pruned by now.

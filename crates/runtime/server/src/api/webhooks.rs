@@ -25,7 +25,7 @@ use crate::random;
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateWebhook {
-    /// Where events are posted: https://…; other schemes and private addresses must be allowed
+    /// URL that events are posted to: https://…; http and private addresses must be allowed
     #[schema(min_length = 1, max_length = 2000)]
     pub url: String,
 }
@@ -79,7 +79,7 @@ impl App {
     }
 }
 
-/// Webhooks of all tenants, and how each is doing
+/// Webhooks of all tenants, and their state
 #[utoipa::path(get, path = "/webhooks", operation_id = "list_webhooks", tag = "webhooks",
     responses((status = 200, body = WebhooksJson), Failures))]
 pub(super) async fn list(
@@ -116,7 +116,7 @@ pub(super) async fn test(
     app.hook(move |engine| engine.webhooks().test(webhook, clock::now())).await
 }
 
-/// Try a webhook again now, also one that was paused
+/// Retry a webhook now, even if paused
 #[utoipa::path(post, path = "/webhooks/{webhook}/resume", operation_id = "resume_webhook",
     tag = "webhooks",
     params(("webhook" = u64, Path, description = "Its number", maximum = 9007199254740991u64)),

@@ -31,18 +31,17 @@ pub struct TokenArgs {
 
 #[derive(Subcommand)]
 enum TokenCommand {
-    /// Make a token and show it, this once
+    /// Create a token and show it, once only
     Add(NewToken),
-    /// Names and scopes of all tokens
+    /// List names and scopes of all tokens
     List,
-    /// Take a token away, and with it its sessions and streams
+    /// Revoke a token; its sessions and streams end with it
     Revoke {
         /// Its name
         name: String,
     },
 }
 
-/// Where the tokens are.
 enum TokenPlace {
     /// A daemon has them.
     Daemon(Reached),
@@ -108,7 +107,7 @@ pub fn run(config: &Config, args: &TokenArgs, output: &mut Output<'_>) -> anyhow
             let made = place.add(new)?;
             output.answer(&made, || {
                 let token = made.get("token").and_then(Value::as_str).unwrap_or_default();
-                format!("{token}\nKeep it: it can't be shown again. It may: {}.", new.scope)
+                format!("{token}\nStore it now: it is not shown again. Its scope: {}.", new.scope)
             })?;
         }
         TokenCommand::List => {

@@ -32,7 +32,7 @@ pub struct TokenInfoJson {
     /// The only tenant that it may see: a wallet, an account of ecash; null for all
     pub(super) tenant: Option<String>,
     created_at: Time,
-    /// When it stops counting; null for never
+    /// When it expires; null for never
     pub(super) expires_at: Option<Time>,
     expired: bool,
 }
@@ -96,7 +96,7 @@ impl Auth {
     }
 }
 
-/// All tokens, without what they are
+/// All tokens, without their secrets
 #[utoipa::path(get, path = "/tokens", operation_id = "list_tokens", tag = "daemon",
     responses((status = 200, body = TokensJson), Failures))]
 pub(crate) async fn list(
@@ -113,7 +113,7 @@ pub(crate) async fn list(
     Ok(Json(found.await?))
 }
 
-/// Make a token and show it, this once
+/// Create a token and show it, once only
 #[utoipa::path(post, path = "/tokens", operation_id = "add_token",
     tag = "daemon", request_body = NewToken,
     responses((status = 201, body = MadeTokenJson), Failures))]
@@ -129,7 +129,7 @@ pub(crate) async fn add(
     Ok((StatusCode::CREATED, Json(made.await?)))
 }
 
-/// Take a token away; its sessions and streams end with it
+/// Revoke a token; its sessions and streams end with it
 #[utoipa::path(delete, path = "/tokens/{name}", operation_id = "revoke_token", tag = "daemon",
     params(("name" = String, Path, description = "Name of the token")),
     responses((status = 204), Failures))]
@@ -152,5 +152,5 @@ pub(crate) async fn revoke(
     if done.await? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(ApiError::not_found("no token has such a name"))
+    Err(ApiError::not_found("no token has this name"))
 }

@@ -308,7 +308,7 @@ fn tokens_of_a_newer_version_are_refused_untouched() {
     let newer = r#"{ "version": 3, "credentials": { "colour": "red" } }"#;
     write_private(&file, newer);
     let said = TokenFile::open(file.clone()).err().unwrap().to_string();
-    assert!(said.contains("newer version (3; this one knows 2)"), "{said}");
+    assert!(said.contains("has version 3, but this program knows only 2"), "{said}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), newer);
     assert!(!folder.path().join("tokens.json.v3").exists());
 }
@@ -331,7 +331,7 @@ fn what_makes_a_token_narrow_is_never_lost_to_a_name_of_another_version() {
     for text in [older, newer] {
         write_private(&file, &text);
         let said = TokenFile::open(file.clone()).err().unwrap().to_string();
-        assert!(said.contains("holds no tokens"), "{said}");
+        assert!(said.contains("is not a token file"), "{said}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
 }

@@ -77,7 +77,9 @@ pub(super) fn write(path: &Path, tokens: &[Token]) -> anyhow::Result<()> {
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Token>> {
     let Some(text) = bytes(path)? else { return Ok(Vec::new()) };
     let shown = path.display();
-    let damaged = |_| CliError::input(format!("{shown} holds no tokens; make it anew"));
+    let damaged = |_| {
+        CliError::input(format!("{shown} is not a token file; remove it and add the tokens again"))
+    };
     match version(path, &text)? {
         1 => {
             let old: OldDocument = serde_json::from_slice(&text).map_err(damaged)?;
@@ -89,8 +91,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Token>> {
         }
         newer => {
             let message = format!(
-                "{shown} is of a newer version ({newer}; this one knows {VERSION}); nothing was \
-                 changed"
+                "{shown} has version {newer}, but this program knows only {VERSION}; use the \
+                 newer program; nothing was changed"
             );
             Err(CliError::refused(message).into())
         }
@@ -119,7 +121,12 @@ pub(super) fn keep_old(path: &Path) -> anyhow::Result<()> {
 }
 
 fn version(path: &Path, text: &[u8]) -> anyhow::Result<u32> {
-    let damaged = |_| CliError::input(format!("{} holds no tokens; make it anew", path.display()));
+    let damaged = |_| {
+        CliError::input(format!(
+            "{} is not a token file; remove it and add the tokens again",
+            path.display()
+        ))
+    };
     let found: Versioned = serde_json::from_slice(text).map_err(damaged)?;
     Ok(found.version.unwrap_or(1))
 }

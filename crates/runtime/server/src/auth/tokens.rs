@@ -57,14 +57,14 @@ impl Token {
 #[derive(Args, Serialize, Deserialize, ToSchema, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
-    /// What to call it
+    /// Name of the token
     #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     pub(super) name: String,
     /// What it may do
     #[arg(long, value_enum, default_value_t = Scope::Read)]
     #[serde(default = "reading")]
     pub(super) scope: Scope,
-    /// How long it counts, such as 30d or 12h; without it, until it is revoked
+    /// How long it is valid, such as 30d or 12h; by default until it is revoked
     #[arg(long, value_name = "TIME")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires: Option<Seconds>,
@@ -100,7 +100,7 @@ impl NewToken {
         }
         let is_name = |name: &String| !name.is_empty() && !name.chars().any(char::is_control);
         if ![&tenant.room, &tenant.name].into_iter().all(is_name) {
-            return Err(CliError::usage("no tenant can have such a name").into());
+            return Err(CliError::usage("this can't be the name of a tenant").into());
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl TokenFile {
             && let Err(error) = file.save()
         {
             // They count all the same: the file may be one that only an operator writes.
-            tracing::warn!(%error, "the tokens stay as an older version wrote them");
+            tracing::warn!(%error, "the token file stays as an older version wrote it");
         }
         Ok(file)
     }
@@ -181,7 +181,7 @@ impl TokenFile {
         let found = read(&self.path);
         self.changed = now.filter(|_| found.is_ok());
         self.tokens = found.unwrap_or_else(|error| {
-            tracing::error!(%error, "the tokens can't be read; none counts until they can");
+            tracing::error!(%error, "can't read the tokens; none is valid until they can be read");
             Vec::new()
         });
     }
@@ -216,11 +216,11 @@ impl TokenFile {
         self.reload()?;
         let name = &new.name;
         if self.tokens.iter().any(|token| token.name == *name) {
-            let message = format!("a token called `{name}` is there; nothing was changed");
+            let message = format!("a token called `{name}` already exists; nothing was changed");
             return Err(CliError::refused(message).into());
         }
         if self.tokens.len() >= MAX_TOKENS {
-            return Err(CliError::refused("there are 1,000 tokens already").into());
+            return Err(CliError::refused("there are already 1,000 tokens").into());
         }
         let secret = format!("{PREFIX}{}", secret()?);
         let kept = new.kept(hash(&secret), now)?;

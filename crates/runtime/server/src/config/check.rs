@@ -67,7 +67,7 @@ fn source(config: &Config) -> anyhow::Result<()> {
         SourceKind::ImmutableDb => (Family::Cardano, needs(source.path.is_some(), "path")),
     };
     if family != wanted {
-        return Err(wrong(format!("this source.kind doesn't serve {}", config.network)));
+        return Err(wrong(format!("this source.kind doesn't support {}", config.network)));
     }
     if source.kind == SourceKind::Sim && config.network != Network::BitcoinRegtest {
         return Err(wrong("the simulated network is bitcoin-regtest"));
@@ -119,7 +119,6 @@ fn http(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// That there is a room at all.
 fn has_room(config: &Config) -> anyhow::Result<()> {
     for room in config.rooms().iter() {
         if room.is_on(config)? {
@@ -127,5 +126,5 @@ fn has_room(config: &Config) -> anyhow::Result<()> {
         }
     }
     let names = config.rooms().iter().map(RoomFace::section).collect::<Vec<_>>().join(" or ");
-    Err(wrong(format!("every room is off; switch on {names}")))
+    Err(wrong(format!("every room is off; switch on at least one of {names}")))
 }

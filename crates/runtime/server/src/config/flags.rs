@@ -93,7 +93,7 @@ fn given(key: &DeclaredKey, matches: &mut ArgMatches) -> Result<Option<GivenFlag
         && first.texts != second.texts
     {
         let message = format!(
-            "{} is the older name of {}; they were given with two values\n",
+            "{} is the older name of {}; they were given different values\n",
             second.written, first.written
         );
         return Err(Error::raw(ErrorKind::ArgumentConflict, message));

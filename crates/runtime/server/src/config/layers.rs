@@ -94,7 +94,6 @@ impl Layers {
         self.given.iter().map(|(path, given)| (path.as_str(), given))
     }
 
-    /// What was given inside a section.
     pub(super) fn inside(&self, section: &str) -> impl Iterator<Item = (&str, &GivenSetting)> {
         let start = format!("{section}.");
         self.all().filter(move |(path, _)| path.starts_with(&start))
@@ -148,7 +147,7 @@ impl Layers {
                     Some(new) if new.1 != old.1 => {
                         let (old, new) = (&old.0, &new.0);
                         let message = format!("{old} is the older name of {new}");
-                        let hint = "they are set to two values; unset the older one";
+                        let hint = "they are set to different values; unset the older one";
                         return Err(CliError::usage(message).hint(hint));
                     }
                     Some(_) => {}

@@ -51,7 +51,7 @@ impl SettingSources {
                 continue;
             };
             let text = value.into_string();
-            let text = text.map_err(|_| CliError::usage(format!("{name} is no UTF-8 text")))?;
+            let text = text.map_err(|_| CliError::usage(format!("{name} is not valid UTF-8")))?;
             environment.push((name.to_owned(), text));
         }
         Ok(Self { file, environment, flags })

@@ -51,7 +51,7 @@ impl fmt::Display for SourceKind {
 section! {
     /// Where blocks come from.
     pub struct SourceSection in "source" {
-        /// sim: the built-in simulated network, to look around.
+        /// sim: the built-in simulated network, for trying things out.
         /// bitcoin-node: a Bitcoin Core compatible node by JSON-RPC.
         /// bitcoin-files: a folder of block files.
         /// cardano-node: node to node. cardano-socket: the node's local socket.
@@ -59,8 +59,8 @@ section! {
         kind: SourceKind = SourceKind::Sim;
         /// bitcoin-node: where its JSON-RPC listens
         url: Option<String>, example "\"http://127.0.0.1:8332\"";
-        /// bitcoin-node behind https://: PEM file with the certificates that may vouch for it, in the
-        /// place of the usual ones
+        /// bitcoin-node behind https://: PEM file with the certificates to trust instead of the
+        /// usual ones
         root_certificate: Option<PathBuf>, example "\"/etc/unspent/node-root.pem\"";
         /// bitcoin-node: the node's cookie file; or user and password_file
         cookie_file: Option<PathBuf>, example "\"/var/lib/bitcoind/.cookie\"";
@@ -76,7 +76,7 @@ section! {
         socket: Option<PathBuf>, example "\"/run/cardano/node.socket\"";
         /// Cardano's Byron and Shelley genesis files
         genesis: Vec<PathBuf>, example "[]", flag list "FILE", was "UNSPENT_GENESIS";
-        /// How often the source is asked for news
+        /// How often the source is polled
         poll_seconds: u64 = seconds(Follow::default().poll);
         /// How long to wait after a failure
         retry_seconds: u64 = seconds(Follow::default().retry);
@@ -92,11 +92,11 @@ section! {
         seed: u64 = 21;
         /// Blocks that are there at the start
         blocks: u64 = 110;
-        /// A new block each so many seconds; 0 for none
+        /// Seconds between new blocks; 0 for none
         block_seconds: u64 = 5;
         /// Random payments in each of these blocks
         payments: u32 = 0;
-        /// Each so many blocks the last `reorg_depth` ones are replaced; 0 for never
+        /// Blocks between reorganisations, which replace the last `reorg_depth` blocks; 0 for never
         reorg_every: u64 = 0;
         reorg_depth: u32 = 2;
     }
@@ -105,15 +105,15 @@ section! {
 section! {
     /// The server.
     pub struct HttpSection in "http" {
-        /// Another address than loopback needs tokens and TLS, or the server refuses to start
+        /// An address other than loopback needs tokens and TLS, or the server refuses to start
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8480)), flag value "ADDRESS:PORT";
         tls_cert: Option<PathBuf>, example "\"/etc/unspent/cert.pem\"";
         tls_key: Option<PathBuf>, example "\"/etc/unspent/key.pem\"";
-        /// Names under which browsers may call the server, besides localhost and the address itself
+        /// Host names that browsers may use, besides localhost and the address itself
         allowed_hosts: Vec<String> = Vec::new();
         body_bytes: usize = 1 << 20;
         timeout_seconds: u64 = 30;
-        /// Requests that work at a time
+        /// Requests handled at a time
         concurrency: usize = 16;
         /// Requests that may wait
         queue: usize = 256;
@@ -121,8 +121,8 @@ section! {
         streams: usize = 256;
         /// Connections at a time; one more is closed at once
         connections: usize = 1024;
-        /// Requests with an idempotency key that one caller may have in a day; one more is refused
-        /// until the oldest is a day old
+        /// Requests with an idempotency key that one caller may make in a day; further ones are
+        /// refused until the oldest is a day old
         keys_per_caller: u64 = KEPT_PER_CALLER;
     }
 }
@@ -130,16 +130,17 @@ section! {
 section! {
     /// Who may call.
     pub struct AuthSection in "auth" {
-        /// Made anew at each start, readable by the owner alone; DATA_DIR/.cookie by default
+        /// Created at each start, readable by its owner only; DATA_DIR/.cookie by default
         cookie_file: Option<PathBuf>, example "\"/run/unspent/cookie\"";
         /// Written by `unspent token add`; DATA_DIR/tokens.json by default
         tokens_file: Option<PathBuf>, example "\"/etc/unspent/tokens.json\"", flag value "FILE", was "--file";
-        /// The dashboard may read without a login; by default on loopback only
+        /// Let the dashboard read without a login; by default on loopback only
         dashboard_read: Option<bool>, example "true";
-        /// Wrong credentials that one address may send in a minute
+        /// Wrong credentials that one address may send per minute
         failures_per_minute: u32 = 30;
         session_minutes: u64 = 720;
-        /// Seconds after a login for it in which the dashboard may run jobs and resume rooms
+        /// Seconds after an administrator's login in which the dashboard may run jobs and resume
+        /// rooms
         admin_seconds: u64 = 300;
     }
 }
@@ -173,12 +174,11 @@ section! {
 }
 
 section! {
-    /// URLs that are told of events.
+    /// URLs that events are posted to.
     pub struct WebhooksSection in "webhooks" {
-        /// Also call addresses of this machine and of private networks, and without TLS
+        /// Also allow addresses of this machine and private networks, and URLs without TLS
         allow_private: bool = false, flag switch;
-        /// PEM file with the certificates that may vouch for a receiver, in the place of the usual
-        /// ones
+        /// PEM file with the certificates to trust for receivers, instead of the usual ones
         root_certificate: Option<PathBuf>, example "\"/etc/unspent/our-root.pem\"", flag value "PEM";
         /// How long a receiver may take to answer
         timeout_seconds: u64 = seconds(WebhookOptions::default().timeout);

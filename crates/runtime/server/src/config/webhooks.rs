@@ -24,6 +24,7 @@ pub fn webhook_options(config: &Config) -> anyhow::Result<WebhookOptions> {
 pub fn trusted_roots(file: &Path) -> anyhow::Result<TrustedRoots> {
     let shown = file.display();
     let pem = fs::read(file).with_context(|| format!("can't read the certificates in {shown}"))?;
-    TrustedRoots::from_pem(&pem)
-        .map_err(|reason| CliError::input(format!("certificates in {shown}: {reason}")).into())
+    TrustedRoots::from_pem(&pem).map_err(|reason| {
+        CliError::input(format!("can't use the certificates in {shown}: {reason}")).into()
+    })
 }

@@ -26,7 +26,7 @@ pub(super) const NETWORK: Network = Network::BitcoinRegtest;
 /// The whole configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The network that is followed.
+    /// The network to follow.
     pub network: Network,
     /// The folder that holds the data.
     pub data_dir: PathBuf,
@@ -132,7 +132,7 @@ fn top_keys() -> [DeclaredKey; 2] {
         rival: None,
     };
     [
-        key("network", &[" The network that is followed"], NETWORK.to_string()),
+        key("network", &[" The network to follow"], NETWORK.to_string()),
         key("data_dir", &[" Folder that holds the data"], DATA_DIR.to_owned()),
     ]
 }
@@ -142,7 +142,6 @@ pub fn declared_keys(rooms: Rooms) -> Vec<DeclaredKey> {
     top_keys().into_iter().chain(parts(rooms).into_iter().flat_map(|part| (part.keys)())).collect()
 }
 
-/// Names of all sections.
 pub(super) fn section_names(rooms: Rooms) -> Vec<&'static str> {
     parts(rooms).into_iter().map(|part| part.name).collect()
 }
@@ -155,8 +154,8 @@ pub fn template(rooms: Rooms) -> String {
          #\n\
          # Every key may also be set by the environment (UNSPENT_HTTP__LISTEN for `listen` in\n\
          # [http]) or by a flag (serve --set http.listen=127.0.0.1:8480; a room's commands have\n\
-         # flags of its keys). Flags count more than the environment, and that more than this\n\
-         # file. An unknown key is an error. `unspent config show` tells what holds and why.\n\
+         # flags of its keys). Flags override the environment, which overrides this file. An\n\
+         # unknown key is an error. `unspent config show` shows the settings in effect and why.\n\
          \n\
          # One data folder serves one network. Networks:\n\
          # {networks}\n\

@@ -55,15 +55,17 @@ impl ListenerSettings {
             return Ok(());
         }
         if self.tls.is_none() {
-            let message = format!("{address} can be reached by others, and there is no TLS");
+            let message =
+                format!("{address} can be reached from other machines, and TLS is not set up");
             let hint =
                 format!("set {section}.tls_cert and {section}.tls_key, or listen on 127.0.0.1");
             return Err(CliError::refused(message).hint(hint).into());
         }
         // Only the cookie file would be left, and whoever is elsewhere can't read that.
         if !has_tokens()? {
-            let message = format!("{address} can be reached by others, and there are no tokens");
-            let hint = "make one with `unspent token add`, or listen on 127.0.0.1";
+            let message =
+                format!("{address} can be reached from other machines, and there are no tokens");
+            let hint = "create one with `unspent token add`, or listen on 127.0.0.1";
             return Err(CliError::refused(message).hint(hint).into());
         }
         Ok(())
@@ -77,7 +79,7 @@ impl ListenerSettings {
                 .hint("is another daemon running? choose another port with --listen")
         })?;
         // The runtime takes it over as it is: a blocking accept would hold one of its threads.
-        socket.set_nonblocking(true).context("the socket can't be used")?;
+        socket.set_nonblocking(true).context("can't use the socket")?;
         // Port 0 in the settings is any that is free.
         let address = socket.local_addr().context("the socket has no address")?;
         Ok(BoundListener { settings: self, socket, address })
@@ -99,7 +101,7 @@ impl BoundListener {
         format!("{scheme}://{}", self.address)
     }
 
-    /// The port that it has.
+    /// The port it listens on: the one that the system chose where the settings say 0.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
@@ -108,12 +110,12 @@ impl BoundListener {
     pub async fn serve(self, router: Router, handle: Handle<SocketAddr>) -> anyhow::Result<()> {
         let Self { settings, socket, .. } = self;
         let Some((cert, key)) = &settings.tls else {
-            let server = axum_server::from_tcp(socket).context("the socket can't be used")?;
+            let server = axum_server::from_tcp(socket).context("can't use the socket")?;
             return run(&settings, server, router, handle).await;
         };
         let tls = tls(settings.section, cert, key).await?;
         let server = axum_server::from_tcp_rustls(socket, tls);
-        run(&settings, server.context("the socket can't be used")?, router, handle).await
+        run(&settings, server.context("can't use the socket")?, router, handle).await
     }
 }
 
@@ -124,7 +126,7 @@ async fn tls(section: &str, cert: &Path, key: &Path) -> anyhow::Result<RustlsCon
     let _ = rustls::crypto::ring::default_provider().install_default();
     let tls = RustlsConfig::from_pem_file(cert, key).await.map_err(|error| {
         CliError::input(format!("the certificate or its key can't be used: {error}"))
-            .hint(format!("{section}.tls_cert and {section}.tls_key are PEM files"))
+            .hint(format!("{section}.tls_cert and {section}.tls_key must be PEM files"))
     })?;
     let mut settings = ServerConfig::clone(&tls.get_inner());
     settings.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -49,7 +49,7 @@ impl Outbox {
         let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX);
         let permit = self.room.acquire_many(kib).await.map_err(Failure::away)?;
         permit.forget();
-        self.events.send((Ok(event), kib)).map_err(|_| Failure::away("nobody listens"))
+        self.events.send((Ok(event), kib)).map_err(|_| Failure::away("the reader is gone"))
     }
 }
 

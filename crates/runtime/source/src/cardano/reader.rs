@@ -52,14 +52,14 @@ impl CardanoSource {
             Some(StreamEvent::Standing(found, tip)) => (found, tip),
             Some(StreamEvent::Forward { .. } | StreamEvent::Backward(..) | StreamEvent::AtTip)
             | None => {
-                return Err(self.shared.unreachable("it doesn't say where it stands"));
+                return Err(self.shared.unreachable("it doesn't say where it is on the chain"));
             }
         };
         let at = match found {
             Some(Wire::Origin) | None => None,
             Some(found) => {
                 let at = points.iter().position(|point| wire(point) == found);
-                Some(at.ok_or_else(|| self.shared.malformed("a point that nobody asked for"))?)
+                Some(at.ok_or_else(|| self.shared.malformed("a point that was not asked for"))?)
             }
         };
         let below = at.and_then(|at| points.get(at..)).unwrap_or_default();
@@ -104,10 +104,10 @@ impl CardanoSource {
                 }
                 Some(StreamEvent::AtTip) => self.at_tip = true,
                 Some(StreamEvent::Standing(..)) => {
-                    return Err(self.shared.malformed("an answer that nobody asked for"));
+                    return Err(self.shared.malformed("an answer that was not asked for"));
                 }
                 None if self.at_tip => return Ok(Step::Nothing),
-                None => return Err(self.shared.unreachable("it tells nothing more")),
+                None => return Err(self.shared.unreachable("it sends nothing more")),
             }
         }
     }

@@ -106,7 +106,7 @@ impl Session {
             | Message::RollForward(..)
             | Message::RollBackward(..)
             | Message::FindIntersect(_)
-            | Message::Done => Err(Failure::wrong("no answer to the question for a point")),
+            | Message::Done => Err(Failure::wrong("no answer to the query for a point")),
         }
     }
 }
@@ -124,7 +124,7 @@ where
             let words: String = words.chars().filter(|c| !c.is_control()).take(WORDS).collect();
             Err(Failure::OtherNetwork(format!("another network ({words})")))
         }
-        Handshake::Refuse(_) => Err(Failure::wrong("it speaks no version that we know")),
+        Handshake::Refuse(_) => Err(Failure::wrong("it supports no protocol version that we know")),
         Handshake::Propose(_) | Handshake::QueryReply(_) => {
             Err(Failure::wrong("no answer to the greeting"))
         }

@@ -110,7 +110,7 @@ impl HeaderStream {
             | Message::FindIntersect(_)
             | Message::IntersectFound(..)
             | Message::IntersectNotFound(_)
-            | Message::Done => return Err(Failure::wrong("no answer to the question for news")),
+            | Message::Done => return Err(Failure::wrong("no answer to the query for news")),
         };
         self.is_waiting = false;
         self.open -= 1;
@@ -172,7 +172,7 @@ async fn headers(
 fn head_of(network: Network, header: &HeaderContent) -> Result<Head, Failure> {
     let era = match (header.variant, header.byron_prefix) {
         (0, Some((kind, _))) => u64::from(kind),
-        (0, None) => return Err(Failure::wrong("a Byron header of no kind")),
+        (0, None) => return Err(Failure::wrong("a Byron header of unknown kind")),
         // Blocks count Byron's boundary blocks as an era of their own, headers don't.
         (later, _) => u64::from(later) + 1,
     };
@@ -198,7 +198,7 @@ async fn fetch(
         Fetch::StartBatch => {}
         Fetch::NoBlocks => return Err(Failure::away("it has left the branch it announced")),
         Fetch::RequestRange { .. } | Fetch::ClientDone | Fetch::Block { .. } | Fetch::BatchDone => {
-            return Err(Failure::wrong("no answer to the question for blocks"));
+            return Err(Failure::wrong("no answer to the query for blocks"));
         }
     }
     for (head, tip) in announced.drain(..) {
@@ -208,7 +208,7 @@ async fn fetch(
             return Err(Failure::wrong("fewer blocks than announced"));
         };
         if block_head(network, &bytes).map_err(Failure::wrong)? != head {
-            return Err(Failure::wrong("another block than the one announced"));
+            return Err(Failure::wrong("not the block announced"));
         }
         outbox.put(StreamEvent::Forward { bytes, head, tip }).await?;
     }

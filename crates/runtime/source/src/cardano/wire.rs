@@ -46,7 +46,6 @@ impl Talk {
         Self { channel, held: Vec::new() }
     }
 
-    /// Sends a message.
     pub(super) async fn send<M: Fragment>(&mut self, message: &M) -> Result<(), Failure> {
         let bytes = minicbor::to_vec(message).map_err(Failure::wrong)?;
         for chunk in bytes.chunks(MAX_SEGMENT_PAYLOAD_LENGTH) {

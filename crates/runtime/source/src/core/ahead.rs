@@ -73,7 +73,8 @@ impl FetchAhead {
 
     fn take(&mut self, ordered: &Ordered) -> Result<Batch, SourceError> {
         let bodies = ordered.bodies.recv();
-        let bodies = bodies.map_err(|_| self.state.rpc.unreachable("a fetching thread died"))??;
+        let bodies = bodies
+            .map_err(|_| self.state.rpc.unreachable("a fetching thread ended unexpectedly"))??;
         let blocks = link(&self.state, self.place, &ordered.wanted, bodies)?;
         // What was ordered after a batch that breaks off has lost its parent.
         self.is_over = blocks.len() < ordered.wanted.len();

@@ -151,7 +151,7 @@ fn check(
     };
     let header = bitcoin_header(&bytes).map_err(|error| malformed(error.to_string()))?;
     if header.hash != hash {
-        return Err(malformed("it has not the hash that was asked for".into()));
+        return Err(malformed("its hash is not the one asked for".into()));
     }
     let parent = place.map(|place| place.hash);
     // The first block of a network names zeros. A mismatch is no fault of the node: its chain moved
@@ -168,5 +168,5 @@ fn missing(state: &CoreState, height: u64, refusal: &Refusal) -> SourceError {
     if refusal.message.contains("pruned") {
         return SourceError::Missing { name: state.rpc.name().to_owned(), height };
     }
-    state.rpc.unreachable(&format!("it doesn't give block {height}: {}", refusal.message))
+    state.rpc.unreachable(&format!("it doesn't serve block {height}: {}", refusal.message))
 }

@@ -57,7 +57,7 @@ impl CoreState {
                 Ok(HexTx(tx)) if tx.compute_txid() == *txid => found.push(tx),
                 Ok(_) => {
                     let name = self.rpc.name().to_owned();
-                    let reason = format!("{method}: another transaction than {txid}");
+                    let reason = format!("{method}: not the transaction {txid}");
                     return Err(SourceError::Malformed { name, reason });
                 }
                 // It was mined, replaced or evicted since it was named; the next reading tells
@@ -150,7 +150,7 @@ impl Node for CoreNode {
         let all = below.into_iter().chain([(name, entry)]);
         let read = all.map(|(name, entry)| entry.read(&name)).collect::<Option<_>>();
         read.ok_or_else(|| {
-            let reason = format!("{method}: a name or a fee can't be read");
+            let reason = format!("{method}: a txid or fee can't be read");
             SourceError::Malformed { name: rpc.name().to_owned(), reason }
         })
     }

@@ -47,7 +47,6 @@ pub(super) struct CoreSource {
 
 /// Where the place stands.
 enum View {
-    /// It is the tip.
     AtTip,
     /// So many blocks follow.
     Behind(u64),

@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Value, error::Category, json};
 
 use super::Auth;
 use crate::{
@@ -144,7 +144,7 @@ impl Rpc {
             let reply: Reply<Value> = self.parse(method, &body)?;
             return match self.settle(method, reply)? {
                 Err(refusal) => Err(RpcError::Refused(refusal)),
-                Ok(_) => Err(self.malformed(method, "one answer to many calls")),
+                Ok(_) => Err(self.malformed(method, "one answer to several calls")),
             };
         }
         let mut replies: Vec<Reply<T>> = self.parse(method, &body)?;
@@ -159,8 +159,14 @@ impl Rpc {
 
     fn parse<T: DeserializeOwned>(&self, method: &str, body: &[u8]) -> Result<T, RpcError> {
         serde_json::from_slice(body).map_err(|error| {
-            let (kind, at) = (error.classify(), error.column());
-            self.malformed(method, &format!("not the JSON expected ({kind:?} error at byte {at})"))
+            // Not the error's own words: they may quote the answer.
+            let what = match error.classify() {
+                Category::Io => "unreadable",
+                Category::Syntax => "not JSON",
+                Category::Data => "not the JSON expected",
+                Category::Eof => "JSON that ends too early",
+            };
+            self.malformed(method, &format!("{what}, at byte {}", error.column()))
         })
     }
 

@@ -67,7 +67,7 @@ pub(super) struct TxName(pub(super) bitcoin::Txid);
 impl<'de> Deserialize<'de> for TxName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(from)?;
-        text.parse().map(Self).map_err(|_| D::Error::custom("not a transaction's name"))
+        text.parse().map(Self).map_err(|_| D::Error::custom("not a txid"))
     }
 }
 

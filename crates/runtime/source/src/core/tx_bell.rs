@@ -183,7 +183,7 @@ mod tests {
     fn what_may_have_been_missed_is_said_once() {
         let names = Arc::new(Mutex::new(Names::default()));
         let bell = TxBell { heard: names.clone(), _ended: oneshot::channel().0 };
-        assert_eq!(bell.take(), HeardTxs::Unknown, "it doesn't listen yet");
+        assert_eq!(bell.take(), HeardTxs::Unknown, "it doesn't publish yet");
         lock(&names).gap(true);
         assert_eq!(bell.take(), HeardTxs::Unknown);
         assert_eq!(bell.take(), HeardTxs::These(Vec::new()));
@@ -195,7 +195,7 @@ mod tests {
         for _ in 0..=MOST_KEPT {
             lock(&names).hear(txid);
         }
-        assert_eq!(bell.take(), HeardTxs::Unknown, "too many to keep");
+        assert_eq!(bell.take(), HeardTxs::Unknown, "too many to remember");
         assert_eq!(bell.take(), HeardTxs::These(Vec::new()));
     }
 }

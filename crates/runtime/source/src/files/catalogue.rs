@@ -36,7 +36,6 @@ const WRITING: Duration = Duration::from_secs(2);
 /// The last block of a file that changed so recently may not be whole.
 const RECENTLY: Duration = Duration::from_secs(600);
 
-/// A file of blocks.
 pub(super) struct BlockFile {
     pub(super) shown: Arc<PathBuf>,
     /// What is read: the file itself, or its unpacked copy, which is made when it is needed.
@@ -366,7 +365,7 @@ impl Catalogue {
         let bytes = next.unwrap_or(size) - damage.start;
         if self.passed_over.insert((number, damage.start), bytes).is_none() {
             let (file, offset) = (shown.display(), damage.start);
-            tracing::warn!(%file, offset, bytes, "passed over: {}", damage.error);
+            tracing::warn!(%file, offset, bytes, "skipped: {}", damage.error);
         }
         // Behind the last block a node may still write; there the file is looked at again when it
         // changes, from where its blocks end.
@@ -528,7 +527,7 @@ fn single_block(
         reason: reason.to_owned(),
     };
     let length = usize::try_from(size).ok().filter(|length| *length <= MAX_BLOCK_BYTES);
-    let length = length.ok_or_else(|| fault("it is larger than a block may be"))?;
+    let length = length.ok_or_else(|| fault("it is larger than a block can be"))?;
     let bytes = fs::read(data).map_err(FilesError::unreadable(shown))?;
     // A height is needed only to give the coins one; any will do for a check.
     unspent_networks::decode_block(network, &bytes, Some(1))

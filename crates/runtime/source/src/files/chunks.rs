@@ -44,13 +44,13 @@ pub enum ChunkError {
     #[error(transparent)]
     Framing(#[from] SplitError),
     /// It holds something else than blocks.
-    #[error("the item at byte {offset} is no block")]
+    #[error("the item at byte {offset} is not a block")]
     NoBlock {
         /// Where in the (unpacked) file.
         offset: u64,
     },
     /// The system can't read it.
-    #[error("can't read on at byte {offset}: {source}")]
+    #[error("can't read further at byte {offset}: {source}")]
     Io {
         /// Where in the (unpacked) file.
         offset: u64,

@@ -149,9 +149,13 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
 pub(super) fn load(network: Network, path: &Path, files: &[InputFile]) -> Catalogue {
     match File::open(path).and_then(|file| read(network, file, files)) {
         Ok(Some(catalogue)) => return catalogue,
-        Ok(None) => tracing::info!(path = %path.display(), "looking through the files anew"),
+        Ok(None) => tracing::info!(path = %path.display(), "reading through the files again"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(path = %path.display(), %error, "can't read what was found"),
+        Err(error) => tracing::warn!(
+            path = %path.display(),
+            %error,
+            "can't read the saved catalogue"
+        ),
     }
     Catalogue::new(network)
 }
@@ -429,7 +433,7 @@ mod tests {
         let mut catalogue = files.look();
         let header = unspent_networks::bitcoin_header(&files.blocks[10]).unwrap();
         let error = catalogue.read(&header.hash, None).unwrap_err();
-        assert!(error.to_string().contains("another block stands there"), "{error}");
+        assert!(error.to_string().contains("another block is there now"), "{error}");
         assert!(!files.kept().exists());
         assert_eq!(files.look().time(&header.hash), None);
     }

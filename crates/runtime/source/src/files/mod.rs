@@ -87,7 +87,7 @@ pub enum FilesError {
         limit: u64,
     },
     /// There is no place for unpacked files.
-    #[error("can't make a folder in {folder}: {source}")]
+    #[error("can't create a folder in {folder}: {source}")]
     NoRoom {
         /// Where.
         folder: PathBuf,
@@ -101,7 +101,7 @@ pub enum FilesError {
     #[error("{0} is nested too deeply")]
     TooDeep(PathBuf),
     /// The key beside block files isn't one.
-    #[error("{0} has not 8 bytes")]
+    #[error("{0} does not have 8 bytes")]
     BadKey(PathBuf),
     /// Blocks of another network.
     #[error("in {path}: this is a block file of {found}, not of {wanted}")]
@@ -148,13 +148,13 @@ pub enum FilesError {
         source: io::Error,
     },
     /// Something else stands where a block was found before.
-    #[error("{place}: another block stands there now; run the command again to look anew")]
+    #[error("{place}: another block is there now; run the command again")]
     Moved {
         /// Where it lay.
         place: String,
     },
     /// A block that was never found.
-    #[error("the block is in none of the files")]
+    #[error("none of the files holds the block")]
     Unknown,
     /// Somebody asked to stop.
     #[error("stopped; nothing was changed")]

@@ -81,7 +81,7 @@ fn remove_abandoned(data_dir: &Path) {
         }
         let folder = entry.path().display().to_string();
         match fs::remove_dir_all(entry.path()) {
-            Ok(()) => tracing::info!(folder, "removed what a killed process had unpacked"),
+            Ok(()) => tracing::info!(folder, "removed files that a killed process had unpacked"),
             Err(error) => tracing::warn!(folder, %error, "can't remove unpacked files"),
         }
     }

@@ -108,7 +108,8 @@ impl Files {
                 return Ok(Some((branch.clone(), start)));
             }
         }
-        let unknown = "the height of these blocks is unknown: none names it, none is the first";
+        let unknown =
+            "the height of these blocks is unknown: none states it, and none is the first";
         Err(self.malformed(unknown))
     }
 

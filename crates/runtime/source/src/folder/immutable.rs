@@ -118,7 +118,6 @@ impl ChunksSource {
         block_head(self.files.network, bytes).map_err(|error| self.files.malformed(error))
     }
 
-    /// The items of a file from `offset` on.
     fn items(&self, file: &InputFile, offset: u64) -> Result<Items, SourceError> {
         let explain = |error| self.files.explain(&error);
         if !file.is_packed {
@@ -178,7 +177,9 @@ impl ChunksSource {
         let Some(position) = &self.position else { return Ok(None) };
         let at = self.chunks.iter().position(|chunk| chunk.file.path == position.path);
         let Some(at) = at else {
-            return Err(self.files.unreachable(format!("{} is gone", position.path.display())));
+            return Err(self
+                .files
+                .unreachable(format!("{} no longer exists", position.path.display())));
         };
         let (this, next) = (self.chunks.get(at), self.chunks.get(at + 1));
         let Some(this) = this else { return Ok(None) };

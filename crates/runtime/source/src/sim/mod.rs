@@ -186,7 +186,7 @@ impl SimNetwork {
     fn txid(&self, command: &Command) -> Result<Txid, SimError> {
         match self.carry_out(command)? {
             Did::Transaction(txid) => Ok(txid),
-            Did::Nothing => Err(SimError::Refused("no transaction came of it".into())),
+            Did::Nothing => Err(SimError::Refused("it made no transaction".into())),
         }
     }
 

@@ -33,7 +33,7 @@ pub enum SimError {
         source: io::Error,
     },
     /// The file holds another network.
-    #[error("the file {path} is of seed {found}, not {wanted}; use another folder")]
+    #[error("the file {path} has seed {found}, not {wanted}; use another folder")]
     OtherSeed {
         /// Which file.
         path: String,
@@ -43,7 +43,10 @@ pub enum SimError {
         wanted: u64,
     },
     /// The file holds what can't be read.
-    #[error("line {line} of the simulated network's file {path} is damaged; delete the folder")]
+    #[error(
+        "line {line} of the simulated network's file {path} is damaged; delete its folder to \
+         start over"
+    )]
     Damaged {
         /// Which file.
         path: String,

@@ -157,8 +157,8 @@ pub enum PlanRefusal {
     },
     /// The chain seems to hold a spend of a coinbase that it doesn't hold.
     #[error(
-        "transaction {tx} hangs on coinbase {coinbase}, which is in no block; \
-         apply the block that holds it first",
+        "transaction {tx} depends on coinbase {coinbase}, which is in no known block; apply the \
+         block that holds it first",
         tx = .tx.on_bitcoin(),
         coinbase = .coinbase.on_bitcoin()
     )]
@@ -203,7 +203,7 @@ pub enum PlanRefusal {
     },
     /// A new transaction of ours spends what somebody else holds.
     #[error(
-        "output {outpoint} is leased by {holder}; wait, or force the spend",
+        "output {outpoint} is leased by {holder}; wait until the lease ends, or force the spend",
         outpoint = .outpoint.on_bitcoin()
     )]
     Leased {
@@ -213,10 +213,10 @@ pub enum PlanRefusal {
         holder: LockId,
     },
     /// A transaction that is stored as dead can't be created anew.
-    #[error("transaction {} was stored before and is no longer valid", .0.on_bitcoin())]
+    #[error("transaction {} is stored already and no longer valid", .0.on_bitcoin())]
     Dead(TxId),
     /// Nothing is stored under that name.
-    #[error("transaction {} is not known here", .0.on_bitcoin())]
+    #[error("transaction {} is unknown", .0.on_bitcoin())]
     Unknown(TxId),
     /// Only what was never sent can be taken back or sent.
     #[error("transaction {tx} is {status}, not pending", tx = .tx.on_bitcoin())]

@@ -164,7 +164,7 @@ fn a_parent_that_arrives_dead_takes_its_early_child_along() {
 }
 
 #[test]
-fn a_child_in_the_mempool_brings_its_parents_back() {
+fn a_child_in_the_mempool_revives_its_parents() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
     store.feed(seen(3, &[2], SightingPlace::Mempool)).unwrap();
@@ -180,7 +180,7 @@ fn a_child_in_the_mempool_brings_its_parents_back() {
 }
 
 #[test]
-fn hearsay_brings_no_parent_back() {
+fn a_relayed_child_revives_no_parent() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
     store.feed(seen(9, &[1], SightingPlace::Mempool)).unwrap();
@@ -189,7 +189,7 @@ fn hearsay_brings_no_parent_back() {
 }
 
 #[test]
-fn the_chain_is_believed_before_a_mempool() {
+fn a_child_in_the_mempool_revives_no_parent_that_a_block_beat() {
     let mut store = Store::default();
     store.feed(seen(2, &[1], SightingPlace::Mempool)).unwrap();
     store.feed(seen(9, &[1], BLOCK)).unwrap();

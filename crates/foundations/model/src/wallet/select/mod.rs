@@ -280,7 +280,9 @@ impl CoinSelection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SelectError {
     /// The candidates don't suffice.
-    #[error("{missing} sats are missing: the coins bring {available} after their own fees")]
+    #[error(
+        "{missing} sats are missing: after paying for their own inputs, the coins bring {available}"
+    )]
     Insufficient {
         /// What is missing.
         missing: u64,
@@ -288,10 +290,10 @@ pub enum SelectError {
         available: u64,
     },
     /// No set of coins hits the amount without change.
-    #[error("no set of coins fits without change")]
+    #[error("no set of coins matches without change")]
     NoExactMatch,
     /// The coins that suffice weigh too much.
-    #[error("the transaction would weigh {weight}, at most {max} is allowed")]
+    #[error("the transaction would weigh {weight} weight units; at most {max} are allowed")]
     TooHeavy {
         /// Weight of the attempt.
         weight: u64,
@@ -302,13 +304,13 @@ pub enum SelectError {
     #[error("amounts or weights are too large")]
     Overflow,
     /// The rate looks like a mistake.
-    #[error("a fee rate above 1,000 sat/vB looks like a mistake; allow a high fee if it is meant")]
+    #[error("a fee rate above 1,000 sat/vB looks like a mistake; allow a high fee if you mean it")]
     RateTooHigh,
     /// No node passes on what pays nothing.
-    #[error("a fee rate of 0 is refused: no node would pass the transaction on")]
+    #[error("a fee rate of 0 is refused: no node would relay the transaction")]
     RateZero,
     /// The outputs that are to bear the fee hold less than it.
-    #[error("the fee of {fee} sats is more than the outputs that bear it hold")]
+    #[error("the fee of {fee} sats is more than the outputs it is taken from hold")]
     FeeEatsAll {
         /// The fee.
         fee: u64,

@@ -112,20 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_too_cheap_is_paid_for() {
+    fn cpfp_pays_for_all_ancestors_below_the_rate() {
         assert_eq!(left(&[]), (0, 0, 0));
         assert_eq!(left(&[100, 200, 300]), (3, 600, 300));
         assert_eq!(left(&[1_000, 1_000]), (0, 0, 0));
     }
 
     #[test]
-    fn a_dear_ancestor_is_mined_first_and_its_surplus_helps_nobody() {
+    fn an_ancestor_above_the_rate_is_mined_first_and_its_surplus_helps_nobody() {
         assert_eq!(left(&[9_000, 100]), (1, 100, 100));
         assert_eq!(left(&[9_000, 100, 200]), (2, 300, 200));
     }
 
     #[test]
-    fn an_ancestor_that_pays_for_those_below_it_takes_them_along() {
+    fn an_ancestor_that_is_a_cpfp_itself_takes_those_below_it_along() {
         assert_eq!(left(&[100, 1_900]), (0, 0, 0));
         assert_eq!(left(&[100, 1_900, 100]), (1, 100, 100));
         assert_eq!(left(&[100, 1_800, 100]), (3, 2_000, 300));
@@ -144,7 +144,7 @@ mod tests {
 
     /// Whatever is left out, child and ancestors together reach the rate.
     #[test]
-    fn the_whole_package_reaches_the_rate() {
+    fn the_whole_cpfp_package_reaches_the_rate() {
         let mut seed = 1_u64;
         let mut next = move |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -37,7 +37,7 @@ fn branch_and_bound_finds_the_set_without_change() {
 }
 
 #[test]
-fn a_coin_that_costs_more_than_it_brings_is_left_alone_unless_required() {
+fn a_coin_without_effective_value_is_left_alone_unless_required() {
     let mut coins = vec![coin(100_000), coin(10), coin(0)];
     let found = select(&coins, &request(50_000)).unwrap();
     assert_eq!(found.chosen, vec![0]);
@@ -46,21 +46,21 @@ fn a_coin_that_costs_more_than_it_brings_is_left_alone_unless_required() {
 }
 
 #[test]
-fn too_little_money_is_told_with_what_is_missing() {
+fn insufficient_coins_are_refused_with_what_is_missing() {
     let error = select(&[coin(1_000)], &request(5_000)).unwrap_err();
     assert!(matches!(error, SelectError::Insufficient { missing, .. } if missing > 4_000));
     assert!(matches!(select(&[], &request(1)), Err(SelectError::Insufficient { .. })));
 }
 
 #[test]
-fn too_heavy_is_told_and_not_taken() {
+fn a_selection_above_the_maximum_weight_is_refused() {
     let coins: Vec<_> = (0..100).map(|_| coin(1_000)).collect();
     let heavy = SelectionRequest { max_weight: 2_000, ..request(50_000) };
     assert!(matches!(select(&coins, &heavy), Err(SelectError::TooHeavy { max: 2_000, .. })));
 }
 
 #[test]
-fn coins_of_one_address_go_together_when_asked() {
+fn coins_of_one_address_are_spent_together_when_asked() {
     let mut coins: Vec<_> = [40_000, 30_000, 20_000].map(coin).into();
     (coins[0].group, coins[2].group) = (AddressId(1), AddressId(1));
     let together = SelectionRequest { by_address: true, ..request(35_000) };
@@ -78,13 +78,13 @@ fn largest_and_oldest_first_take_their_order() {
 }
 
 #[test]
-fn an_absurd_rate_is_refused() {
+fn a_high_fee_rate_is_refused() {
     let absurd = SelectionRequest { rate: FeePerWeight { sat_per_kwu: 250_001 }, ..request(1) };
     assert_eq!(select(&[coin(1_000_000)], &absurd), Err(SelectError::RateTooHigh));
 }
 
 #[test]
-fn a_rate_of_nothing_is_refused() {
+fn a_fee_rate_of_zero_is_refused() {
     let free = SelectionRequest { rate: FeePerWeight { sat_per_kwu: 0 }, ..request(1) };
     assert_eq!(select(&[coin(1_000_000)], &free), Err(SelectError::RateZero));
 }
@@ -97,7 +97,7 @@ fn the_fee_is_for_whole_virtual_bytes() {
 }
 
 #[test]
-fn a_replacement_pays_the_old_fee_its_relay_and_a_higher_rate() {
+fn a_bump_pays_the_old_fee_its_relay_and_a_higher_rate() {
     let paid = |fee, weight| {
         let asked = SelectionRequest { fee: FeeRule::Replacing { fee, weight }, ..request(50_000) };
         let found = select(&[coin(100_000)], &asked).unwrap();
@@ -110,7 +110,7 @@ fn a_replacement_pays_the_old_fee_its_relay_and_a_higher_rate() {
 }
 
 #[test]
-fn a_child_pays_for_its_parent() {
+fn cpfp_pays_for_the_parent() {
     let lifting = FeeRule::Lifting { fee: 100, weight: 800 };
     let rate = FeePerWeight { sat_per_kwu: 2_500 };
     let asked =
@@ -142,7 +142,7 @@ fn outputs_bear_the_fee_when_asked() {
 }
 
 #[test]
-fn all_is_everything_that_is_worth_its_input() {
+fn all_spends_every_coin_with_effective_value() {
     let asked = SelectionRequest { pays: PaidAmount::All, ..request(0) };
     let found = select(&[coin(50_000), coin(30_000), coin(20)], &asked).unwrap();
     assert_eq!((found.chosen, found.change), (vec![0, 1], None));

@@ -38,29 +38,29 @@ pub(crate) struct ChainArgs {
 
 #[derive(Subcommand)]
 enum ChainCommand {
-    /// Read block files into the data folder; what is there already is skipped
+    /// Read block files into the data folder; blocks already there are skipped
     Import(Box<ImportArgs>),
-    /// Where the folder stands: tip, coins, holes, what can be undone, sizes
+    /// Show the folder's state: tip, coins, holes, blocks that can be undone, sizes
     Status,
     /// List the unspent coins of an address or payment credential, in chain order
     Utxos(UtxosArgs),
-    /// What became of one coin: unspent, spent by what and where, or unknown
+    /// Show what became of one coin: unspent, spent by what and where, or unknown
     Utxo(UtxoArgs),
     /// Add up the coins of an address or payment credential
     Balance(OwnerArgs),
     /// Show what the block at a height did to the coin set
     Delta(DeltaArgs),
-    /// The root of a block, which proofs lead to (store mmr)
+    /// Show the root of a block, which proofs are checked against (store mmr)
     Root(AtBlock),
     /// Prove that coins are unspent, or were spent, at a block (store mmr)
     Prove(ProveArgs),
-    /// Undo blocks from the folder's own records
+    /// Undo blocks, using the folder's own records
     Rollback(RollbackArgs),
-    /// Forget all spent coins and undo data that are due
+    /// Prune all spent coins and undo data that are due
     Prune(SettingFlags<UtxoSection>),
-    /// Compare index, coins, spends and deltas with each other (exit code 3 when they differ)
+    /// Check index, coins, spends and deltas against each other (exit code 3 when they differ)
     Verify,
-    /// Height, count, value and SHA-256 of the whole coin set
+    /// Show height, count, value and SHA-256 of the whole coin set
     Digest(DigestArgs),
 }
 
@@ -74,13 +74,13 @@ struct ImportArgs {
     network: Option<Network>,
     #[command(flatten)]
     source: SettingFlags<SourceSection>,
-    /// Apply no block above this height
+    /// Apply no blocks above this height
     #[arg(long, env = "UNSPENT_STOP_AT", value_name = "HEIGHT")]
     stop_at: Option<u64>,
-    /// Let blocks follow after a gap; the gap is stored and shown, and can't be rolled back across
+    /// Allow gaps between blocks; a gap is stored and shown, and can't be rolled back across
     #[arg(long, env = "UNSPENT_ALLOW_HOLES")]
     allow_holes: bool,
-    /// Apply block by block, each on disk before the next, instead of in batches
+    /// Apply block by block, each written to disk before the next, instead of in batches
     #[arg(long, env = "UNSPENT_NO_BULK")]
     no_bulk: bool,
     #[command(flatten)]

@@ -46,7 +46,7 @@ struct BlockCoinJson {
 #[derive(Serialize, ToSchema)]
 pub(super) struct BlockSideJson {
     coins: u64,
-    /// Of all of them; null where some are no longer known
+    /// The total of all of them; null where some are no longer known
     value: Option<String>,
     /// The first hundred
     first: Vec<BlockCoinJson>,
@@ -56,7 +56,7 @@ pub(super) struct BlockSideJson {
 #[derive(Serialize, ToSchema)]
 struct BlockSizeJson {
     size: usize,
-    /// Null on Cardano, which doesn't know it
+    /// Null on Cardano, which has none
     weight: Option<u64>,
     /// Null on Cardano
     transactions: Option<usize>,
@@ -150,7 +150,7 @@ fn size_of(
     let bytes: Arc<[u8]> = match block_bytes(engine, parent, at, PATIENCE) {
         Ok(bytes) => bytes?,
         Err(error) => {
-            tracing::debug!(%error, "the size of a block was not asked for");
+            tracing::debug!(%error, "can't ask the source for a block's size");
             return None;
         }
     };

@@ -153,7 +153,7 @@ pub(super) async fn blocks(
 }
 
 fn last_block(snapshot: &ChainSnapshot<'_>) -> Result<StoredPoint, ApiError> {
-    snapshot.last_block()?.ok_or_else(|| ApiError::not_found("there are no blocks yet"))
+    snapshot.last_block()?.ok_or_else(|| ApiError::not_found("no blocks are stored yet"))
 }
 
 /// The tip
@@ -247,7 +247,7 @@ fn delta_text(network: Network, delta: &StoredDelta) -> String {
         Family::Bitcoin => String::new(),
         Family::Cardano => {
             let invalid = delta.tx_flags.iter().filter(|flags| flags.is_invalid).count();
-            format!(", {invalid} transactions failed in phase 2")
+            format!(", {invalid} transactions failed phase 2")
         }
     };
     format!("{block}\n{}\n{counts}{invalid}", table(["what", "outpoint"], rows))

@@ -26,7 +26,7 @@ use super::{
     parse,
 };
 
-/// Which page of an owner's coins.
+/// A page of an owner's coins.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -35,11 +35,11 @@ pub(crate) struct CoinsPage {
     #[arg(long, env = "UNSPENT_ORDER", value_enum, default_value = "asc")]
     #[param(inline)]
     order: OrderName,
-    /// Coins on the page, 1 to 500
+    /// Coins per page, 1 to 500
     #[arg(long, env = "UNSPENT_LIMIT", default_value_t = PAGE_DEFAULT, value_name = "N")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long, value_name = "CURSOR")]
     #[param(max_length = 1000)]
     after: Option<String>,
@@ -51,7 +51,7 @@ impl Default for CoinsPage {
     }
 }
 
-/// In which order.
+/// The order of a list.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OrderName {
@@ -86,7 +86,7 @@ pub(super) fn address(network: Network, text: &str) -> Result<Owner, ApiError> {
         Query::Address(raw) => Ok(Owner::address(network.family(), &raw)),
         Query::ScriptHash(hash) => Ok(Owner::script_hash(&hash)),
         Query::Credential(_) => {
-            Err(ApiError::malformed("this is a payment credential; ask under /credentials"))
+            Err(ApiError::malformed("this is a payment credential; use /credentials"))
         }
     }
 }
@@ -95,7 +95,7 @@ fn credential(network: Network, text: &str) -> Result<Owner, ApiError> {
     match parse_query(network, text)? {
         Query::Credential(credential) => Ok(Owner::Credential(credential)),
         Query::Address(_) | Query::ScriptHash(_) => {
-            Err(ApiError::malformed("this is an address; ask under /addresses"))
+            Err(ApiError::malformed("this is an address; use /addresses"))
         }
     }
 }
@@ -127,7 +127,7 @@ pub(super) async fn address_utxos(
     page(app, owner, query).await
 }
 
-/// What an address has
+/// The balance of an address
 #[utoipa::path(get, path = "/addresses/{address}/balance", operation_id = "get_address_balance",
     tag = "chain",
     params(("address" = String, Path, description = "Address, hex of a script, or scripthash:SHA256")),
@@ -156,7 +156,7 @@ pub(super) async fn credential_utxos(
     page(app, owner, query).await
 }
 
-/// What a payment credential has (Cardano)
+/// The balance of a payment credential (Cardano)
 #[utoipa::path(get, path = "/credentials/{credential}/balance", operation_id = "get_credential_balance",
     tag = "chain",
     params(("credential" = String, Path, description = "Bech32 or 56 hex digits")),
@@ -182,7 +182,7 @@ pub(super) async fn utxo(
     let outpoint = outpoint(app.network(), &name)?;
     let found = app.chain(move |reader| match reader.coin(&outpoint)? {
         CoinState::Unknown => Err(ApiError::not_found(
-            "this coin was never seen, or spent so long ago that it is forgotten",
+            "this coin was never seen, or was spent so long ago that its record is pruned",
         )),
         state @ (CoinState::Unspent(_) | CoinState::Spent(_)) => {
             Ok(CoinJson::new(reader.network(), &outpoint, &state))
@@ -193,7 +193,7 @@ pub(super) async fn utxo(
 
 // ---- command line
 
-/// Whose coins.
+/// The owner of coins.
 #[derive(Args)]
 pub(crate) struct OwnerArgs {
     /// Address (bech32, base58, hex of the raw address or script), `scripthash:SHA256` (Bitcoin) or
@@ -202,7 +202,7 @@ pub(crate) struct OwnerArgs {
     owner: String,
 }
 
-/// Which page of whose coins.
+/// An owner, and a page of the coins.
 #[derive(Args)]
 pub(crate) struct UtxosArgs {
     #[command(flatten)]
@@ -211,7 +211,7 @@ pub(crate) struct UtxosArgs {
     page: CoinsPage,
 }
 
-/// Which coin.
+/// The coin to show.
 #[derive(Args)]
 pub(crate) struct UtxoArgs {
     /// The coin, as TXID:VOUT
@@ -281,7 +281,7 @@ fn state_rows(network: Network, state: &CoinState) -> Vec<(&'static str, String)
             rows
         }
         CoinState::Unknown => {
-            let known = "unknown: never seen, or spent so long ago that it is forgotten";
+            let known = "unknown: never seen, or spent so long ago that its record is pruned";
             vec![("state", known.to_owned())]
         }
     }

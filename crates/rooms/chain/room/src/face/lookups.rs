@@ -24,7 +24,7 @@ const MOST: usize = 500;
 /// it counts.
 const MOST_COINS: u64 = 500_000;
 
-/// Which coins.
+/// Coins to look up.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CoinLookup {
@@ -36,14 +36,14 @@ pub(super) struct CoinLookup {
 /// Coins as of one moment.
 #[derive(Serialize, ToSchema)]
 pub(super) struct FoundCoinsJson {
-    /// In the order of the request; `state` is `unknown` for a coin that was never seen, or spent
-    /// so long ago that it is forgotten
+    /// In the order of the request; `state` is `unknown` for a coin that was never seen, or was
+    /// spent so long ago that its record is pruned
     utxos: Vec<CoinJson>,
     /// The tip that all of them are from
     at: Option<PointJson>,
 }
 
-/// Which addresses.
+/// Addresses to look up.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddressLookup {
@@ -68,7 +68,7 @@ pub(super) struct FoundAddressJson {
     address: String,
     /// Whether it has any unspent coin
     known: bool,
-    /// How many
+    /// How many unspent coins
     utxos: u64,
     #[serde(flatten)]
     value: ValueJson,
@@ -80,12 +80,12 @@ fn read_all<T>(
     read: impl Fn(&str) -> Result<T, ApiError>,
 ) -> Result<Vec<T>, ApiError> {
     if !(1..=MOST).contains(&names.len()) {
-        let message = format!("1 to {MOST} are looked up at once, not {}", names.len());
+        let message = format!("a request looks up 1 to {MOST} entries, not {}", names.len());
         return Err(ApiError::malformed(message));
     }
     let numbered = names.iter().enumerate();
     let all = numbered.map(|(number, name)| {
-        read(name).map_err(|error| error.detail(format!("number {} of the list", number + 1)))
+        read(name).map_err(|error| error.detail(format!("entry {} of the list", number + 1)))
     });
     all.collect()
 }
@@ -112,8 +112,8 @@ fn find_addresses(
         let balance = snapshot.balance(owner)?;
         coins += balance.coins;
         if coins > MOST_COINS {
-            let message = format!("these addresses have more than {MOST_COINS} coins together");
-            return Err(ApiError::invalid(message).hint("ask for fewer of them at once"));
+            let message = format!("these addresses have more than {MOST_COINS} coins in total");
+            return Err(ApiError::invalid(message).hint("ask for fewer addresses at once"));
         }
         let value = ValueJson::new(reader.network(), balance.value);
         let (known, utxos) = (balance.coins > 0, balance.coins);

@@ -112,11 +112,12 @@ impl RoomFace for ChainFace {
         vec![
             RoomCommand::on_data::<ChainArgs>(
                 "chain",
-                "Every unspent output of a chain: import, ask, undo, check",
+                "Every unspent output of a chain: import, query, roll back, verify",
             ),
             RoomCommand::alone::<VerifyProofArgs>(
                 "verify-proof",
-                "Check a proof against a root: says UNSPENT or SPENT, or refuses; needs no data folder",
+                "Check a proof against a root: prints UNSPENT or SPENT, or REFUSED (exit code 1); \
+                 needs no data folder",
             ),
         ]
     }

@@ -17,7 +17,7 @@ pub(crate) fn owner(network: Network, text: &str) -> anyhow::Result<Owner> {
 /// `TXID:VOUT`; Cardano's `TXID#INDEX` is read too.
 pub(crate) fn outpoint(network: Network, text: &str) -> Result<Outpoint, CliError> {
     parse_outpoint(network, text).ok_or_else(|| {
-        CliError::usage(format!("`{text}` is no coin"))
+        CliError::usage(format!("`{text}` is not a coin"))
             .hint("write TXID:VOUT: 64 hex digits, then the number of the output")
     })
 }
@@ -34,7 +34,7 @@ pub(crate) fn target(network: Network, text: &str) -> Result<RollbackTarget, Cli
         }),
     };
     parsed.ok_or_else(|| {
-        CliError::usage(format!("`{text}` is no place on the chain"))
+        CliError::usage(format!("`{text}` is not a place on the chain"))
             .hint("write HEIGHT, slot:N, HEIGHT:HASH or origin")
     })
 }

@@ -97,15 +97,15 @@ pub(super) async fn proof(
 
 // ---- command line
 
-/// What to prove.
+/// Coins to prove.
 #[derive(Args)]
 pub(crate) struct ProveArgs {
-    /// The coins, each as TXID#INDEX
-    #[arg(required = true, value_name = "TXID#INDEX")]
+    /// The coins, each as TXID:VOUT
+    #[arg(required = true, value_name = "TXID:VOUT")]
     outpoints: Vec<String>,
     #[command(flatten)]
     at: AtBlock,
-    /// Write the proof into a file: CBOR, or with --json the JSON form
+    /// Write the proof to a file, as CBOR or, with --json, as JSON
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -144,7 +144,7 @@ pub(super) fn print_proof(
         } else {
             proven.proof.to_bytes()
         };
-        fs::write(file, bytes).with_context(|| format!("{} was not written", file.display()))?;
+        fs::write(file, bytes).with_context(|| format!("can't write {}", file.display()))?;
     }
     output.answer(&document, || proof_text(network, &proven, args.out.as_ref()))?;
     Ok(Outcome::Done)

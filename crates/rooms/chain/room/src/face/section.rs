@@ -10,7 +10,7 @@ use super::ChainOptions;
 section! {
     /// The chain room: every unspent output.
     pub struct UtxoSection in "utxo" {
-        /// Keep the UTXO index; without it only the chain's points are kept
+        /// Keep the UTXO index; if false, only the chain's points are kept
         enabled: bool = true, flag value "BOOL", was "UNSPENT_UTXO_ENABLED";
         /// classic, or mmr for a root of every block and proofs (default: as the folder was built)
         store: Option<String>, example "\"classic\"", flag value "KIND", was "UNSPENT_UTXO_STORE";
@@ -19,19 +19,20 @@ section! {
         /// Blocks that can be undone (Bitcoin 288, Cardano 4320)
         rollback_window: Option<u64>, example "288", flag value "BLOCKS",
             was "UNSPENT_UTXO_ROLLBACK_WINDOW";
-        /// Entries one pruning pass may delete
+        /// Entries that one pruning pass may delete
         prune_batch_size: Option<usize>, example "500", flag value "N",
             was "UNSPENT_UTXO_PRUNE_BATCH_SIZE";
         /// Shorthand for the two switches of [utxo.index]: address_hash, payment_credential or both
         indexing_strategy: Option<String>, example "\"both\"", flag value "STRATEGY",
             was "UNSPENT_UTXO_INDEXING_STRATEGY";
-        /// Memory that catching up may take, in MiB (a quarter of the machine's, at most 2048)
+        /// Memory that catching up may use, in MiB (default: a quarter of the machine's, at most
+        /// 2048)
         bulk_memory_mb: Option<usize>, example "2048", flag value "MIB",
             was "UNSPENT_BULK_MEMORY_MB";
         /// Memory for cached database blocks, in MiB (a quarter of bulk_memory_mb, and part of it)
         block_cache_mb: Option<usize>, example "512", flag value "MIB",
             was "UNSPENT_BLOCK_CACHE_MB";
-        /// Seconds between two prunings
+        /// Seconds between two pruning passes
         prune_seconds: u64 = PRUNE_EVERY.as_secs();
     } with {
         index: IndexSection,

@@ -42,7 +42,7 @@ pub(crate) struct TimedPointJson {
     time: Option<Time>,
 }
 
-/// The chain's own points, which the index may be behind of.
+/// The chain's own points; the index may lag behind them.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ChainJson {
     height: Option<u64>,
@@ -170,7 +170,7 @@ fn rows(status: &StoreStatus, shown: &FiguresJson) -> Vec<(&'static str, String)
     }
     rows.extend(shown.holes.iter().map(|hole| {
         let left = hole.left_at.map_or("the origin".into(), |height| format!("height {height}"));
-        ("hole", format!("after {left}, on at height {}", hole.resumes_at))
+        ("hole", format!("after {left}, continues at height {}", hole.resumes_at))
     }));
     for (family, size) in &status.sizes {
         rows.push((family, text::bytes(*size)));
@@ -178,7 +178,6 @@ fn rows(status: &StoreStatus, shown: &FiguresJson) -> Vec<(&'static str, String)
     rows
 }
 
-/// What is plotted of the figures.
 pub(super) fn plotted(figures: &Value) -> Vec<(&'static str, Value)> {
     vec![
         ("height", value_at(figures, "/tip/height")),

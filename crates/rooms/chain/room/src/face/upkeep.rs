@@ -38,7 +38,7 @@ struct RollbackJson {
     tip: Option<PointJson>,
 }
 
-/// Where to roll back to.
+/// The target of a rollback.
 #[derive(Args)]
 pub(crate) struct RollbackArgs {
     /// The last block to keep: HEIGHT, slot:N, HEIGHT:HASH, or origin for none
@@ -99,8 +99,8 @@ pub(super) fn prune(config: &Config, output: &mut Output<'_>) -> anyhow::Result<
     let shown = PrunedJson { deltas: pruned.deltas, spends: pruned.spends };
     output.answer(&shown, || {
         facts(&[
-            ("deltas forgotten", text::grouped(pruned.deltas as u128)),
-            ("spent coins forgotten", text::grouped(pruned.spends as u128)),
+            ("deltas pruned", text::grouped(pruned.deltas as u128)),
+            ("spent coins pruned", text::grouped(pruned.spends as u128)),
         ])
     })?;
     Ok(Outcome::Done)
@@ -133,7 +133,7 @@ pub(super) fn verify(reader: &Reader, output: &mut Output<'_>) -> anyhow::Result
     let bar = time_left(output, reader.entries_estimated()?, "entries");
     let report = reader.verify(&mut |more| bar.inc(more));
     bar.finish_and_clear();
-    let report = report.context("the check could not be finished")?;
+    let report = report.context("can't complete the check")?;
     let holes = report.holes.iter();
     let shown = VerifyJson {
         is_clean: report.is_clean(),
@@ -165,20 +165,20 @@ fn verify_text(shown: &VerifyJson) -> String {
     let mut lines = vec![table(["family", "entries read"], rows).to_string()];
     for HoleJson { left_at, resumes_at } in &shown.holes {
         let left = left_at.map_or("the origin".into(), |height| format!("height {height}"));
-        lines.push(format!("hole: after {left}, on at height {resumes_at}"));
+        lines.push(format!("hole: after {left}, continues at height {resumes_at}"));
     }
     lines.push(format!("missing inputs: {}", text::grouped(u128::from(shown.missing_inputs))));
     for FindingJson { family, entry, what } in &shown.findings {
         lines.push(format!("difference: {family}[{entry}]: {what}"));
     }
     lines.push(match shown.differences {
-        0 => "everything agrees".into(),
+        0 => "no differences".into(),
         count => format!("{} differences", text::grouped(u128::from(count))),
     });
     lines.join("\n")
 }
 
-/// How to fingerprint the set.
+/// Options of the digest.
 #[derive(Args)]
 pub(crate) struct DigestArgs {
     /// Also compute MuHash3072, as `gettxoutsetinfo muhash` of a Bitcoin node does

@@ -18,7 +18,7 @@ use super::json::CoinProofJson;
 /// A proof is smaller than this; a larger file is something else.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Which proof, and what it must lead to.
+/// Which proof, and the root to check it against.
 #[derive(Args)]
 pub(crate) struct VerifyProofArgs {
     /// The proof, as CBOR or as JSON
@@ -57,7 +57,7 @@ fn verify_proof(args: &VerifyProofArgs, output: &mut Output<'_>) -> anyhow::Resu
     let proof = read(args)?;
     let verdicts = proof.check(&root).map_err(|error| {
         CliError::refused(format!("REFUSED: {error}; it proves nothing"))
-            .hint("compare network, block and root with where the proof comes from")
+            .hint("compare network, block and root with those the proof was made for")
     })?;
     let shown = checked(&proof, &verdicts)?;
     output.answer(&shown, || text(&shown))?;
@@ -68,7 +68,7 @@ fn read(args: &VerifyProofArgs) -> anyhow::Result<Proof> {
     let name = args.file.display();
     let unreadable = || format!("{name} can't be read");
     let length = fs::metadata(&args.file).with_context(unreadable)?.len();
-    let none = || CliError::refused(format!("REFUSED: {name} holds no proof"));
+    let none = || CliError::refused(format!("REFUSED: {name} is not a proof"));
     // A proof comes from anybody: its size is looked at before it is read into memory.
     if length > MOST_BYTES {
         return Err(none().into());
@@ -95,7 +95,7 @@ fn checked(proof: &Proof, verdicts: &[Verdict]) -> anyhow::Result<CheckedProofJs
     let name = &proof.head.network;
     let network: Network = name
         .parse()
-        .map_err(|_| CliError::refused(format!("REFUSED: no network is called {name}")))?;
+        .map_err(|_| CliError::refused(format!("REFUSED: `{name}` is not a known network")))?;
     let coins = proof.coins.iter().zip(verdicts).map(|((_, leaf), verdict)| CheckedCoinJson {
         outpoint: format!("{}:{}", network.show_hash(&leaf.txid), leaf.vout),
         state: verdict.to_string(),

@@ -90,7 +90,7 @@ impl InChainOrder {
             return;
         }
         if let Err(error) = self.catalogue.keep() {
-            tracing::warn!(%error, "can't keep the catalogue of the block files");
+            tracing::warn!(%error, "can't save the catalogue of the block files");
         }
     }
 }

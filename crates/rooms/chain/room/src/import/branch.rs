@@ -105,7 +105,7 @@ fn nothing_connects(catalogue: &Catalogue, stored: &Stored) -> CliError {
         format!("the stored chain, whose tip is at height {height}")
     });
     CliError::input(format!("none of the {count} blocks connects to {to}"))
-        .hint("import the blocks between first, or pass --allow-holes to jump over them")
+        .hint("first import the blocks in between, or pass --allow-holes to skip them")
 }
 
 /// Finds where a branch leaves the stored chain; `None` when nobody knows its base.
@@ -123,7 +123,7 @@ fn connect(
     // Built on no block at all: only genesis is, and another genesis is another network's.
     if is_whole && first != first_hash {
         let message = format!("the first block of the files is not the first block of {network}");
-        return Err(CliError::input(message).hint("give the right --network").into());
+        return Err(CliError::input(message).hint("pass the right --network").into());
     }
     // Files may well start at block 1, and the first block is a constant of the network.
     let needs_genesis = Some(branch.base) == first_hash && stored.tip.is_none();
@@ -247,15 +247,15 @@ fn start_height(
             Ok(block) => {
                 let start = block.header.point.height.checked_sub(above);
                 let wrong =
-                    || CliError::input(format!("{} names a wrong height", raw.place.name()));
+                    || CliError::input(format!("{} states a wrong height", raw.place.name()));
                 return start.ok_or_else(|| wrong().into());
             }
             Err(DecodeError::HeightUnknown) => {}
             Err(error) => return Err(error).with_context(|| raw.place.name()),
         }
     }
-    let message = "the blocks after the hole do not say their height";
-    let hint = "only blocks that name their height (BIP 34) can follow after a hole";
+    let message = "the blocks after the hole do not state their height";
+    let hint = "only blocks that state their height (BIP 34) can follow a hole";
     Err(CliError::input(message).hint(hint).into())
 }
 

@@ -154,7 +154,7 @@ fn network(request: &Request<'_>, known: Option<&StoreStatus>) -> anyhow::Result
         }
         (Some(network), _) | (None, Some(network)) => Ok(network),
         (None, None) => {
-            let error = CliError::usage("the folder is new, so its network must be given");
+            let error = CliError::usage("the folder is new, so it needs a network");
             Err(error.hint("pass --network NAME, for example --network bitcoin").into())
         }
     }
@@ -215,18 +215,19 @@ fn warnings(
     let is_cardano = network.is_some_and(|network| network.family() == Family::Cardano);
     if is_cardano && is_new && request.genesis.is_empty() {
         warnings.push(
-            "no --genesis was given: coins that exist before the first block are unknown".into(),
+            "no --genesis was given: coins that existed before the first block are unknown".into(),
         );
     }
     if !options.enabled {
         warnings.push("the UTXO index is switched off: only the chain's points are kept".into());
     }
     if found.torn.is_some() {
-        warnings.push("the last writes were lost in a crash; their blocks are read again".into());
+        warnings
+            .push("the last writes were lost in a crash; their blocks are being read again".into());
     }
     if found.reconciled > 0 {
         let undone = found.reconciled;
-        warnings.push(format!("{undone} blocks of the index were undone to match the chain"));
+        warnings.push(format!("{undone} blocks of the index were rolled back to match the chain"));
     }
     warnings
 }
@@ -236,7 +237,9 @@ fn change_branch(index: &mut ChainIndex, fork: &Fork) -> anyhow::Result<summary:
     let undone = index.rollback(fork.target).with_context(|| {
         let at = fork.height.map_or("the origin".into(), |height| format!("height {height}"));
         let depth = fork.undoes;
-        format!("a branch with more work leaves the stored chain at {at}, {depth} blocks down")
+        format!(
+            "a branch with more work leaves the stored chain at {at}, {depth} blocks below the tip"
+        )
     })?;
     Ok(summary::RolledBack { from, to: undone.tip, blocks: undone.blocks })
 }

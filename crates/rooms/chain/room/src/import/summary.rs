@@ -130,7 +130,7 @@ impl Summary {
             ("already there", count(self.already_applied)),
             ("stale", count(self.stale_blocks)),
             ("not connected", count(self.unconnected_blocks)),
-            ("bytes passed over", count(self.passed_over_bytes)),
+            ("bytes skipped", count(self.passed_over_bytes)),
             ("transactions", count(self.txs)),
             ("coins created", count(self.created)),
             ("coins spent", count(self.spent)),
@@ -148,7 +148,7 @@ impl Summary {
         rows.retain(|(name, value)| value != "0" || !OPTIONAL.contains(name));
         let mut shown = unspent_server::output::facts(&rows);
         if self.interrupted {
-            shown.push_str("\nstopped at a block boundary; run the command again to go on");
+            shown.push_str("\nstopped at a block boundary; run the command again to continue");
         }
         shown
     }
@@ -160,16 +160,16 @@ const PLACES_NAMED: usize = 5;
 fn passed_over_warnings(places: &[PassedOver]) -> Vec<String> {
     let named = places.iter().take(PLACES_NAMED).map(|PassedOver { file, offset, bytes }| {
         let file = file.display();
-        format!("no whole block in {bytes} bytes at {offset} of {file}; they were passed over")
+        format!("no whole block in {bytes} bytes at {offset} of {file}; they were skipped")
     });
     // Fewer places than are named leave no rest.
     let rest = places.len().saturating_sub(PLACES_NAMED);
-    let rest = (rest > 0).then(|| format!("{rest} more such places were passed over"));
+    let rest = (rest > 0).then(|| format!("{rest} more such places were skipped"));
     named.chain(rest).collect()
 }
 
 /// Rows that are left out when there is nothing to say.
-const OPTIONAL: [&str; 4] = ["already there", "stale", "not connected", "bytes passed over"];
+const OPTIONAL: [&str; 4] = ["already there", "stale", "not connected", "bytes skipped"];
 
 /// On a chain without holes every input must be known.
 fn missing_warning(status: &StoreStatus) -> Option<String> {

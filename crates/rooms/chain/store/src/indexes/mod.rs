@@ -65,7 +65,6 @@ impl IndexFacts {
     }
 }
 
-/// An index by what a coin is.
 pub(crate) trait CoinIndex {
     const FACTS: IndexFacts;
 
@@ -73,7 +72,7 @@ pub(crate) trait CoinIndex {
     type Key: AsRef<[u8]> + Ord;
 
     /// A key that was read.
-    type Entry: fmt::Debug;
+    type Entry: fmt::Display;
 
     /// Where a coin is listed.
     fn keys(
@@ -114,7 +113,7 @@ impl IndexRow {
                 Ok(())
             },
             check: |key| I::read(key).map(|_| ()),
-            read: |key| I::read(key).map(|(entry, coin)| (format!("{entry:?}"), coin)),
+            read: |key| I::read(key).map(|(entry, coin)| (entry.to_string(), coin)),
             write: write::write::<I>,
         }
     }

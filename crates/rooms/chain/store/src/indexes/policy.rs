@@ -1,6 +1,8 @@
 //! Coins by the policies of their assets. Not a part of the store yet: it shows that an index takes
 //! no more than this page and its lines in the tables.
 
+use std::fmt;
+
 use unspent_model::{Family, Outpoint};
 
 use super::{CoinIndex, IndexFacts};
@@ -15,6 +17,18 @@ pub(super) struct ByPolicy;
 const POLICY: usize = 28;
 const KEY: usize = POLICY + OutpointKey::LEN;
 
+/// A key that was read.
+pub(super) struct PolicyEntry {
+    policy: [u8; POLICY],
+    outpoint: Outpoint,
+}
+
+impl fmt::Display for PolicyEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy {}, {:?}", hex::encode(self.policy), self.outpoint)
+    }
+}
+
 impl CoinIndex for ByPolicy {
     const FACTS: IndexFacts = IndexFacts {
         family: ColumnFamily::Policy,
@@ -26,7 +40,7 @@ impl CoinIndex for ByPolicy {
     };
 
     type Key = [u8; KEY];
-    type Entry = ([u8; POLICY], Outpoint);
+    type Entry = PolicyEntry;
 
     fn keys(
         outpoint: &Outpoint,
@@ -48,9 +62,9 @@ impl CoinIndex for ByPolicy {
 
     fn read(key: &[u8]) -> Result<(Self::Entry, Outpoint), KeyError> {
         let wrong = KeyError { length: key.len() };
-        let (policy, outpoint) = key.split_first_chunk().ok_or(wrong)?;
+        let (policy, outpoint) = key.split_first_chunk::<POLICY>().ok_or(wrong)?;
         let outpoint = OutpointKey::decode(outpoint)?.0;
-        Ok(((*policy, outpoint), outpoint))
+        Ok((PolicyEntry { policy: *policy, outpoint }, outpoint))
     }
 }
 
@@ -120,8 +134,8 @@ mod tests {
     fn listed(reader: &Reader) -> Vec<(u8, TxId)> {
         let mut found = Vec::new();
         let visit = |key: &[u8], _: &[u8]| {
-            let (policy, coin) = ByPolicy::read(key).unwrap().0;
-            found.push((policy[0], coin.tx));
+            let PolicyEntry { policy, outpoint } = ByPolicy::read(key).unwrap().0;
+            found.push((policy[0], outpoint.tx));
         };
         reader.entries(ColumnFamily::Policy, visit).unwrap();
         found

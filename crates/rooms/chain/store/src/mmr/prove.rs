@@ -38,7 +38,7 @@ use crate::{
 /// Most coins that one proof is about.
 pub const PROOF_LIMIT: usize = 1_000;
 
-/// The root of a block.
+/// The root of a block, and how many outputs it commits to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRoot {
     /// The block; `None` before the first one.
@@ -63,9 +63,9 @@ pub struct CheckedProof {
 }
 
 const CREATED_LATER: &str = "it was created only after that block";
-const UNKNOWN: &str = "it is not known. Either it never existed, which can't be proved, or it was \
-                       spent so long ago that its record is gone and nothing of it can be proved \
-                       any more";
+const UNKNOWN: &str = "it is unknown: either it never existed, which can't be proved, or it was \
+                       spent so long ago that its record is pruned and nothing about it can be \
+                       proved";
 
 /// The trees as they stood after a block.
 struct PastBlock {

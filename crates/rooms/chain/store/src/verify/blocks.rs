@@ -81,7 +81,6 @@ impl WindowSums {
         SumElement { key, body: if with_body { body() } else { Vec::new() } }
     }
 
-    /// The element for a pointer.
     pub(super) fn pointer(key: &SpentKey, number: u32) -> SumElement {
         SumElement { key: key.encode().to_vec(), body: encode_pointer(number) }
     }

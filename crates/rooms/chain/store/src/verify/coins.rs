@@ -9,7 +9,7 @@ use super::{
     Check, SetSum, VerifyReport,
     blocks::{Births, WindowSums},
     lists::ListSums,
-    trees,
+    named, trees,
 };
 use crate::{
     codec::IndexCursor,
@@ -123,8 +123,8 @@ impl CoinReader<'_> {
             if coin.leaf().is_some() != self.has_leaves {
                 sums.report.found(
                     ColumnFamily::Unspent,
-                    outpoint,
-                    "has a leaf or lacks one, unlike the store",
+                    named(&outpoint),
+                    "has a leaf in a store without leaves, or lacks one in a store with them",
                 );
             }
             if let Some(leaf) = coin.leaf() {
@@ -139,7 +139,11 @@ impl CoinReader<'_> {
             while let Some((spent, height)) = spends.next_if(|(spent, _)| *spent <= outpoint) {
                 // An earlier coin of the same name may well have been spent.
                 if *spent == outpoint && *height >= record.born.block_number {
-                    sums.report.found(ColumnFamily::Unspent, outpoint, "is both unspent and spent");
+                    sums.report.found(
+                        ColumnFamily::Unspent,
+                        named(&outpoint),
+                        "is both unspent and spent",
+                    );
                 }
             }
             Ok(sink.read_one())
@@ -174,8 +178,8 @@ impl Check<'_> {
         let IndexCursor { coins: noted, value: noted_value, .. } = self.cursor;
         if (coins, value) != (noted, noted_value) {
             let what = format!(
-                "{coins} coins worth {value} are there, \
-                 the cursor says {noted} worth {noted_value}"
+                "there are {coins} coins worth {value}, but the cursor says {noted} worth \
+                 {noted_value}"
             );
             self.report.found(ColumnFamily::UtxoMeta, "cursor", what);
         }

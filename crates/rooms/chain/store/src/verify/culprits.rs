@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use unspent_model::{BlockHash, Outpoint, chain::Record};
 
-use super::{Check, blocks::gone};
+use super::{Check, blocks::gone, named};
 use crate::{
     codec::{CoinListing, StoredCreated, StoredDelta, decode_delta},
     coin::Coin,
@@ -36,9 +36,11 @@ impl Check<'_> {
                 let what = match pointers.remove(&key.encode()) {
                     Some(found) if found == number => continue,
                     Some(_) => format!("leads to another spend of {ordinal}"),
-                    None => format!("the delta of {ordinal} lists the spend and it is gone"),
+                    None => {
+                        format!("the delta of {ordinal} lists the spend, but its record is missing")
+                    }
                 };
-                self.report.found(ColumnFamily::Spent, spent.outpoint, what);
+                self.report.found(ColumnFamily::Spent, named(&spent.outpoint), what);
             }
         }
         for key in pointers.keys() {
@@ -49,7 +51,7 @@ impl Check<'_> {
             } else {
                 "is on no delta's list"
             };
-            self.report.found(ColumnFamily::Spent, key.outpoint, what);
+            self.report.found(ColumnFamily::Spent, named(&key.outpoint), what);
         }
         Ok(())
     }
@@ -89,12 +91,13 @@ impl Check<'_> {
                         let what = format!(
                             "the block {ordinal} created it, yet it is neither unspent nor spent"
                         );
-                        self.report.found(ColumnFamily::Unspent, created.outpoint, what);
+                        self.report.found(ColumnFamily::Unspent, named(&created.outpoint), what);
                     }
                 }
             }
             if self.report.differences == before {
-                let what = "some coin says that it was born in this block, which doesn't list it";
+                let what = "a coin's record names this block as its origin, but the block's delta \
+                            doesn't list it";
                 self.report.found(ColumnFamily::Delta, ordinal, what);
             }
         }
@@ -106,16 +109,16 @@ impl Check<'_> {
         if record.as_ref().is_some_and(|kept| kept != found) {
             self.report.found(
                 ColumnFamily::Delta,
-                outpoint,
-                "holds another body than the coin itself",
+                named(outpoint),
+                "holds a body that differs from the coin's own record",
             );
         }
         let coin = Coin::new(self.network.family(), found);
         if *listing != Some(CoinListing::of(&coin)) {
             self.report.found(
                 ColumnFamily::Delta,
-                outpoint,
-                "lists another owner or amount than it has",
+                named(outpoint),
+                "lists an owner or amount that differs from the coin's own record",
             );
         }
     }

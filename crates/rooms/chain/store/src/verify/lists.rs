@@ -19,7 +19,6 @@ const BUCKETS: usize = 256;
 /// Buckets of lists that are held in memory to be compared: 3 % of the lists of an index.
 const BUCKETS_SEARCHED: usize = 8;
 
-/// The bucket of a key.
 fn bucket(index: &IndexRow, key: &[u8]) -> usize {
     let first = key.get(index.facts.hash_at()).copied().unwrap_or_default();
     index.name as usize * BUCKETS + usize::from(first)
@@ -89,11 +88,7 @@ impl FamilySums {
             let index = index.map_err(wrong)?;
             if !value.is_empty() {
                 let entry = shown(index, family, key)?.0;
-                sums.report.found(
-                    family,
-                    format_args!("{entry}"),
-                    "has a value where none belongs",
-                );
+                sums.report.found(family, entry, "has a value where none belongs");
             }
             sums.lists.add(index, key);
             sums.entries += 1;
@@ -192,7 +187,7 @@ impl Check<'_> {
                     Some(_) => "is listed under the wrong owner or place",
                     None => "is listed but not unspent",
                 };
-                report.found(family, format_args!("{entry}"), what);
+                report.found(family, entry, what);
                 Ok(())
             })?;
         }
@@ -200,7 +195,7 @@ impl Check<'_> {
             let index = name.row();
             let (entry, _) = shown(&index, index.facts.family, &key)?;
             let what = "the coin is unspent but not listed";
-            report.found(index.facts.family, format_args!("{entry}"), what);
+            report.found(index.facts.family, entry, what);
         }
         Ok(())
     }

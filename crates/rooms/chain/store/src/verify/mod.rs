@@ -31,7 +31,7 @@ mod trees;
 
 use std::fmt;
 
-use unspent_model::Network;
+use unspent_model::{Network, Outpoint};
 
 use crate::{
     codec::{IndexCursor, PruneHorizon, TreeCommitment},
@@ -85,10 +85,10 @@ impl VerifyReport {
         self.differences == 0
     }
 
-    fn found(&mut self, family: ColumnFamily, entry: impl fmt::Debug, what: impl Into<String>) {
+    fn found(&mut self, family: ColumnFamily, entry: impl fmt::Display, what: impl Into<String>) {
         self.differences += 1;
         if self.findings.len() < FINDINGS_LIMIT {
-            let entry = format!("{entry:?}");
+            let entry = entry.to_string();
             self.findings.push(Finding { family: family.name(), entry, what: what.into() });
         }
     }
@@ -179,6 +179,12 @@ impl Check<'_> {
         report.checked.push((family.name(), count));
         Ok(())
     }
+}
+
+/// A coin in a finding. Its `Debug` is written to be read, and takes no side between the networks'
+/// ways to write a hash.
+fn named(outpoint: &Outpoint) -> String {
+    format!("{outpoint:?}")
 }
 
 fn hex(bytes: &[u8]) -> String {

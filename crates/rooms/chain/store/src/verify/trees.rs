@@ -48,7 +48,6 @@ fn taken(sum: &mut SetSum, leaf: u64) {
     sum.add(&[&leaf.to_be_bytes()]);
 }
 
-/// A leaf with its hash.
 pub(super) fn held(sum: &mut SetSum, leaf: u64, hash: &Hash) {
     sum.add(&[&leaf.to_be_bytes(), hash]);
 }
@@ -182,7 +181,7 @@ impl ChunkCheck<'_, '_> {
                 let pruned = height < CHUNK_HEIGHT && full.has(height + 1, within >> 1);
                 if node.is_some() == pruned {
                     let what = if pruned { "should have been pruned" } else { "is missing" };
-                    self.report.found(FAMILY, (height, first + within), what);
+                    self.report.found(FAMILY, outputs_node(height, first + within), what);
                 }
             }
             for (within, pair) in (0_u64..).zip(below.chunks_exact(2)) {
@@ -191,7 +190,7 @@ impl ChunkCheck<'_, '_> {
                     && Domain::OUTPUTS.node(height, first + within, left, right) != *node
                 {
                     let what = "is not made of its children";
-                    self.report.found(FAMILY, (height, first + within), what);
+                    self.report.found(FAMILY, outputs_node(height, first + within), what);
                 }
             }
             if height == 0 {
@@ -268,6 +267,10 @@ fn live_tree(
         stored(view, report, NodeKey { tree, height, index }, &hash)?;
     }
     Ok(())
+}
+
+fn outputs_node(height: u8, index: u64) -> NodeKey {
+    NodeKey { tree: TreeKind::Outputs, height, index }
 }
 
 fn stored(

@@ -273,7 +273,7 @@ fn a_spend_that_leads_to_another_one_is_named_by_verify_and_by_queries() {
 #[test]
 fn a_missing_spend_is_named() {
     let case = Case::middle(ColumnFamily::Spent, missing);
-    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint()), "it is gone"]);
+    case.is_named_with(&["utxo_spent", &format!("{:?}", case.outpoint()), "its record is missing"]);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_delta_that_lists_another_owner_is_named() {
         let listing = created.iter().find_map(|made| made.listing).unwrap();
         repacked(db, family, entry, &listing.address)
     });
-    case.is_named_with(&["utxo_block_delta", "lists another owner or amount"]);
+    case.is_named_with(&["utxo_block_delta", "lists an owner or amount that differs"]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn each_spend_of_a_coin_that_came_again_is_kept_and_undone_by_itself() {
 }
 
 #[test]
-fn in_bulk_and_in_one_rollback_too() {
+fn spends_of_a_coin_that_came_again_agree_in_bulk_and_in_one_rollback() {
     for options in modes() {
         let (mut slow, mut fast) = (store(options.clone()), store(options.clone()));
         slow.apply_all(&blocks());

@@ -195,7 +195,7 @@ fn rolling_back_a_coin_born_and_spent_in_one_block_forgets_it_for_good() {
 }
 
 #[test]
-fn the_block_at_the_target_slot_stays() {
+fn a_rollback_to_a_slot_keeps_the_block_at_that_slot() {
     let mut store = store();
     let blocks = chain(vec![vec![create(1, 0, 1)], vec![create(2, 0, 2)], vec![create(3, 0, 3)]]);
     store.apply_all(&blocks);
@@ -220,7 +220,7 @@ fn rolling_back_to_the_origin_keeps_the_coins_of_genesis() {
 }
 
 #[test]
-fn a_rollback_below_the_floor_is_refused_before_anything_changes() {
+fn a_rollback_below_the_horizon_is_refused_before_anything_changes() {
     let mut store = Store::cardano(small_windows(2, 3));
     let blocks = chain((1..=9).map(|tx| vec![create(tx, 0, tx)]).collect());
     store.apply_all(&blocks);
@@ -255,7 +255,7 @@ fn pruning_less_deep_than_the_window_still_rolls_back_through_the_window() {
 }
 
 #[test]
-fn past_the_window_delta_and_spent_body_go_together_with_the_floor() {
+fn past_the_window_delta_and_spent_body_are_pruned_together_and_the_horizon_rises() {
     let mut store = Store::cardano(small_windows(3, 4));
     let blocks = relay(6);
     store.apply_all(&blocks[..5]);
@@ -270,7 +270,7 @@ fn past_the_window_delta_and_spent_body_go_together_with_the_floor() {
 }
 
 #[test]
-fn the_prune_cursor_survives_a_restart_and_the_bound_holds() {
+fn the_prune_cursor_survives_a_restart_and_a_pass_is_bounded() {
     let mut store = Store::cardano(small_windows(100, 100));
     store.apply_all(&relay(40));
     store.options = Options { prune_batch_size: 1, ..small_windows(5, 5) };

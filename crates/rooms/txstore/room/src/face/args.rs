@@ -26,11 +26,11 @@ const EXAMPLE: &str = "A store from block files:
   unspent txstore get TXID --outputs
   unspent txstore why TXID        (which child, at which depth, keeps it)
 
-A transaction goes when all its outputs are spent, --retention blocks have passed since, and it and
-every child lie --safety blocks deep. Whatever is in doubt stays. With --config the windows are the
-daemon's; larger ones are always safe.";
+A transaction is deleted once all its outputs are spent, --retention blocks have passed since then,
+and it and every child are --safety blocks deep. Whatever is in doubt stays. With --config the
+windows are the daemon's; larger ones are always safe.";
 
-/// A node's transactions with their spenders, deleted when nobody can need them.
+/// A node's transactions with their spenders, deleted once nobody can need them.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct TxStoreArgs {
@@ -42,7 +42,7 @@ pub(crate) struct TxStoreArgs {
 
 #[derive(Subcommand)]
 enum TxStoreCommand {
-    /// Read block files, as `chain import` does; what is there already is skipped
+    /// Read block files, as `chain import` does; blocks already there are skipped
     Import(TxImportArgs),
     #[command(flatten)]
     OnStore(StoreCommand),
@@ -51,28 +51,28 @@ enum TxStoreCommand {
 /// Commands on a store that is there.
 #[derive(Subcommand)]
 enum StoreCommand {
-    /// Where the store stands: tip, transactions, what is due, what was deleted, size
+    /// Show the store's state: tip, transactions, what is due, what was deleted, size
     Status,
-    /// One transaction: where it is mined, what holds it, when it may go
+    /// Show one transaction: where it is mined, what keeps it, when it may be deleted
     Get(GetArgs),
-    /// Why a transaction is still there, and from which height it could go
+    /// Explain why a transaction is still there, and from which height it could be deleted
     Why(TxidArgs),
-    /// Delete what is due and what nobody can need any more
+    /// Delete the transactions that are due and that nobody can need any more
     Clean(CleanArgs),
-    /// Transactions in no block of the best chain, those that wait longest first
+    /// List transactions in no block of the best chain, those waiting longest first
     Unmined(UnminedArgs),
-    /// Keep outputs from being spent until they are unfrozen; a block still decides (exit code 3 if
-    /// some of several are refused)
+    /// Keep outputs from being spent until they are unfrozen; a block that spends them still
+    /// counts (exit code 3 if some of several are refused)
     Freeze(OutputsArgs),
     /// Make frozen outputs spendable again (exit code 3 if some of several are refused)
     Unfreeze(OutputsArgs),
-    /// Give a frozen output to somebody else, to be spent 1,000 blocks later
+    /// Give a frozen output to another owner, who can spend it 1,000 blocks later
     Reassign(ReassignArgs),
-    /// Keep transactions up to a height, whatever else holds
+    /// Keep transactions up to a height, whatever other rules say
     Preserve(PreserveArgs),
-    /// Delete an unmined transaction without children; what it had spent are coins again
+    /// Delete an unmined transaction without children; the outputs it spent are unspent again
     Drop(TxidArgs),
-    /// Find outputs that name a spender which never was; --run makes coins of them
+    /// Find outputs whose recorded spender never existed; --run makes them unspent again
     Repair(RepairArgs),
 }
 

@@ -53,15 +53,15 @@ pub(crate) struct StoreFiguresJson {
 /// Records that are on their way out, by what they wait for.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct BacklogJson {
-    /// Their height has come, and no cleaner has looked at them since
+    /// Those whose height has come, and that no cleaner has looked at since
     due: u64,
     /// The lowest height among these
     oldest_due: Option<u64>,
-    /// They wait for a later height
+    /// Those that wait for a later height
     later: u64,
-    /// A child is unmined
+    /// Those with an unmined child
     child_unmined: u64,
-    /// A child isn't in the store and never was, as far as we know
+    /// Those with a child that isn't in the store and, as far as is known, never was
     child_unknown: u64,
 }
 
@@ -138,7 +138,7 @@ impl StoreFiguresJson {
             ("kept by an unmined child", number(*child_unmined)),
             ("kept by an unknown child", number(*child_unknown)),
             ("deleted", number(self.deleted)),
-            ("losers deleted", number(self.losers_deleted)),
+            ("conflict losers deleted", number(self.losers_deleted)),
             ("dropped by hand", number(self.dropped)),
             ("outputs repaired", number(self.repaired)),
             ("absent inputs", number(self.absent_inputs)),
@@ -151,7 +151,6 @@ pub(super) fn figures(engine: &Engine) -> Option<Value> {
     serde_json::to_value(StoreFiguresJson::of(engine)?).ok()
 }
 
-/// What is plotted of the figures.
 pub(super) fn plotted(figures: &Value) -> Vec<(&'static str, Value)> {
     vec![
         ("txstore_bytes", sum_of_bytes(figures, "/sizes")),

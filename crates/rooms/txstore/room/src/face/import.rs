@@ -37,10 +37,10 @@ pub(crate) struct TxImportArgs {
     /// [env: UNSPENT_NETWORK]
     #[arg(long, value_name = "NAME")]
     network: Option<Network>,
-    /// No block above this height
+    /// Take no blocks above this height
     #[arg(long, env = "UNSPENT_STOP_AT", value_name = "HEIGHT")]
     stop_at: Option<u64>,
-    /// Delete nothing on the way; `txstore clean` does it later
+    /// Delete nothing during the import; `txstore clean` does it later
     #[arg(long)]
     no_clean: bool,
     /// Raw blocks, framed blk files, or folders of them; each also as .zst
@@ -105,7 +105,7 @@ pub(super) fn run(
     source.intersect(&[])?;
     // Before the store is made: an import of nothing must leave nothing behind.
     let Some(last) = source.tip() else {
-        return Err(CliError::input("there are no blocks in these files").into());
+        return Err(CliError::input("these files hold no blocks").into());
     };
     if let Url::Sqlite(file) = url
         && let Some(folder) = file.parent()
@@ -142,7 +142,7 @@ fn network(url: &Url, settings: Settings, asked: Option<Network>) -> anyhow::Res
     match TxStore::open_existing(url, settings, Options::default()) {
         Ok(store) => Ok(store.network()),
         Err(TxStoreError::Argument(_)) => {
-            let error = CliError::usage("the store is new, so its network must be given");
+            let error = CliError::usage("the store is new, so it needs a network");
             Err(error.hint("pass --network NAME, for example --network bitcoin").into())
         }
         Err(error) => Err(error.into()),
@@ -153,7 +153,7 @@ fn network(url: &Url, settings: Settings, asked: Option<Network>) -> anyhow::Res
 fn explain(trouble: Trouble) -> anyhow::Error {
     match trouble {
         Trouble::Lost(cause) => {
-            CliError::input(cause.to_string()).hint("give the blocks between as well").into()
+            CliError::input(cause.to_string()).hint("pass the blocks in between as well").into()
         }
         Trouble::Source(_) | Trouble::Busy(_) | Trouble::Disk(_) | Trouble::Stop { .. } => {
             trouble.into()
@@ -186,12 +186,12 @@ impl TxImportJson {
     fn rows(&self) -> Vec<(&'static str, String)> {
         let number = |number: u64| text::grouped(u128::from(number));
         vec![
-            ("blocks taken in", number(self.blocks)),
+            ("blocks added", number(self.blocks)),
             ("blocks undone", number(self.undone)),
             ("new transactions", number(self.created)),
             ("outputs spent", number(self.spent)),
-            ("of these in the same block", number(self.spent_in_block)),
-            ("inputs without a parent here", number(self.absent_inputs)),
+            ("of these, in the same block", number(self.spent_in_block)),
+            ("inputs whose parent is not stored", number(self.absent_inputs)),
             ("deleted", number(self.deleted)),
             ("transactions now", number(self.records)),
             ("tip", self.tip.as_ref().map_or("origin".into(), text::point)),

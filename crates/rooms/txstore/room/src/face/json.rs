@@ -38,7 +38,7 @@ pub(crate) struct StoredTxJson {
     pub(super) outputs: u32,
     /// Outputs that can still be spent
     pub(super) unspent: u32,
-    /// From this height on it may be deleted, if its children allow it
+    /// It may be deleted from this height on, if its children allow it
     pub(super) delete_at: Option<u64>,
     pub(super) preserve_until: Option<u64>,
     /// When the cleaner looks at it next
@@ -193,15 +193,15 @@ pub(crate) struct WhyJson {
     pub(super) height: u64,
     /// `delete`: it goes with the next pass of the cleaner; `keep`
     pub(super) verdict: &'static str,
-    /// The weightiest reason, of those below
+    /// The main reason, one of those below
     pub(super) reason: Option<&'static str>,
     /// From which height it could go if nothing changes; null when that can't be said
     pub(super) from_height: Option<u64>,
-    /// Everything that stands against its deletion
+    /// Everything that prevents its deletion
     pub(super) blockers: Vec<BlockerJson>,
 }
 
-/// Something that stands against a deletion.
+/// Something that prevents a deletion.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct BlockerJson {
     pub(super) reason: &'static str,

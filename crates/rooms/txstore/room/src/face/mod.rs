@@ -102,7 +102,7 @@ impl RoomFace for TxStoreFace {
     fn commands(&self) -> Vec<RoomCommand> {
         vec![RoomCommand::on_data::<TxStoreArgs>(
             "txstore",
-            "A node's transactions with their spenders, deleted when nobody can need them",
+            "A node's transactions with their spenders, deleted once nobody can need them",
         )]
     }
 

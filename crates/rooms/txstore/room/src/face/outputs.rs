@@ -34,7 +34,7 @@ struct HeldOutputJson {
 
 fn coin(network: Network, name: &str) -> Result<Outpoint, CliError> {
     parse_outpoint(network, name).ok_or_else(|| {
-        CliError::usage(format!("`{name}` is no output"))
+        CliError::usage(format!("`{name}` is not an output"))
             .hint("write TXID:VOUT: 64 hex digits, then the number of the output")
     })
 }
@@ -90,7 +90,7 @@ fn print_held(
             let said = held.reason.clone().unwrap_or_else(|| "done".into());
             [held.outpoint.clone(), said]
         });
-        table(["output", "what came of it"], rows).to_string()
+        table(["output", "result"], rows).to_string()
     })?;
     let is_done = shown.iter().all(|held| held.done);
     Ok(if is_done { Outcome::Done } else { Outcome::Differences })

@@ -23,12 +23,13 @@ use super::{
     json::{BlockerJson, StoredOutputsJson, StoredTxJson, WhyJson},
 };
 
-const UNKNOWN: &str = "this transaction was never seen, or nobody can need it any more";
+const UNKNOWN: &str =
+    "this transaction was never seen, or was deleted because nobody can need it any more";
 
 /// A transaction as people of the network write it.
 pub(super) fn parse_txid(network: Network, name: &str) -> Result<TxId, CliError> {
     network.parse_hash(name).map(TxId).ok_or_else(|| {
-        CliError::usage(format!("`{name}` is no transaction")).hint("write its 64 hex digits")
+        CliError::usage(format!("`{name}` is not a txid")).hint("write 64 hex digits")
     })
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct StoredTxPath {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RawQuery {
-    /// With the transaction's bytes in hex
+    /// Include the transaction's bytes in hex
     #[serde(default)]
     raw: bool,
 }
@@ -63,7 +64,7 @@ fn stored(store: &TxStore, txid: TxId) -> Result<StoredTx, ApiError> {
     store.get(txid)?.ok_or_else(|| ApiError::not_found(UNKNOWN))
 }
 
-/// A stored transaction: where it is mined, what holds it, when it may go
+/// A stored transaction: where it is mined, what keeps it, when it may be deleted
 #[utoipa::path(get, path = "/transactions/{txid}", operation_id = "get_transaction",
     tag = "txstore", params(StoredTxPath, RawQuery),
     responses((status = 200, body = StoredTxJson), Failures))]
@@ -104,7 +105,7 @@ pub(super) async fn outputs(
     Ok(Json(found.await?))
 }
 
-/// Why a stored transaction is still there, and from which height it could go
+/// Why a stored transaction is still there, and from which height it could be deleted
 #[utoipa::path(get, path = "/transactions/{txid}/why", operation_id = "explain_transaction",
     tag = "txstore", params(StoredTxPath),
     responses((status = 200, body = WhyJson), Failures))]
@@ -143,10 +144,10 @@ impl TxidArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     txid: TxidArgs,
-    /// With its bytes in hex
+    /// Also show its bytes in hex
     #[arg(long)]
     raw: bool,
-    /// With all its outputs and their spenders
+    /// Also show all its outputs and their spenders
     #[arg(long)]
     outputs: bool,
 }
@@ -178,8 +179,8 @@ fn rows(shown: &StoredTxJson) -> Vec<(&'static str, String)> {
         ("unmined since", optional(shown.unmined_since)),
         ("size", text::grouped(u128::from(shown.size))),
         ("outputs", format!("{}, {} unspent", shown.outputs, shown.unspent)),
-        ("may go from height", optional(shown.delete_at)),
-        ("looked at next", optional(shown.due_at)),
+        ("may be deleted from height", optional(shown.delete_at)),
+        ("checked next at height", optional(shown.due_at)),
     ];
     if let Some(until) = shown.preserve_until {
         rows.push(("preserved until", until.to_string()));
@@ -220,15 +221,15 @@ pub(super) fn print_why(
 
 fn why_text(shown: &WhyJson) -> String {
     let from = match (shown.verdict, shown.from_height) {
-        ("delete", _) => "it goes with the next pass of the cleaner".to_owned(),
+        ("delete", _) => "in the next pass of the cleaner".to_owned(),
         (_, Some(height)) => format!("from height {height} on, if nothing changes"),
-        (_, None) => "can't be said: it depends on what happens".to_owned(),
+        (_, None) => "unknown: it depends on what happens next".to_owned(),
     };
     let head = facts(&[
         ("txid", shown.txid.clone()),
         ("judged at height", shown.height.to_string()),
         ("verdict", shown.verdict.to_owned()),
-        ("could go", from),
+        ("deletion", from),
     ]);
     if shown.blockers.is_empty() {
         return head;

@@ -15,21 +15,21 @@ use crate::{CLEAN_EVERY, DATABASE, UNMINED_EVERY};
 section! {
     /// The txstore room: whole transactions until nobody can need them; Bitcoin networks only.
     pub(crate) struct TxStoreSection in "txstore" {
-        /// Off unless switched on: it takes disk
+        /// Off by default, because it takes disk space
         enabled: bool = false;
         /// sqlite:PATH or postgres://USER@HOST/NAME; a file txstore.db in the data folder by default
         url: Option<String>, example "\"sqlite:/var/lib/unspent/txstore.db\"", flag value "URL",
             was "UNSPENT_TXSTORE_DB" "--db", rival "url_file";
-        /// A file that holds the URL, when it has a password
+        /// A file that holds the URL, for a URL with a password
         url_file: Option<PathBuf>, example "\"/etc/unspent/txstore-url\"", flag value "FILE", rival "url";
-        /// Blocks from the event that finished a transaction to its deletion; 0 keeps all for ever
+        /// Blocks to keep a transaction after the last of its outputs was spent; 0 keeps everything
         retention: u64 = DeletionWindows::default().retention.0, flag value "BLOCKS";
-        /// How many blocks deep a transaction and all its children must lie; at least rollback
+        /// How many blocks deep a transaction and all its children must be; at least rollback
         safety: u64 = DeletionWindows::default().safety, flag value "BLOCKS";
         /// Blocks that can be undone
         rollback: u64 = DeletionWindows::default().rollback, flag value "BLOCKS";
-        /// Seconds between two runs of what is done from time to time: deleting what is due,
-        /// reading the node's mempool
+        /// Seconds between two runs of the room's jobs: deleting what is due, reading the node's
+        /// mempool
         clean_seconds: u64 = CLEAN_EVERY.as_secs();
         mempool_seconds: u64 = UNMINED_EVERY.as_secs();
     }

@@ -22,7 +22,7 @@ const PAGE: u32 = 1_000;
 /// How far a pass goes.
 #[derive(Args)]
 pub(crate) struct CleanArgs {
-    /// Look at no more due records than this
+    /// Look at this many due records at most
     #[arg(long, value_name = "N")]
     most: Option<usize>,
 }
@@ -46,7 +46,7 @@ pub(super) fn print_clean(
         let kept = shown.kept.iter();
         rows.extend(kept.map(|(why, count)| ("kept", format!("{} {}", number(*count), why))));
         if shown.cut {
-            rows.push(("more", "the limit was reached; run it again".into()));
+            rows.push(("more", "the limit was reached; run it again for the rest".into()));
         }
         facts(&rows)
     })?;
@@ -56,13 +56,13 @@ pub(super) fn print_clean(
 /// Which unmined transactions.
 #[derive(Args)]
 pub(crate) struct UnminedArgs {
-    /// Only such as are unmined since this height or a lower one
+    /// Only those unmined since this height or a lower one
     #[arg(long, value_name = "HEIGHT")]
     until: Option<u64>,
-    /// Transactions on the page, 1 to 500
+    /// Transactions per page, 1 to 500
     #[arg(long, default_value_t = PAGE_DEFAULT, value_name = "N")]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(super) fn print_drop(
     store.drop_unmined(txid)?;
     let name = store.network().show_hash(&txid.0);
     output.answer(&json!({ "dropped": name }), || {
-        format!("{name} is gone; what it had spent are coins again")
+        format!("{name} was deleted; the outputs it spent are unspent again")
     })?;
     Ok(Outcome::Done)
 }
@@ -114,7 +114,7 @@ pub(crate) struct PreserveArgs {
     /// The transactions, as 64 hex digits each
     #[arg(required = true, value_name = "TXID")]
     txids: Vec<String>,
-    /// Up to this height they stay, whatever else holds
+    /// They are kept up to this height, whatever other rules say
     #[arg(long, value_name = "HEIGHT")]
     until: u64,
 }
@@ -143,7 +143,7 @@ pub(super) fn print_preserve(
 /// Whether something is changed.
 #[derive(Args)]
 pub(crate) struct RepairArgs {
-    /// Clear what was found; without it nothing is changed
+    /// Repair what was found; without this, nothing is changed
     #[arg(long)]
     pub(super) run: bool,
 }
@@ -180,8 +180,9 @@ pub(super) fn print_repair(
     let unknown: Vec<_> = unknown.collect();
     output.answer(&json!({ "unknown": unknown, "repaired": repaired }), || {
         let rows = lines.iter().map(|(coin, by)| [coin.clone(), by.clone()]);
-        let listed = table(["output", "spender that never was"], rows);
-        let more = if args.run || lines.is_empty() { "" } else { "; --run makes coins of them" };
+        let listed = table(["output", "spender that never existed"], rows);
+        let more =
+            if args.run || lines.is_empty() { "" } else { "; --run makes them unspent again" };
         format!("{listed}\n{} found, {repaired} cleared{more}", lines.len())
     })?;
     Ok(Outcome::Done)

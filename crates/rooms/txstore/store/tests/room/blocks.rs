@@ -130,7 +130,7 @@ fn a_reorganisation_deeper_than_the_window_is_refused_with_its_depth() {
 }
 
 #[test]
-fn a_young_store_can_lose_all_its_blocks() {
+fn a_young_store_can_roll_back_all_its_blocks() {
     on_both(|d| {
         (700..=703).for_each(|height| {
             d.apply(height, 1, &[]);
@@ -143,7 +143,7 @@ fn a_young_store_can_lose_all_its_blocks() {
 }
 
 #[test]
-fn the_seeds_third_case_on_the_road_of_blocks() {
+fn retention_and_safety_start_anew_when_a_child_is_mined_again_higher() {
     on_both(|d| {
         let parent = d.fresh(1);
         d.apply(1000, 1, &[&parent]);

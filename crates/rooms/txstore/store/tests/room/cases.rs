@@ -140,7 +140,7 @@ fn a_child_may_come_with_its_parent_in_one_batch() {
 }
 
 #[test]
-fn a_coinbase_ripens_after_a_hundred_blocks() {
+fn a_coinbase_is_mature_after_a_hundred_blocks() {
     on_both(|d| {
         let made = coinbase(1, 1);
         d.mined(&made, 1000);
@@ -263,7 +263,7 @@ fn a_transaction_knows_its_blocks() {
 }
 
 #[test]
-fn the_date_follows_spends_and_blocks() {
+fn delete_at_follows_spends_and_blocks() {
     on_both(|d| {
         let parent = d.parent(2, 1000);
         let a = d.child(&[out(&parent, 0)], 1000);
@@ -282,7 +282,7 @@ fn the_date_follows_spends_and_blocks() {
 }
 
 #[test]
-fn leaving_the_best_chain_clears_the_date_and_keeps_the_earliest_height() {
+fn leaving_the_best_chain_clears_delete_at_and_keeps_the_first_unmined_since() {
     on_both(|d| {
         let parent = d.parent(1, 1000);
         d.child(&[out(&parent, 0)], 1000);
@@ -304,7 +304,7 @@ fn leaving_the_best_chain_clears_the_date_and_keeps_the_earliest_height() {
 }
 
 #[test]
-fn the_first_date_of_a_loser_stands() {
+fn the_first_delete_at_of_a_loser_stands() {
     on_both(|d| {
         let lost = d.fresh(2);
         d.unmined(&lost, 400);
@@ -384,7 +384,7 @@ fn a_deleted_child_is_not_taken_in_again() {
 }
 
 #[test]
-fn the_end_of_a_preservation_looks_anew() {
+fn the_end_of_a_preservation_sets_a_new_delete_at() {
     on_both(|d| {
         let (finished, open) = (d.parent(1, 900), d.parent(1, 900));
         d.mined_child(&[out(&finished, 0)], 1000, 1000);
@@ -476,7 +476,7 @@ fn a_retention_of_zero_deletes_nothing() {
 }
 
 #[test]
-fn a_lock_clears_the_date_and_its_end_sets_a_new_one() {
+fn a_lock_clears_delete_at_and_its_end_sets_a_new_one() {
     on_both(|d| {
         let parent = d.parent(1, 900);
         d.mined_child(&[out(&parent, 0)], 1000, 1000);
@@ -490,7 +490,7 @@ fn a_lock_clears_the_date_and_its_end_sets_a_new_one() {
 }
 
 #[test]
-fn frozen_and_locked_at_birth() {
+fn a_record_may_be_frozen_and_locked_from_the_start() {
     on_both(|d| {
         let (frozen, locked) = (d.fresh(2), d.fresh(1));
         d.create(&frozen, CreateTerms { is_frozen: true, ..CreateTerms::mined(at(10)) });
@@ -504,7 +504,7 @@ fn frozen_and_locked_at_birth() {
 }
 
 #[test]
-fn unmined_ones_come_by_page_in_the_order_of_their_waiting() {
+fn unmined_records_come_by_page_those_that_wait_longest_first() {
     on_both(|d| {
         let all: Vec<NewTx> = (0..7).map(|_| d.fresh(1)).collect();
         for (height, made) in all.iter().enumerate() {

@@ -19,7 +19,7 @@ fn chain(d: &Desk, length: usize, height: u64) -> Vec<NewTx> {
 }
 
 #[test]
-fn a_preserved_ancestor_goes_although_its_child_went_long_before() {
+fn a_preserved_ancestor_is_deleted_although_its_child_was_deleted_long_before() {
     on_both(|d| {
         let all = chain(&d, 3, 1000);
         d.store.preserve(vec![all[0].txid], 5000).unwrap();
@@ -31,7 +31,7 @@ fn a_preserved_ancestor_goes_although_its_child_went_long_before() {
 }
 
 #[test]
-fn a_whole_chain_goes_in_one_pass_but_for_its_coin() {
+fn a_whole_chain_is_deleted_in_one_pass_but_for_its_coin() {
     on_both(|d| {
         let all = chain(&d, 40, 1000);
         let report = d.clean_at(1288);
@@ -95,7 +95,7 @@ fn a_marked_child_that_is_still_there_and_not_deep_keeps_its_parent() {
 }
 
 #[test]
-fn what_cannot_go_leaves_the_head_of_the_queue() {
+fn a_due_record_that_is_kept_leaves_the_head_of_the_queue() {
     on_both(|d| {
         for _ in 0..30 {
             let stuck = d.parent(1, 900);
@@ -182,7 +182,7 @@ fn dropping_an_unmined_leaf_frees_its_parents() {
 }
 
 #[test]
-fn a_date_is_taken_from_the_event_not_from_the_tip() {
+fn delete_at_counts_from_the_event_not_from_the_tip() {
     on_both(|d| {
         d.store.set_height(515).unwrap();
         let parent = d.parent(1, 1500);

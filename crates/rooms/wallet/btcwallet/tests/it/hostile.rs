@@ -118,7 +118,7 @@ fn branch(number: u64, children: &[u64]) -> Vec<u8> {
 fn a_tree_that_bites_its_tail_is_refused() {
     let circle = made(&[branch(2, &[3]), branch(3, &[2])]);
     let error = bolt::read(&circle).unwrap_err().to_string();
-    assert!(error.contains("two places lead to it"), "{error}");
+    assert!(error.contains("two places refer to it"), "{error}");
     let shared = made(&[branch(2, &[3, 3]), header(3, 2, 0)]);
     assert!(bolt::read(&shared).is_err());
     let meta = made(&[branch(2, &[1])]);

@@ -27,7 +27,7 @@ use super::{
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NextAddress {
-    /// The first account when not named
+    /// By default the first account
     #[arg(long)]
     account: Option<String>,
     /// What the address is for
@@ -43,7 +43,7 @@ pub(crate) enum PurposeName {
     /// To be paid by others
     #[default]
     Receive,
-    /// For own change
+    /// For change
     Change,
 }
 
@@ -59,7 +59,7 @@ impl NextAddress {
     }
 }
 
-/// An address that somebody names.
+/// An address to look up.
 #[derive(Args)]
 pub(crate) struct FindAddress {
     /// The address
@@ -127,7 +127,7 @@ pub(super) struct WalletAddressPath {
     address: String,
 }
 
-/// Whether an address is the wallet's, by which keys, and whether it was used
+/// Whether an address is the wallet's, which keys it comes from, and whether it was used
 #[utoipa::path(get, path = "/wallets/{wallet}/addresses/{address}", operation_id = "find_address",
     tag = "wallets",
     params(WalletAddressPath), responses((status = 200, body = WhoseJson), Failures))]

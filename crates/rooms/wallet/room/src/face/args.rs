@@ -49,7 +49,7 @@ const EXAMPLE: &str = "From nothing to a payment:
   unspent wallet finalize mine @signed.psbt --lock LOCK
   unspent wallet record mine --sent TXID
 
-Values are satoshis; `0.0015 BTC` is understood too.";
+Values are in satoshis; `0.0015 BTC` works too.";
 
 /// Watch-only wallets on SQLite or PostgreSQL.
 #[derive(Args)]
@@ -79,89 +79,89 @@ struct On<R: Args> {
 
 #[derive(Subcommand)]
 enum WalletCommand {
-    /// Take in a whole wallet.db of btcwallet or lnd, offline
+    /// Import a whole wallet.db of btcwallet or lnd, offline (exit code 3 when balances differ)
     ImportBtcwallet(ImportBtcwallet),
     #[command(flatten)]
-    InRoom(RoomCommand),
+    InRoom(Box<RoomCommand>),
 }
 
 /// Commands on a database that is there, or that is made by them.
 #[derive(Subcommand)]
 enum RoomCommand {
-    /// Make a watch-only wallet from an output descriptor, or add an account to one
+    /// Create a watch-only wallet from an output descriptor, or add an account to one
     Create(CreateArgs),
-    /// Make a wallet of what Bitcoin Core's listdescriptors answers
+    /// Create a wallet from the output of Bitcoin Core's listdescriptors
     ImportCore(ImportCoreArgs),
-    /// All wallets, and how far each has been scanned
+    /// List all wallets, and how far each has been scanned
     List,
-    /// One wallet: its chains, its tip, its balance
+    /// Show one wallet: its chains, its tip, its balance
     Show(NameArgs),
-    /// Rename a wallet, archive it, or let it look further ahead
+    /// Rename a wallet, archive it, or widen its gap limit
     Change(On<ChangeWallet>),
-    /// Let a stopped wallet go on from where it stands
+    /// Let a stopped wallet continue from where it stands
     Resume(NameArgs),
     /// Stop watching a script that was never paid
     Unwatch(On<Unwatch>),
     /// Hand out the next address
     Address(On<NextAddress>),
-    /// Whether an address is the wallet's: account, chain, index, keys, whether it was used
+    /// Tell whether an address is the wallet's: account, chain, index, keys, whether it was used
     FindAddress(On<FindAddress>),
-    /// All watched addresses
+    /// List all watched addresses
     Addresses(On<PageQuery>),
-    /// What the wallet holds, by class
+    /// Show what the wallet holds, by class
     Balance(On<BalanceQuery>),
-    /// Unspent coins, smallest first
+    /// List unspent coins, smallest first
     Coins(On<CoinsQuery>),
-    /// One coin, spent, dead or alive
+    /// Show one coin, whether spent, dead or alive
     Coin(On<CoinRequest>),
-    /// Transactions, latest first
+    /// List transactions, latest first
     Txs(On<TxsQuery>),
-    /// One transaction: inputs, outputs, net, fee, what it replaced
+    /// Show one transaction: inputs, outputs, net, fee, what it replaced
     Tx(On<TxRequest>),
-    /// What each confirmed transaction changed and what was held after it; --csv for all of it
+    /// Show what each confirmed transaction changed and the balance after it; --csv for all of it
     History(On<StatementQuery>),
-    /// Keep coins from being chosen until they are unfrozen; labels from BIP-329 do it too
+    /// Keep coins from being chosen until they are unfrozen; BIP-329 labels can do this too
     Freeze(On<FreezeCoins>),
     /// Make frozen coins spendable again
     Unfreeze(On<FreezeCoins>),
-    /// Hold coins for a time, all or none
+    /// Lease coins for a time, all or none
     Lease(On<LeaseCoins>),
-    /// Give coins back before their time
+    /// Release leased coins early
     Release(On<ReleaseCoins>),
-    /// Active leases with value and script
+    /// List active leases with value and script
     Leases(NameArgs),
     /// Choose coins for a value and lease them
     Select(On<SelectCoins>),
     /// Choose coins, lease them and write an unsigned PSBT
     Pay(On<PayArgs>),
-    /// Take a signed PSBT or raw transaction back as pending
+    /// Check a signed PSBT or raw transaction and record it as pending
     Finalize(On<Finalize>),
-    /// Build a replacement for an own unconfirmed transaction, at a higher rate
+    /// Build a replacement for one of the wallet's unconfirmed transactions, at a higher fee rate
     Bump(On<BumpArgs>),
-    /// Build a child that pays for an unconfirmed transaction which pays the wallet
+    /// Build a child that pays for an unconfirmed transaction to the wallet (CPFP)
     Cpfp(On<CpfpArgs>),
-    /// Look at a PSBT, or combine copies of one
+    /// Inspect a PSBT, or combine copies of one
     #[command(subcommand)]
     Psbt(PsbtCommand),
-    /// Record a transaction seen somewhere, or that one was sent or evicted
+    /// Record a transaction that was seen, or that a known one was sent or evicted
     Record(On<RecordArgs>),
-    /// Read block files, as `chain import` does, and bring all wallets up to them
+    /// Read block files, as `chain import` does, and bring all wallets up to date with them
     Scan(ScanArgs),
-    /// Take one wallet back to a height, to be scanned again
+    /// Take one wallet back to a height, to scan again from there
     Rewind(On<Rewind>),
-    /// Take back a pending transaction that was never sent
+    /// Invalidate a pending transaction that was never sent; its coins are free again
     Invalidate(On<TxRequest>),
     /// Label a transaction, an address or a coin; an empty label clears
     Label(On<LabelJson>),
-    /// Labels as BIP-329 lines, out or in
+    /// Export labels as BIP-329 lines, or import them
     Labels(On<LabelsArgs>),
-    /// Every change and its cause
+    /// List every change and its cause
     Journal(On<JournalQuery>),
-    /// Remove finished history by hand; the journal keeps a line of each
+    /// Prune finished history by hand; the journal keeps a line for each transaction
     Prune(On<Prune>),
-    /// Recompute everything from the facts and name differences (exit code 3 if any)
+    /// Recompute everything from stored facts and list differences (exit code 3 if there are any)
     Audit(NameArgs),
-    /// URLs that are told of a wallet's events
+    /// URLs that a wallet's events are posted to
     Webhook(WebhookArgs),
 }
 
@@ -213,7 +213,9 @@ impl RoomCommand {
 impl DataCommand for WalletArgs {
     fn given(&self) -> Vec<GivenFlag> {
         let mut given = self.settings.given();
-        if let WalletCommand::InRoom(RoomCommand::Webhook(args)) = &self.command {
+        if let WalletCommand::InRoom(command) = &self.command
+            && let RoomCommand::Webhook(args) = &**command
+        {
             given.extend(args.given());
         }
         given

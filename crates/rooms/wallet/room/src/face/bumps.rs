@@ -43,14 +43,14 @@ pub(crate) struct Bump {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Only look: lease nothing, use no address up
+    /// Only preview: lease nothing and use up no address
     #[arg(long)]
     #[serde(default)]
     pub(super) dry_run: bool,
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
-    /// The leases of the first payment become these
+    /// The terms for leasing the coins; they replace those of the first payment
     #[command(flatten)]
     #[serde(default)]
     lease: Lease,
@@ -79,11 +79,11 @@ impl HoldsCoins for Bump {
     }
 }
 
-/// A transaction that pays us too slowly, to be paid for by a child.
+/// An incoming transaction that is too slow, to be paid for by a child.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cpfp {
-    /// The unconfirmed transaction that pays us
+    /// The unconfirmed transaction that pays the wallet
     txid: TxName,
     /// Its fee in base units, where neither the wallet nor the node knows it
     #[arg(long)]
@@ -93,7 +93,7 @@ pub(crate) struct Cpfp {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Its fee rate is that of the child and all that is unconfirmed below it together
+    /// The fee rate applies to the child and all its unconfirmed ancestors together
     #[command(flatten)]
     #[serde(default)]
     policy: Policy,
@@ -122,7 +122,7 @@ impl HoldsCoins for Cpfp {
     fn ask_node(&mut self, engine: &Engine) -> Result<(), ApiError> {
         self.policy.ask_node(engine)?;
         self.pool = with_ancestors(engine, self.txid.0).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the node was not asked for ancestors");
+            tracing::warn!(%error, "can't ask the node for unconfirmed ancestors");
             Vec::new()
         });
         Ok(())
@@ -144,7 +144,7 @@ impl HoldsCoins for Cpfp {
 
 // ---- REST
 
-/// Build a replacement for an own unconfirmed transaction, at a higher rate
+/// Build a replacement for one of the wallet's unconfirmed transactions, at a higher fee rate
 #[utoipa::path(post, path = "/wallets/{wallet}/bump", operation_id = "bump_payment",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -159,7 +159,7 @@ pub(super) async fn bump(
     hold(&app, wallet, StatusCode::CREATED, request).await
 }
 
-/// Build a child that pays for an unconfirmed transaction which pays the wallet (CPFP)
+/// Build a child that pays for an unconfirmed transaction to the wallet (CPFP)
 #[utoipa::path(post, path = "/wallets/{wallet}/cpfp", operation_id = "pay_for_parents",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),

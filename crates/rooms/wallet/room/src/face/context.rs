@@ -55,14 +55,16 @@ impl RoomContext {
         let asked = self.engine.as_ref().map(|engine| height_of(engine, seconds));
         match asked {
             Some(Ok(Some(height))) => return Ok(height),
-            Some(Err(error)) => tracing::warn!(%error, "the source was not asked for a date"),
+            Some(Err(error)) => tracing::warn!(
+                %error,
+                "can't ask the source for the block of a date"
+            ),
             Some(Ok(None)) | None => {}
         }
         // The first day of 1970 has no day before it, and no chain either.
         Ok(self.room.height_before(seconds.saturating_sub(DAY))?)
     }
 
-    /// One of its wallets.
     pub(crate) fn wallet(&self, name: &str) -> Result<WalletContext, RequestError> {
         let wallet = self.room.wallet(name)?;
         Ok(self.with(wallet, name))
@@ -109,7 +111,7 @@ impl WalletContext {
 
 /// A holder that nobody else knows.
 pub(crate) fn new_lock() -> anyhow::Result<LockId> {
-    LockId::new(&random::bytes()?).context("no randomness")
+    LockId::new(&random::bytes()?).context("can't make a lock id")
 }
 
 impl KeyedTarget for WalletContext {
@@ -131,7 +133,7 @@ impl KeyedTarget for WalletContext {
 fn find(engine: &Engine, lease: i64, name: &str) -> Result<WalletContext, ApiError> {
     // No wallet is named so, and PostgreSQL takes no NUL in a text: that would look like our fault.
     if name.chars().any(char::is_control) {
-        return Err(ApiError::not_found("no wallet has such a name"));
+        return Err(ApiError::not_found("no wallet has this name"));
     }
     Ok(RoomContext::of(engine, lease)?.wallet(name)?)
 }

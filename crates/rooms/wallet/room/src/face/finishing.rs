@@ -32,17 +32,17 @@ use super::{
 };
 use crate::{BroadcastError, broadcast as hand_over, test};
 
-/// A transaction that came back from its signer.
+/// A transaction returned by its signer.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Finalize {
     /// Signed PSBT (base64 or hex) or raw transaction (hex); on the command line also @FILE, or -
     /// for standard input
     signed: String,
-    /// Whose leases it uses, 64 hex digits
+    /// The lock whose leases it uses, 64 hex digits
     #[arg(long)]
     lock: Option<Lock>,
-    /// Spend coins even if somebody else leased them; the journal says so
+    /// Spend coins even if another holder leased them; the journal says so
     #[arg(long)]
     #[serde(default)]
     force: bool,
@@ -50,11 +50,11 @@ pub(crate) struct Finalize {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Record it even if the node would refuse it, as it does while a parent was never sent
+    /// Record it even if the node would refuse it, as it does while a parent is unsent
     #[arg(skip)]
     #[serde(default)]
     unchecked: bool,
-    /// Hand it to the node at once
+    /// Send it to the node at once
     #[arg(skip)]
     #[serde(default)]
     broadcast: bool,
@@ -94,7 +94,7 @@ fn signed(text: &str) -> Result<SignedPayment, BadRequest> {
 
 /// A PSBT in base64 or hex.
 pub(super) fn psbt(text: &str) -> Result<Psbt, BadRequest> {
-    let none = || BadRequest::Unreadable("this is no PSBT (base64 or hex)".into());
+    let none = || BadRequest::Unreadable("this is not a PSBT (base64 or hex)".into());
     if let Ok(psbt) = Psbt::from_str(text.trim()) {
         return Ok(psbt);
     }
@@ -119,7 +119,7 @@ fn finalized(
 
 // ---- REST
 
-/// Take a signed transaction back as pending, and send it if asked to
+/// Check a signed transaction and record it as pending; send it if asked to
 #[utoipa::path(post, path = "/wallets/{wallet}/finalize", operation_id = "finalize_payment",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -164,13 +164,17 @@ fn would_take(engine: &Engine, tx: &Transaction) -> Result<(), ApiError> {
     match test(engine, tx) {
         Ok(Some(Answer::Rejected { reason })) => {
             let message = format!(
-                "the node would refuse it: {reason}; nothing was recorded, `unchecked` records it"
+                "the node would refuse it: {reason}; nothing was recorded; `unchecked` records it \
+                 anyway"
             );
             Err(ApiError::refused(message))
         }
         Ok(Some(Answer::Accepted) | None) => Ok(()),
         Err(error) => {
-            tracing::warn!(%error, "a transaction was recorded without the node's word");
+            tracing::warn!(
+                %error,
+                "can't ask the node about a transaction; it was recorded unchecked"
+            );
             Ok(())
         }
     }
@@ -189,14 +193,14 @@ fn send(engine: &Engine, context: &WalletContext, txid: Txid) -> Result<NodeAnsw
         }
         Err(BroadcastError::NoWallets) => Err(ApiError::room_off(NAME)),
         Err(error) => {
-            tracing::warn!(%error, "a transaction was not sent");
-            let message = "the node can't be asked; sending again is harmless";
+            tracing::warn!(%error, "can't send a transaction");
+            let message = "the node can't be reached; sending again is harmless";
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message).after(5))
         }
     }
 }
 
-/// Hand an own pending transaction to the node
+/// Send one of the wallet's pending transactions to the node
 #[utoipa::path(post, path = "/wallets/{wallet}/broadcast", operation_id = "broadcast_payment",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -235,7 +239,9 @@ pub(super) fn print_finalize(
     let done = finalized(context, txid, None)?;
     output.answer(&done, || {
         let FinalizedJson { txid, raw, .. } = &done;
-        format!("{txid} is pending; send it, then: unspent wallet record … --sent {txid}\n{raw}")
+        format!(
+            "{txid} is pending; send it, then run: unspent wallet record … --sent {txid}\n{raw}"
+        )
     })?;
     Ok(Outcome::Done)
 }

@@ -38,10 +38,10 @@ pub(crate) struct ScanArgs {
     /// Block files and folders of them
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// No block above this height
+    /// Read no blocks above this height
     #[arg(long, value_name = "HEIGHT")]
     stop_at: Option<u64>,
-    /// Wallets that were never scanned start with the first block of the files, whatever their
+    /// Start wallets that were never scanned with the first block of the files, whatever their
     /// birthday
     #[arg(long)]
     from_first: bool,
@@ -75,7 +75,7 @@ fn first_height(files: &Folder) -> anyhow::Result<u64> {
     match source.next(Duration::ZERO)? {
         Step::Forward(first) => Ok(first.point.height),
         Step::Backward(_) | Step::Nothing => {
-            Err(CliError::input("there are no blocks in these files").into())
+            Err(CliError::input("these files hold no blocks").into())
         }
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn scan(
         for name in &lagging {
             rows.push((
                 "not up to date",
-                format!("{name} (its birthday is below these files; --from-first takes it in)"),
+                format!("{name} (its birthday is below these files; --from-first includes it)"),
             ));
         }
         facts(&rows)
@@ -133,7 +133,7 @@ pub(super) fn scan(
 fn explain(trouble: Trouble) -> anyhow::Error {
     match trouble {
         Trouble::Lost(cause) => {
-            CliError::input(cause.to_string()).hint("give the blocks between as well").into()
+            CliError::input(cause.to_string()).hint("pass the blocks in between as well").into()
         }
         Trouble::Source(_) | Trouble::Busy(_) | Trouble::Disk(_) | Trouble::Stop { .. } => {
             trouble.into()

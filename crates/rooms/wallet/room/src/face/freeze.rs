@@ -23,7 +23,7 @@ use super::{
     json::FrozenJson,
 };
 
-/// Coins to freeze or to thaw.
+/// Coins to freeze or unfreeze.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FreezeCoins {
@@ -58,7 +58,7 @@ fn answer(coins: &[OutPoint], changed: u64) -> FrozenJson {
 
 // ---- REST
 
-/// Freeze coins: no selection takes them until they are thawed
+/// Freeze coins: none is selected until it is unfrozen
 #[utoipa::path(post, path = "/wallets/{wallet}/freeze", operation_id = "freeze_coins",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),

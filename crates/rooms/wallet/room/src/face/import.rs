@@ -29,31 +29,31 @@ use super::input;
 /// The largest file taken in: it is read into memory.
 const MAX_FILE: u64 = 4 << 30;
 
-const EXAMPLE: &str =
-    "The file is only read. Stop the program that it belongs to first, or take a copy:
+const EXAMPLE: &str = "The file is only read. First stop the program that uses it, or take a copy:
   unspent wallet import-btcwallet ~/.lnd/data/chain/bitcoin/mainnet/wallet.db --name lnd --dry-run
 
-Taking in the same file again changes nothing. Exit code 3 means that the balances differ by
-something that the report can't explain.";
+Importing the same file again changes nothing. Exit code 3 means that the balances differ by
+something the report can't explain.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct ImportBtcwallet {
     /// The file `wallet.db`
     file: PathBuf,
-    /// Name of the wallet here
+    /// Name for the wallet
     #[arg(long, value_name = "WALLET")]
     name: String,
-    /// What public keys are sealed with; btcwallet's and lnd's defaults are tried by themselves
+    /// Passphrase that the public keys are sealed with; btcwallet's and lnd's defaults are tried
+    /// anyway
     #[arg(long, env = "UNSPENT_PUBLIC_PASSPHRASE", hide_env_values = true)]
     public_passphrase: Option<String>,
-    /// Network, where the file doesn't tell: bitcoin, testnet4, signet or regtest
+    /// Network, if the file doesn't state it: bitcoin, testnet4, signet or regtest
     #[arg(long, value_parser = input::network)]
     network: Option<Network>,
-    /// Addresses watched beyond the last used one
+    /// Addresses to watch beyond the last used one (gap limit)
     #[arg(long, default_value_t = DEFAULT_GAP_LIMIT)]
     gap_limit: u32,
-    /// Show what would be taken in, and keep nothing
+    /// Show what would be imported, and write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
 }
@@ -104,11 +104,11 @@ fn network(args: &ImportBtcwallet, file: &WalletFile<'_>) -> anyhow::Result<Netw
     let told = btcwallet::network(&file.keys);
     match (told, args.network) {
         (Some(told), Some(asked)) if told != asked => {
-            Err(CliError::input(format!("the file is of {told}, not of {asked}")).into())
+            Err(CliError::input(format!("the file is for {told}, not {asked}")).into())
         }
         (Some(known), _) | (None, Some(known)) => Ok(known),
         (None, None) => {
-            let message = "the file does not tell its network; name it with --network";
+            let message = "the file does not state its network; pass --network";
             Err(CliError::usage(message).into())
         }
     }
@@ -143,9 +143,9 @@ fn taken(taken: TakenCount) -> String {
 
 fn shown(report: &ImportReport) -> String {
     let title = match (report.dry_run, report.unchanged) {
-        (true, _) => "a dry run: nothing was kept",
-        (false, true) => "everything was here already: nothing was changed",
-        (false, false) => "taken in",
+        (true, _) => "a dry run: nothing was written",
+        (false, true) => "everything was already here; nothing was changed",
+        (false, false) => "imported",
     };
     let top = facts(&[
         ("wallet", report.wallet.clone()),

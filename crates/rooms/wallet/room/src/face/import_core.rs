@@ -28,47 +28,47 @@ use super::{
     input::{self, Birthday},
 };
 
-/// A list of descriptors to take in.
+/// A list of descriptors to import.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ImportList {
-    /// Name of the wallet here
+    /// Name for the wallet
     #[arg(long, value_name = "WALLET")]
     #[schema(min_length = 1, max_length = 100)]
     name: String,
-    /// The first block that could concern the wallet: its height, or a date such as 2023-05-01;
-    /// else the date that the list tells
+    /// The first block that could concern the wallet: its height, or a date such as 2023-05-01; by
+    /// default the date given by the list
     #[arg(long)]
     birthday: Option<Birthday>,
-    /// Addresses watched beyond the last used one; as many as Core watches by default
+    /// Addresses to watch beyond the last used one (gap limit); by default as many as Core watches
     #[arg(long)]
     #[schema(minimum = 1, maximum = 10000)]
     gap_limit: Option<u32>,
-    /// Show what would be taken in, and keep nothing
+    /// Show what would be imported, and write nothing
     #[arg(long)]
     #[serde(default)]
     pub(super) dry_run: bool,
-    /// What `listdescriptors` answered
+    /// The output of `listdescriptors`
     #[arg(skip)]
     #[schema(value_type = Object)]
     list: Value,
 }
 
-/// Something of the list that was not taken.
+/// Something of the list that was not imported.
 #[derive(Serialize, ToSchema)]
 struct LeftJson {
     what: String,
     why: String,
 }
 
-/// What was taken in.
+/// What was imported.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ImportedListJson {
     wallet: String,
     dry_run: bool,
-    /// Accounts made now
+    /// Accounts created
     accounts: usize,
-    /// Single scripts watched now
+    /// Single scripts added
     scripts: usize,
     /// The first block that could concern it; null while only a date is known
     birthday: Option<u64>,
@@ -85,7 +85,7 @@ fn take_in(
     list: &Value,
 ) -> Result<ImportedListJson, RequestError> {
     let list = CoreList::deserialize(list).map_err(|error| {
-        BadRequest::Unreadable(format!("no answer of listdescriptors: {error}"))
+        BadRequest::Unreadable(format!("not the output of listdescriptors: {error}"))
     })?;
     let room = &context.room;
     let prepared = prepare(&list, &request.name, room.bitcoin_network(), request.gap_limit)?;
@@ -118,7 +118,7 @@ fn known_or_date(height: u64, born: u64) -> (u64, Option<u64>) {
 
 // ---- REST
 
-/// Make a wallet of what Bitcoin Core's `listdescriptors` answers
+/// Create a wallet from the output of Bitcoin Core's `listdescriptors`
 #[utoipa::path(post, path = "/imports/core", operation_id = "import_from_core",
     tag = "wallets", request_body = ImportList,
     responses((status = 200, body = ImportedListJson), Failures))]
@@ -140,7 +140,7 @@ const EXAMPLE: &str = "  bitcoin-cli -rpcwallet=shop listdescriptors > shop.json
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct ImportCoreArgs {
-    /// The answer of listdescriptors: @FILE, or - for standard input
+    /// The output of listdescriptors: @FILE, or - for standard input
     #[arg(value_name = "LIST")]
     list: String,
     #[command(flatten)]
@@ -157,7 +157,7 @@ pub(super) fn print(
 ) -> anyhow::Result<Outcome> {
     let text = input::text_of(&args.list)?;
     let list: Value = serde_json::from_str(&text)
-        .map_err(|error| BadRequest::Unreadable(format!("no JSON: {error}")))?;
+        .map_err(|error| BadRequest::Unreadable(format!("not JSON: {error}")))?;
     let done = take_in(context, &args.request, &list)?;
     output.answer(&done, || {
         let top = facts(&[

@@ -196,7 +196,7 @@ impl FromStr for Lock {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|error| format!("no lock id (64 hex digits): {error}"))
+        text.parse().map(Self).map_err(|error| format!("not a lock id (64 hex digits): {error}"))
     }
 }
 

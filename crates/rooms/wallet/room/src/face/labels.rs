@@ -154,12 +154,12 @@ pub(super) async fn export(
     Ok(([(CONTENT_TYPE, LINES)], lines).into_response())
 }
 
-/// Take in BIP-329 lines; a bad line is left out and named by its number
+/// Import BIP-329 lines; a bad line is skipped and reported by its number
 #[utoipa::path(post, path = "/wallets/{wallet}/labels/import", operation_id = "import_labels",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body(content = String, content_type = "text/plain",
-        description = "One JSON object on each line; `application/jsonl` is taken too"),
+        description = "One JSON object per line; `application/jsonl` works too"),
     responses((status = 200, body = ImportedJson), Failures))]
 pub(super) async fn import(
     _: May<Wallet>,
@@ -175,7 +175,7 @@ pub(super) async fn import(
     }
     let bytes = body_bytes(request, &app).await?;
     let text = String::from_utf8(bytes.into());
-    let text = text.map_err(|_| ApiError::malformed("the lines are no UTF-8"))?;
+    let text = text.map_err(|_| ApiError::malformed("the lines are not valid UTF-8"))?;
     let done = app.wallet(wallet, move |context| {
         let done = context.room.import_labels(context.wallet, &text, context.now)?;
         Ok(ImportedJson::new(&done))
@@ -187,7 +187,7 @@ pub(super) async fn import(
 
 #[derive(Args)]
 pub(crate) struct LabelsArgs {
-    /// Take in BIP-329 lines: @FILE, or - for standard input
+    /// Import BIP-329 lines: @FILE, or - for standard input
     #[arg(long, value_name = "LINES")]
     pub(super) import: Option<String>,
 }
@@ -220,9 +220,9 @@ pub(super) fn print_labels(
 }
 
 fn imported(done: &ImportedJson) -> String {
-    let mut text = format!("{} labels taken in", done.imported);
+    let mut text = format!("{} labels imported", done.imported);
     if done.left_out > 0 {
-        text += &format!("; {} lines left out:", done.left_out);
+        text += &format!("; {} lines skipped:", done.left_out);
     }
     for bad in &done.bad {
         text += &format!("\n  line {}: {}", bad.line, bad.reason);

@@ -33,15 +33,14 @@ use super::{
 #[derive(Clone, Default, Args, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Lease {
-    /// Holder: 64 hex digits. Without it, a new one; over REST, one that derives from the
-    /// idempotency key
+    /// Lock that holds the coins: 64 hex digits. By default a new one; over REST, one derived from
+    /// the idempotency key
     #[arg(long)]
     pub(super) lock: Option<Lock>,
-    /// How long: 90s, 10m, 2h, 1d; in JSON, seconds. By default ten minutes, or as the daemon is
-    /// configured
+    /// How long: 90s, 10m, 2h, 1d; in JSON, seconds. Default: ten minutes, or as configured
     #[arg(long = "for", value_name = "TIME")]
     seconds: Option<Seconds>,
-    /// Keep holding a coin after its spend until that has so many confirmations
+    /// After a coin is spent, keep its lease until the spend has this many confirmations
     #[arg(long = "hold", value_name = "CONFIRMATIONS")]
     hold_confirmations: Option<u32>,
 }
@@ -58,7 +57,7 @@ impl Lease {
     }
 }
 
-/// Coins to hold.
+/// Coins to lease.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseCoins {
@@ -81,7 +80,7 @@ impl LeaseCoins {
     }
 }
 
-/// Coins to give back.
+/// Coins to release.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseCoins {
@@ -89,7 +88,7 @@ pub(crate) struct ReleaseCoins {
     #[arg(required = true, value_name = "OUTPOINT")]
     #[schema(min_items = 1, max_items = 1000)]
     outpoints: Vec<Coin>,
-    /// The holder, 64 hex digits
+    /// The lock that holds them, 64 hex digits
     #[arg(long)]
     lock: Lock,
 }
@@ -133,7 +132,7 @@ pub(super) async fn list(
     Ok(Json(app.wallet(wallet, leases).await?))
 }
 
-/// Hold coins for a time, all or none
+/// Lease coins for a time, all or none
 #[utoipa::path(post, path = "/wallets/{wallet}/leases", operation_id = "lease_coins",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -151,7 +150,7 @@ pub(super) async fn create(
     request.on_wallet(&app, wallet, StatusCode::CREATED, work).await
 }
 
-/// Give coins back before their time
+/// Release leased coins early
 #[utoipa::path(post, path = "/wallets/{wallet}/leases/release", operation_id = "release_coins",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -178,7 +177,7 @@ pub(super) fn print_lease(
     output.answer(&held, || {
         let HeldJson { outpoints, lock, .. } = &held;
         format!(
-            "held {} coins; release them, or pay with them, with\n--lock {lock}",
+            "leased {} coins; release them, or pay with them, using\n--lock {lock}",
             outpoints.len()
         )
     })?;

@@ -35,11 +35,11 @@ pub(crate) struct ChangeWallet {
     #[arg(long, value_name = "NAME")]
     #[schema(min_length = 1, max_length = 100)]
     name: Option<String>,
-    /// Put the wallet away (true) or take it out again (false); an archived wallet keeps what it
-    /// knows and follows no blocks
+    /// Archive the wallet (true) or bring it back (false); an archived wallet keeps its data and
+    /// follows no blocks
     #[arg(long, value_name = "YES")]
     archived: Option<bool>,
-    /// Addresses watched beyond the last used one
+    /// Addresses to watch beyond the last used one (gap limit)
     #[arg(long, value_name = "ADDRESSES")]
     #[schema(minimum = 1, maximum = 10000)]
     gap_limit: Option<u32>,
@@ -49,7 +49,7 @@ impl ChangeWallet {
     fn run(&self, context: &WalletContext) -> Result<WalletDetailJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         if self.name.is_none() && self.archived.is_none() && self.gap_limit.is_none() {
-            return Err(BadRequest::invalid("name something to change").into());
+            return Err(BadRequest::invalid("give at least one thing to change").into());
         }
         // A refusal of the first leaves the others undone.
         if let Some(name) = &self.name {
@@ -65,7 +65,7 @@ impl ChangeWallet {
     }
 }
 
-/// A script that needn't be watched any longer.
+/// A script to stop watching.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Unwatch {
@@ -97,7 +97,7 @@ fn rename_hooks(
 
 // ---- REST
 
-/// Rename a wallet, archive it, or let it look further ahead
+/// Rename a wallet, archive it, or widen its gap limit
 #[utoipa::path(patch, path = "/wallets/{wallet}", operation_id = "change_wallet", tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body = ChangeWallet,
@@ -119,7 +119,7 @@ pub(super) async fn change(
     Ok(Json(changed))
 }
 
-/// Let a stopped wallet go on from where it stands
+/// Let a stopped wallet continue from where it stands
 #[utoipa::path(post, path = "/wallets/{wallet}/resume", operation_id = "resume_wallet",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),

@@ -55,7 +55,7 @@ fn page(
 fn fee_by_node(engine: &Engine, tx: &TxDetail) -> Option<u64> {
     let txid = tx.summary.txid;
     let pool = with_ancestors(engine, txid);
-    let pool = pool.inspect_err(|error| tracing::debug!(%error, "a fee was not asked for"));
+    let pool = pool.inspect_err(|error| tracing::debug!(%error, "can't ask the node for a fee"));
     pool.ok()?.iter().find(|pooled| pooled.txid == txid).map(|pooled| pooled.fee)
 }
 

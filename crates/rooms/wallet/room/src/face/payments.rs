@@ -75,7 +75,8 @@ pub(super) async fn hold<T: HoldsCoins>(
     let work = move |context: &WalletContext, mut request: T, lock: LockId| {
         // What an interrupted run holds is found again by the key alone: no other holder can be.
         if request.lease().lock.is_some() {
-            let message = "lease.lock derives from the idempotency key here; leave it out";
+            let message =
+                "with an idempotency key the lock is derived from that key; leave out lease.lock";
             return Err(ApiError::invalid(message));
         }
         request.ask_node(&engine)?;
@@ -106,9 +107,9 @@ pub(super) fn built(
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SelectCoins {
-    /// What is to be paid, in base units
+    /// The value to pay, in base units
     value: BaseUnits,
-    /// Only look, lease nothing
+    /// Only preview: lease nothing
     #[arg(long)]
     #[serde(default)]
     pub(super) dry_run: bool,
@@ -153,7 +154,7 @@ impl HoldsCoins for SelectCoins {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PayOutput {
     address: String,
-    /// Base units, or `all`: everything that the account holds beyond the other outputs and the fee
+    /// Base units, or `all`: everything the account holds, less the other outputs and the fee
     value: PayValue,
 }
 
@@ -171,12 +172,12 @@ impl FromStr for PayOutput {
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pay {
-    /// Whom to pay, as ADDRESS=VALUE; may be repeated. ADDRESS=all sends all that is left
+    /// Whom to pay, as ADDRESS=VALUE; may be repeated. ADDRESS=all sends everything that is left
     #[arg(long = "to", required_unless_present = "data", value_name = "ADDRESS=VALUE")]
     #[serde(default)]
     #[schema(max_items = 1000)]
     outputs: Vec<PayOutput>,
-    /// Bytes in hex for an output that pays nobody (OP_RETURN), 80 at most; may be repeated
+    /// Data in hex for an OP_RETURN output, at most 80 bytes; may be repeated
     #[arg(long, value_name = "HEX")]
     #[serde(default)]
     #[schema(max_items = 1000)]
@@ -193,7 +194,7 @@ pub(crate) struct Pay {
     #[arg(long)]
     #[serde(default)]
     allow_high_fee: bool,
-    /// Only look: lease nothing, use no address up
+    /// Only preview: lease nothing and use up no address
     #[arg(long)]
     #[serde(default)]
     pub(super) dry_run: bool,
@@ -233,7 +234,11 @@ impl Pay {
             match to.value {
                 PayValue::Exactly(value) => outputs.push((script, value)),
                 PayValue::All if rest_to.is_none() => rest_to = Some(script),
-                PayValue::All => return Err(BadRequest::invalid("only one can get all").into()),
+                PayValue::All => {
+                    return Err(
+                        BadRequest::invalid("only one output can have the value `all`").into()
+                    );
+                }
             }
         }
         for bytes in &self.data {
@@ -359,8 +364,8 @@ pub(super) fn print_unsigned(
     };
     output.answer(unsigned, || {
         let next = match &unsigned.chosen.lock {
-            Some(lock) => format!("Sign it, then: unspent wallet finalize … --lock {lock}"),
-            None => "Nothing is leased: this is only a look".to_owned(),
+            Some(lock) => format!("Sign it, then run: unspent wallet finalize … --lock {lock}"),
+            None => "Nothing is leased: this is only a preview".to_owned(),
         };
         let package = unsigned.package.as_ref().map(|package| format!("\n{}", package.told()));
         let (rows, package) = (facts(&chosen_rows(&unsigned.chosen)), package.unwrap_or_default());

@@ -30,7 +30,7 @@ const MAX_TARGET: u16 = 1_008;
 #[derive(Clone, Copy, Deserialize, Serialize, ToSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum StrategyName {
-    /// All methods, the least waste wins
+    /// Try all methods; the least waste wins
     Best,
     /// Branch and bound: no change
     Bnb,
@@ -61,8 +61,8 @@ pub(crate) struct Policy {
     /// Fee rate in sat/vB, with up to two decimals
     #[arg(long, visible_alias = "rate", default_value_t = Policy::default().fee_rate)]
     fee_rate: FeeRate,
-    /// Ask the node for the rate at which it expects a confirmation within so many blocks; over
-    /// REST, where the daemon follows a node
+    /// Use the node's estimate for a confirmation within this many blocks; only over REST, where
+    /// the daemon follows a node
     #[arg(long, value_name = "BLOCKS", conflicts_with = "fee_rate")]
     #[schema(minimum = 1, maximum = 1008)]
     target_blocks: Option<u16>,
@@ -70,12 +70,12 @@ pub(crate) struct Policy {
     #[arg(long, value_enum, default_value_t = Policy::default().strategy)]
     #[schema(inline)]
     strategy: StrategyName,
-    /// Confirmations that other people's coins need
+    /// Confirmations needed for coins received from others
     #[arg(long, default_value_t = Policy::default().minconf)]
     #[schema(minimum = 1, default = 1)]
     minconf: u32,
     // On the command line the flag takes it away, in JSON it may be false.
-    /// Don't spend own unconfirmed change; in JSON: `false` for that
+    /// Don't spend the wallet's own unconfirmed change; in JSON, `false`
     #[arg(long = "no-own-change", action = clap::ArgAction::SetFalse)]
     own_change: bool,
     /// Also spend outputs of transactions that were never sent
@@ -84,15 +84,15 @@ pub(crate) struct Policy {
     /// Spend all coins of an address together
     #[arg(long)]
     by_address: bool,
-    /// Only coins of this account. A payment without it pays from the wallet's first account; its
-    /// change goes to the same
+    /// Only coins of this account, which also gets the change; by default the wallet's first
+    /// account
     #[arg(long)]
     pub(super) account: Option<String>,
     /// Coins that must be chosen, as TXID:VOUT; may be repeated
     #[arg(long, value_name = "OUTPOINT")]
     #[schema(max_items = 1000)]
     require: Vec<Coin>,
-    /// Choose no other coins than those required
+    /// Choose only the required coins
     #[arg(long, requires = "require")]
     only_required: bool,
     /// Coins that must not be chosen, as TXID:VOUT; may be repeated
@@ -103,7 +103,7 @@ pub(crate) struct Policy {
     #[arg(long, default_value_t = Policy::default().max_weight)]
     #[schema(minimum = 1, maximum = 400000)]
     max_weight: u64,
-    /// The target that the node's estimate is good for, once it was asked
+    /// The target of the node's estimate, once it was asked
     #[arg(skip)]
     #[serde(skip)]
     estimated_for: Option<u16>,
@@ -153,12 +153,12 @@ impl Policy {
                 self.estimated_for = u16::try_from(blocks).ok();
             }
             Ok(FeeEstimate::Unknown { reason }) => {
-                let message = "no node here has an estimate of the fee rate; name one";
+                let message = "no node can estimate the fee rate; give one";
                 return Err(ApiError::refused(message).detail(reason));
             }
             Err(error) => {
-                tracing::warn!(%error, "a fee rate was not estimated");
-                let message = "the node can't be asked for a fee rate; name one";
+                tracing::warn!(%error, "can't get a fee rate estimate");
+                let message = "the node can't be asked for a fee rate; give one";
                 let code = StatusCode::SERVICE_UNAVAILABLE;
                 return Err(ApiError::new(code, "unavailable", message).after(5));
             }

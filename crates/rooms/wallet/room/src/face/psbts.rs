@@ -54,7 +54,7 @@ impl Psbts {
 
 // ---- REST
 
-/// Combine copies of a PSBT and say what it pays, to whom, its fee and what is missing
+/// Combine copies of a PSBT and show what it pays, to whom, its fee and what is missing
 #[utoipa::path(post, path = "/wallets/{wallet}/psbt", operation_id = "inspect_psbt",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
@@ -74,9 +74,9 @@ pub(super) async fn inspect(
 /// What to do with PSBTs.
 #[derive(Subcommand)]
 pub(crate) enum PsbtCommand {
-    /// What a PSBT pays, to whom, its fee and what is missing
+    /// Show what a PSBT pays, to whom, its fee and what is missing
     Show(PsbtArgs),
-    /// Bring the signatures of several copies together
+    /// Combine the signatures of several copies
     Combine(PsbtArgs),
 }
 

@@ -35,20 +35,20 @@ use super::{
     },
 };
 
-/// Which balance.
+/// Which balance is asked for.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct BalanceQuery {
-    /// Confirmations that a confirmed coin must have
+    /// Confirmations that a coin needs to count as confirmed
     #[arg(long, default_value = "1")]
     #[param(minimum = 0, maximum = 4294967295u32, default = 1)]
     minconf: Option<u32>,
-    /// What was confirmed and unspent after the block at this height, instead
+    /// Instead, what was confirmed and unspent after the block at this height
     #[arg(long, visible_alias = "at", value_name = "HEIGHT")]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     as_of: Option<u64>,
-    /// Each account by itself, instead; looks at every unspent coin
+    /// Instead, the balance of each account; reads every unspent coin
     #[arg(long)]
     #[serde(default)]
     by_account: bool,
@@ -58,7 +58,7 @@ impl BalanceQuery {
     pub(super) fn run(&self, context: &WalletContext) -> Result<AnyBalanceJson, RequestError> {
         let WalletContext { room, wallet, now, .. } = context;
         if self.as_of.is_some() && self.by_account {
-            return Err(BadRequest::invalid("`as_of` and `by_account` don't go together").into());
+            return Err(BadRequest::invalid("`as_of` and `by_account` can't be combined").into());
         }
         if self.by_account {
             let found = room.balance_by_account(*wallet, self.minconf.unwrap_or(1), *now)?;
@@ -75,21 +75,21 @@ impl BalanceQuery {
     }
 }
 
-/// Which coins.
+/// A page of coins, and what filters them.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CoinsQuery {
-    /// Coins on the page, 1 to 500
+    /// Coins per page, 1 to 500
     #[arg(long, default_value_t = PAGE_DEFAULT)]
     #[serde(default = "page_default")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
-    /// Also spent and dead coins, in the order they were found
+    /// Include spent and dead coins, in the order they were found
     #[arg(long)]
     #[serde(default)]
     all: bool,
@@ -109,7 +109,7 @@ pub(crate) struct CoinsQuery {
     #[arg(long, value_name = "VALUE")]
     #[param(inline)]
     max: Option<BaseUnits>,
-    /// Only coins whose label, or whose address's label, holds this text
+    /// Only coins whose label, or address label, contains this text
     #[arg(long)]
     #[param(max_length = 1000)]
     label: Option<String>,
@@ -166,7 +166,7 @@ fn state(text: &str) -> Result<CoinState, BadRequest> {
     let found = COIN_STATES.iter().find(|(_, name)| *name == text).map(|(state, _)| *state);
     found.ok_or_else(|| {
         let known = COIN_STATES.map(|(_, name)| name).join(", ");
-        BadRequest::Invalid(format!("no coin is `{text}`; the states are {known}"))
+        BadRequest::Invalid(format!("`{text}` is not a coin state; known: {known}"))
     })
 }
 
@@ -184,21 +184,21 @@ impl CoinRequest {
     }
 }
 
-/// Which transactions.
+/// A page of transactions, and what filters them.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TxsQuery {
-    /// Transactions on the page, 1 to 500
+    /// Transactions per page, 1 to 500
     #[arg(long, default_value_t = PAGE_DEFAULT)]
     #[serde(default = "page_default")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
-    /// Only those in blocks from this height on, in the order of the chain
+    /// Only those in blocks from this height on, in chain order
     #[arg(long)]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     from: Option<u64>,
@@ -206,7 +206,7 @@ pub(crate) struct TxsQuery {
     #[arg(long)]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     to: Option<u64>,
-    /// Only those in no block, live or dead
+    /// Only those in no block, whether live or dead
     #[arg(long)]
     #[serde(default)]
     unconfirmed: bool,
@@ -217,7 +217,9 @@ impl TxsQuery {
         let after = self.after.as_deref();
         let by_height = self.from.is_some() || self.to.is_some();
         if by_height && self.unconfirmed {
-            return Err(BadRequest::invalid("`from` and `to` don't go with `unconfirmed`"));
+            return Err(BadRequest::invalid(
+                "`from` and `to` can't be combined with `unconfirmed`",
+            ));
         }
         if self.unconfirmed {
             return Ok(TxListing::Unconfirmed(cursor_number(after)?));
@@ -272,17 +274,17 @@ pub(super) fn detail(context: &WalletContext, txid: Txid) -> Result<TxDetailJson
     Ok(TxDetailJson::new(&found, context.room.bitcoin_network()))
 }
 
-/// Which lines of the journal.
+/// A page of the journal, and what filters it.
 #[derive(Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct JournalQuery {
-    /// Lines on the page, 1 to 500
+    /// Lines per page, 1 to 500
     #[arg(long, default_value_t = PAGE_DEFAULT)]
     #[serde(default = "page_default")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
@@ -290,7 +292,7 @@ pub(crate) struct JournalQuery {
     #[arg(long, visible_alias = "tx")]
     #[param(inline)]
     txid: Option<TxName>,
-    /// The newest lines first
+    /// Newest lines first
     #[arg(long)]
     #[serde(default)]
     newest_first: bool,
@@ -353,7 +355,7 @@ pub(super) struct WalletCoinPath {
     outpoint: Coin,
 }
 
-/// One coin, spent, dead or alive
+/// One coin, whether spent, dead or alive
 #[utoipa::path(get, path = "/wallets/{wallet}/coins/{outpoint}", operation_id = "get_coin",
     tag = "wallets",
     params(WalletCoinPath), responses((status = 200, body = WalletCoinJson), Failures))]

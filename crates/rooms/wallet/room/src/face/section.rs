@@ -15,18 +15,18 @@ pub(super) const NAME: &str = "wallet";
 section! {
     /// The wallet room: Bitcoin networks only.
     pub struct WalletSection in "wallet" {
-        /// On for Bitcoin, off for Cardano, unless said otherwise
+        /// Default: on for Bitcoin, off for Cardano
         enabled: Option<bool>, example "true";
         /// sqlite:PATH or postgres://USER@HOST/NAME; a file wallet.db in the data folder by default
         url: Option<String>, example "\"sqlite:/var/lib/unspent/wallet.db\"", flag value "URL",
             was "UNSPENT_WALLET_DB" "--db", rival "url_file";
-        /// A file that holds the URL, when it has a password
+        /// A file that holds the URL, for a URL with a password
         url_file: Option<PathBuf>, example "\"/etc/unspent/wallet-url\"", flag value "FILE", rival "url";
         /// How long coins are leased unless a request says otherwise
         lease_seconds: u32 = u32::try_from(DEFAULT_DURATION / 1_000_000).unwrap_or(u32::MAX),
             flag value "SECONDS";
-        /// Seconds between two runs of what is done from time to time: taking expired leases away,
-        /// reading the node's mempool, sending own transactions that the node doesn't have
+        /// Seconds between two runs of the room's jobs: removing expired leases, reading the node's
+        /// mempool, sending own transactions that the node doesn't have
         purge_leases_seconds: u64 = PURGE_LEASES_EVERY.as_secs();
         mempool_seconds: u64 = MEMPOOL_EVERY.as_secs();
         rebroadcast_seconds: u64 = REBROADCAST_EVERY.as_secs();

@@ -39,21 +39,21 @@ use super::{
 const WAITING_PAGES: usize = 2;
 const HEADINGS: &str = "date,txid,label,amount,fee,balance\r\n";
 
-/// Which part of the history.
+/// A part of the history.
 #[derive(Clone, Args, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StatementQuery {
-    /// Transactions on the page, 1 to 500
+    /// Transactions per page, 1 to 500
     #[arg(long, default_value_t = PAGE_DEFAULT)]
     #[serde(default = "page_default")]
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: u32,
-    /// Go on after the `next` of the page before
+    /// Continue after the `next` of the previous page
     #[arg(long)]
     #[param(max_length = 1000)]
     after: Option<String>,
-    /// From this height on; by default from the first that is still known
+    /// From this height on; by default from the first height still known
     #[arg(long)]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     from: Option<u64>,
@@ -61,7 +61,7 @@ pub(crate) struct StatementQuery {
     #[arg(long)]
     #[param(minimum = 0, maximum = 9007199254740991u64)]
     to: Option<u64>,
-    /// All of it as CSV, whatever `limit` and `after` say: amounts in satoshis, times in UTC
+    /// The whole history as CSV, ignoring `limit` and `after`: amounts in satoshis, times in UTC
     #[arg(long)]
     #[serde(default)]
     csv: bool,
@@ -122,7 +122,7 @@ fn csv_lines(page: &StatementPage) -> String {
 
 // ---- REST
 
-/// What each confirmed transaction changed, and what was held after it
+/// What each confirmed transaction changed, and the balance after it
 #[utoipa::path(get, path = "/wallets/{wallet}/history", operation_id = "get_wallet_history",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), StatementQuery),
@@ -170,7 +170,7 @@ async fn send_csv(
             Err(_) => {
                 // The answer breaks off without its end, so that
                 // half a statement is not taken for all of it.
-                let broken = io::Error::other("the history can't be read on");
+                let broken = io::Error::other("can't read the rest of the history");
                 let _ = send.send(Err(broken)).await;
                 return;
             }

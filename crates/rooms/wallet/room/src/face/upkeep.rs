@@ -37,12 +37,12 @@ pub(crate) enum RecordTx {
         /// The transaction, in hex
         raw: String,
     },
-    /// It was heard of, with no node to vouch for it
+    /// It was relayed, with no node to vouch for it
     Relayed {
         /// The transaction, in hex
         raw: String,
     },
-    /// It was made here and not sent yet
+    /// It was made here and is not sent yet
     Created {
         /// The transaction, in hex
         raw: String,
@@ -87,8 +87,9 @@ fn seen(context: &WalletContext, raw: &str, how: TxSource) -> Result<Txid, Reque
 
 fn raw_tx(text: &str) -> Result<Transaction, BadRequest> {
     let wrong = |message: String| BadRequest::Unreadable(message);
-    let bytes = hex::decode(text.trim()).map_err(|_| wrong("this is no hex".into()))?;
-    encode::deserialize(&bytes).map_err(|error| wrong(format!("this is no transaction: {error}")))
+    let bytes = hex::decode(text.trim()).map_err(|_| wrong("this is not hex".into()))?;
+    encode::deserialize(&bytes)
+        .map_err(|error| wrong(format!("this is not a transaction: {error}")))
 }
 
 fn status_of(context: &WalletContext, txid: Txid) -> Result<TxStatusJson, RequestError> {
@@ -128,7 +129,7 @@ impl Rewind {
     }
 }
 
-/// What to prune: exactly these transactions, or as much as may go up to a height.
+/// What to prune: exactly these transactions, or whatever can be pruned up to a height.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prune {
@@ -137,11 +138,11 @@ pub(crate) struct Prune {
     #[serde(default)]
     #[schema(max_items = 1000)]
     txids: Vec<TxName>,
-    /// As much as may go among what was confirmed up to this height
+    /// Everything prunable that was confirmed up to this height
     #[arg(long, value_name = "HEIGHT")]
     #[schema(minimum = 0, maximum = 9007199254740991u64)]
     up_to: Option<u64>,
-    /// Confirmations that history needs before it may go
+    /// Confirmations that history needs before it is pruned
     #[arg(long, default_value_t = DEFAULT_DEPTH)]
     #[serde(default = "default_depth")]
     #[schema(minimum = 1, maximum = 9007199254740991u64)]
@@ -173,7 +174,7 @@ fn differences(context: &WalletContext) -> Result<AuditJson, RequestError> {
 
 // ---- REST
 
-/// Record a transaction seen somewhere, or that one was sent or evicted
+/// Record a transaction that was seen, or that a known one was sent or evicted
 #[utoipa::path(post, path = "/wallets/{wallet}/record", operation_id = "record_transaction",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -189,7 +190,7 @@ pub(super) async fn record(
     request.on_wallet(&app, wallet, StatusCode::OK, work).await
 }
 
-/// Take back a pending transaction that was never sent
+/// Invalidate a pending transaction that was never sent; its coins are free again
 #[utoipa::path(post, path = "/wallets/{wallet}/invalidate", operation_id = "invalidate_transaction",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -226,7 +227,7 @@ pub(super) async fn rewind(
     request.on_wallet(&app, wallet, StatusCode::OK, work).await
 }
 
-/// Remove finished history by hand; the journal keeps a line of each
+/// Prune finished history by hand; the journal keeps a line for each transaction
 #[utoipa::path(post, path = "/wallets/{wallet}/prune", operation_id = "prune_wallet",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet"), KeyHeader),
@@ -242,7 +243,7 @@ pub(super) async fn prune(
     request.on_wallet(&app, wallet, StatusCode::OK, work).await
 }
 
-/// Recompute everything from the facts and name differences
+/// Recompute everything from stored facts and list differences
 #[utoipa::path(get, path = "/wallets/{wallet}/audit", operation_id = "audit_wallet",
     tag = "wallets",
     params(("wallet" = String, Path, description = "Name of the wallet")),
@@ -264,7 +265,7 @@ pub(crate) struct RecordArgs {
     /// Raw transaction (hex) that a node's mempool holds; @FILE, or - for standard input
     #[arg(long, value_name = "RAW")]
     mempool: Option<String>,
-    /// Raw transaction that was heard of, with no node to vouch for it
+    /// Raw transaction that was relayed, with no node to vouch for it
     #[arg(long, value_name = "RAW")]
     relayed: Option<String>,
     /// Raw transaction made here and not sent yet
@@ -307,7 +308,7 @@ pub(super) fn print_invalidate(
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let done = request.invalidate(context)?;
-    output.answer(&done, || format!("{} is taken back; its coins are free", done.txid))?;
+    output.answer(&done, || format!("{} is invalidated; its coins are free again", done.txid))?;
     Ok(Outcome::Done)
 }
 
@@ -318,7 +319,7 @@ pub(super) fn print_rewind(
 ) -> anyhow::Result<Outcome> {
     let done = request.run(context)?;
     output.answer(&done, || {
-        format!("{} transactions are unconfirmed again; scan to bring them back", done.txs)
+        format!("{} transactions are unconfirmed again; scan to confirm them", done.txs)
     })?;
     Ok(Outcome::Done)
 }
@@ -330,7 +331,7 @@ pub(super) fn print_prune(
 ) -> anyhow::Result<Outcome> {
     let done = request.run(context)?;
     output.answer(&done, || {
-        format!("{} transactions removed; the journal keeps a line of each", done.pruned.len())
+        format!("{} transactions pruned; the journal keeps a line for each", done.pruned.len())
     })?;
     Ok(Outcome::Done)
 }
@@ -342,7 +343,7 @@ pub(super) fn print_audit(
     let found = differences(context)?;
     let is_clean = found.differences.is_empty();
     output.answer(&found, || {
-        if is_clean { "everything agrees".to_owned() } else { found.differences.join("\n") }
+        if is_clean { "no differences".to_owned() } else { found.differences.join("\n") }
     })?;
     Ok(if is_clean { Outcome::Done } else { Outcome::Differences })
 }

@@ -36,7 +36,7 @@ use super::{
 /// Name of an account unless another is given.
 const MAIN: &str = "main";
 
-/// A wallet to make. It watches what its descriptor and `watch` say.
+/// A wallet to create. It watches what `descriptor` and `watch` name.
 #[derive(Args, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateWallet {
@@ -64,7 +64,7 @@ pub(crate) struct CreateWallet {
     #[arg(long, default_value_t = Birthday::default())]
     #[serde(default)]
     birthday: Birthday,
-    /// Addresses watched beyond the last used one
+    /// Addresses to watch beyond the last used one (gap limit)
     #[arg(long, default_value_t = DEFAULT_GAP_LIMIT)]
     #[serde(default = "default_gap_limit")]
     #[schema(minimum = 1, maximum = 10000)]
@@ -83,7 +83,7 @@ impl CreateWallet {
     fn check(&self) -> Result<(), BadRequest> {
         bounded(self.watch.len(), 0)?;
         if self.descriptor.is_none() && self.watch.is_empty() {
-            return Err(BadRequest::invalid("give a descriptor or something to watch"));
+            return Err(BadRequest::invalid("give a descriptor, or a script or address to watch"));
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ fn only_one(room: &WalletStore, name: &str, after: i64) -> Result<Vec<WalletInfo
     }
 }
 
-/// Make a watch-only wallet
+/// Create a watch-only wallet
 #[utoipa::path(post, path = "/wallets", operation_id = "create_wallet",
     tag = "wallets", request_body = CreateWallet,
     responses((status = 201, body = WalletDetailJson), Failures))]
@@ -236,8 +236,7 @@ pub(super) struct CreateAccount {
     name: String,
     descriptor: String,
     change: Option<String>,
-    /// The first block that could concern it, by height or date; the wallet's birthday when not
-    /// given
+    /// The first block that could concern it, by height or date; by default the wallet's birthday
     birthday: Option<Birthday>,
 }
 
@@ -272,8 +271,7 @@ pub(super) async fn add_account(
 pub(super) struct WatchScript {
     /// An address, or a script in hex
     script: String,
-    /// The first block that could concern it, by height or date; the wallet's birthday when not
-    /// given
+    /// The first block that could concern it, by height or date; by default the wallet's birthday
     birthday: Option<Birthday>,
 }
 

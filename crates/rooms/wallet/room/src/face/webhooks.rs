@@ -49,7 +49,7 @@ pub(super) async fn create(
 
 // ---- command line
 
-const EXAMPLE: &str = "While a daemon runs, use its REST interface instead; `list` works beside it.
+const EXAMPLE: &str = "While a daemon runs, use its REST interface instead; `list` still works.
 Messages follow the Standard Webhooks specification: the headers webhook-id, webhook-timestamp and
 webhook-signature, HMAC-SHA256 over `id.timestamp.body`.";
 
@@ -64,14 +64,14 @@ pub(crate) struct WebhookArgs {
 
 #[derive(Subcommand)]
 enum WebhookCommand {
-    /// Post a wallet's events to a URL from now on; shows the secret, this once
+    /// Post a wallet's events to a URL from now on; shows the secret, once only
     Add {
         /// Name of the wallet
         wallet: String,
         #[command(flatten)]
         request: CreateWebhook,
     },
-    /// Webhooks of all wallets, and how each is doing
+    /// List the webhooks of all wallets, with their state
     List,
     /// Remove a webhook
     Remove {
@@ -83,7 +83,7 @@ enum WebhookCommand {
         /// Its number
         webhook: u64,
     },
-    /// Try a webhook again, also one that was paused
+    /// Retry a webhook now, even if paused
     Resume {
         /// Its number
         webhook: u64,
@@ -119,7 +119,7 @@ pub(super) fn print(
             output.answer(&made, || {
                 let id = made.webhook.id.to_string();
                 let rows = [("webhook", id), ("secret", made.secret.clone())];
-                format!("{}\nKeep the secret: it can't be shown again.", facts(&rows))
+                format!("{}\nStore the secret now: it is not shown again.", facts(&rows))
             })?;
         }
         WebhookCommand::List => {

@@ -45,7 +45,7 @@ pub(super) fn trusted(
         together.extend(below.remove(root).map(|found| found.txs).unwrap_or_default());
     }
     if together.len() > MAX_ANCESTORS {
-        let why = "the coins asked for have more than 24 unconfirmed ancestors, which nodes refuse";
+        let why = "the required coins have more than 24 unconfirmed ancestors, which nodes refuse";
         return Err(WalletError::Payment(why.into()));
     }
     // Whatever is chosen among those that are let in, all of them together stay below the limit.

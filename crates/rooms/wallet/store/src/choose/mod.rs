@@ -227,7 +227,6 @@ pub(crate) struct CoinChoice<'a> {
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE wallet_id = $1 AND name = $2";
 
-/// The row of an account.
 pub(crate) fn account_row(
     tx: &mut Tx<'_>,
     wallet: &WalletRow,

@@ -84,7 +84,7 @@ impl CoinChoice<'_> {
         let owner = row.row_id("account_id")?;
         let is_foreign = account.is_some_and(|account| account != owner);
         if is_foreign && row.text("purpose")? != KeychainPurpose::Imported.name() {
-            return refuse("it belongs to another account than the one that pays");
+            return refuse("it does not belong to the account that pays");
         }
         let height = row.opt_natural("block_height")?;
         let tip = ChainTip(self.wallet.tip());

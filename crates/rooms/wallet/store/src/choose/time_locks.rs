@@ -151,7 +151,7 @@ impl TimeLockedTotal {
     pub(crate) fn told(self) -> String {
         match self.first {
             Some(height) => {
-                format!("{} sats are time-locked, the first until block {height}", { self.sats })
+                format!("{} sats are time-locked, the earliest until block {height}", { self.sats })
             }
             None => format!("{} sats are time-locked by their descriptor", self.sats),
         }
@@ -167,7 +167,7 @@ pub(crate) fn refusal(when: Spendability) -> Option<String> {
             Some(format!("it is time-locked until {blocks} blocks after its confirmation"))
         }
         Spendability::ByClock => {
-            Some("its descriptor locks it by the clock, which is not built here".into())
+            Some("its descriptor locks it until a clock time, which is not supported".into())
         }
     }
 }

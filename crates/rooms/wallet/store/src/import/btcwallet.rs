@@ -95,7 +95,7 @@ pub fn prepare(
         coins: claims(history),
     };
     if !file.keys.is_watch_only {
-        let why = "wallets here only watch; the old file keeps them";
+        let why = "wallets here are watch-only; the old file keeps them";
         making.leave("private keys", 1, why);
     }
     Ok(PreparedImport { import, left: making.left, strangers: making.strangers })
@@ -260,7 +260,7 @@ impl ImportBuilder {
                 Ok(_) | Err(_) => odd += 1,
             }
         }
-        self.leave("labels", odd, "they are no plain text of at most 500 characters");
+        self.leave("labels", odd, "they are not plain text of at most 500 characters");
         made
     }
 
@@ -274,7 +274,7 @@ impl ImportBuilder {
                 Err(_) => odd += 1,
             }
         }
-        self.leave("leases", ended, "they have run out");
+        self.leave("leases", ended, "they have expired");
         self.leave("leases", odd, "their holder has no usable id");
         made
     }

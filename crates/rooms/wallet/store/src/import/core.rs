@@ -153,7 +153,9 @@ pub fn prepare(
     }
     let accounts = accounts(&read, network)?;
     if accounts.is_empty() && scripts.is_empty() {
-        return Err(WalletError::Argument("the list has no descriptor that can be watched".into()));
+        return Err(WalletError::Argument(
+            "the list has no descriptors that can be watched".into(),
+        ));
     }
     let widest = read.iter().map(|one| one.core.gap()).max().unwrap_or(0);
     let gap_limit = gap_limit.unwrap_or(widest.clamp(DEFAULT_GAP_LIMIT, MAX_GAP));
@@ -172,8 +174,8 @@ pub fn prepare(
 fn refuse_private(text: &str) -> Result<(), WalletError> {
     let parsed = Descriptor::parse_descriptor(&Secp256k1::signing_only(), text);
     if parsed.is_ok_and(|(_, secrets)| !secrets.is_empty()) {
-        let why = "the list holds private keys; wallets here only watch: \
-            ask Core again, with `listdescriptors` or `listdescriptors false`";
+        let why = "the list holds private keys, but wallets here are watch-only: ask Core again, \
+                   with `listdescriptors` or `listdescriptors false`";
         return Err(WalletError::Descriptor(why.into()));
     }
     Ok(())

@@ -127,7 +127,7 @@ impl ImportReport {
         let import = &prepared.import;
         let mut left = prepared.left.clone();
         if !done.leases_left.is_empty() {
-            let why = "their coins are spent, lost or held by another".to_owned();
+            let why = "their coins are spent, lost or leased by another holder".to_owned();
             left.push(LeftOut { what: "leases".into(), count: done.leases_left.len(), why });
         }
         let compared = CoinComparison::new(file, prepared, done, now);
@@ -166,11 +166,11 @@ impl ShownDifference {
         let (source, why) = match (found.spent_there, found.by_conflict) {
             (None, _) => ("unknown", "the source had not handed out this address"),
             (Some(spent), true) => {
-                let why =
-                    "the source believes two transactions that spend the same; one lives here";
+                let why = "the source counts two transactions that spend the same coin; here only \
+                           one is live";
                 (spent_word(spent), why)
             }
-            (Some(spent), false) => (spent_word(spent), "it has gone on since"),
+            (Some(spent), false) => (spent_word(spent), "it has changed since"),
         };
         Self {
             outpoint: found.coin.to_string(),

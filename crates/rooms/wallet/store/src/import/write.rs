@@ -182,7 +182,7 @@ impl ImportStep<'_, '_> {
                     && known.text("descriptor").is_ok_and(|known| known == text)
             });
             let Some(same) = same else {
-                let why = format!("account `{}` is already there with other keys", parsed.name);
+                let why = format!("account `{}` already exists with other keys", parsed.name);
                 return Err(WalletError::Argument(why));
             };
             let id = same.row_id("id")?;

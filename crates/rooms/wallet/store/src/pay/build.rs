@@ -55,10 +55,10 @@ pub(super) fn draft(
         return refuse("it has no outputs");
     }
     if payment.subtract_fee && payment.rest_to.is_some() {
-        return refuse("whoever gets all that is left bears the fee already");
+        return refuse("the output that gets everything left already pays the fee");
     }
     if payment.fee == Some(0) {
-        return refuse("a fee of 0 is refused: no node would pass the transaction on");
+        return refuse("a fee of 0 is refused: no node would relay the transaction");
     }
     check_outputs(&payment.outputs)?;
     let mut policy = payment.policy.clone();
@@ -123,7 +123,7 @@ impl PaymentDraft {
         let mut outputs = self.outputs.clone();
         let fixed = sum(outputs.iter().map(|(_, sats)| *sats))?;
         let paid = chosen.selection.paid;
-        let other = || WalletError::Bug("the coins chosen don't pay what was asked for");
+        let other = || WalletError::Bug("the chosen coins don't cover the payment");
         if let Some(rest_to) = &self.rest_to {
             outputs.push((rest_to.clone(), paid.checked_sub(fixed).ok_or_else(other)?));
         } else if self.subtract_fee {
@@ -135,7 +135,7 @@ impl PaymentDraft {
                 let share = each + std::mem::take(&mut odd);
                 let less = || {
                     let why =
-                        format!("an output of {sats} sats can't bear {share} sats of the fee");
+                        format!("an output of {sats} sats can't pay its {share} sats of the fee");
                     WalletError::Payment(why)
                 };
                 *sats = sats.checked_sub(share).ok_or_else(less)?;

@@ -105,7 +105,7 @@ impl ChangeScript {
             }
         }
         let Some(row) = found else {
-            let why = format!("account `{}` has no chain that change could go to", account.name);
+            let why = format!("account `{}` has no chain for change", account.name);
             return Err(WalletError::Payment(why));
         };
         let (chain, next) = (row.row_id("id")?, row.index("next_index")?);

@@ -130,7 +130,6 @@ fn explain_input(
     Ok(())
 }
 
-/// The transaction in a row: `raw_tx`.
 pub(super) fn raw_tx(row: &Row) -> Result<Transaction, WalletError> {
     encode::deserialize(&row.blob("raw_tx")?)
         .map_err(|error| WalletError::Corrupt(format!("a raw transaction: {error}")))

@@ -141,7 +141,7 @@ fn extracted(mut psbt: Psbt) -> Result<Transaction, WalletError> {
             continue;
         }
         psbt.finalize_inp_mut(&secp, place)
-            .map_err(|why| WalletError::Payment(format!("it can't be finished: {why}")))?;
+            .map_err(|why| WalletError::Payment(format!("it can't be finalized: {why}")))?;
     }
     Ok(psbt.extract_tx_unchecked_fee_rate())
 }
@@ -159,7 +159,7 @@ pub(super) fn fee(tx: &Transaction, known: &KnownOutputs) -> Result<Option<u64>,
 /// Amounts together. A PSBT is anybody's, who may write any amount.
 pub(super) fn sum(mut amounts: impl Iterator<Item = u64>) -> Result<u64, WalletError> {
     let all = amounts.try_fold(0, u64::checked_add);
-    all.ok_or_else(|| WalletError::Payment("its amounts are more than there can be".into()))
+    all.ok_or_else(|| WalletError::Payment("its amounts are more than can exist".into()))
 }
 
 fn check_scripts(tx: &Transaction, known: &KnownOutputs) -> Result<(), WalletError> {
@@ -174,7 +174,7 @@ fn check_scripts(tx: &Transaction, known: &KnownOutputs) -> Result<(), WalletErr
         let (script, value) = (output.script_pubkey.as_bytes(), output.value.to_sat());
         let done = verify_with_flags(script, value, &bytes, all.as_deref(), place, flags);
         done.map_err(|_| {
-            let why = "its signature or script is wrong, and no node would take it";
+            let why = "its signature or script is wrong; no node would accept it";
             WalletError::Payment(format!("input {place}: {why}"))
         })?;
     }

@@ -333,7 +333,7 @@ fn check_fee(fee: u64, weight: Weight, allow: bool) -> Result<(), WalletError> {
     if !is_high || allow {
         return Ok(());
     }
-    let why = format!("a fee of {fee} sats looks like a mistake; allow a high fee if it is meant");
+    let why = format!("a fee of {fee} sats looks like a mistake; allow a high fee if you mean it");
     Err(WalletError::Payment(why))
 }
 
@@ -342,7 +342,6 @@ pub fn psbt_txid(psbt: &Psbt) -> Txid {
     bitcoin_txid(model_txid(psbt.unsigned_tx.compute_txid()))
 }
 
-/// Weight of an output.
 fn output_weight(script: &ScriptBuf) -> u64 {
     let length = script.len() as u64;
     4 * (8 + length + if length < 253 { 1 } else { 3 })

@@ -148,10 +148,10 @@ fn listed(
 
 fn unknown_fee(txid: Txid, parent: Txid) -> WalletError {
     if txid == parent {
-        return WalletError::Payment("its fee is not known here; name it".into());
+        return WalletError::Payment("its fee is unknown; give it".into());
     }
     WalletError::Payment(format!(
-        "it rests on {txid}, which is unconfirmed and whose fee is not known here; a daemon that \
-         follows a node asks that"
+        "its unconfirmed ancestor {txid} has an unknown fee; a daemon that follows a node asks \
+         the node for it"
     ))
 }

@@ -115,7 +115,7 @@ fn largest(
     let found = places.max_by_key(|(_, (_, sats))| *sats).map(|(place, _)| place);
     match found {
         Some(place) => Ok(outputs.remove(place).0),
-        None => refuse("it pays nobody who could bear the fee"),
+        None => refuse("it has no payment that the fee could be taken from"),
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn lifting(
         coins.push(OutPoint::new(lift.tx, unspent.index("output_index")?));
     }
     if coins.is_empty() {
-        return refuse("nothing that it pays us is left to spend");
+        return refuse("no output that it pays to the wallet is left to spend");
     }
     let mut policy = lift.policy.clone();
     let account = paying_account(tx, wallet, policy.account.as_deref(), &coins)?;

@@ -18,7 +18,7 @@ fn blocks(l: &Ledger, from: u64, to: u64) -> Vec<PlacedBlock> {
 }
 
 #[test]
-fn a_wallet_of_which_only_a_date_is_known_waits_for_its_block() {
+fn a_birthday_that_is_a_date_waits_to_be_settled_at_its_block() {
     on_both(|l| {
         l.mine_empty(3);
         let new = new_wallet("dated", 7);
@@ -43,7 +43,7 @@ fn a_wallet_of_which_only_a_date_is_known_waits_for_its_block() {
 }
 
 #[test]
-fn a_dated_wallet_that_nobody_asks_about_is_read_from_the_first_block() {
+fn a_birthday_that_is_never_settled_is_read_from_the_first_block() {
     on_both(|l| {
         let account = AccountImport {
             account: new_wallet("", 7).accounts.remove(0),
@@ -68,7 +68,7 @@ fn a_dated_wallet_that_nobody_asks_about_is_read_from_the_first_block() {
 }
 
 #[test]
-fn a_wallet_tells_how_far_it_has_come() {
+fn a_wallet_tells_how_far_its_scan_has_come() {
     on_both(|l| {
         l.mine_empty(10);
         let last = FIRST + 9;

@@ -196,7 +196,7 @@ fn a_late_parent_is_spent_by_the_child_that_lives() {
 
 /// Cases 25 to 27.
 #[test]
-fn taking_back_a_pending_chain_fails_it_and_frees_its_coins() {
+fn invalidating_a_pending_chain_fails_it_and_frees_its_coins() {
     on_both(|l| {
         let coin = l.fund(1, 5_000);
         let a = tx(&[out(&coin, 0)], &[(&l.ours(1), 4_000)]);
@@ -352,7 +352,6 @@ fn a_confirmed_descendant_proves_its_dead_ancestor_and_is_never_failed() {
     });
 }
 
-/// A diamond.
 #[test]
 fn a_diamond_falls_and_rises_once() {
     on_both(|l| {

@@ -268,7 +268,7 @@ fn a_pruned_coin_whose_spender_is_undone_comes_back() {
 }
 
 #[test]
-fn a_wallet_rewound_below_a_prune_is_whole_afterwards() {
+fn a_rewind_below_a_prune_ends_with_the_whole_history() {
     on_both(|l| {
         let funding = l.fund(1, 9_000);
         let spend = tx(&[out(&funding, 0)], &[(&theirs(1), 8_000)]);
@@ -305,7 +305,7 @@ fn the_audit_names_what_was_tampered_with() {
     assert!(path.exists());
     let wrongs = [
         ("UPDATE utxos SET spent_by_tx_id = NULL, spent_input_index = NULL", "its spender"),
-        ("UPDATE wallets SET confirmed_amount = 17", "the confirmed total"),
+        ("UPDATE wallets SET confirmed_amount = 17", "the stored confirmed total"),
         ("UPDATE utxos SET amount = amount + 1", "its amount"),
         ("UPDATE tx_inputs SET prev_output_index = 9", "its stored inputs"),
         ("UPDATE transactions SET raw_tx = x'00'", "its raw bytes"),
@@ -330,7 +330,7 @@ fn a_kept_sum_that_holds_less_than_the_coins_is_damage_and_no_balance() {
     let before = l.room.balance_as_of(l.wallet, 0).unwrap_err();
     for error in [balance, before] {
         assert_eq!(error.kind(), unspent_wallet::Kind::Corrupt, "{error}");
-        assert!(error.to_string().contains("the kept sum of confirmed coins"), "{error}");
+        assert!(error.to_string().contains("the stored sum of confirmed coins"), "{error}");
     }
 }
 
@@ -350,7 +350,7 @@ fn metrics_tell_rows_bytes_and_leases() {
 }
 
 #[test]
-fn a_prune_changes_no_number_that_is_still_told() {
+fn a_prune_keeps_net_and_fee_of_what_stays() {
     on_both(|l| {
         let parent = l.fund(1, 10_000);
         let spent_at = l.mine(&[&tx(&[foreign(2)], &[(&l.ours(2), 5)])]) + 1;

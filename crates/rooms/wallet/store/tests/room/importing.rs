@@ -318,7 +318,7 @@ fn an_account_of_the_same_name_with_other_keys_refuses_the_whole_file() {
         };
         let wallet = ledger.room.create_wallet(&new, Micros(1)).unwrap();
         let error = story.import(ledger, false).err().unwrap();
-        assert!(error.to_string().contains("already there with other keys"), "{error}");
+        assert!(error.to_string().contains("already exists with other keys"), "{error}");
         assert_eq!(ledger.room.keychains(wallet).unwrap().len(), 2);
         assert_eq!(ledger.room.tip().unwrap(), None);
     });

@@ -71,7 +71,7 @@ fn keys_that_do_not_say_enough_are_refused_with_the_reason() {
     let policy = format!("wsh(sortedmulti(2,{}/<0;1>/*,{}/<0;1>/*))", other(1), other(2));
     assert!(first_address(&policy, net).is_ok(), "the same key with its policy");
     let wrong = format!("sh(wpkh({}/0/*))", versioned(&tpub, [0x04, 0x5F, 0x1C, 0xF6]));
-    assert!(first_address(&wrong, net).unwrap_err().contains("another kind"));
+    assert!(first_address(&wrong, net).unwrap_err().contains("this kind of descriptor"));
     let secret = versioned(&xpriv(1).to_string(), [0x04, 0x5F, 0x18, 0xBC]);
     assert!(secret.starts_with("vprv"));
     for text in [secret.clone(), format!("wpkh({secret}/0/*)")] {

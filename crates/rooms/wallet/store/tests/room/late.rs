@@ -55,7 +55,7 @@ fn a_wallet_with_a_thousand_scripts_is_made_in_one_step() {
 }
 
 #[test]
-fn a_script_that_comes_late_is_looked_for_in_the_past() {
+fn a_script_that_comes_late_gets_a_backfill() {
     on_both(|l| {
         let late = theirs(40);
         l.mine_empty(2);
@@ -84,7 +84,7 @@ fn a_script_that_comes_late_is_looked_for_in_the_past() {
 }
 
 #[test]
-fn an_account_that_comes_late_is_scanned_beyond_its_first_addresses() {
+fn the_backfill_of_a_late_account_follows_its_gap_limit() {
     on_both(|l| {
         let other = l.other_wallet("other", 2);
         let addresses: Vec<ScriptBuf> = (0..35)
@@ -128,7 +128,7 @@ fn a_backfill_survives_a_reorganisation_and_refuses_another_chain() {
 }
 
 #[test]
-fn a_wider_gap_looks_into_the_past_too() {
+fn a_wider_gap_limit_watches_more_and_needs_no_backfill_before_the_birthday() {
     on_both(|l| {
         l.mine(&[&tx(&[foreign(1)], &[(&l.ours(30), 9)])]);
         assert_eq!(l.balance().confirmed.sats, 0);

@@ -80,7 +80,7 @@ fn a_frozen_coin_is_not_leased_by_name() {
 }
 
 #[test]
-fn at_the_moment_of_expiry_the_coin_is_free_and_may_be_taken() {
+fn a_lease_ends_at_the_moment_of_its_expiry_and_another_may_follow() {
     on_both(|l| {
         let pay = l.fund(1, 5_000);
         let (coin, now) = ([out(&pay, 0)], l.now.get());
@@ -102,7 +102,7 @@ fn at_the_moment_of_expiry_the_coin_is_free_and_may_be_taken() {
 }
 
 #[test]
-fn a_confirmed_spend_ends_the_lease_for_all_to_see() {
+fn a_confirmed_spend_by_another_ends_the_lease_and_is_journalled_as_forced() {
     on_both(|l| {
         let pay = l.fund(1, 5_000);
         let spend = tx(&[out(&pay, 0)], &[(&theirs(1), 4_000)]);
@@ -194,7 +194,7 @@ fn a_created_transaction_needs_the_lease_or_force() {
 }
 
 #[test]
-fn a_set_is_leased_whole_or_not_at_all() {
+fn coins_are_leased_all_or_none() {
     on_both(|l| {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 1), (&l.ours(1), 2), (&l.ours(2), 3)]);
         l.mine(&[&pay]);

@@ -14,6 +14,7 @@
 mod big_wallet;
 mod birthdays;
 mod conflicts;
+mod cpfp;
 mod crashes;
 mod history;
 mod importing;
@@ -23,7 +24,6 @@ mod labels;
 mod late;
 mod leases;
 mod ledger;
-mod lifting;
 mod paying;
 mod plans;
 mod queries;

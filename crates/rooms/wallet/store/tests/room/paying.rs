@@ -253,7 +253,7 @@ fn a_fee_bump_replaces_and_pays_more() {
 }
 
 #[test]
-fn payments_that_can_not_be_are_refused_and_lease_nothing() {
+fn dust_and_impossible_payments_are_refused_and_lease_nothing() {
     on_both(|l| {
         l.fund(1, 100_000);
         let max = 21_000_000 * 100_000_000;

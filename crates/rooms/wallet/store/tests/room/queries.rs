@@ -131,7 +131,7 @@ fn past_balances_are_refused_where_a_prune_took_what_it_takes_to_know() {
         assert!(found.iter().any(|line| line.contains("its fee")), "{found:?}");
         run(&l, "UPDATE utxos SET amount = amount - 1".into());
         let found = l.room.audit(l.wallet).unwrap();
-        assert!(found.iter().any(|line| line.contains("its history comes to")), "{found:?}");
+        assert!(found.iter().any(|line| line.contains("its history adds up to")), "{found:?}");
     });
 }
 
@@ -164,7 +164,7 @@ fn transactions_of_blocks_come_in_pages_with_their_times() {
 }
 
 #[test]
-fn frozen_coins_stay_so_until_somebody_thaws_them() {
+fn frozen_coins_stay_frozen_until_they_are_unfrozen() {
     on_both(|l| {
         let pay = tx(&[foreign(1)], &[(&l.ours(0), 5_000), (&l.ours(1), 6_000)]);
         l.mempool(&pay);
@@ -290,7 +290,7 @@ fn an_address_is_found_with_its_keys_or_is_somebody_elses() {
 
 /// A lease that is held until its spend is deep waits for blocks, not for the purge.
 #[test]
-fn leases_that_are_held_by_confirmations_are_not_late() {
+fn leases_that_are_held_by_confirmations_are_not_expired() {
     on_both(|l| {
         let pay = l.fund(1, 9_000);
         let terms = LeaseTerms { hold_confirmations: Some(3), ..l.terms(1) };

@@ -420,7 +420,7 @@ fn transactions_of_a_block_are_listed_in_its_order_and_not_in_ours() {
 
 /// A payment far beyond the gap is found in the block that leads to it.
 #[test]
-fn a_used_address_extends_the_gap_within_the_block() {
+fn a_used_address_moves_the_gap_limit_on_within_the_block() {
     on_both(|l| {
         let far = [19, 38, 57].map(|n| l.ours(n));
         let txs: Vec<_> =

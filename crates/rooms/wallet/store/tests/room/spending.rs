@@ -191,7 +191,7 @@ fn one_account_pays_and_gets_the_change() {
         );
         by_coin.policy.account = Some("day".into());
         let mixed = l.room.preview_payment(wallet, &by_coin, Micros(l.now.get())).unwrap_err();
-        assert!(mixed.to_string().contains("another account"), "{mixed}");
+        assert!(mixed.to_string().contains("belong to the account that pays"), "{mixed}");
         assert_eq!(
             l.room.build_payment(wallet, &payment(&l, 9_000), Micros(l.now.get())).unwrap().account,
             "day"
@@ -217,7 +217,7 @@ fn own_change_is_trusted_only_above_own_ancestors() {
 }
 
 #[test]
-fn payments_have_at_most_25_unconfirmed_transactions_in_line() {
+fn payments_have_at_most_24_unconfirmed_ancestors() {
     on_both(|l| {
         let mut last = l.fund(1, 1_000_000);
         let find = || {
@@ -380,7 +380,7 @@ fn the_fee_can_come_from_the_outputs_or_be_fixed() {
 }
 
 #[test]
-fn a_preview_holds_nothing_and_uses_nothing_up() {
+fn a_preview_leases_nothing_and_uses_no_change_address_up() {
     on_both(|l| {
         l.fund(1, 100_000);
         let looked =
@@ -393,7 +393,7 @@ fn a_preview_holds_nothing_and_uses_nothing_up() {
 }
 
 #[test]
-fn an_absurd_fee_must_be_allowed() {
+fn a_high_fee_must_be_allowed() {
     on_both(|l| {
         l.fund(1, 100_000_000);
         let absurd = Payment { fee: Some(20_000_000), ..payment(&l, 30_000) };

@@ -28,7 +28,7 @@ impl PageJson {
     }
 }
 
-/// What an owner has.
+/// An owner's balance.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct BalanceJson {
     utxos: u64,

@@ -52,7 +52,7 @@ impl UtxoJson {
     }
 }
 
-/// What Cardano's coins have besides, and its names for the rest.
+/// What Cardano's coins have in addition, and Cardano's names for the rest.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CardanoUtxo {
     owner_addr: String,

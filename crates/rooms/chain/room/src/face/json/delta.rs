@@ -47,7 +47,7 @@ pub(crate) struct DeltaJson {
 
 type MaybeCardanoDelta = OnCardano<CardanoDelta>;
 
-/// What a block of Cardano did besides, and its names for the rest.
+/// What a block of Cardano did in addition, and Cardano's names for the rest.
 #[derive(Serialize, ToSchema)]
 struct CardanoDelta {
     slot: u64,

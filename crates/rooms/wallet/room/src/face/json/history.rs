@@ -22,7 +22,7 @@ pub(crate) struct TxJson {
     pub(crate) txid: String,
     pub(crate) status: &'static str,
     pub(crate) height: Option<u64>,
-    /// What its block says
+    /// The time in its block's header
     pub(crate) block_time: Option<Time>,
     pub(crate) confirmations: u64,
     pub(crate) received_at: Time,

@@ -146,7 +146,7 @@ impl WalletJson {
         }
         match &self.backfill {
             Some(left) => format!(
-                "not whole: blocks {} to {} are still to be read; a daemon does it, or `unspent \
+                "incomplete: blocks {} to {} still have to be read, by a daemon or `unspent \
                  wallet scan FILES`",
                 left.next_height, left.end_height
             ),

@@ -34,9 +34,9 @@ pub(crate) struct ChosenJson {
     pub(crate) method: &'static str,
     pub(crate) why: String,
     pub(crate) lock: Option<String>,
-    /// The rate that was paid at least, in sat/vB; none where the fee was named
+    /// The minimum fee rate, in sat/vB; none where a fixed fee was given
     pub(crate) fee_rate: Option<String>,
-    /// The blocks that this rate is good for, where it is the node's estimate
+    /// The confirmation target of this rate in blocks, where it is the node's estimate
     pub(crate) target_blocks: Option<u16>,
 }
 
@@ -73,25 +73,25 @@ pub(crate) struct UnsignedJson {
     pub(crate) expires_at: Option<Time>,
     pub(crate) unsigned_txid: String,
     pub(crate) change_vout: Option<usize>,
-    /// What a child that pays for others rests on
+    /// The unconfirmed ancestors of a child that pays for them
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) package: Option<PackageJson>,
     pub(crate) psbt: String,
 }
 
-/// The unconfirmed transactions below a child.
+/// The unconfirmed ancestors of a child.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PackageJson {
     /// How many there are
     pub(crate) ancestors: usize,
-    /// Those that no miner would take at the rate: the child pays for them
+    /// Those that no miner would take at the rate by themselves: the child pays for them
     pub(crate) unpaid: usize,
     /// What those pay by themselves
     pub(crate) unpaid_fee: String,
     /// Their size together
     pub(crate) unpaid_virtual_size: u64,
-    /// Transactions of others of which nobody here knows whether what they spend is confirmed; it
-    /// was counted as confirmed
+    /// Transactions of others whose inputs could not be checked for confirmation; they were counted
+    /// as confirmed
     pub(crate) unsure: Vec<String>,
 }
 
@@ -109,10 +109,9 @@ impl PackageJson {
     /// What people are to know about it.
     pub(crate) fn told(&self) -> String {
         let Self { ancestors, unpaid, .. } = self;
-        let mut told =
-            format!("It pays for {unpaid} of {ancestors} unconfirmed transactions below.");
+        let mut told = format!("It pays for {unpaid} of its {ancestors} unconfirmed ancestors.");
         for txid in &self.unsure {
-            told += &format!("\nIt is not known here whether what {txid} spends is confirmed.");
+            told += &format!("\nIt is unknown whether what {txid} spends is confirmed.");
         }
         told
     }
@@ -136,7 +135,7 @@ impl UnsignedJson {
     }
 }
 
-/// What a node said to a transaction.
+/// A node's answer to a transaction.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NodeAnswerJson {
     pub(crate) accepted: bool,
@@ -151,7 +150,7 @@ pub(crate) struct FinalizedJson {
     pub(crate) status: &'static str,
     pub(crate) fee: Option<String>,
     pub(crate) raw: String,
-    /// Where it was asked for
+    /// The node's answer, where a broadcast was asked for
     pub(crate) broadcast: Option<NodeAnswerJson>,
 }
 
@@ -196,11 +195,11 @@ pub(crate) struct PsbtJson {
     pub(crate) unsigned_txid: String,
     pub(crate) inputs: Vec<PsbtInputJson>,
     pub(crate) outputs: Vec<PsbtOutputJson>,
-    /// Where all inputs' values are known
+    /// The fee, where all inputs' values are known
     pub(crate) fee: Option<String>,
     /// What goes to scripts that aren't the wallet's
     pub(crate) pays_others: String,
-    /// Once it is complete
+    /// Known once it is complete
     pub(crate) virtual_size: Option<u64>,
     pub(crate) complete: bool,
     pub(crate) psbt: String,

@@ -13,14 +13,14 @@ use crate::{
 };
 
 #[test]
-fn a_child_pays_for_a_payment_received() {
+fn cpfp_pays_for_a_payment_received() {
     on_both(|l| {
         let incoming = tx(&[foreign(1)], &[(&l.ours(0), 80_000), (&theirs(3), 5_000)]);
         l.mempool(&incoming);
         let rate = FeePerWeight { sat_per_kwu: 5_000 };
         let lift = lift(&l, &incoming, rate);
         let unknown = l.room.build_payment(l.wallet, &lift, Micros(l.now.get())).unwrap_err();
-        assert!(unknown.to_string().contains("fee is not known"), "{unknown}");
+        assert!(unknown.to_string().contains("fee is unknown"), "{unknown}");
         let lift = CpfpRequest { parent_fee: Some(300), ..lift };
         let child = l.room.build_payment(l.wallet, &lift, Micros(l.now.get())).unwrap();
         assert_eq!(child.psbt.unsigned_tx.input[0].previous_output, out(&incoming, 0));
@@ -61,7 +61,7 @@ fn line_of(l: &Ledger, fees: &[u64]) -> Vec<Transaction> {
 }
 
 #[test]
-fn a_child_pays_for_all_unconfirmed_ancestors() {
+fn cpfp_pays_for_all_unconfirmed_ancestors() {
     for fees in [&[60, 70][..], &[60, 70, 80]] {
         on_both(|l| {
             let line = line_of(&l, fees);
@@ -81,7 +81,7 @@ fn a_child_pays_for_all_unconfirmed_ancestors() {
 }
 
 #[test]
-fn a_dear_ancestor_needs_no_help_and_gives_none() {
+fn cpfp_does_not_pay_for_an_ancestor_above_the_rate() {
     on_both(|l| {
         let line = line_of(&l, &[50_000, 70]);
         let child =
@@ -96,7 +96,7 @@ fn a_dear_ancestor_needs_no_help_and_gives_none() {
 }
 
 #[test]
-fn ancestors_of_others_are_known_by_the_node_or_named_as_unknown() {
+fn cpfp_takes_fees_of_others_from_the_node_or_names_them_as_unknown() {
     on_both(|l| {
         // Somebody's payment to us, on which our own payment rests.
         let incoming = tx(&[foreign(7)], &[(&l.ours(0), 80_000)]);
@@ -107,7 +107,7 @@ fn ancestors_of_others_are_known_by_the_node_or_named_as_unknown() {
         let refused =
             l.room.build_payment(l.wallet, &alone, Micros(l.now.get())).unwrap_err().to_string();
         let name = incoming.compute_txid().to_string();
-        assert!(refused.contains(&name) && refused.contains("fee is not known"), "{refused}");
+        assert!(refused.contains(&name) && refused.contains("has an unknown fee"), "{refused}");
         // The node knows both, and one below them that the wallet has never seen.
         let pooled = |txid, fee, virtual_size, parents: &[Txid]| PooledTx {
             txid,
