@@ -75,6 +75,14 @@ pub enum EntityEvent {
     ProvePaid,
     /// What a melt of a token left over came back.
     StoreSourceChange,
+    /// Paid, while change may still be owed.
+    CompleteOwing,
+    /// A part of the change that was owed came.
+    TakeChange,
+    /// Change that is due is missing, or can't be used.
+    MissChange,
+    /// The last of the change came, or no more of it is waited for.
+    CloseChange,
 }
 
 /// How two entities of one kind differ from birth.
@@ -115,7 +123,7 @@ pub const ENTITY_STATES: [(EntityState, &str); 8] = [
 ];
 
 /// Every event with its name in the journal.
-pub const ENTITY_EVENTS: [(EntityEvent, &str); 16] = [
+pub const ENTITY_EVENTS: [(EntityEvent, &str); 20] = [
     (EntityEvent::MarkMeltInitiated, "mark_melt_initiated"),
     (EntityEvent::MarkPending, "mark_pending"),
     (EntityEvent::ProcessPayment, "process_payment"),
@@ -132,6 +140,10 @@ pub const ENTITY_EVENTS: [(EntityEvent, &str); 16] = [
     (EntityEvent::Fence, "fence"),
     (EntityEvent::ProvePaid, "prove_paid"),
     (EntityEvent::StoreSourceChange, "store_source_change"),
+    (EntityEvent::CompleteOwing, "complete_owing"),
+    (EntityEvent::TakeChange, "take_change"),
+    (EntityEvent::MissChange, "miss_change"),
+    (EntityEvent::CloseChange, "close_change"),
 ];
 
 /// Every variant with its name in the database.

@@ -46,7 +46,7 @@ pub enum RuleCondition {
     /// An alarm was raised before.
     Alarmed,
     /// What the melt left over is still to come.
-    SourceChangeOpen,
+    ChangeOpen,
 }
 
 /// What comes of an event.
@@ -81,8 +81,15 @@ pub enum EntityEffect {
     TakeFenceRange,
     /// The melt is marked.
     MarkMelt,
-    /// Proofs that the event brings are stored UNSPENT in the account of the token's mint.
+    /// Proofs that the event brings are stored UNSPENT in the account of the token's mint, and no
+    /// more are waited for.
     StoreSourceChange,
+    /// As above; more may come.
+    AddSourceChange,
+    /// Change may still come: the entity stays open for it.
+    OweChange,
+    /// No more change is waited for.
+    SettleChange,
     /// People have to know.
     RaiseAlarm,
     /// The send swap whose token is taken back gets this event, in the same step.
@@ -145,8 +152,8 @@ pub struct EntityFacts {
     pub fence_taken: bool,
     /// An alarm was raised.
     pub alarmed: bool,
-    /// Outputs were reserved for what the melt leaves over, and nothing was stored from them yet.
-    pub source_change_open: bool,
+    /// What the melt left over, or a part of it, may still come.
+    pub change_open: bool,
 }
 
 impl EntityFacts {
@@ -161,7 +168,7 @@ impl EntityFacts {
             has_spark_ids: false,
             fence_taken: false,
             alarmed: false,
-            source_change_open: false,
+            change_open: false,
         }
     }
 
@@ -180,7 +187,7 @@ impl EntityFacts {
             RuleCondition::WithSparkIds => self.has_spark_ids,
             RuleCondition::FenceTaken => self.fence_taken,
             RuleCondition::Alarmed => self.alarmed,
-            RuleCondition::SourceChangeOpen => self.source_change_open,
+            RuleCondition::ChangeOpen => self.change_open,
         }
     }
 }

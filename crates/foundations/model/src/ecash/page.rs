@@ -70,7 +70,7 @@ fn condition(when: RuleCondition) -> String {
         RuleCondition::WithSparkIds => "with Spark's ids: ".into(),
         RuleCondition::FenceTaken => "fence range taken: ".into(),
         RuleCondition::Alarmed => "alarm raised: ".into(),
-        RuleCondition::SourceChangeOpen => "change still to come: ".into(),
+        RuleCondition::ChangeOpen => "change still to come: ".into(),
     }
 }
 
@@ -109,6 +109,9 @@ fn doing(effect: EntityEffect) -> String {
         EntityEffect::TakeFenceRange => "counter range for the fence taken".into(),
         EntityEffect::MarkMelt => "melt marked".into(),
         EntityEffect::StoreSourceChange => "change stored at the source".into(),
+        EntityEffect::AddSourceChange => "change stored at the source, more may come".into(),
+        EntityEffect::OweChange => "change stays owed".into(),
+        EntityEffect::SettleChange => "no more change is waited for".into(),
         EntityEffect::RaiseAlarm => "alarm".into(),
         EntityEffect::Partner(event) => format!("send swap gets {event}"),
     }

@@ -17,6 +17,15 @@ const PAID_WITH_CHANGE: &[EntityEffect] = &[
     EntityEffect::StoreUnspent,
     EntityEffect::Transaction(TransactionEvent::Complete),
 ];
+/// The money is out, whatever became of the change.
+const PAID_OWING: &[EntityEffect] = &[
+    EntityEffect::SpendReserved,
+    EntityEffect::StoreUnspent,
+    EntityEffect::OweChange,
+    EntityEffect::Transaction(TransactionEvent::Complete),
+];
+const SOME_CHANGE: &[EntityEffect] = &[EntityEffect::StoreUnspent];
+const LAST_CHANGE: &[EntityEffect] = &[EntityEffect::StoreUnspent, EntityEffect::SettleChange];
 const GIVEN_UP: &[EntityEffect] =
     &[EntityEffect::ReleaseReserved, EntityEffect::Transaction(TransactionEvent::Fail)];
 /// The reserved proofs are gone by our own swap; what it made is ours.
@@ -49,6 +58,10 @@ pub const CASHU_SEND_QUOTE: EntityMachine = EntityMachine {
         EntityEvent::TakeFenceRange,
         EntityEvent::Fence,
         EntityEvent::ProvePaid,
+        EntityEvent::CompleteOwing,
+        EntityEvent::TakeChange,
+        EntityEvent::MissChange,
+        EntityEvent::CloseChange,
     ],
     rules: &[
         rule!(Unpaid, MarkMeltInitiated, WithoutMelt => go Unpaid, MARKED),
@@ -62,6 +75,15 @@ pub const CASHU_SEND_QUOTE: EntityMachine = EntityMachine {
         rule!(Unpaid, Complete, Always => go Paid, PAID_WITH_CHANGE),
         rule!(Pending, Complete, Always => go Paid, PAID_WITH_CHANGE),
         rule!(Paid, Complete, Always => same),
+        // People see PAID, which it is; only the entity stays open, for what may still come back.
+        rule!(Unpaid, CompleteOwing, Always => go Paid, PAID_OWING),
+        rule!(Pending, CompleteOwing, Always => go Paid, PAID_OWING),
+        rule!(Paid, CompleteOwing, Always => same),
+        rule!(Paid, TakeChange, ChangeOpen => go Paid, SOME_CHANGE),
+        rule!(Paid, MissChange, Alarmed => same),
+        rule!(Paid, MissChange, ChangeOpen => go Paid, ALARM),
+        rule!(Paid, CloseChange, ChangeOpen => go Paid, LAST_CHANGE),
+        rule!(Paid, CloseChange, Always => same),
         rule!(Unpaid, Fail, Always => go Failed, GIVEN_UP),
         rule!(Pending, Fail, Always => go Failed, GIVEN_UP),
         rule!(Failed, Fail, Always => same),

@@ -17,6 +17,8 @@ const STORED: &[EntityEffect] =
     &[EntityEffect::StoreUnspent, EntityEffect::Transaction(TransactionEvent::Complete)];
 const MARKED: &[EntityEffect] = &[EntityEffect::MarkMelt];
 const CHANGE: &[EntityEffect] = &[EntityEffect::StoreSourceChange];
+const SOME_CHANGE: &[EntityEffect] = &[EntityEffect::AddSourceChange];
+const ALARM: &[EntityEffect] = &[EntityEffect::RaiseAlarm];
 
 /// UNPAID → PAID → COMPLETED, or FAILED, or EXPIRED. The counter is used at PAID, not before.
 pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
@@ -37,6 +39,8 @@ pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         EntityEvent::Expire,
         EntityEvent::TakeNewRange,
         EntityEvent::StoreSourceChange,
+        EntityEvent::TakeChange,
+        EntityEvent::MissChange,
     ],
     rules: &[
         rule!(Unpaid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
@@ -67,12 +71,21 @@ pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         rule!(Paid, TakeNewRange, Always => go Paid, NEW_RANGE),
         // The paying mint may be quicker than the one that issues: change can come before the
         // payment is seen, and long after.
-        rule!(Unpaid, StoreSourceChange, SourceChangeOpen => go Unpaid, CHANGE),
-        rule!(Paid, StoreSourceChange, SourceChangeOpen => go Paid, CHANGE),
-        rule!(Completed, StoreSourceChange, SourceChangeOpen => go Completed, CHANGE),
+        rule!(Unpaid, StoreSourceChange, ChangeOpen => go Unpaid, CHANGE),
+        rule!(Paid, StoreSourceChange, ChangeOpen => go Paid, CHANGE),
+        rule!(Completed, StoreSourceChange, ChangeOpen => go Completed, CHANGE),
         rule!(Unpaid, StoreSourceChange, Is(CashuToken) => same),
         rule!(Paid, StoreSourceChange, Is(CashuToken) => same),
         rule!(Completed, StoreSourceChange, Is(CashuToken) => same),
+        rule!(Unpaid, TakeChange, ChangeOpen => go Unpaid, SOME_CHANGE),
+        rule!(Unpaid, MissChange, Alarmed => same),
+        rule!(Unpaid, MissChange, ChangeOpen => go Unpaid, ALARM),
+        rule!(Paid, TakeChange, ChangeOpen => go Paid, SOME_CHANGE),
+        rule!(Paid, MissChange, Alarmed => same),
+        rule!(Paid, MissChange, ChangeOpen => go Paid, ALARM),
+        rule!(Completed, TakeChange, ChangeOpen => go Completed, SOME_CHANGE),
+        rule!(Completed, MissChange, Alarmed => same),
+        rule!(Completed, MissChange, ChangeOpen => go Completed, ALARM),
     ],
     terminal: &[EntityState::Completed, EntityState::Failed, EntityState::Expired],
 };
@@ -129,6 +142,8 @@ pub const SPARK_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         EntityEvent::Fail,
         EntityEvent::Expire,
         EntityEvent::StoreSourceChange,
+        EntityEvent::TakeChange,
+        EntityEvent::MissChange,
     ],
     rules: &[
         rule!(Unpaid, MarkMeltInitiated, Is(Lightning) => refuse WrongVariant),
@@ -150,10 +165,16 @@ pub const SPARK_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         rule!(Unpaid, Expire, PastExpiry => go Expired, LOST),
         rule!(Unpaid, Expire, Always => refuse NotExpired),
         rule!(Expired, Expire, Always => same),
-        rule!(Unpaid, StoreSourceChange, SourceChangeOpen => go Unpaid, CHANGE),
-        rule!(Paid, StoreSourceChange, SourceChangeOpen => go Paid, CHANGE),
+        rule!(Unpaid, StoreSourceChange, ChangeOpen => go Unpaid, CHANGE),
+        rule!(Paid, StoreSourceChange, ChangeOpen => go Paid, CHANGE),
         rule!(Unpaid, StoreSourceChange, Is(CashuToken) => same),
         rule!(Paid, StoreSourceChange, Is(CashuToken) => same),
+        rule!(Unpaid, TakeChange, ChangeOpen => go Unpaid, SOME_CHANGE),
+        rule!(Unpaid, MissChange, Alarmed => same),
+        rule!(Unpaid, MissChange, ChangeOpen => go Unpaid, ALARM),
+        rule!(Paid, TakeChange, ChangeOpen => go Paid, SOME_CHANGE),
+        rule!(Paid, MissChange, Alarmed => same),
+        rule!(Paid, MissChange, ChangeOpen => go Paid, ALARM),
     ],
     terminal: &[EntityState::Paid, EntityState::Failed, EntityState::Expired],
 };

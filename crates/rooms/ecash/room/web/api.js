@@ -27,6 +27,8 @@ function payment(value) {
     amount: text(value.amount),
     invoice: value.invoice ?? null,
     alarm: Boolean(value.alarm),
+    owed: value.change_owed ? text(value.change_owed) : null,
+    kept: value.change_kept ? text(value.change_kept) : null,
     created: millis(value.created_at),
     expires: millis(value.expires_at),
   };

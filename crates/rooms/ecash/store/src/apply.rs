@@ -10,7 +10,7 @@ use unspent_model::{
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    details::EntityDetails,
+    details::{EntityDetails, OwedChange, SendQuoteDetails},
     entities::{ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load},
     error::EcashError,
     event::{PaymentEvent, SealedEvent, SealedProof},
@@ -72,7 +72,7 @@ fn advance(
     // anything is stored.
     check_worth(&entity.details, event)?;
     let mut runner = EffectRunner { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
-    runner.remember()?;
+    runner.remember();
     for effect in step.effects {
         runner.carry_out(tx, *effect)?;
     }
@@ -100,16 +100,11 @@ struct EffectRunner<'w> {
 
 impl EffectRunner<'_> {
     /// What the event tells beyond its effects.
-    fn remember(&mut self) -> Result<(), EcashError> {
+    fn remember(&mut self) {
         let event = &self.event.plain;
         match &mut self.entity.details {
-            EntityDetails::SendQuote(quote) if event.what == EntityEvent::Complete => {
-                quote.preimage.clone_from(&event.preimage);
-                let change: u128 = worth(&self.event.proofs);
-                let left = u64::try_from(change).ok();
-                let spent = left.and_then(|change| quote.reserved.checked_sub(change));
-                let more = || EcashError::Corrupt("more change than was paid with".into());
-                quote.spent = Some(spent.ok_or_else(more)?);
+            EntityDetails::SendQuote(quote) => {
+                remember_payment(quote, event, came(&self.event.proofs), self.now);
             }
             EntityDetails::SendSwap(swap) if event.what == EntityEvent::Commit => {
                 swap.token_hash = Some(token_hash(self.event.to_send.iter().map(|p| p.y)));
@@ -128,13 +123,11 @@ impl EffectRunner<'_> {
                 receive.preimage.clone_from(&event.preimage);
                 receive.transfer_id = event.spark.as_ref().map(|ids| ids.transfer_id.clone());
             }
-            EntityDetails::SendQuote(_)
-            | EntityDetails::SendSwap(_)
+            EntityDetails::SendSwap(_)
             | EntityDetails::ReceiveQuote(_)
             | EntityDetails::ReceiveSwap(_)
             | EntityDetails::SparkReceive(_) => {}
         }
-        Ok(())
     }
 
     fn touch(&mut self, account: &str) {
@@ -166,7 +159,22 @@ impl EffectRunner<'_> {
                 self.entity.melt_initiated = true;
                 Ok(())
             }
-            EntityEffect::StoreSourceChange => self.store_source_change(tx),
+            EntityEffect::StoreSourceChange => self.store_source_change(tx, true),
+            EntityEffect::AddSourceChange => self.store_source_change(tx, false),
+            EntityEffect::OweChange => {
+                if let EntityDetails::SendQuote(quote) = &mut self.entity.details {
+                    owe(&mut quote.owed, &self.event.plain, came(&self.event.proofs), self.now);
+                }
+                Ok(())
+            }
+            EntityEffect::SettleChange => {
+                if let EntityDetails::SendQuote(quote) = &mut self.entity.details
+                    && let Some(owed) = &mut quote.owed
+                {
+                    owed.close(self.event.plain.kept);
+                }
+                Ok(())
+            }
             EntityEffect::RaiseAlarm => {
                 self.entity.alarm = true;
                 Ok(())
@@ -236,10 +244,15 @@ impl EffectRunner<'_> {
         Ok(())
     }
 
-    fn store_source_change(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
+    fn store_source_change(&mut self, tx: &mut Tx<'_>, is_all: bool) -> Result<(), EcashError> {
         let Some(source) = self.entity.details.source_mut() else { return Ok(()) };
-        // Also where none came: what is left is asked for once.
-        source.change_stored = true;
+        if !is_all || source.owed.is_some() {
+            owe(&mut source.owed, &self.event.plain, came(&self.event.proofs), self.now);
+        }
+        if is_all {
+            source.change_stored = true;
+            source.owed.iter_mut().for_each(|owed| owed.close(self.event.plain.kept));
+        }
         let Some(account) = source.account_id.clone() else { return Ok(()) };
         self.touch(&account);
         let target = InsertTarget {
@@ -260,8 +273,34 @@ impl EffectRunner<'_> {
     }
 }
 
-/// Proofs that an event brings must be worth what the entity is to get, no more and no less; of a
-/// melt's change only the most is known.
+/// What a payment by a melt learns. A preimage that proves nothing isn't kept: people would show it
+/// as a receipt.
+fn remember_payment(quote: &mut SendQuoteDetails, event: &PaymentEvent, change: u64, now: Micros) {
+    let is_paid = matches!(event.what, EntityEvent::Complete | EntityEvent::CompleteOwing);
+    let is_change = matches!(event.what, EntityEvent::TakeChange | EntityEvent::CloseChange);
+    if is_paid {
+        quote.preimage = event.preimage.clone().filter(|preimage| quote.is_proof(preimage));
+        // A mint may give back more than it was given: its loss, and nothing to refuse.
+        quote.spent = Some(quote.reserved.saturating_sub(change));
+    } else if is_change {
+        // As above: never less than nothing.
+        quote.spent = quote.spent.map(|spent| spent.saturating_sub(change));
+        owe(&mut quote.owed, event, change, now);
+    }
+}
+
+/// Notes a part of change that has come.
+fn owe(owed: &mut Option<OwedChange>, event: &PaymentEvent, worth: u64, now: Micros) {
+    owed.get_or_insert_with(|| OwedChange::from(now)).take(&event.places, worth);
+}
+
+/// What proofs are worth, as far as a sum of ours can say.
+fn came(proofs: &[SealedProof]) -> u64 {
+    u64::try_from(worth(proofs)).unwrap_or(u64::MAX)
+}
+
+/// Proofs that an event brings must be worth what the entity is to get, no more and no less; a
+/// melt's change is taken as it comes.
 fn check_worth(details: &EntityDetails, event: &SealedEvent) -> Result<(), EcashError> {
     let (got, sent) = (worth(&event.proofs), worth(&event.to_send));
     let is = |expected: Option<u64>| expected.is_some_and(|expected| got == u128::from(expected));
@@ -270,9 +309,6 @@ fn check_worth(details: &EntityDetails, event: &SealedEvent) -> Result<(), Ecash
         (EntityDetails::ReceiveSwap(swap), EntityEvent::Complete) => is(swap.worth()),
         (EntityDetails::SendSwap(swap), EntityEvent::Commit) => {
             sent == u128::from(swap.to_send) && is(swap.change())
-        }
-        (EntityDetails::SendQuote(quote), EntityEvent::Complete) => {
-            quote.most_change().is_some_and(|most| got <= u128::from(most))
         }
         (_, _) => true,
     };

@@ -5,12 +5,13 @@
 //! | reserved proofs | their holder is there and not at its end |
 //! | all proofs | whoever brought them is there |
 //! | entities | transaction, last line of the journal and openness fit the state |
+//! | change that is owed | somebody looks after it until it came or was given up |
 //! | outputs | below the counter of their keyset, and no counter used twice |
 //! | the journal | no gaps |
 
 use std::collections::BTreeMap;
 
-use unspent_model::ecash::{EntityKind, EntityState, transaction_at_end};
+use unspent_model::ecash::{EntityEvent, EntityKind, EntityState, transaction_at_end};
 use unspent_sql::{Arg, Door, Options, Row, Tx, Url};
 
 use crate::{details::OutputRange, error::EcashError, schema::SCHEMA, store::sql_int};
@@ -26,7 +27,9 @@ const WITHOUT_ORIGIN: &str =
     WHERE e.id IS NULL ORDER BY p.y";
 const ENTITIES: &str = "SELECT e.id AS id, e.kind AS kind, e.state AS state, e.version AS version,
         e.is_open AS is_open, e.outputs AS outputs, t.state AS tx_state, j.to_state AS told_state,
-        j.version AS told_version
+        j.version AS told_version,
+        (SELECT COUNT(*) FROM journal WHERE entity_id = e.id AND event = $3) AS owing,
+        (SELECT COUNT(*) FROM journal WHERE entity_id = e.id AND event = $4) AS closed
     FROM entities e LEFT JOIN transactions t ON t.id = e.transaction_id
     LEFT JOIN journal j ON j.number = (SELECT MAX(number) FROM journal WHERE entity_id = e.id)
     WHERE e.id > $1 ORDER BY e.id LIMIT $2";
@@ -75,7 +78,9 @@ type Ranges = BTreeMap<String, Vec<(u64, u64, String)>>;
 fn entities(tx: &mut Tx<'_>, found: &mut Vec<String>) -> Result<Ranges, EcashError> {
     let (mut ranges, mut after) = (Ranges::new(), String::new());
     loop {
-        let rows = tx.query(ENTITIES, &[Arg::Text(&after), Arg::Int(PAGE)])?;
+        let [owing, closed] = [EntityEvent::CompleteOwing, EntityEvent::CloseChange];
+        let (owing, closed) = (Arg::Text(owing.name()), Arg::Text(closed.name()));
+        let rows = tx.query(ENTITIES, &[Arg::Text(&after), Arg::Int(PAGE), owing, closed])?;
         let Some(last) = rows.last() else { return Ok(ranges) };
         after = last.text("id")?;
         for row in &rows {
@@ -92,6 +97,15 @@ fn entity(row: &Row, ranges: &mut Ranges, found: &mut Vec<String>) -> Result<(),
     let is_over = kind.is_terminal(state);
     if !is_over && !row.flag("is_open")? {
         differs("nobody looks after it".into());
+    }
+    // What is owed is sealed; that it is, the journal tells.
+    let is_owed = row.natural("owing")? > row.natural("closed")?;
+    match (is_owed, row.flag("is_open")?) {
+        (true, false) => differs("nobody looks after the change that is owed".into()),
+        (false, true) if is_over && kind == EntityKind::CashuSendQuote => {
+            differs("it is still looked after".into());
+        }
+        (true, true) | (false, _) => {}
     }
     let transaction = row.opt_text("tx_state")?;
     let wanted = transaction_at_end(state).filter(|_| is_over).map(|wanted| wanted.to_string());

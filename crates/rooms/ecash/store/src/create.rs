@@ -15,7 +15,7 @@ use crate::{
     apply::{AppliedChange, token_hash, writer_key},
     details::{
         EntityDetails, ReceiveQuoteDetails, ReceiveSwapDetails, SendQuoteDetails,
-        SparkReceiveDetails, SparkSendDetails, TokenSource,
+        SparkReceiveDetails, SparkSendDetails, TokenSource, payment_hash,
     },
     entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load, read_entity},
     error::EcashError,
@@ -303,6 +303,8 @@ fn melt(tx: &mut Tx<'_>, new: &NewEntity, terms: &NewTerms) -> Result<EntityDraf
         fence: None,
         preimage: None,
         spent: None,
+        payment_hash: payment_hash(invoice),
+        owed: None,
     });
     Ok(EntityDraft::new(details, EntityVariant::Plain, quote_id, *amount).holding(choice.names))
 }
@@ -387,6 +389,8 @@ fn take_source(
         account_id: source.account.as_ref().map(|(account, _)| account.clone()),
         change_stored: range.is_none(),
         range,
+        melt_amount: Some(source.amount),
+        owed: None,
     }))
 }
 

@@ -1,7 +1,8 @@
 //! What an entity knows besides its state. It is stored sealed: see [`crate::seal`] for why.
 
 use serde::{Deserialize, Serialize};
-use unspent_model::ecash::EntityKind;
+use sha2::{Digest as _, Sha256};
+use unspent_model::{Micros, ecash::EntityKind};
 
 use zeroize::Zeroizing;
 
@@ -16,6 +17,60 @@ pub struct OutputRange {
     pub start: u32,
     /// Amount of each output; 0 for a blank one.
     pub amounts: Vec<u64>,
+}
+
+/// What a melt left over, as long as it isn't all there; kept afterwards if a part was never given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwedChange {
+    /// When the melt was seen paid, in microseconds since 1970.
+    pub since: i64,
+    /// Which of the blank outputs have come, by their places in the range.
+    pub taken: Vec<u32>,
+    /// What those are worth.
+    pub came: u64,
+    /// No more is waited for.
+    pub is_closed: bool,
+    /// What the mint kept in the end, where that is known to be too much or may be.
+    pub kept: Option<u64>,
+}
+
+impl OwedChange {
+    /// When the melt was seen paid.
+    pub fn since(&self) -> Micros {
+        Micros(self.since)
+    }
+
+    pub(crate) fn from(now: Micros) -> Self {
+        Self { since: now.get(), taken: Vec::new(), came: 0, is_closed: false, kept: None }
+    }
+
+    pub(crate) fn take(&mut self, places: &[u32], worth: u64) {
+        self.taken.extend(places);
+        // Told and compared, not booked: what is booked are the proofs.
+        self.came = self.came.saturating_add(worth);
+    }
+
+    pub(crate) fn close(&mut self, kept: Option<u64>) {
+        (self.is_closed, self.kept) = (true, kept);
+    }
+}
+
+/// Change of a melt, as NUT-08 has it: what isn't needed comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeBounds {
+    /// So much is due, whatever the payment cost.
+    pub least: u64,
+    /// So much comes back if the payment cost nothing.
+    pub most: u64,
+}
+
+impl ChangeBounds {
+    fn of(inputs: u64, needed: [u64; 2], fee_reserve: u64) -> Option<Self> {
+        let [amount, input_fee] = needed;
+        let most = inputs.checked_sub(amount)?.checked_sub(input_fee)?;
+        // A mint that was given less than its reserve owes nothing for sure.
+        Some(Self { least: most.saturating_sub(fee_reserve), most })
+    }
 }
 
 /// Pays an invoice by a melt.
@@ -41,6 +96,12 @@ pub struct SendQuoteDetails {
     pub preimage: Option<String>,
     /// What left the account in the end.
     pub spent: Option<u64>,
+    /// The hash in the invoice, in hexadecimal; `None` in payments of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payment_hash: Option<String>,
+    /// Change that could not be read when the payment was seen paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed: Option<OwedChange>,
 }
 
 /// Makes a token.
@@ -83,6 +144,21 @@ pub struct TokenSource {
     pub range: Option<OutputRange>,
     /// Change was stored, or there was none.
     pub change_stored: bool,
+    /// What the melt pays; `None` in payments of before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub melt_amount: Option<u64>,
+    /// Change that could not be read when the melt was seen paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owed: Option<OwedChange>,
+}
+
+impl TokenSource {
+    /// What may come back of the token, whose melt pays an invoice over `amount`; `None` where it
+    /// doesn't cover that.
+    pub fn change_bounds(&self, amount: u64) -> Option<ChangeBounds> {
+        let amount = self.melt_amount.unwrap_or(amount);
+        ChangeBounds::of(self.token_amount, [amount, self.input_fee], self.fee_reserve)
+    }
 }
 
 /// Is paid by an invoice of a mint.
@@ -157,6 +233,10 @@ pub struct SparkReceiveDetails {
     pub source: Option<TokenSource>,
 }
 
+fn owed_of(source: &TokenSource, amount: u64) -> Option<(&OwedChange, ChangeBounds)> {
+    Some((source.owed.as_ref()?, source.change_bounds(amount)?))
+}
+
 fn purpose(entity: &str) -> String {
     format!("details:{entity}")
 }
@@ -178,11 +258,33 @@ pub enum EntityDetails {
     SparkReceive(SparkReceiveDetails),
 }
 
+/// The payment hash in an invoice, in hexadecimal; `None` for what isn't one.
+pub fn payment_hash(invoice: &str) -> Option<String> {
+    let invoice: cashu::Bolt11Invoice = invoice.trim().parse().ok()?;
+    Some(invoice.payment_hash().to_string())
+}
+
+/// Whether a preimage hashes to a payment hash; both in hexadecimal.
+pub(crate) fn proves(preimage: &str, hash: &str) -> bool {
+    let Ok(preimage) = hex::decode(preimage) else { return false };
+    hex::encode(Sha256::digest(preimage)) == hash
+}
+
 impl SendQuoteDetails {
-    /// The most that can come back as change; `None` where the inputs don't cover the payment.
-    pub fn most_change(&self) -> Option<u64> {
-        // The reserve isn't taken off: where the route is free, the mint gives all of it back.
-        self.reserved.checked_sub(self.amount)?.checked_sub(self.input_fee)
+    /// What may come back as change; `None` where the inputs don't cover the payment.
+    pub fn change_bounds(&self) -> Option<ChangeBounds> {
+        ChangeBounds::of(self.reserved, [self.amount, self.input_fee], self.fee_reserve)
+    }
+
+    /// Whether a preimage is proof of the payment: it hashes to what the invoice names.
+    pub fn is_proof(&self, preimage: &str) -> bool {
+        let hash = self.payment_hash.clone().or_else(|| payment_hash(&self.invoice));
+        hash.is_some_and(|hash| proves(preimage, &hash))
+    }
+
+    /// The preimage, where it is proof. Versions before stored whatever a mint said.
+    pub fn proof(&self) -> Option<&str> {
+        self.preimage.as_deref().filter(|preimage| self.is_proof(preimage))
     }
 
     /// What the inputs are worth after the mint's fee; `None` where they don't cover it.
@@ -257,6 +359,16 @@ impl EntityDetails {
         details.map_err(|error| EcashError::Corrupt(format!("details of a {kind}: {error}")))
     }
 
+    /// Change that could not be read when a melt was seen paid, with what may come of it.
+    pub fn owed_change(&self) -> Option<(&OwedChange, ChangeBounds)> {
+        match self {
+            Self::SendQuote(quote) => Some((quote.owed.as_ref()?, quote.change_bounds()?)),
+            Self::ReceiveQuote(details) => owed_of(details.source.as_ref()?, details.amount),
+            Self::SparkReceive(details) => owed_of(details.source.as_ref()?, details.amount),
+            Self::SendSwap(_) | Self::ReceiveSwap(_) | Self::SparkSend(_) => None,
+        }
+    }
+
     /// All outputs reserved, whatever for.
     pub fn ranges(&self) -> Vec<&OutputRange> {
         let fence = if let Self::SendQuote(quote) = self { quote.fence.as_ref() } else { None };
@@ -309,6 +421,40 @@ impl EntityDetails {
             Self::SendQuote(_) | Self::SendSwap(_) | Self::ReceiveSwap(_) | Self::SparkSend(_) => {
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As versions wrote it that knew nothing of owed change; what needs none is still written so.
+    #[test]
+    fn details_of_before_are_read_and_written_as_they_were() {
+        let sent = concat!(
+            r#"{"quote_id":"q","invoice":"lnbc1","amount":5,"fee_reserve":2,"input_fee":1,"#,
+            r#""reserved":8,"range":{"keyset_id":"00","start":3,"amounts":[0]},"fence":null,"#,
+            r#""preimage":"ab","spent":6}"#
+        );
+        let read: SendQuoteDetails = serde_json::from_str(sent).unwrap();
+        assert_eq!((read.payment_hash.as_ref(), read.owed.as_ref()), (None, None));
+        assert_eq!(serde_json::to_string(&read).unwrap(), sent);
+        let source = concat!(
+            r#"{"mint_url":"http://m","melt_quote_id":"q","token_amount":8,"input_fee":1,"#,
+            r#""fee_reserve":2,"account_id":null,"range":null,"change_stored":true}"#
+        );
+        let read: TokenSource = serde_json::from_str(source).unwrap();
+        assert_eq!(read.change_bounds(5), Some(ChangeBounds { least: 0, most: 2 }));
+        assert_eq!(serde_json::to_string(&read).unwrap(), source);
+    }
+
+    #[test]
+    fn only_a_preimage_of_the_invoices_hash_is_proof() {
+        let hash = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925";
+        assert!(proves(&"00".repeat(32), hash));
+        for wrong in [String::new(), "01".repeat(32), "zz".repeat(32), "00".repeat(31)] {
+            assert!(!proves(&wrong, hash), "{wrong}");
         }
     }
 }

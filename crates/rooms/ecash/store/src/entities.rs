@@ -134,14 +134,17 @@ pub(crate) fn load(
 }
 
 impl EcashEntity {
-    /// Whether something is still expected of it: its end, or change of the token that paid it.
+    /// Whether something is still expected of it: its end, or change that isn't there yet.
     pub fn is_open(&self) -> bool {
         let has_succeeded = matches!(self.state, EntityState::Completed | EntityState::Paid);
         !self.kind.is_terminal(self.state) || (has_succeeded && self.awaits_change())
     }
 
-    /// Outputs are reserved for what the melt of a token leaves over, and nothing came yet.
-    pub(crate) fn awaits_change(&self) -> bool {
+    /// What the melt of a token leaves over isn't there yet, or change of a payment is owed.
+    pub fn awaits_change(&self) -> bool {
+        if let EntityDetails::SendQuote(quote) = &self.details {
+            return quote.owed.as_ref().is_some_and(|owed| !owed.is_closed);
+        }
         let source = self.details.source();
         source.is_some_and(|source| source.range.is_some() && !source.change_stored)
     }
@@ -172,7 +175,7 @@ impl EcashEntity {
             has_spark_ids: known_to_spark || event.spark.is_some(),
             fence_taken: fenced,
             alarmed: self.alarm,
-            source_change_open: self.awaits_change(),
+            change_open: self.awaits_change(),
         })
     }
 

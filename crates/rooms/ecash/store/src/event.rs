@@ -43,6 +43,10 @@ pub struct PaymentEvent {
     pub what: EntityEvent,
     /// New proofs, change among them.
     pub proofs: Vec<FreshProof>,
+    /// Of change that was owed: which of the blank outputs `proofs` are made of.
+    pub places: Vec<u32>,
+    /// What of the change is given up, since the mint doesn't give it.
+    pub kept: Option<u64>,
     /// Proofs of the token that was made.
     pub to_send: Vec<FreshProof>,
     /// Proofs of ours that the mint calls spent.
@@ -63,6 +67,8 @@ impl PaymentEvent {
         Self {
             what,
             proofs: Vec::new(),
+            places: Vec::new(),
+            kept: None,
             to_send: Vec::new(),
             spent: Vec::new(),
             range: None,

@@ -14,7 +14,7 @@ use crate::{
     error::EcashError,
     event::{ProofName, RangeAsk},
     proofs::{self, ProofCandidate},
-    store::read_keyset,
+    store::{EcashStore, read_keyset},
 };
 
 /// Where the proofs of a payment come from.
@@ -96,6 +96,28 @@ impl ProofPool {
             Err(_) if !self.many.is_empty() => ChosenProofs::some(&self.many, amount),
             chosen => chosen,
         }
+    }
+}
+
+impl EcashStore {
+    /// What the mint would take for the inputs of a payment of `amount` with a reserve for its fee.
+    /// Nothing is reserved: by the time of the payment others may have taken some of them.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::NotEnough`], or whatever the database says.
+    pub fn melt_fee(
+        &self,
+        account: &str,
+        amount: u64,
+        fee_reserve: u64,
+    ) -> Result<u64, EcashError> {
+        let account = account.to_owned();
+        self.door.read(move |tx| {
+            let needed = sum([amount, fee_reserve])?;
+            let pool = ProofPool::of(tx, &account, &InputChoice::Select, needed)?;
+            Ok(choose_for_melt(&pool, amount, fee_reserve)?.input_fee)
+        })
     }
 }
 

@@ -35,7 +35,9 @@
 //! use unspent_ecash::{
 //!     AccountKind, EcashAccount, EcashStore, KeySource, KeysetInfo, NewEntity, NewTerms,
 //!     OutputKeyset,
-//!     flow::{Flow, FlowAnswer, FlowEnvironment, FlowStep, MintKeys},
+//!     flow::{
+//!         Flow, FlowAnswer, FlowEnvironment, FlowStep, MintKeys, MintQuoteView, QuoteTerms,
+//!     },
 //! };
 //! use unspent_model::{Micros, ecash::EntityState};
 //! # let folder = std::env::temp_dir().join(format!("unspent-ecash-doc-{}", std::process::id()));
@@ -83,12 +85,14 @@
 //!     seed: store.seed().clone(),
 //!     mint: Some(Arc::new(MintKeys { url: mint, keys: Default::default(), active })),
 //!     source: None,
+//!     unit: "sat".into(),
 //!     now: Micros(2),
 //!     fence: false,
 //! };
 //! let (mut flow, next) = Flow::start(store.open_entity("e1")?, environment)?;
 //! assert!(matches!(next, FlowStep::Ask(_)));
-//! let paid = FlowAnswer::MintQuote(cashu::MintQuoteState::Paid);
+//! let (terms, state) = (QuoteTerms::of("q1"), cashu::MintQuoteState::Paid);
+//! let paid = FlowAnswer::MintQuote(MintQuoteView { terms, state });
 //! let FlowStep::Apply(event) = flow.answer(paid)? else {
 //!     panic!("it is paid");
 //! };

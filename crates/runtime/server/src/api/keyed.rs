@@ -139,6 +139,18 @@ pub trait KeyedTarget {
     }
 }
 
+impl<T> Keyed<T> {
+    /// What is asked for.
+    pub fn body(&self) -> &T {
+        &self.body
+    }
+
+    /// The same without its key, for what changes nothing.
+    pub fn into_body(self) -> T {
+        self.body
+    }
+}
+
 impl<T: Send + 'static> Keyed<T> {
     /// Runs the request once for its key.
     pub async fn run<C: KeyedTarget, A: Serialize + 'static>(

@@ -8,7 +8,7 @@ use unspent_ecash::{
 use unspent_server::json::Time;
 use utoipa::ToSchema;
 
-use crate::EcashFigures;
+use crate::{EcashFigures, work::payments::PaymentPrice};
 
 /// An account.
 #[derive(Serialize, ToSchema)]
@@ -104,6 +104,48 @@ impl EcashFiguresJson {
     }
 }
 
+/// What paying an invoice would cost.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct PaymentPriceJson {
+    account: String,
+    unit: String,
+    /// What the receiver gets.
+    amount: String,
+    /// What the payment may cost on top; what it doesn't need comes back.
+    fee_reserve: String,
+    /// What the mint takes for the proofs.
+    input_fee: String,
+    /// All of it together.
+    most: String,
+    /// A larger reserve is refused.
+    max_fee: String,
+}
+
+impl PaymentPriceJson {
+    pub(super) fn new(price: &PaymentPrice) -> Self {
+        Self {
+            account: price.account.id.clone(),
+            unit: price.account.unit.clone(),
+            amount: price.amount.to_string(),
+            fee_reserve: price.fee_reserve.to_string(),
+            input_fee: price.input_fee.to_string(),
+            most: price.most().to_string(),
+            max_fee: price.max_fee.to_string(),
+        }
+    }
+
+    pub(super) fn rows(&self) -> [(&'static str, String); 5] {
+        let in_unit = |amount: &String| format!("{amount} {}", self.unit);
+        [
+            ("amount", in_unit(&self.amount)),
+            ("reserve for the payment's fee", in_unit(&self.fee_reserve)),
+            ("fee for the proofs", in_unit(&self.input_fee)),
+            ("most that it can cost", in_unit(&self.most)),
+            ("limit of the reserve", in_unit(&self.max_fee)),
+        ]
+    }
+}
+
 /// A payment.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PaymentJson {
@@ -116,6 +158,10 @@ pub(crate) struct PaymentJson {
     pub(super) amount: String,
     pub(super) invoice: Option<String>,
     preimage: Option<String>,
+    /// Change that may still come back, at most; null where none is waited for.
+    pub(super) change_owed: Option<String>,
+    /// What the mint kept of change that could have come back; null where that isn't known.
+    pub(super) change_kept: Option<String>,
     /// Something happened that people must know; the journal says what.
     pub(super) alarm: bool,
     version: u64,
@@ -127,6 +173,9 @@ pub(crate) struct PaymentJson {
 impl PaymentJson {
     pub(super) fn new(entity: &EcashEntity) -> Self {
         let (amount, invoice, preimage) = told(&entity.details);
+        let owed = entity.details.owed_change();
+        let open = owed.filter(|(owed, _)| !owed.is_closed);
+        let open = open.and_then(|(owed, bounds)| bounds.most.checked_sub(owed.came));
         Self {
             id: entity.id.clone(),
             kind: entity.kind.name(),
@@ -136,6 +185,8 @@ impl PaymentJson {
             amount: amount.to_string(),
             invoice,
             preimage,
+            change_owed: open.map(|sum| sum.to_string()),
+            change_kept: owed.and_then(|(owed, _)| owed.kept).map(|sum| sum.to_string()),
             alarm: entity.alarm,
             version: entity.version,
             created_at: Time(entity.created_at.get()),
@@ -150,7 +201,9 @@ type Told = (u64, Option<String>, Option<String>);
 /// Amount, invoice and preimage.
 fn told(details: &EntityDetails) -> Told {
     match details {
-        EntityDetails::SendQuote(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+        EntityDetails::SendQuote(d) => {
+            (d.amount, Some(d.invoice.clone()), d.proof().map(str::to_owned))
+        }
         EntityDetails::SendSwap(d) => (d.amount, None, None),
         EntityDetails::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
         // Shown, not booked: a fee above the amount leaves nothing to be told.

@@ -20,7 +20,7 @@ use unspent_server::{
 
 use super::{
     args::{CommandContext, Patience},
-    json::PaymentJson,
+    json::{PaymentJson, PaymentPriceJson},
     requests::{ClaimToken, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend, SendAmount},
 };
 use crate::work::{EcashWorkError, executor::PaymentStanding, payments::RequestKey};
@@ -103,9 +103,16 @@ pub(super) fn print_pay(
     args: &Begin<PayInvoice>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let PayInvoice { invoice, account } = &args.request;
-    let request = PayInvoice { invoice: text_of(invoice)?, account: account.clone() };
-    print_end(context, args, &request, PayInvoice::run, output)
+    let PayInvoice { invoice, account, max_fee, dry_run } = &args.request;
+    let (invoice, account) = (text_of(invoice)?, account.clone());
+    let request = PayInvoice { invoice, account, max_fee: *max_fee, dry_run: *dry_run };
+    if !request.dry_run {
+        return print_end(context, args, &request, PayInvoice::run, output);
+    }
+    let at = RequestTarget { executor: &context.executor, blocklist: &context.blocklist };
+    let price = PaymentPriceJson::new(&request.price(at)?);
+    output.answer(&price, || facts(&price.rows()))?;
+    Ok(Outcome::Done)
 }
 
 pub(super) fn print_send(
@@ -176,7 +183,9 @@ fn follow(
             PaymentStanding::Watching => "somebody else has to act".to_owned(),
             PaymentStanding::Unclear(why) => why,
         };
-        if Instant::now() >= end || interrupt.asked() {
+        // Paid, and only change is owed, which may take long.
+        let is_over = now.kind.is_terminal(now.state);
+        if is_over || Instant::now() >= end || interrupt.asked() {
             return Ok((now, Some(waiting)));
         }
         sleep(LOOK_AGAIN.min(end.saturating_duration_since(Instant::now())));

@@ -16,7 +16,7 @@ use crate::{
     work::{
         EcashWorkError,
         executor::PaymentExecutor,
-        payments::{RequestKey, read_token, refuse_blocked},
+        payments::{InvoiceOrder, PaymentPrice, RequestKey, read_token, refuse_blocked},
     },
 };
 
@@ -51,30 +51,58 @@ pub(super) struct RequestTarget<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EcashAmount(u64);
 
+/// The same, where 0 is meant too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FeeLimit(u64);
+
+fn whole(text: &str, least: u64) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| is_plain && (least..1 << 53).contains(number))
+}
+
 impl FromStr for EcashAmount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "an amount is a whole number of the account's unit, at least 1".to_owned();
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|number| is_plain && (1..1 << 53).contains(number));
-        number.map(Self).ok_or_else(wrong)
+        whole(text, 1).map(Self).ok_or_else(wrong)
     }
+}
+
+impl FromStr for FeeLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a fee is a whole number of the account's unit".to_owned();
+        whole(text, 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+fn read_number<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
+    from: D,
+) -> Result<T, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Number(u64),
+    }
+    let text = match Written::deserialize(from)? {
+        Written::Text(text) => text,
+        Written::Number(number) => number.to_string(),
+    };
+    text.parse().map_err(D::Error::custom)
 }
 
 impl<'de> Deserialize<'de> for EcashAmount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Text(String),
-            Number(u64),
-        }
-        let text = match Written::deserialize(from)? {
-            Written::Text(text) => text,
-            Written::Number(number) => number.to_string(),
-        };
-        text.parse().map_err(D::Error::custom)
+        read_number(from)
+    }
+}
+
+impl<'de> Deserialize<'de> for FeeLimit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        read_number(from)
     }
 }
 
@@ -170,6 +198,15 @@ pub(crate) struct PayInvoice {
     #[arg(long)]
     #[serde(default)]
     pub(super) account: Option<String>,
+    /// The most that may be paid in fees; a twentieth of the amount, and at least 10, if left out
+    #[arg(long, value_name = "AMOUNT")]
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^[0-9]{1,16}$")]
+    pub(super) max_fee: Option<FeeLimit>,
+    /// Only say what it would cost
+    #[arg(long)]
+    #[serde(default)]
+    pub(super) dry_run: bool,
 }
 
 impl PayInvoice {
@@ -179,11 +216,26 @@ impl PayInvoice {
         key: &RequestKey,
     ) -> Result<EcashEntity, EcashWorkError> {
         let account = at.executor.find_account(self.account.as_deref())?;
-        let invoice = self.invoice.trim();
+        let order = self.order(&account);
         match account.kind {
-            AccountKind::Cashu => at.executor.pay(&account.id, invoice, key),
-            AccountKind::Spark => at.executor.pay_by_spark(&account.id, invoice, key),
+            AccountKind::Cashu => at.executor.pay_within(order, key),
+            AccountKind::Spark => at.executor.pay_by_spark_within(order, key),
         }
+    }
+
+    /// What it would cost; nothing is stored and nothing reserved.
+    pub(super) fn price(&self, at: RequestTarget<'_>) -> Result<PaymentPrice, EcashWorkError> {
+        let account = at.executor.find_account(self.account.as_deref())?;
+        let order = self.order(&account);
+        match account.kind {
+            AccountKind::Cashu => at.executor.price(order),
+            AccountKind::Spark => at.executor.price_by_spark(order),
+        }
+    }
+
+    fn order<'a>(&'a self, account: &'a EcashAccount) -> InvoiceOrder<'a> {
+        let max_fee = self.max_fee.map(|limit| limit.0);
+        InvoiceOrder { account: &account.id, invoice: self.invoice.trim(), max_fee }
     }
 }
 
@@ -310,6 +362,11 @@ mod tests {
         let read = |json: &str| serde_json::from_str::<EcashAmount>(json).ok();
         assert_eq!((read("21"), read("\"21\"")), (Some(EcashAmount(21)), Some(EcashAmount(21))));
         assert_eq!((read("1.0"), read("null"), read("0")), (None, None, None));
+        let fee = |json: &str| serde_json::from_str::<FeeLimit>(json).ok();
+        assert_eq!(
+            (fee("0"), fee("\"7\""), fee("-1")),
+            (Some(FeeLimit(0)), Some(FeeLimit(7)), None)
+        );
     }
 
     #[test]

@@ -5,7 +5,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode, response::Response};
+use axum::{
+    Json,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use serde::{Deserialize, Serialize};
 use unspent_ecash::{EcashAccount, EcashEntity};
 use unspent_engine::Engine;
@@ -25,7 +30,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     NAME,
-    json::{AccountJson, EcashFiguresJson, PaymentJson},
+    json::{AccountJson, EcashFiguresJson, PaymentJson, PaymentPriceJson},
     lists::{
         self, EcashTxsJson, PaymentGroup, PaymentsJson, ProofStateName, ProofsJson,
         ShownPaymentJson,
@@ -448,17 +453,30 @@ pub(super) async fn receive(
     begin(request, &app, who, ReceiveAmount::run).await
 }
 
-/// Pay a Lightning invoice
+/// Pay a Lightning invoice, or with `dry_run` learn what that would cost
 #[utoipa::path(post, path = "/ecash/pay", operation_id = "pay_with_ecash",
     tag = "ecash", params(KeyHeader),
-    request_body = PayInvoice, responses((status = 201, body = PaymentJson), Failures))]
+    request_body = PayInvoice,
+    responses((status = 200, body = PaymentPriceJson), (status = 201, body = PaymentJson),
+        Failures))]
 pub(super) async fn pay(
     _: May<Wallet>,
     Caller(who): Caller,
     State(app): State<App>,
     request: Keyed<PayInvoice>,
 ) -> Result<Response, ApiError> {
-    begin(request, &app, who, PayInvoice::run).await
+    if !request.body().dry_run {
+        return begin(request, &app, who, PayInvoice::run).await;
+    }
+    // Its key stays free: nothing is begun.
+    let mut request = request.into_body();
+    let found = app.ecash_outward(move |room| {
+        if let Some(own) = own(&room.executor, &who)? {
+            request.keep_to(&own, room.target())?;
+        }
+        Ok(PaymentPriceJson::new(&request.price(room.target())?))
+    });
+    Ok(Json(found.await?).into_response())
 }
 
 /// Make a token; it can be read once the payment is PENDING

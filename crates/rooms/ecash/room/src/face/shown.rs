@@ -124,13 +124,16 @@ pub(super) fn print_show(
     let shown = lists::shown(&context.executor.store, &args.id)?;
     output.answer(&shown, || {
         let payment = &shown.payment;
-        let head = facts(&[
+        let mut rows = vec![
             ("payment", payment.id.clone()),
             ("kind", payment.kind.to_owned()),
             ("state", payment.state.clone()),
             ("transaction", payment.transaction_state.clone()),
             ("amount", payment.amount.clone()),
-        ]);
+        ];
+        rows.extend(payment.change_owed.iter().map(|sum| ("change owed, at most", sum.clone())));
+        rows.extend(payment.change_kept.iter().map(|sum| ("kept by the mint", sum.clone())));
+        let head = facts(&rows);
         let rows = shown.journal.iter().map(|line| {
             let from = line.from.clone().unwrap_or_default();
             let note = line.note.clone().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! | at a mint that tells: in case it is silent | 60 s |
 //! | at a mint that asked for fewer requests | what it asked for, else 60 s |
 //! | after an answer that says nothing | 1 s, doubled up to 60 s |
+//! | change that is owed | a quarter of the time since the payment, 1 s to 1 h |
 //! | a Spark payment that is sent | 1 s |
 //! | a Spark invoice, by its age | below 5 min 1 s, below 10 min 5 s, below 1 h 30 s, then 60 s |
 //!
@@ -23,6 +24,8 @@ pub const TOO_MANY: Duration = Duration::from_secs(60);
 pub const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest.
 pub const LAST_RETRY: Duration = Duration::from_secs(60);
+/// Change that is owed is asked for at most so often, and at least.
+const OWED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
 /// A Spark payment that was sent is asked about so often.
 pub const SPARK_SEND: Duration = Duration::from_secs(1);
 
@@ -68,6 +71,13 @@ pub fn retry_after(tries: u32) -> Duration {
 /// alone for `quiet`.
 pub fn unclear_after(tries: u32, quiet: Duration) -> Duration {
     retry_after(tries).max(quiet)
+}
+
+/// The pause until change is asked for again, so long after the payment. It goes by the payment's
+/// own age, so that it grows over restarts too.
+pub fn owed_after(age: Duration) -> Duration {
+    let (least, most) = OWED;
+    (age / 4).clamp(least, most)
 }
 
 /// Until when a mint wants to be left alone.
@@ -126,6 +136,13 @@ mod tests {
         assert_eq!(unclear_after(3, quiet.left(at(150))), Duration::from_secs(4));
         // A mint that is asked about again is asked every ten seconds as before.
         assert_eq!(ask_after(false).max(quiet.left(at(150))), ASK_EVERY);
+    }
+
+    #[test]
+    fn change_is_asked_for_ever_less_often() {
+        let ages = [0, 1, 8, 600, 14_400, 86_400];
+        let pauses = ages.map(|age| owed_after(Duration::from_secs(age)).as_secs());
+        assert_eq!(pauses, [1, 1, 2, 150, 3_600, 3_600]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use cashu::{MeltQuoteBolt11Response, mint_url::MintUrl};
+use cashu::{MeltQuoteBolt11Response, MintQuoteBolt11Response, mint_url::MintUrl};
 use unspent_ecash::flow::{
-    FlowAnswer, FlowRequest, MeltView, MintFault, SparkAnswer, SparkIds, SparkRequest,
+    FlowAnswer, FlowRequest, MeltView, MintFault, MintQuoteView, QuoteTerms, SparkAnswer, SparkIds,
+    SparkRequest,
 };
 
 use super::{
@@ -47,9 +48,7 @@ impl PaymentBackends {
         let at = |mint: &MintUrl| self.mints.client(mint);
         let result = match request {
             FlowRequest::MeltQuote { mint, quote } => at(mint).read_melt_quote(quote).map(melt),
-            FlowRequest::MintQuote { mint, quote } => {
-                at(mint).read_mint_quote(quote).map(|quote| FlowAnswer::MintQuote(quote.state))
-            }
+            FlowRequest::MintQuote { mint, quote } => at(mint).read_mint_quote(quote).map(issue),
             FlowRequest::Melt { mint, request } => at(mint).melt(request).map(melt),
             FlowRequest::Swap { mint, request } => {
                 at(mint).swap(request).map(|signed| FlowAnswer::Signatures(signed.signatures))
@@ -135,8 +134,26 @@ impl PaymentBackends {
 }
 
 fn melt(quote: MeltQuoteBolt11Response<String>) -> FlowAnswer {
+    let terms = QuoteTerms {
+        id: quote.quote,
+        amount: Some(quote.amount.to_u64()),
+        unit: quote.unit.map(|unit| unit.to_string()),
+        invoice: quote.request,
+        expiry: Some(quote.expiry),
+    };
     let (state, change) = (quote.state, quote.change);
-    FlowAnswer::Melt(MeltView { state, preimage: quote.payment_preimage, change })
+    FlowAnswer::Melt(MeltView { terms, state, preimage: quote.payment_preimage, change })
+}
+
+fn issue(quote: MintQuoteBolt11Response<String>) -> FlowAnswer {
+    let terms = QuoteTerms {
+        id: quote.quote,
+        amount: quote.amount.map(u64::from),
+        unit: quote.unit.map(|unit| unit.to_string()),
+        invoice: Some(quote.request),
+        expiry: quote.expiry,
+    };
+    FlowAnswer::MintQuote(MintQuoteView { terms, state: quote.state })
 }
 
 fn sending(send: SparkPaymentStatus) -> SparkAnswer {

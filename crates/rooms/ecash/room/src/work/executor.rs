@@ -152,7 +152,7 @@ impl PaymentExecutor {
             None => None,
         };
         let (seed, now) = (self.store.seed().clone(), now());
-        Ok(FlowEnvironment { seed, mint, source, now, fence: self.fence })
+        Ok(FlowEnvironment { seed, mint, source, unit: account.unit, now, fence: self.fence })
     }
 
     /// What is known of a mint in a unit; the second says whether it was read just now.
@@ -191,7 +191,8 @@ impl PaymentExecutor {
         let watch = |kind, filters| MintWatch { subject: entity.id.clone(), kind, filters };
         let mut found = Vec::new();
         match (&entity.details, account.mint_url) {
-            (EntityDetails::SendQuote(quote), Some(mint)) => {
+            // Of change a mint gives no notice.
+            (EntityDetails::SendQuote(quote), Some(mint)) if entity.state != EntityState::Paid => {
                 found.push((mint, watch(WatchKind::MeltQuote, vec![quote.quote_id.clone()])));
             }
             (EntityDetails::ReceiveQuote(quote), Some(mint)) => {

@@ -6,6 +6,7 @@
 //! | [`ask`] | a question of the room, asked of a mint or of Spark, and its answer as a value |
 //! | [`book`] | clients and keys of mints |
 //! | [`executor`] | one payment, moved as far as it goes now |
+//! | [`invoices`] | what an invoice says, against what a mint says of it |
 //! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
 //! | `lease` | which worker works: a lease in the database |
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
@@ -20,6 +21,7 @@ mod across;
 pub mod ask;
 pub mod book;
 pub mod executor;
+pub mod invoices;
 mod lanes;
 mod lease;
 pub mod payments;

@@ -15,7 +15,7 @@ use super::{
     EcashWorkError,
     book::KnownMint,
     executor::PaymentExecutor,
-    now,
+    invoices, now,
     repeat::{PlannedPayment, RequestedPayment},
 };
 use crate::mint::check::{MintBlocklist, MintProblem, address, check, host_of, unit_of};
@@ -25,6 +25,40 @@ use crate::mint::check::{MintBlocklist, MintProblem, address, check, host_of, un
 pub struct RequestKey {
     /// The caller's key.
     pub idempotency_key: Option<String>,
+}
+
+/// An invoice to be paid.
+#[derive(Clone, Copy, Debug)]
+pub struct InvoiceOrder<'a> {
+    /// Whose money.
+    pub account: &'a str,
+    /// The invoice.
+    pub invoice: &'a str,
+    /// The most that may be paid in fees; `None` for what is usual ([`invoices`]).
+    pub max_fee: Option<u64>,
+}
+
+/// What paying an invoice would cost, in the account's unit.
+#[derive(Clone, Debug)]
+pub struct PaymentPrice {
+    /// Whose money.
+    pub account: EcashAccount,
+    /// What the receiver gets.
+    pub amount: u64,
+    /// What the payment may cost on top.
+    pub fee_reserve: u64,
+    /// What the mint takes for the inputs.
+    pub input_fee: u64,
+    /// A larger reserve is refused.
+    pub max_fee: u64,
+}
+
+impl PaymentPrice {
+    /// The most that can leave the account.
+    pub fn most(&self) -> u64 {
+        // Shown, not booked: proofs of that sum were found.
+        self.amount.saturating_add(self.fee_reserve).saturating_add(self.input_fee)
+    }
 }
 
 /// What a mint asks for paying an invoice.
@@ -297,6 +331,13 @@ impl PaymentExecutor {
         if quote.pubkey != Some(key.public_key()) {
             return Err(EcashWorkError::Wrong("the mint didn't lock the quote to our key".into()));
         }
+        let unit = unit_of(&account.unit);
+        let is_another = quote.amount.is_some_and(|said| u64::from(said) != amount)
+            || quote.unit.as_ref().is_some_and(|said| *said != unit);
+        if is_another {
+            return Err(EcashWorkError::Wrong("the mint's quote is over something else".into()));
+        }
+        invoices::refuse_other_amount(&quote.request, amount, &unit)?;
         // A mint that sets no end writes 0, or nothing.
         let expires_at = quote.expiry.filter(|expiry| *expiry > 0).map(Micros::of_seconds);
         let (quote_id, invoice) = (quote.quote, quote.request);
@@ -304,7 +345,7 @@ impl PaymentExecutor {
         Ok((new, expires_at))
     }
 
-    /// Pays an invoice out of an account.
+    /// Pays an invoice out of an account, within the fees that are usual.
     ///
     /// # Errors
     ///
@@ -315,10 +356,26 @@ impl PaymentExecutor {
         invoice: &str,
         key: &RequestKey,
     ) -> Result<EcashEntity, EcashWorkError> {
+        self.pay_within(InvoiceOrder { account, invoice, max_fee: None }, key)
+    }
+
+    /// Pays an invoice out of an account.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; for fees beyond the limit nothing was reserved.
+    pub fn pay_within(
+        &self,
+        order: InvoiceOrder<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        let InvoiceOrder { account, invoice, max_fee } = order;
         self.once(key, RequestedPayment::Pay { account, invoice }, || {
             let account = self.store.account(account)?;
             let (url, known) = self.mint_of(&account)?;
-            let quote = self.melt_quote(&url, invoice, &unit_of(&account.unit))?;
+            let unit = unit_of(&account.unit);
+            let quote = self.melt_quote(&url, invoice, &unit)?;
+            invoices::refuse_dear(quote.fee_reserve, max_fee, quote.amount, &unit)?;
             let new = NewEntity::SendQuote {
                 quote_id: quote.id,
                 invoice: invoice.to_owned(),
@@ -331,17 +388,40 @@ impl PaymentExecutor {
         })
     }
 
+    /// What paying an invoice would cost. Nothing is stored and nothing reserved.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`], also when the money doesn't suffice.
+    pub fn price(&self, order: InvoiceOrder<'_>) -> Result<PaymentPrice, EcashWorkError> {
+        let account = self.store.account(order.account)?;
+        let (url, _) = self.mint_of(&account)?;
+        let unit = unit_of(&account.unit);
+        let quote = self.melt_quote(&url, order.invoice, &unit)?;
+        let (amount, fee_reserve) = (quote.amount, quote.fee_reserve);
+        let input_fee = self.store.melt_fee(&account.id, amount, fee_reserve)?;
+        let max_fee = invoices::fee_limit(order.max_fee, amount, &unit);
+        Ok(PaymentPrice { account, amount, fee_reserve, input_fee, max_fee })
+    }
+
     pub(super) fn melt_quote(
         &self,
         mint: &MintUrl,
         invoice: &str,
         unit: &CurrencyUnit,
     ) -> Result<MeltQuote, EcashWorkError> {
-        let request = invoice.trim().parse();
-        let request = request.map_err(|_| EcashWorkError::Wrong("this is no invoice".into()))?;
+        let parsed = invoices::read(invoice)?;
+        let request = parsed.clone();
         let request = MeltQuoteBolt11Request { request, unit: unit.clone(), options: None };
         let failed = |reason| EcashWorkError::Mint { mint: mint.to_string(), reason };
         let quote = self.backends.mints.client(mint).melt_quote(&request).map_err(failed)?;
+        let is_other = |said: &String| !said.trim().eq_ignore_ascii_case(invoice.trim());
+        if quote.request.as_ref().is_some_and(is_other)
+            || quote.unit.as_ref().is_some_and(|said| said != unit)
+        {
+            return Err(EcashWorkError::Wrong("the mint's quote is for something else".into()));
+        }
+        invoices::refuse_other_price(&parsed, quote.amount.into(), unit)?;
         Ok(MeltQuote {
             id: quote.quote,
             amount: u64::from(quote.amount),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cashu::Bolt11Invoice;
+use cashu::{Bolt11Invoice, CurrencyUnit};
 use unspent_ecash::{
     AccountKind, EcashAccount, EcashEntity, NewEntity,
     details::{SparkReceiveDetails, SparkSendDetails},
@@ -13,11 +13,11 @@ use unspent_model::Micros;
 use super::{
     EcashWorkError,
     executor::PaymentExecutor,
-    now,
-    payments::{RequestKey, new_id},
+    invoices, now,
+    payments::{InvoiceOrder, PaymentPrice, RequestKey, new_id},
     repeat::{PlannedPayment, RequestedPayment},
 };
-use crate::spark::SparkBackend;
+use crate::spark::{SparkBackend, SparkEstimate};
 
 impl PaymentExecutor {
     fn spark(&self) -> Result<Arc<dyn SparkBackend>, EcashWorkError> {
@@ -56,24 +56,62 @@ impl PaymentExecutor {
         invoice: &str,
         key: &RequestKey,
     ) -> Result<EcashEntity, EcashWorkError> {
+        self.pay_by_spark_within(InvoiceOrder { account, invoice, max_fee: None }, key)
+    }
+
+    /// The same, within a limit of fees.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn pay_by_spark_within(
+        &self,
+        order: InvoiceOrder<'_>,
+        key: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        let InvoiceOrder { account, invoice, .. } = order;
         self.once(key, RequestedPayment::Pay { account, invoice }, || {
-            self.plan_spark_send(invoice, self.store.account(account)?)
+            self.plan_spark_send(order, self.store.account(account)?)
         })
+    }
+
+    /// What paying an invoice would cost. Nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`].
+    pub fn price_by_spark(&self, order: InvoiceOrder<'_>) -> Result<PaymentPrice, EcashWorkError> {
+        let (_, estimate) = self.spark_estimate(order.invoice)?;
+        let max_fee = invoices::fee_limit(order.max_fee, estimate.amount, &CurrencyUnit::Sat);
+        Ok(PaymentPrice {
+            account: self.store.account(order.account)?,
+            amount: estimate.amount,
+            fee_reserve: estimate.fee,
+            input_fee: 0,
+            max_fee,
+        })
+    }
+
+    fn spark_estimate(
+        &self,
+        invoice: &str,
+    ) -> Result<(Bolt11Invoice, SparkEstimate), EcashWorkError> {
+        let parsed = invoices::read(invoice)?;
+        let estimate = self.spark()?.quote_send(invoice, None)?;
+        invoices::refuse_other_price(&parsed, estimate.amount, &CurrencyUnit::Sat)?;
+        Ok((parsed, estimate))
     }
 
     fn plan_spark_send(
         &self,
-        invoice: &str,
+        order: InvoiceOrder<'_>,
         account: EcashAccount,
     ) -> Result<PlannedPayment, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
-        let parsed: Bolt11Invoice =
-            invoice.trim().parse().map_err(|_| wrong("this is no invoice"))?;
-        if parsed.amount_milli_satoshis().is_none() {
-            return Err(wrong("the invoice names no amount"));
-        }
-        let spark = self.spark()?;
-        let estimate = spark.quote_send(invoice, None)?;
+        let (invoice, spark) = (order.invoice, self.spark()?);
+        let (parsed, estimate) = self.spark_estimate(invoice)?;
+        let unit = CurrencyUnit::Sat;
+        invoices::refuse_dear(estimate.fee, order.max_fee, estimate.amount, &unit)?;
         // To say so at once. What counts is what Spark says when it is asked to pay.
         let spark_balance = spark.info()?.balance;
         let needed = estimate.amount.checked_add(estimate.fee);

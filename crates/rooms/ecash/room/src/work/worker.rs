@@ -5,7 +5,7 @@
 //! | at once | it is new to this worker: after a start, that is all of them |
 //! | at once | its mint gave notice, or nobody listened for a while |
 //! | every minute, for a grace time | it ended unpaid: money that comes all the same is not lost |
-//! | after a pause | it is still open, or something was unclear ([`pace`](super::super::watch::pace)) |
+//! | after a pause | it is open, something is unclear, change is owed ([`pace`](super::super::watch::pace)) |
 //!
 //! The worker decides who is due and keeps what came of it; it never waits for a mint. Turns are
 //! taken in lanes, one for each mint, and one worker works at a time, by a lease.
@@ -328,6 +328,9 @@ impl PaymentWorker {
         // The pause stops growing long before.
         slot.tries = if unclear.is_some() { slot.tries.saturating_add(1) } else { 0 };
         let pause = match unclear {
+            // Paid, and only change is owed. What is known of that is older than the turn if the
+            // turn brought it; then it is asked for once more at once.
+            Some(_) if entity.kind.is_terminal(entity.state) => owed_pause(&entity).max(quiet),
             Some(_) => pace::unclear_after(slot.tries, quiet),
             None => still_open(&entity, is_told).min(until_end(&entity)).max(quiet),
         };
@@ -378,6 +381,13 @@ fn task_of(entity: &EcashEntity, own: Option<MintUrl>, is_late: bool) -> Payment
 fn until_end(entity: &EcashEntity) -> Duration {
     let left = entity.expires_at.map(|end| end.since(now()));
     left.filter(|left| !left.is_zero()).unwrap_or(Duration::MAX)
+}
+
+/// The pause until change that is owed is asked for again.
+fn owed_pause(entity: &EcashEntity) -> Duration {
+    let owed = entity.details.owed_change();
+    let since = owed.map_or(entity.updated_at, |(owed, _)| owed.since());
+    pace::owed_after(now().since(since))
 }
 
 /// The pause until a payment is looked at that somebody else has to move.

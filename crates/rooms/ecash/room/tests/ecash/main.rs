@@ -16,6 +16,7 @@ mod crossing;
 mod daemon;
 mod killing;
 mod listening;
+mod lying;
 mod paying;
 mod purse;
 mod refusals;

@@ -56,6 +56,8 @@ function drawn(payment, account, drawing) {
       ["Account", account?.name ?? payment.account],
       ["Started", dateTime(payment.created)],
       ["Expires", payment.expires && dateTime(payment.expires)],
+      ["Change owed, at most", payment.owed && units(payment.owed, account?.unit ?? "")],
+      ["Kept by the mint", payment.kept && units(payment.kept, account?.unit ?? "")],
       ["Attention", payment.alarm ? "Something happened that needs your attention" : null],
     ])),
     payment.invoice && panel("Invoice", fullName(payment.invoice)),

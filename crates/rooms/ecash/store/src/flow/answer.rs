@@ -8,7 +8,7 @@ pub enum FlowAnswer {
     /// A melt quote, asked about or just paid.
     Melt(MeltView),
     /// A mint quote.
-    MintQuote(MintQuoteState),
+    MintQuote(MintQuoteView),
     /// Signatures in the order of the outputs.
     Signatures(Vec<BlindSignature>),
     /// Outputs that were signed before, with their signatures.
@@ -21,9 +21,43 @@ pub enum FlowAnswer {
     Fault(MintFault),
 }
 
+/// What makes a quote the one that was asked about, as the mint says it; `None` for what it leaves
+/// out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuoteTerms {
+    /// The mint's id of the quote.
+    pub id: String,
+    /// What is paid or issued.
+    pub amount: Option<u64>,
+    /// In which unit.
+    pub unit: Option<String>,
+    /// The invoice.
+    pub invoice: Option<String>,
+    /// When it ends, in seconds since 1970; a mint that sets no end says 0.
+    pub expiry: Option<u64>,
+}
+
+impl QuoteTerms {
+    /// Of a quote of which nothing but its id is said.
+    pub fn of(id: impl Into<String>) -> Self {
+        Self { id: id.into(), amount: None, unit: None, invoice: None, expiry: None }
+    }
+}
+
+/// What a mint says about a mint quote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MintQuoteView {
+    /// Which quote.
+    pub terms: QuoteTerms,
+    /// Where it stands.
+    pub state: MintQuoteState,
+}
+
 /// What a mint says about a melt quote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeltView {
+    /// Which quote.
+    pub terms: QuoteTerms,
     /// Where it stands.
     pub state: MeltQuoteState,
     /// Proof of the payment, where the mint gives it.
@@ -33,6 +67,12 @@ pub struct MeltView {
 }
 
 impl MeltView {
+    /// Of a quote of which the mint says nothing any more.
+    pub(crate) fn unheard(id: &str) -> Self {
+        let state = MeltQuoteState::Unknown;
+        Self { terms: QuoteTerms::of(id), state, preimage: None, change: None }
+    }
+
     /// The mint has not paid and is not about to.
     pub fn is_unpaid(&self) -> bool {
         matches!(self.state, MeltQuoteState::Unpaid | MeltQuoteState::Failed)

@@ -7,7 +7,8 @@
 //!
 //! | state | first question | then |
 //! |---|---|---|
-//! | send quote UNPAID, PENDING | the melt quote | PAID: complete with change. UNPAID: melt, or give up once inputs are UNSPENT |
+//! | send quote UNPAID, PENDING | the melt quote | PAID, proven: complete. UNPAID: melt, or give up once inputs are UNSPENT |
+//! | send quote PAID, change owed | the melt quote | the rest of the change, or its loss |
 //! | send quote FAILED, EXPIRED | the melt quote | PAID: its proofs are spent, alarm |
 //! | send swap DRAFT | the swap | signed: commit. Unclear: restore, then decide |
 //! | send swap PENDING | the token's proofs | all SPENT: complete |
@@ -20,9 +21,11 @@
 //! quote and about the inputs.
 
 pub mod answer;
+mod change;
 pub mod outputs;
 mod receive_quote;
 pub mod request;
+mod sameness;
 mod send_quote;
 mod source;
 mod spark;
@@ -34,7 +37,10 @@ use std::{fmt, sync::Arc};
 
 use cashu::{CheckStateRequest, MintUrl, ProofState, Proofs, PublicKey, State};
 
-pub use answer::{FaultClass, FlowAnswer, MeltView, MintFault, SparkAnswer, SparkIds};
+pub use answer::{
+    FaultClass, FlowAnswer, MeltView, MintFault, MintQuoteView, QuoteTerms, SparkAnswer, SparkIds,
+};
+pub use change::CHANGE_GRACE;
 pub use outputs::KeyRing;
 pub use request::{FlowRequest, SparkRequest};
 use unspent_model::{
@@ -70,6 +76,8 @@ pub struct FlowEnvironment {
     pub mint: Option<Arc<MintKeys>>,
     /// The mint of a token that pays.
     pub source: Option<Arc<MintKeys>>,
+    /// The account's unit, which is the token's too.
+    pub unit: String,
     /// When it is started.
     pub now: Micros,
     /// Swap reserved proofs to ourselves before a send that was ever asked for is called FAILED.
@@ -146,7 +154,6 @@ impl Flow {
         let (kind, state) = (flow.context.open.entity.kind, flow.context.open.entity.state);
         let context = &flow.context;
         let (stage, next) = match (kind, state) {
-            (EntityKind::CashuSendQuote, EntityState::Paid) => (FlowStage::Over, FlowStep::Done),
             (EntityKind::CashuSendQuote, _) => send_quote::start(context)?,
             (EntityKind::CashuSendSwap, EntityState::Draft)
             | (EntityKind::CashuReceiveSwap, EntityState::Pending) => swap::start(context)?,
@@ -175,6 +182,10 @@ impl Flow {
     pub fn answer(&mut self, answer: FlowAnswer) -> Result<FlowStep, EcashError> {
         // An error below leaves the flow over: whoever runs it begins again from what is stored.
         let stage = std::mem::replace(&mut self.stage, FlowStage::Over);
+        if let Some(what) = sameness::stranger(&self.context, &answer) {
+            let why = format!("the mint's answer is about another quote: its {what} differs");
+            return Ok(FlowStep::Wait(WaitReason::Retry(why)));
+        }
         let (stage, next) = match stage {
             FlowStage::SendQuote(stage) => send_quote::answer(&self.context, stage, answer)?,
             FlowStage::Swap(stage) => swap::answer(&self.context, stage, answer)?,
@@ -242,6 +253,11 @@ impl FlowContext {
     fn source(&self) -> Result<&MintKeys, EcashError> {
         let missing = || EcashError::argument("the keys of the token's mint are missing");
         self.environment.source.as_deref().ok_or_else(missing)
+    }
+
+    /// When it ends, in seconds since 1970.
+    fn ends(&self) -> Option<i64> {
+        self.open.entity.expires_at.map(|ends| ends.get() / 1_000_000)
     }
 
     fn is_expired(&self) -> bool {

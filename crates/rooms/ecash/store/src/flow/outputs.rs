@@ -31,6 +31,17 @@ pub(crate) enum RestoreOutcome {
     Unclear,
 }
 
+/// What is read of a melt's change.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeReading {
+    /// Proofs, with the places of their outputs in the range.
+    pub(crate) good: Vec<(u32, Proof)>,
+    /// What the signatures say they are worth together, good or not.
+    pub(crate) claimed: u64,
+    /// Some are of a keyset whose keys aren't there.
+    pub(crate) is_of_unknown_keyset: bool,
+}
+
 impl RangeOutputs {
     /// The outputs of a range.
     pub(crate) fn of(range: &OutputRange, seed: &WalletSeed) -> Result<Self, EcashError> {
@@ -73,17 +84,27 @@ impl RangeOutputs {
             .collect()
     }
 
-    /// Proofs from signatures on blank outputs, in whatever order they come: the DLEQ proof tells
-    /// which output was signed. `None` when one fits nowhere; zero values are left out.
-    pub(crate) fn change(&self, signed: &[BlindSignature], keys: &KeyRing) -> Option<Vec<Proof>> {
-        let mut free: Vec<&PreMint> = self.0.iter().collect();
-        let worth = signed.iter().filter(|signature| signature.amount > Amount::ZERO);
-        worth
-            .map(|signature| {
-                let place = free.iter().position(|output| proof_fits(output, signature, keys))?;
-                proof(free.swap_remove(place), signature, keys)
-            })
-            .collect()
+    /// What signatures on blank outputs are worth: those that came with a quote, in whatever order,
+    /// and those that a restore found. The DLEQ proof tells which output was signed.
+    pub(crate) fn change(
+        &self,
+        signed: &[BlindSignature],
+        found: Option<&RestoreResponse>,
+        keys: &KeyRing,
+    ) -> ChangeReading {
+        let by_output = found.map(pairs).unwrap_or_default();
+        let good = (0_u32..).zip(&self.0).filter_map(|(place, output)| {
+            let restored = by_output.get(&output.blinded_message.blinded_secret).copied();
+            let mut all = signed.iter().chain(restored).filter(is_worth);
+            Some((place, all.find_map(|signature| proof(output, signature, keys))?))
+        });
+        let restored = found.map(|found| found.signatures.as_slice()).unwrap_or_default();
+        let mut all = signed.iter().chain(restored).filter(is_worth);
+        ChangeReading {
+            good: good.collect(),
+            claimed: claimed(signed).max(claimed(restored)),
+            is_of_unknown_keyset: all.any(|signature| !keys.contains_key(&signature.keyset_id)),
+        }
     }
 
     /// What a restore says about a range with amounts.
@@ -104,17 +125,16 @@ impl RangeOutputs {
             .collect();
         all.map_or(RestoreOutcome::Unclear, RestoreOutcome::All)
     }
+}
 
-    /// What a restore says about blank outputs: those that were signed, whatever for.
-    pub(crate) fn recovered_change(&self, found: &RestoreResponse, keys: &KeyRing) -> Vec<Proof> {
-        let by_output = pairs(found);
-        let made = self.0.iter().filter_map(|output| {
-            let signature = by_output.get(&output.blinded_message.blinded_secret)?;
-            let is_worth = signature.amount > Amount::ZERO;
-            is_worth.then(|| proof(output, signature, keys)).flatten()
-        });
-        made.collect()
-    }
+/// Zero says that a blank output wasn't needed.
+fn is_worth(signature: &&BlindSignature) -> bool {
+    signature.amount > Amount::ZERO
+}
+
+fn claimed(signed: &[BlindSignature]) -> u64 {
+    // A mint's word, which is compared with what can be due.
+    signed.iter().fold(0, |sum: u64, signature| sum.saturating_add(signature.amount.to_u64()))
 }
 
 fn pairs(found: &RestoreResponse) -> BTreeMap<PublicKey, &BlindSignature> {

@@ -73,7 +73,7 @@ pub(super) fn start(context: &FlowContext) -> FlowTurn {
 
 pub(super) fn answer(context: &FlowContext, stage: ReceiveStage, answer: FlowAnswer) -> FlowTurn {
     match (stage, answer) {
-        (ReceiveStage::Look, FlowAnswer::MintQuote(state)) => looked(context, state),
+        (ReceiveStage::Look, FlowAnswer::MintQuote(view)) => looked(context, view.state),
         (ReceiveStage::Source(stage), answer) => on_source(source::answer(context, stage, answer)?),
         (ReceiveStage::Mint, FlowAnswer::Signatures(signed)) => {
             let outputs = outputs(context)?;

@@ -5,7 +5,9 @@ use unspent_model::ecash::{EntityEvent, EntityState, split_amount};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MeltView,
-    MintFault, WaitReason, all_are, apply, end,
+    MintFault, WaitReason, all_are, apply,
+    change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
+    end,
     outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, watch,
 };
@@ -26,22 +28,31 @@ pub(super) enum PayStage {
     LookAgain(MeltRefusal),
     /// The inputs, before giving up.
     Inputs(String),
+    /// The inputs, since the mint calls one of them spent.
+    SpentInputs,
     /// The quote, since inputs are spent.
     LookAtLast(String, Vec<ProofName>),
+    /// The inputs, since the quote is said to be paid and no preimage proves it.
+    Proof(MeltView),
     /// Change, since the quote is paid.
-    Change(Option<String>),
+    Change(MeltView),
+    /// The quote, of a payment whose change is owed.
+    LookForChange,
     /// To swap the inputs to ourselves.
     Fence,
     /// Whether that swap happened.
     FenceRestore,
     /// Inputs of a payment that we had given up.
     Proving(MeltView),
+    /// Its change, since it was made after all.
+    ProvedChange(MeltView, Vec<ProofName>),
 }
 
 /// How paying went.
 #[derive(Debug)]
 pub(super) enum MeltRefusal {
     Unclear,
+    Spent,
     Definite(String),
     Keyset,
 }
@@ -63,7 +74,17 @@ fn look(context: &FlowContext) -> Result<FlowStep, EcashError> {
 }
 
 pub(super) fn start(context: &FlowContext) -> FlowTurn {
-    on(PayStage::Look, look(context)?)
+    let entity = &context.open.entity;
+    match entity.state {
+        EntityState::Paid if entity.awaits_change() => on(PayStage::LookForChange, look(context)?),
+        EntityState::Paid => end(FlowStep::Done),
+        EntityState::Unpaid | EntityState::Pending | EntityState::Failed | EntityState::Expired => {
+            on(PayStage::Look, look(context)?)
+        }
+        EntityState::Draft | EntityState::Completed | EntityState::Reversed => {
+            Err(EcashError::Corrupt("a send quote is in a state that it can't have".into()))
+        }
+    }
 }
 
 pub(super) fn answer(context: &FlowContext, stage: PayStage, answer: FlowAnswer) -> FlowTurn {
@@ -83,18 +104,57 @@ pub(super) fn answer(context: &FlowContext, stage: PayStage, answer: FlowAnswer)
         (PayStage::Inputs(reason), FlowAnswer::States(states)) => {
             inputs_read(context, reason, &states)
         }
+        // That they aren't spent contradicts the refusal: no ground to decide on.
+        (PayStage::SpentInputs, FlowAnswer::States(states)) if all_are(&states, State::Unspent) => {
+            retry("the mint calls inputs spent and unspent; the melt will be asked for again")
+        }
+        (PayStage::SpentInputs, FlowAnswer::States(states)) => {
+            inputs_read(context, SPENT_ELSEWHERE.to_owned(), &states)
+        }
         // Two readings agree that the mint has not paid: somebody else has spent the inputs.
         (PayStage::LookAtLast(reason, spent), FlowAnswer::Melt(view)) if view.is_unpaid() => {
             give_up(context, &reason, spent)
         }
         (PayStage::LookAtLast(..), FlowAnswer::Melt(view)) => under_way(context, view),
-        (PayStage::Change(preimage), FlowAnswer::Restored(found)) => {
-            let Some(range) = &quote(context)?.range else { return complete(preimage, Vec::new()) };
-            // The mint is paid either way. Change that it doesn't prove it has signed will not
-            // come later.
-            let outputs = RangeOutputs::of(range, &context.environment.seed)?;
-            complete(preimage, outputs.recovered_change(&found, &context.mint()?.keys))
+        (stage, answer) => answer_once_paid(context, stage, answer),
+    }
+}
+
+fn answer_once_paid(context: &FlowContext, stage: PayStage, answer: FlowAnswer) -> FlowTurn {
+    match (stage, answer) {
+        (PayStage::Proof(view), FlowAnswer::States(states)) => {
+            if all_are(&states, State::Spent) {
+                proven(context, view)
+            } else {
+                retry("the mint says that it has paid, and proves it by nothing")
+            }
         }
+        (PayStage::LookForChange, FlowAnswer::Melt(view)) => restore_change(context, view),
+        // After a while a mint may have forgotten the quote; what it has signed, it still knows.
+        (PayStage::LookForChange, FlowAnswer::Fault(fault))
+            if fault.class() != FaultClass::Transient =>
+        {
+            restore_change(context, MeltView::unheard(&quote(context)?.quote_id))
+        }
+        (PayStage::Change(view), FlowAnswer::Restored(found)) => {
+            let Some(ask) = change_ask(context)? else { return paid_in_full(&view, Vec::new()) };
+            changed(context, &ask, &view, ask.read(view.change.as_deref(), Some(&found)))
+        }
+        (PayStage::Proving(view), FlowAnswer::States(states)) => {
+            prove(context, &view, spent_of(&states))
+        }
+        (PayStage::ProvedChange(view, spent), FlowAnswer::Restored(found)) => {
+            let Some(ask) = change_ask(context)? else { return proved(&view, spent, Vec::new()) };
+            let signed = view.change.as_deref().unwrap_or_default();
+            let reading = ask.outputs.change(signed, Some(&found), &ask.keys.keys);
+            proved(&view, spent, reading.good)
+        }
+        (stage, answer) => answer_fence(context, stage, answer),
+    }
+}
+
+fn answer_fence(context: &FlowContext, stage: PayStage, answer: FlowAnswer) -> FlowTurn {
+    match (stage, answer) {
         (PayStage::Fence, FlowAnswer::Signatures(signed)) => fenced(context, &signed),
         // The swap may be done and its answer lost, or the melt may have won the inputs. Which one
         // it is, only signatures on the fence's own outputs tell.
@@ -114,9 +174,6 @@ pub(super) fn answer(context: &FlowContext, stage: PayStage, answer: FlowAnswer)
                 }
             }
         }
-        (PayStage::Proving(view), FlowAnswer::States(states)) => {
-            prove(context, &view, spent_of(&states))
-        }
         (_, FlowAnswer::Fault(fault)) => retry(fault.to_string()),
         (_, _) => retry("the mint answered something else than it was asked"),
     }
@@ -126,6 +183,9 @@ pub(super) fn answer(context: &FlowContext, stage: PayStage, answer: FlowAnswer)
 /// says, the quote is read next.
 fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
     let refusal = match fault.class() {
+        // Whoever spent them, the mint tells at once (NUT-07). Waiting for the quote's own end
+        // would bind the others until then, and for ever where it has none.
+        FaultClass::UnknownOutcome if *fault == MintFault::AlreadySpent => MeltRefusal::Spent,
         FaultClass::Definite => MeltRefusal::Definite(fault.to_string()),
         FaultClass::RefreshKeysets => MeltRefusal::Keyset,
         FaultClass::DoneAlready
@@ -199,6 +259,7 @@ fn unpaid(context: &FlowContext) -> FlowTurn {
 }
 
 const EXPIRED: &str = "The quote has expired.";
+const SPENT_ELSEWHERE: &str = "Some of the proofs were spent elsewhere.";
 
 /// Paid, pending, or something we don't know.
 fn under_way(context: &FlowContext, view: MeltView) -> FlowTurn {
@@ -221,6 +282,7 @@ fn looked_again(context: &FlowContext, refusal: MeltRefusal, view: MeltView) -> 
     }
     match refusal {
         MeltRefusal::Unclear => retry("the melt is unclear; it will be asked for again"),
+        MeltRefusal::Spent => on(PayStage::SpentInputs, context.ask_states(&context.open.held)?),
         MeltRefusal::Definite(reason) => {
             on(PayStage::Inputs(reason), context.ask_states(&context.open.held)?)
         }
@@ -265,25 +327,77 @@ fn give_up(context: &FlowContext, reason: &str, spent: Vec<ProofName>) -> FlowTu
     apply(PaymentEvent { spent, ..PaymentEvent::new(what).because(reason) })
 }
 
+/// The mint says that it has paid. A word alone would spend our proofs for a payment that nobody
+/// made, so that the preimage counts, or else that the mint has taken the inputs: where Lightning
+/// is pretended, or inside of one mint, there is no preimage.
 fn paid(context: &FlowContext, view: MeltView) -> FlowTurn {
-    let quote = quote(context)?;
-    let Some(range) = &quote.range else { return complete(view.preimage, Vec::new()) };
-    let outputs = RangeOutputs::of(range, &context.environment.seed)?;
-    let keys = &context.mint()?.keys;
-    // A quote that is read need not bring its change (NUT-08), and signatures that don't verify
-    // are none. NUT-09 has them all the same.
-    if let Some(change) = view.change.and_then(|signed| outputs.change(&signed, keys)) {
-        return complete(view.preimage, change);
+    let is_proven = view.preimage.as_deref().is_some_and(|said| {
+        let quote = quote(context);
+        quote.is_ok_and(|quote| quote.is_proof(said))
+    });
+    // None is held any more where the mint called them all spent before.
+    if is_proven || context.open.held.is_empty() {
+        return proven(context, view);
     }
-    let mint = context.mint()?.url.clone();
-    let request = outputs.restore();
-    on(PayStage::Change(view.preimage), FlowStep::Ask(FlowRequest::Restore { mint, request }))
+    on(PayStage::Proof(view), context.ask_states(&context.open.held)?)
 }
 
-fn complete(preimage: Option<String>, change: Vec<Proof>) -> FlowTurn {
-    let event = PaymentEvent::new(EntityEvent::Complete);
-    let event = event.with_proofs(change.into_iter().map(FreshProof::from));
-    apply(PaymentEvent { preimage, ..event })
+fn proven(context: &FlowContext, view: MeltView) -> FlowTurn {
+    let Some(ask) = change_ask(context)? else { return paid_in_full(&view, Vec::new()) };
+    match ask.read(view.change.as_deref(), None) {
+        ChangeTurn::Settled(parts) => paid_in_full(&view, parts),
+        // A quote that is read need not bring its change (NUT-08), and signatures that don't
+        // verify are none. NUT-09 has them all the same.
+        ChangeTurn::Take(_)
+        | ChangeTurn::Miss(_)
+        | ChangeTurn::GiveUp(_)
+        | ChangeTurn::Keysets
+        | ChangeTurn::Wait(_) => restore_change(context, view),
+    }
+}
+
+/// `None` where nothing can be left over.
+fn change_ask(context: &FlowContext) -> Result<Option<ChangeAsk<'_>>, EcashError> {
+    let quote = quote(context)?;
+    let Some(range) = &quote.range else { return Ok(None) };
+    let short = || EcashError::Corrupt("the inputs don't cover the payment".into());
+    let bounds = quote.change_bounds().ok_or_else(short)?;
+    let outputs = RangeOutputs::of(range, &context.environment.seed)?;
+    let (keys, owed) = (context.mint()?, quote.owed.as_ref());
+    Ok(Some(ChangeAsk { context, outputs, keys, bounds, owed }))
+}
+
+fn restore_change(context: &FlowContext, view: MeltView) -> FlowTurn {
+    let Some(ask) = change_ask(context)? else { return paid_in_full(&view, Vec::new()) };
+    let (mint, request) = (context.mint()?.url.clone(), ask.outputs.restore());
+    on(PayStage::Change(view), FlowStep::Ask(FlowRequest::Restore { mint, request }))
+}
+
+fn changed(
+    context: &FlowContext,
+    ask: &ChangeAsk<'_>,
+    view: &MeltView,
+    turn: ChangeTurn,
+) -> FlowTurn {
+    let is_stored = context.open.entity.state == EntityState::Paid;
+    match turn {
+        ChangeTurn::Settled(parts) if !is_stored => paid_in_full(view, parts),
+        ChangeTurn::Settled(parts) => apply(bring(EntityEvent::CloseChange, parts)),
+        ChangeTurn::Take(parts) if !is_stored => {
+            let event = bring(EntityEvent::CompleteOwing, parts);
+            apply(PaymentEvent { preimage: view.preimage.clone(), ..event })
+        }
+        ChangeTurn::Take(parts) => apply(bring(EntityEvent::TakeChange, parts)),
+        ChangeTurn::Miss(sum) => apply(ask.missing(sum)),
+        ChangeTurn::GiveUp(kept) => apply(ask.given_up(EntityEvent::CloseChange, kept)),
+        ChangeTurn::Keysets => end(FlowStep::Wait(WaitReason::ForKeysets)),
+        ChangeTurn::Wait(why) => retry(why),
+    }
+}
+
+fn paid_in_full(view: &MeltView, parts: ChangeParts) -> FlowTurn {
+    let event = bring(EntityEvent::Complete, parts);
+    apply(PaymentEvent { preimage: view.preimage.clone(), ..event })
 }
 
 fn fence_range(context: &FlowContext) -> Result<&OutputRange, EcashError> {
@@ -313,15 +427,23 @@ fn fence(proofs: Vec<Proof>) -> FlowTurn {
 
 /// A payment that we had given up was made after all.
 fn prove(context: &FlowContext, view: &MeltView, spent: Vec<ProofName>) -> FlowTurn {
-    // Nobody waits in a payment that is over: change that doesn't come with the quote is left.
-    let change = match (&quote(context)?.range, &view.change) {
-        (Some(range), Some(signed)) => {
-            let outputs = RangeOutputs::of(range, &context.environment.seed)?;
-            outputs.change(signed, &context.mint()?.keys).unwrap_or_default()
-        }
-        _ => Vec::new(),
-    };
-    let event = PaymentEvent::new(EntityEvent::ProvePaid).because("The mint has paid after all.");
-    let event = event.with_proofs(change.into_iter().map(FreshProof::from));
+    let is_proven = |said: &str| quote(context).is_ok_and(|quote| quote.is_proof(said));
+    let is_said_only = spent.is_empty() && !view.preimage.as_deref().is_some_and(is_proven);
+    // Nothing that we let go is gone: the mint's word alone. It is asked again.
+    if is_said_only && !context.open.let_go.is_empty() {
+        return end(FlowStep::Done);
+    }
+    let Some(ask) = change_ask(context)? else { return proved(view, spent, Vec::new()) };
+    if let ChangeTurn::Settled(parts) = ask.read(view.change.as_deref(), None) {
+        return proved(view, spent, parts);
+    }
+    let (mint, request) = (context.mint()?.url.clone(), ask.outputs.restore());
+    let stage = PayStage::ProvedChange(view.clone(), spent);
+    on(stage, FlowStep::Ask(FlowRequest::Restore { mint, request }))
+}
+
+/// Nobody waits in a payment that was given up: change that can't be read now is left.
+fn proved(view: &MeltView, spent: Vec<ProofName>, change: ChangeParts) -> FlowTurn {
+    let event = bring(EntityEvent::ProvePaid, change).because("The mint has paid after all.");
     apply(PaymentEvent { spent, preimage: view.preimage.clone(), ..event })
 }

@@ -1,16 +1,19 @@
 //! The melt of a token that pays a receive quote of another account.
 
-use cashu::{MeltQuoteState, MeltRequest, Proof, State};
+use cashu::{MeltQuoteState, MeltRequest, State};
 use unspent_model::ecash::{EntityEvent, EntityState};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStep, MeltView, MintFault, WaitReason,
-    all_are, check, outputs::RangeOutputs,
+    all_are,
+    change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
+    check,
+    outputs::RangeOutputs,
 };
 use crate::{
-    details::TokenSource,
+    details::{EntityDetails, TokenSource, payment_hash, proves},
     error::EcashError,
-    event::{FreshProof, PaymentEvent, ProofName, proof_name},
+    event::{PaymentEvent, ProofName, proof_name},
 };
 
 /// What was asked last at the token's mint.
@@ -24,8 +27,10 @@ pub(super) enum SourceStage {
     LookAgain(Option<String>),
     /// The token's proofs, before giving up.
     Inputs(String),
+    /// The token's proofs, since the melt is said to be paid and no preimage proves it.
+    Proof(MeltView),
     /// Change, since the melt is paid.
-    Change,
+    Change(MeltView),
 }
 
 /// A question goes on here; anything else ends the flow.
@@ -56,6 +61,13 @@ pub(super) fn start(context: &FlowContext) -> SourceTurn {
 pub(super) fn answer(context: &FlowContext, stage: SourceStage, answer: FlowAnswer) -> SourceTurn {
     match (stage, answer) {
         (_, FlowAnswer::Melt(view)) if !view.is_unpaid() => under_way(context, view),
+        (SourceStage::Proof(view), FlowAnswer::States(states)) => {
+            if all_are(&states, State::Spent) {
+                proven(context, view)
+            } else {
+                retry("the mint says that it has paid, and proves it by nothing")
+            }
+        }
         (SourceStage::Look, FlowAnswer::Melt(_)) => unpaid(context),
         (SourceStage::Pay, FlowAnswer::Melt(_)) => ask_inputs(context, MELT_FAILED),
         (SourceStage::Pay, FlowAnswer::Fault(fault)) => {
@@ -77,9 +89,9 @@ pub(super) fn answer(context: &FlowContext, stage: SourceStage, answer: FlowAnsw
                 end(FlowStep::Wait(WaitReason::ForChange))
             }
         }
-        (SourceStage::Change, FlowAnswer::Restored(found)) => {
-            let Some(outputs) = outputs(context)? else { return store(Vec::new()) };
-            store(outputs.recovered_change(&found, &context.source()?.keys))
+        (SourceStage::Change(view), FlowAnswer::Restored(found)) => {
+            let Some(ask) = change_ask(context)? else { return store(Vec::new()) };
+            changed(&ask, ask.read(view.change.as_deref(), Some(&found)))
         }
         (_, FlowAnswer::Fault(fault)) => retry(fault.to_string()),
         (_, _) => retry("the mint answered something else than it was asked"),
@@ -110,12 +122,15 @@ fn unpaid(context: &FlowContext) -> SourceTurn {
     Ok((Some(SourceStage::Pay), FlowStep::Ask(FlowRequest::Melt { mint, request })))
 }
 
-fn ask_inputs(context: &FlowContext, reason: &str) -> SourceTurn {
+fn ask_token(context: &FlowContext) -> Result<FlowStep, EcashError> {
     let names = context.open.token.iter().map(proof_name);
     let names: Vec<ProofName> = names.collect::<Result<_, _>>()?;
     let (mint, request) = (context.source()?.url.clone(), check(&names)?);
-    let next = FlowStep::Ask(FlowRequest::CheckState { mint, request });
-    Ok((Some(SourceStage::Inputs(reason.to_owned())), next))
+    Ok(FlowStep::Ask(FlowRequest::CheckState { mint, request }))
+}
+
+fn ask_inputs(context: &FlowContext, reason: &str) -> SourceTurn {
+    Ok((Some(SourceStage::Inputs(reason.to_owned())), ask_token(context)?))
 }
 
 fn give_up(context: &FlowContext, reason: &str) -> SourceTurn {
@@ -133,7 +148,7 @@ fn under_way(context: &FlowContext, view: MeltView) -> SourceTurn {
         MeltQuoteState::Paid | MeltQuoteState::Pending if is_unmarked => {
             end(FlowStep::Apply(PaymentEvent::new(EntityEvent::MarkMeltInitiated)))
         }
-        MeltQuoteState::Paid => change(context, view),
+        MeltQuoteState::Paid => paid(context, view),
         MeltQuoteState::Pending => end(FlowStep::Wait(WaitReason::ForChange)),
         MeltQuoteState::Unpaid | MeltQuoteState::Failed | MeltQuoteState::Unknown => {
             retry("the mint does not say how the payment stands")
@@ -141,21 +156,73 @@ fn under_way(context: &FlowContext, view: MeltView) -> SourceTurn {
     }
 }
 
-fn change(context: &FlowContext, view: MeltView) -> SourceTurn {
+fn paid(context: &FlowContext, view: MeltView) -> SourceTurn {
     // This side is settled. The payment itself is seen at the mint that issues.
     if source(context)?.change_stored {
         return end(FlowStep::Wait(WaitReason::ForChange));
     }
-    let Some(outputs) = outputs(context)? else { return store(Vec::new()) };
-    let keys = &context.source()?.keys;
-    if let Some(change) = view.change.and_then(|signed| outputs.change(&signed, keys)) {
-        return store(change);
+    let hash = invoice(context).and_then(payment_hash);
+    let is_proven = view.preimage.as_deref().zip(hash).is_some_and(|(said, h)| proves(said, &h));
+    if is_proven {
+        return proven(context, view);
     }
-    let (mint, request) = (context.source()?.url.clone(), outputs.restore());
-    Ok((Some(SourceStage::Change), FlowStep::Ask(FlowRequest::Restore { mint, request })))
+    Ok((Some(SourceStage::Proof(view)), ask_token(context)?))
 }
 
-fn store(change: Vec<Proof>) -> SourceTurn {
-    let event = PaymentEvent::new(EntityEvent::StoreSourceChange);
-    end(FlowStep::Apply(event.with_proofs(change.into_iter().map(FreshProof::from))))
+/// What the melt pays.
+fn invoice(context: &FlowContext) -> Option<&str> {
+    match &context.open.entity.details {
+        EntityDetails::ReceiveQuote(receive) => Some(&receive.invoice),
+        EntityDetails::SparkReceive(receive) => Some(&receive.invoice),
+        EntityDetails::SendQuote(_)
+        | EntityDetails::SendSwap(_)
+        | EntityDetails::ReceiveSwap(_)
+        | EntityDetails::SparkSend(_) => None,
+    }
+}
+
+fn proven(context: &FlowContext, view: MeltView) -> SourceTurn {
+    let Some(ask) = change_ask(context)? else { return store(Vec::new()) };
+    if let ChangeTurn::Settled(parts) = ask.read(view.change.as_deref(), None) {
+        return store(parts);
+    }
+    let (mint, request) = (context.source()?.url.clone(), ask.outputs.restore());
+    Ok((Some(SourceStage::Change(view)), FlowStep::Ask(FlowRequest::Restore { mint, request })))
+}
+
+/// `None` where nothing can be left over, or we have no account for it.
+fn change_ask(context: &FlowContext) -> Result<Option<ChangeAsk<'_>>, EcashError> {
+    let (Some(outputs), source) = (outputs(context)?, source(context)?) else { return Ok(None) };
+    let short = || EcashError::Corrupt("the token doesn't cover its melt".into());
+    let bounds = source.change_bounds(amount(context)).ok_or_else(short)?;
+    let (keys, owed) = (context.source()?, source.owed.as_ref());
+    Ok(Some(ChangeAsk { context, outputs, keys, bounds, owed }))
+}
+
+/// What comes in.
+fn amount(context: &FlowContext) -> u64 {
+    match &context.open.entity.details {
+        EntityDetails::ReceiveQuote(receive) => receive.amount,
+        EntityDetails::SparkReceive(receive) => receive.amount,
+        EntityDetails::SendQuote(_)
+        | EntityDetails::SendSwap(_)
+        | EntityDetails::ReceiveSwap(_)
+        | EntityDetails::SparkSend(_) => 0,
+    }
+}
+
+fn changed(ask: &ChangeAsk<'_>, turn: ChangeTurn) -> SourceTurn {
+    let event = match turn {
+        ChangeTurn::Settled(parts) => return store(parts),
+        ChangeTurn::Take(parts) => bring(EntityEvent::TakeChange, parts),
+        ChangeTurn::Miss(sum) => ask.missing(sum),
+        ChangeTurn::GiveUp(kept) => ask.given_up(EntityEvent::StoreSourceChange, kept),
+        ChangeTurn::Keysets => return end(FlowStep::Wait(WaitReason::ForKeysets)),
+        ChangeTurn::Wait(why) => return retry(why),
+    };
+    end(FlowStep::Apply(event))
+}
+
+fn store(change: ChangeParts) -> SourceTurn {
+    end(FlowStep::Apply(bring(EntityEvent::StoreSourceChange, change)))
 }

@@ -45,6 +45,25 @@ fn every_damage_is_named_and_a_sound_database_is_left_in_peace() {
 }
 
 #[test]
+fn change_that_is_owed_has_somebody_who_looks_after_it() {
+    on_both(|d| {
+        d.fund(512);
+        d.mint.borrow_mut().hides = (0..20).map(|bit| 1 << bit).collect();
+        let quote = d.melt(100, None);
+        d.run(&quote.id);
+        assert_eq!(found(&d), Vec::<String>::new());
+        damage(&d, "UPDATE entities SET is_open = FALSE WHERE state = 'PAID'");
+        assert!(found(&d).iter().any(|line| line.contains("change that is owed")));
+        damage(&d, "UPDATE entities SET is_open = TRUE WHERE state = 'PAID'");
+        d.mint.borrow_mut().hides.clear();
+        d.run(&quote.id);
+        assert_eq!(found(&d), Vec::<String>::new());
+        damage(&d, "UPDATE entities SET is_open = TRUE WHERE state = 'PAID'");
+        assert!(found(&d).iter().any(|line| line.contains("still looked after")));
+    });
+}
+
+#[test]
 fn a_database_that_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.db");

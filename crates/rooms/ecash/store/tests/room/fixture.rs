@@ -30,7 +30,10 @@ use crate::{
 };
 
 pub const HOUR: Duration = Duration::from_secs(3_600);
-pub const INVOICE: &str = "lnbc500n1pexample";
+/// Over 50 sat; [`crate::mint::PREIMAGE`] is its preimage.
+pub const INVOICE: &str = "lnbc500n1pj48ugq9qypqqqdqqxqrrsssp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3\
+    zyg3zyg3zyg3zygspp5v68ynuj55vnds5za5u8elvke5awxtfymrej8dksf3dq4q24w6xaq0h68tqays6um78y8j2u03\
+    mtazljssu4pzq0a3ua6h80fezwy02ljxs0zzy27g2e8g8rasw689jdwhs2x5cefarpx546tem3jtketj7cqpemes5";
 pub const WORDS: &str = "orchard velvet thunder";
 
 pub fn key() -> KeySource {
@@ -255,6 +258,7 @@ impl StoreFixture {
             seed: self.store.seed().clone(),
             mint: if is_home { keys(&self.mint) } else { keys(&self.other) },
             source: keys(&self.mint),
+            unit: "sat".into(),
             now: self.now(),
             fence: self.fence,
         };

@@ -19,6 +19,14 @@ type Operation = (Kind, On, &'static [S], Option<S>, &'static [S]);
 const OPERATIONS: &[Operation] = &[
     (Kind::CashuSendQuote, On::MarkPending, &[S::Unpaid], Some(S::Pending), &[S::Pending, S::Paid]),
     (Kind::CashuSendQuote, On::Complete, &[S::Unpaid, S::Pending], Some(S::Paid), &[S::Paid]),
+    (Kind::CashuSendQuote, On::CompleteOwing, &[S::Unpaid, S::Pending], Some(S::Paid), &[S::Paid]),
+    (Kind::CashuSendQuote, On::TakeChange, &[S::Paid], None, &[]),
+    (Kind::CashuSendQuote, On::MissChange, &[S::Paid], None, &[]),
+    (Kind::CashuSendQuote, On::CloseChange, &[S::Paid], None, &[]),
+    (Kind::CashuReceiveQuote, On::TakeChange, &[S::Unpaid, S::Paid, S::Completed], None, &[]),
+    (Kind::CashuReceiveQuote, On::MissChange, &[S::Unpaid, S::Paid, S::Completed], None, &[]),
+    (Kind::SparkReceiveQuote, On::TakeChange, &[S::Unpaid, S::Paid], None, &[]),
+    (Kind::SparkReceiveQuote, On::MissChange, &[S::Unpaid, S::Paid], None, &[]),
     (Kind::CashuSendQuote, On::Fail, &[S::Unpaid, S::Pending], Some(S::Failed), &[S::Failed]),
     (Kind::CashuSendQuote, On::Expire, &[S::Unpaid], Some(S::Expired), &[S::Expired]),
     (Kind::CashuSendQuote, On::TakeNewRange, &[S::Unpaid], None, &[]),
@@ -214,7 +222,8 @@ impl Ledger {
         let may = thing.may(event, now);
         if from.contains(&thing.state) {
             let is_done = (event.what == On::TakeFenceRange && thing.fence)
-                || (event.what == On::ProvePaid && thing.alarm);
+                || (matches!(event.what, On::ProvePaid | On::MissChange) && thing.alarm)
+                || (event.what == On::CloseChange && !thing.change_open);
             return match (is_done, may && !self.is_being_reversed(id, event.what)) {
                 (true, _) => Outcome::Repeat,
                 (false, true) => Outcome::Change,
@@ -244,7 +253,6 @@ impl Ledger {
         };
         let (got, sent) = (worth(&event.proofs), worth(&event.to_send));
         let fits = match (thing.kind, event.what) {
-            (Kind::CashuSendQuote, On::Complete) => got <= thing.get,
             (Kind::CashuReceiveQuote | Kind::CashuReceiveSwap, On::Complete) => got == thing.get,
             (Kind::CashuSendSwap, On::Commit) => got == thing.get && sent == thing.send,
             (_, On::ProcessPayment | On::LatePayment | On::TakeNewRange)
@@ -255,8 +263,11 @@ impl Ledger {
             (_, On::TakeFenceRange) => event.range.is_some(),
             _ => true,
         };
+        let is_own = thing.kind == Kind::CashuSendQuote;
         let account = match event.what {
-            On::StoreSourceChange => thing.source.clone().flatten().unwrap_or_default(),
+            On::StoreSourceChange | On::TakeChange if !is_own => {
+                thing.source.clone().flatten().unwrap_or_default()
+            }
             _ => thing.account.clone(),
         };
         let is_new = |fresh: &unspent_ecash::FreshProof| {
@@ -305,7 +316,8 @@ impl Ledger {
     fn move_money(&mut self, id: &str, thing: &Thing, event: &PaymentEvent) -> Option<String> {
         let own = Some(thing.account.clone());
         match (thing.kind, event.what) {
-            (Kind::CashuSendQuote, On::Complete | On::Fence)
+            (Kind::CashuSendQuote, On::TakeChange | On::CloseChange) => {}
+            (Kind::CashuSendQuote, On::Complete | On::CompleteOwing | On::Fence)
             | (Kind::CashuSendSwap, On::Complete | On::ReversalWon | On::ReversalLost) => {
                 self.settle(id, ProofState::Spent);
             }
@@ -325,7 +337,7 @@ impl Ledger {
                 self.take(&range.keyset_id, range.amounts.len());
                 return own;
             }
-            (_, On::StoreSourceChange) => {
+            (_, On::StoreSourceChange | On::TakeChange) => {
                 let account = thing.source.clone().flatten()?;
                 self.add(&account, &event.proofs, None);
                 return Some(account);
@@ -450,6 +462,7 @@ impl Thing {
         match (self.kind, event.what) {
             (_, On::Expire) => self.expires_at.is_some_and(|expiry| now >= expiry),
             (_, On::Fence) => self.fence,
+            (_, On::TakeChange | On::MissChange | On::CloseChange) => self.change_open,
             (Kind::SparkSendQuote, On::MarkPending | On::Complete) => {
                 self.spark_ids || event.spark.is_some()
             }
@@ -466,7 +479,7 @@ impl Thing {
             (_, On::MarkPending | On::Commit | On::ProcessPayment | On::LatePayment) => {
                 Some(T::Pending)
             }
-            (_, On::Complete | On::ReversalLost) => Some(T::Completed),
+            (_, On::Complete | On::CompleteOwing | On::ReversalLost) => Some(T::Completed),
             (_, On::Fail | On::FailClaimed | On::Expire | On::Fence) => Some(T::Failed),
             (_, On::ReversalWon) => Some(T::Reversed),
             _ => None,
@@ -478,8 +491,9 @@ impl Thing {
         match event.what {
             On::MarkMeltInitiated => self.melt = true,
             On::TakeFenceRange => self.fence = true,
-            On::ProvePaid => self.alarm = true,
-            On::StoreSourceChange => self.change_open = false,
+            On::ProvePaid | On::MissChange => self.alarm = true,
+            On::CompleteOwing => self.change_open = true,
+            On::StoreSourceChange | On::CloseChange => self.change_open = false,
             _ => {}
         }
         self.spark_ids |= self.kind == Kind::SparkSendQuote && event.spark.is_some();

@@ -13,6 +13,7 @@
 
 mod audits;
 mod births;
+mod change;
 mod claims;
 mod fixture;
 mod ledger;

@@ -9,7 +9,7 @@ use cashu::{
 };
 use unspent_ecash::{
     KeysetInfo, OutputKeyset,
-    flow::{FlowAnswer, FlowRequest, MeltView, MintFault, MintKeys},
+    flow::{FlowAnswer, FlowRequest, MeltView, MintFault, MintKeys, MintQuoteView, QuoteTerms},
 };
 use unspent_model::ecash::{input_fee, split_amount};
 
@@ -59,6 +59,10 @@ pub struct Mint {
     pub lightning_fee: u64,
     /// Change comes in another order than the blanks.
     pub shuffles: bool,
+    /// Signatures over these amounts are told to nobody.
+    pub hides: BTreeSet<u64>,
+    /// So much is given back beyond what is due.
+    pub gift: u64,
     pub asked: Vec<&'static str>,
 }
 
@@ -87,8 +91,12 @@ fn public(keys: &BTreeMap<u64, SecretKey>) -> Keys {
     Keys::new(keys.iter().map(|(amount, key)| (Amount::from(*amount), key.public_key())).collect())
 }
 
+fn refusal(code: u32) -> MintFault {
+    MintFault::from_code(code, "as the test wants it")
+}
+
 fn fault(code: u32) -> FlowAnswer {
-    FlowAnswer::Fault(MintFault::from_code(code, "as the test wants it"))
+    FlowAnswer::Fault(refusal(code))
 }
 
 impl Mint {
@@ -104,6 +112,8 @@ impl Mint {
             payment: Payment::Succeeds,
             lightning_fee: 1,
             shuffles: true,
+            hides: BTreeSet::new(),
+            gift: 0,
             asked: Vec::new(),
         }
     }
@@ -165,7 +175,11 @@ impl Mint {
         self.asked.push(request.name());
         match request {
             FlowRequest::MeltQuote { quote, .. } => self.view(quote),
-            FlowRequest::MintQuote { quote, .. } => FlowAnswer::MintQuote(self.quotes[quote].1),
+            FlowRequest::MintQuote { quote, .. } => {
+                let (amount, state) = self.quotes[quote];
+                let terms = QuoteTerms { amount: Some(amount), ..QuoteTerms::of(quote) };
+                FlowAnswer::MintQuote(MintQuoteView { terms, state })
+            }
             FlowRequest::Melt { request, .. } => {
                 let outputs = request.outputs().clone().unwrap_or_default();
                 self.melt(request.quote(), request.inputs(), outputs)
@@ -193,42 +207,49 @@ impl Mint {
         let melt = &self.melts[quote];
         let is_paid = melt.state == MeltQuoteState::Paid;
         FlowAnswer::Melt(MeltView {
+            terms: QuoteTerms { amount: Some(melt.amount), ..QuoteTerms::of(quote) },
             state: melt.state,
             preimage: is_paid.then(|| PREIMAGE.to_owned()),
-            change: is_paid.then(|| melt.change.clone()),
+            change: is_paid.then(|| self.shown(&melt.change)),
         })
     }
 
+    /// Signatures but for those that it keeps to itself.
+    fn shown(&self, signed: &[BlindSignature]) -> Vec<BlindSignature> {
+        let shown = signed.iter().filter(|made| !self.hides.contains(&made.amount.to_u64()));
+        shown.cloned().collect()
+    }
+
     /// Checks inputs: signed by us, each once, neither spent nor pending.
-    fn accept(&self, inputs: &Proofs) -> Result<(u64, Vec<PublicKey>), FlowAnswer> {
+    fn accept(&self, inputs: &Proofs) -> Result<(u64, Vec<PublicKey>), MintFault> {
         let mut names = Vec::new();
         for proof in inputs {
             let y = proof.y().unwrap();
-            let keyset = self.keyset(proof.keyset_id).ok_or_else(|| fault(12001))?;
-            let key = keyset.keys.get(&proof.amount.to_u64()).ok_or_else(|| fault(10001))?;
-            verify_message(key, proof.c, proof.secret.as_bytes()).map_err(|_| fault(10001))?;
+            let keyset = self.keyset(proof.keyset_id).ok_or_else(|| refusal(12001))?;
+            let key = keyset.keys.get(&proof.amount.to_u64()).ok_or_else(|| refusal(10001))?;
+            verify_message(key, proof.c, proof.secret.as_bytes()).map_err(|_| refusal(10001))?;
             assert!(!names.contains(&y), "an input comes twice");
             names.push(y);
         }
         if names.iter().any(|y| self.spent.contains(y)) {
-            return Err(fault(11001));
+            return Err(refusal(11001));
         }
         if names.iter().any(|y| self.pending.contains(y)) {
-            return Err(fault(11002));
+            return Err(refusal(11002));
         }
         let fee = input_fee(inputs.iter().map(|p| self.keyset(p.keyset_id).unwrap().fee_ppk));
         let sum: u64 = inputs.iter().map(|proof| proof.amount.to_u64()).sum();
-        Ok((sum.checked_sub(fee).ok_or_else(|| fault(11005))?, names))
+        Ok((sum.checked_sub(fee).ok_or_else(|| refusal(11005))?, names))
     }
 
-    fn can_sign(&self, outputs: &[BlindedMessage]) -> Result<(), FlowAnswer> {
+    fn can_sign(&self, outputs: &[BlindedMessage]) -> Result<(), MintFault> {
         if outputs.iter().any(|output| self.signed.contains_key(&output.blinded_secret)) {
-            return Err(fault(11003));
+            return Err(refusal(11003));
         }
         let is_active = |output: &BlindedMessage| {
             self.keyset(output.keyset_id).is_some_and(|keyset| keyset.is_active)
         };
-        if outputs.iter().all(is_active) { Ok(()) } else { Err(fault(12002)) }
+        if outputs.iter().all(is_active) { Ok(()) } else { Err(refusal(12002)) }
     }
 
     fn sign(&mut self, output: &BlindedMessage, amount: u64) -> BlindSignature {
@@ -252,10 +273,10 @@ impl Mint {
     fn swap(&mut self, inputs: &Proofs, outputs: &[BlindedMessage]) -> FlowAnswer {
         let (worth, names) = match self.accept(inputs) {
             Ok(found) => found,
-            Err(answer) => return answer,
+            Err(fault) => return FlowAnswer::Fault(fault),
         };
-        if let Err(answer) = self.can_sign(outputs) {
-            return answer;
+        if let Err(fault) = self.can_sign(outputs) {
+            return FlowAnswer::Fault(fault);
         }
         let sum: u64 = outputs.iter().map(|output| output.amount.to_u64()).sum();
         if worth != sum {
@@ -273,8 +294,8 @@ impl Mint {
             MintQuoteState::Issued => return fault(20002),
             MintQuoteState::Paid => {}
         }
-        if let Err(answer) = self.can_sign(outputs) {
-            return answer;
+        if let Err(fault) = self.can_sign(outputs) {
+            return FlowAnswer::Fault(fault);
         }
         assert_eq!(sum, amount, "outputs of a quote");
         self.quotes.insert(quote.to_owned(), (amount, MintQuoteState::Issued));
@@ -285,7 +306,11 @@ impl Mint {
         let known = outputs.iter().filter_map(|output| {
             Some((output.clone(), self.signed.get(&output.blinded_secret)?.clone()))
         });
-        let (outputs, signatures) = known.unzip();
+        let known: Vec<(BlindedMessage, BlindSignature)> = known.collect();
+        let is_shown = |(_, made): &(BlindedMessage, BlindSignature)| {
+            self.shown(std::slice::from_ref(made)).len() == 1
+        };
+        let (outputs, signatures) = known.into_iter().filter(is_shown).unzip();
         FlowAnswer::Restored(RestoreResponse { outputs, signatures })
     }
 
@@ -297,10 +322,10 @@ impl Mint {
         }
         let (worth, names) = match self.accept(inputs) {
             Ok(found) => found,
-            Err(answer) => return answer,
+            Err(fault) => return FlowAnswer::Fault(fault),
         };
-        if let Err(answer) = self.can_sign(&outputs) {
-            return answer;
+        if let Err(fault) = self.can_sign(&outputs) {
+            return FlowAnswer::Fault(fault);
         }
         let melt = self.melts.get_mut(quote).unwrap();
         assert!(worth >= melt.amount + self.lightning_fee, "a melt is paid for");
@@ -319,7 +344,7 @@ impl Mint {
     /// The payment arrives.
     pub fn settle(&mut self, quote: &str) {
         let melt = self.melts[quote].clone();
-        let left = melt.paid_in - melt.amount - self.lightning_fee;
+        let left = melt.paid_in + self.gift - melt.amount - self.lightning_fee;
         let amounts: Vec<u64> = self.active().keys.keys().copied().collect();
         let parts = split_amount(left, &amounts).unwrap();
         let mut change: Vec<BlindSignature> = melt

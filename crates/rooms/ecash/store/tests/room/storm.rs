@@ -174,7 +174,14 @@ impl Storm {
         let wrong = u64::from(self.is_rare(15));
         let home = self.keyset("home").keyset_id;
         match (thing.kind, what) {
-            (Kind::CashuSendQuote, On::Complete | On::ProvePaid) => {
+            (Kind::CashuSendQuote, On::TakeChange | On::CloseChange) => {
+                event.proofs = self.fresh(&home, 1 + wrong);
+            }
+            (Kind::CashuReceiveQuote | Kind::SparkReceiveQuote, On::TakeChange) => {
+                let away = self.keyset("away").keyset_id;
+                event.proofs = self.fresh(&away, 1 + wrong);
+            }
+            (Kind::CashuSendQuote, On::Complete | On::CompleteOwing | On::ProvePaid) => {
                 let change = self.rng.below(thing.get + 1);
                 event.proofs = self.fresh(&home, change + wrong * (thing.get + 1));
             }
@@ -278,6 +285,8 @@ impl Storm {
                 On::Complete,
                 On::Complete,
                 On::StoreSourceChange,
+                On::TakeChange,
+                On::MissChange,
                 On::LatePayment,
                 On::Expire,
                 On::Fail,
