@@ -287,6 +287,7 @@ fn ecash(walk: &Walk) {
     assert!(!refused.text.contains("garbage"), "a token is money: {}", refused.text);
     refused.refused(422);
     walk.post("/ecash/reverse", &[], &json!({ "id": "none" })).refused(404);
+    walk.post("/ecash/cancel", &[], &json!({ "id": "none" })).refused(404);
 }
 
 fn operator(walk: &Walk, daemon: &Daemon) {

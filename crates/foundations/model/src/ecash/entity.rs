@@ -83,6 +83,16 @@ pub enum EntityEvent {
     MissChange,
     /// The last of the change came, or no more of it is waited for.
     CloseChange,
+    /// Others have claimed a part of the token.
+    ClaimedInPart,
+    /// The receiver was quicker than our taking back for a part of the token.
+    ReversalShort,
+    /// The claim goes on without what others have spent, or with fewer proofs at a time.
+    TakeRest,
+    /// Some of the token's proofs are claimed; the next ones follow.
+    StoreBatch,
+    /// People don't want the claim any more.
+    Cancel,
 }
 
 /// How two entities of one kind differ from birth.
@@ -123,7 +133,7 @@ pub const ENTITY_STATES: [(EntityState, &str); 8] = [
 ];
 
 /// Every event with its name in the journal.
-pub const ENTITY_EVENTS: [(EntityEvent, &str); 20] = [
+pub const ENTITY_EVENTS: [(EntityEvent, &str); 25] = [
     (EntityEvent::MarkMeltInitiated, "mark_melt_initiated"),
     (EntityEvent::MarkPending, "mark_pending"),
     (EntityEvent::ProcessPayment, "process_payment"),
@@ -144,6 +154,11 @@ pub const ENTITY_EVENTS: [(EntityEvent, &str); 20] = [
     (EntityEvent::TakeChange, "take_change"),
     (EntityEvent::MissChange, "miss_change"),
     (EntityEvent::CloseChange, "close_change"),
+    (EntityEvent::ClaimedInPart, "claimed_in_part"),
+    (EntityEvent::ReversalShort, "reversal_short"),
+    (EntityEvent::TakeRest, "take_rest"),
+    (EntityEvent::StoreBatch, "store_batch"),
+    (EntityEvent::Cancel, "cancel"),
 ];
 
 /// Every variant with its name in the database.

@@ -47,6 +47,10 @@ pub enum RuleCondition {
     Alarmed,
     /// What the melt left over is still to come.
     ChangeOpen,
+    /// All that the event tells was known before.
+    KnownAlready,
+    /// People don't want it any more.
+    Cancelled,
 }
 
 /// What comes of an event.
@@ -92,6 +96,8 @@ pub enum EntityEffect {
     SettleChange,
     /// People have to know.
     RaiseAlarm,
+    /// That people don't want it any more is marked.
+    MarkCancelled,
     /// The send swap whose token is taken back gets this event, in the same step.
     Partner(EntityEvent),
 }
@@ -154,6 +160,10 @@ pub struct EntityFacts {
     pub alarmed: bool,
     /// What the melt left over, or a part of it, may still come.
     pub change_open: bool,
+    /// All that the event tells was known before.
+    pub is_known: bool,
+    /// People gave it up.
+    pub is_cancelled: bool,
 }
 
 impl EntityFacts {
@@ -169,6 +179,8 @@ impl EntityFacts {
             fence_taken: false,
             alarmed: false,
             change_open: false,
+            is_known: false,
+            is_cancelled: false,
         }
     }
 
@@ -188,6 +200,8 @@ impl EntityFacts {
             RuleCondition::FenceTaken => self.fence_taken,
             RuleCondition::Alarmed => self.alarmed,
             RuleCondition::ChangeOpen => self.change_open,
+            RuleCondition::KnownAlready => self.is_known,
+            RuleCondition::Cancelled => self.is_cancelled,
         }
     }
 }

@@ -71,6 +71,8 @@ fn condition(when: RuleCondition) -> String {
         RuleCondition::FenceTaken => "fence range taken: ".into(),
         RuleCondition::Alarmed => "alarm raised: ".into(),
         RuleCondition::ChangeOpen => "change still to come: ".into(),
+        RuleCondition::KnownAlready => "nothing new: ".into(),
+        RuleCondition::Cancelled => "given up before: ".into(),
     }
 }
 
@@ -113,6 +115,7 @@ fn doing(effect: EntityEffect) -> String {
         EntityEffect::OweChange => "change stays owed".into(),
         EntityEffect::SettleChange => "no more change is waited for".into(),
         EntityEffect::RaiseAlarm => "alarm".into(),
+        EntityEffect::MarkCancelled => "marked as given up".into(),
         EntityEffect::Partner(event) => format!("send swap gets {event}"),
     }
 }

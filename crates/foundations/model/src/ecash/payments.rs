@@ -121,6 +121,9 @@ const TOKEN_CLAIMED: &[EntityEffect] =
 const TOKEN_BACK: &[EntityEffect] =
     &[EntityEffect::SpendReserved, EntityEffect::Transaction(TransactionEvent::Reverse)];
 
+/// Each of these proofs is spent by the mint's own word; the others are still to be had.
+const PART_CLAIMED: &[EntityEffect] = &[EntityEffect::SpendProven];
+
 /// DRAFT → PENDING → COMPLETED or REVERSED; FAILED only from DRAFT. Born PENDING when the sum fits.
 pub const CASHU_SEND_SWAP: EntityMachine = EntityMachine {
     kind: EntityKind::CashuSendSwap,
@@ -138,6 +141,8 @@ pub const CASHU_SEND_SWAP: EntityMachine = EntityMachine {
         EntityEvent::ReversalWon,
         EntityEvent::ReversalLost,
         EntityEvent::TakeNewRange,
+        EntityEvent::ClaimedInPart,
+        EntityEvent::ReversalShort,
     ],
     rules: &[
         rule!(Draft, Commit, Always => go Pending, TOKEN_MADE),
@@ -153,6 +158,14 @@ pub const CASHU_SEND_SWAP: EntityMachine = EntityMachine {
         rule!(Pending, ReversalLost, Always => go Completed, TOKEN_CLAIMED),
         rule!(Completed, ReversalLost, Always => same),
         rule!(Draft, TakeNewRange, Always => go Draft, NEW_RANGE),
+        rule!(Pending, ClaimedInPart, BeingReversed => refuse BeingReversed),
+        rule!(Pending, ClaimedInPart, KnownAlready => same),
+        // A figure beside PENDING and no state: what is left can be claimed, or taken back.
+        rule!(Pending, ClaimedInPart, Always => go Pending, PART_CLAIMED),
+        rule!(Completed, ClaimedInPart, Always => same),
+        rule!(Reversed, ClaimedInPart, Always => same),
+        rule!(Pending, ReversalShort, KnownAlready => same),
+        rule!(Pending, ReversalShort, Always => go Pending, PART_CLAIMED),
     ],
     terminal: &[EntityState::Completed, EntityState::Failed, EntityState::Reversed],
 };

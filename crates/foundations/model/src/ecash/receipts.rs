@@ -101,6 +101,13 @@ const CLAIMED: &[EntityEffect] = &[
     EntityEffect::Partner(EntityEvent::ReversalLost),
 ];
 
+const SHORT: &[EntityEffect] =
+    &[EntityEffect::Partner(EntityEvent::ReversalShort), EntityEffect::TakeRange];
+// Where the token was our own, its proofs are still held for whom it was made.
+const BATCH: &[EntityEffect] =
+    &[EntityEffect::StoreUnspent, EntityEffect::SpendProven, EntityEffect::TakeRange];
+const GIVEN_UP: &[EntityEffect] = &[EntityEffect::MarkCancelled];
+
 /// PENDING → COMPLETED or FAILED. One that takes a token back moves the token's own swap too.
 pub const CASHU_RECEIVE_SWAP: EntityMachine = EntityMachine {
     kind: EntityKind::CashuReceiveSwap,
@@ -110,6 +117,9 @@ pub const CASHU_RECEIVE_SWAP: EntityMachine = EntityMachine {
         EntityEvent::Fail,
         EntityEvent::FailClaimed,
         EntityEvent::TakeNewRange,
+        EntityEvent::TakeRest,
+        EntityEvent::StoreBatch,
+        EntityEvent::Cancel,
     ],
     rules: &[
         rule!(Pending, Complete, Reverses => go Completed, WON),
@@ -121,6 +131,14 @@ pub const CASHU_RECEIVE_SWAP: EntityMachine = EntityMachine {
         rule!(Pending, Fail, Always => go Failed, LOST),
         rule!(Failed, Fail, Always => same),
         rule!(Pending, TakeNewRange, Always => go Pending, NEW_RANGE),
+        rule!(Pending, TakeRest, KnownAlready => same),
+        rule!(Pending, TakeRest, Reverses => go Pending, SHORT),
+        rule!(Pending, TakeRest, Always => go Pending, NEW_RANGE),
+        rule!(Pending, StoreBatch, KnownAlready => same),
+        rule!(Pending, StoreBatch, Always => go Pending, BATCH),
+        rule!(Pending, Cancel, Cancelled => same),
+        rule!(Pending, Cancel, Always => go Pending, GIVEN_UP),
+        rule!(Failed, Cancel, Always => same),
     ],
     terminal: &[EntityState::Completed, EntityState::Failed],
 };

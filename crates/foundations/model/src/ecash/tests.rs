@@ -12,7 +12,7 @@ fn offers(amounts: &[u64], fee_ppk: u64) -> Vec<ProofOffer> {
 fn all_facts() -> Vec<EntityFacts> {
     let mut found = Vec::new();
     for (variant, _) in VARIANTS {
-        for bits in 0..256_u32 {
+        for bits in 0..1_024_u32 {
             let bit = |at: u32| bits & (1 << at) != 0;
             found.push(EntityFacts {
                 variant,
@@ -24,6 +24,8 @@ fn all_facts() -> Vec<EntityFacts> {
                 fence_taken: bit(5),
                 alarmed: bit(6),
                 change_open: bit(7),
+                is_known: bit(8),
+                is_cancelled: bit(9),
             });
         }
     }
@@ -113,13 +115,14 @@ fn after_effects(mut facts: EntityFacts, effects: &[EntityEffect]) -> EntityFact
             EntityEffect::StoreSourceChange | EntityEffect::SettleChange => {
                 facts.change_open = false;
             }
+            EntityEffect::MarkCancelled => facts.is_cancelled = true,
+            // What the event told is written down now.
+            EntityEffect::SpendProven | EntityEffect::TakeRange => facts.is_known = true,
             EntityEffect::Transaction(_)
             | EntityEffect::SpendReserved
             | EntityEffect::ReleaseReserved
             | EntityEffect::StoreUnspent
             | EntityEffect::StoreReserved
-            | EntityEffect::SpendProven
-            | EntityEffect::TakeRange
             | EntityEffect::AddSourceChange
             | EntityEffect::Partner(_) => {}
         }

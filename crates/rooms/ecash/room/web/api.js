@@ -29,6 +29,8 @@ function payment(value) {
     alarm: Boolean(value.alarm),
     owed: value.change_owed ? text(value.change_owed) : null,
     kept: value.change_kept ? text(value.change_kept) : null,
+    tokenWorth: text(value.token_worth ?? 0),
+    claimed: text(value.claimed ?? 0),
     created: millis(value.created_at),
     expires: millis(value.expires_at),
   };

@@ -10,7 +10,7 @@ use unspent_model::{
 use unspent_sql::{Arg, Tx};
 
 use crate::{
-    details::{EntityDetails, OwedChange, SendQuoteDetails},
+    details::{EntityDetails, OwedChange, ReceiveSwapDetails, SendQuoteDetails},
     entities::{ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load},
     error::EcashError,
     event::{PaymentEvent, SealedEvent, SealedProof},
@@ -83,7 +83,13 @@ fn advance(
     }
     entity.state = step.next;
     entity.update(tx, sealer, now)?;
-    let note = event.plain.reason.as_deref();
+    if event.plain.rest.is_some()
+        && let EntityDetails::ReceiveSwap(swap) = &entity.details
+    {
+        entity.set_amount(tx, swap.gain())?;
+    }
+    let figure = entity.details.claimed_figure();
+    let note = event.plain.reason.as_deref().or(figure.as_deref());
     entity.write_line(tx, event.plain.what.name(), Some(from), note)?;
     Ok(AppliedChange { entity, is_repeat: false })
 }
@@ -109,6 +115,12 @@ impl EffectRunner<'_> {
             EntityDetails::SendSwap(swap) if event.what == EntityEvent::Commit => {
                 swap.token_hash = Some(token_hash(self.event.to_send.iter().map(|p| p.y)));
             }
+            EntityDetails::SendSwap(swap)
+                if matches!(event.what, EntityEvent::Complete | EntityEvent::ReversalLost) =>
+            {
+                swap.claimed = swap.to_send;
+            }
+            EntityDetails::ReceiveSwap(swap) => remember_rest(swap, event, self.now)?,
             EntityDetails::SparkSend(send) => {
                 if let Some(ids) = &event.spark {
                     send.request_id = Some(ids.request_id.clone());
@@ -125,7 +137,6 @@ impl EffectRunner<'_> {
             }
             EntityDetails::SendSwap(_)
             | EntityDetails::ReceiveQuote(_)
-            | EntityDetails::ReceiveSwap(_)
             | EntityDetails::SparkReceive(_) => {}
         }
     }
@@ -179,6 +190,8 @@ impl EffectRunner<'_> {
                 self.entity.alarm = true;
                 Ok(())
             }
+            // With its time, which is not the model's: see `remember_rest`.
+            EntityEffect::MarkCancelled => Ok(()),
             EntityEffect::Partner(on) => self.move_partner(tx, on),
         }
     }
@@ -204,7 +217,14 @@ impl EffectRunner<'_> {
     fn prove(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
         self.touch_own();
         let (spent, account) = (&self.event.plain.spent, &self.entity.account_id);
+        let EntityDetails::SendSwap(swap) = &mut self.entity.details else {
+            proofs::prove_spent(tx, account, spent, self.now)?;
+            return Ok(());
+        };
+        let held = proofs::held_sum(tx, &self.entity.id)?;
         proofs::prove_spent(tx, account, spent, self.now)?;
+        let left = proofs::held_sum(tx, &self.entity.id)?;
+        swap.claimed = swap.claimed.saturating_add(held.saturating_sub(left));
         Ok(())
     }
 
@@ -268,7 +288,12 @@ impl EffectRunner<'_> {
         let Some(partner) = self.entity.reverses.clone() else { return Ok(()) };
         // In the same transaction: a token that is back while its send still waits would be there
         // twice.
-        advance(tx, &partner, &SealedEvent::bare(on), self.sealer, self.now)?;
+        let mut told = SealedEvent::bare(on);
+        // The other events of a partner are about all that it holds.
+        if on == EntityEvent::ReversalShort {
+            told.plain.spent.clone_from(&self.event.plain.spent);
+        }
+        advance(tx, &partner, &told, self.sealer, self.now)?;
         Ok(())
     }
 }
@@ -299,6 +324,27 @@ fn came(proofs: &[SealedProof]) -> u64 {
     u64::try_from(worth(proofs)).unwrap_or(u64::MAX)
 }
 
+/// What an event tells about the parts of a token.
+fn remember_rest(
+    swap: &mut ReceiveSwapDetails,
+    event: &PaymentEvent,
+    now: Micros,
+) -> Result<(), EcashError> {
+    let missing = || EcashError::argument("the event doesn't say what is left of the token");
+    match (event.what, &event.rest) {
+        (EntityEvent::TakeRest, rest) => {
+            swap.lose(&event.spent, rest.as_ref().ok_or_else(missing)?);
+        }
+        (EntityEvent::StoreBatch, rest) => {
+            swap.settle(&event.spent, rest.as_ref().ok_or_else(missing)?);
+        }
+        (EntityEvent::Complete, Some(rest)) => swap.lose(&event.spent, rest),
+        (EntityEvent::Cancel, _) => swap.progress.cancelled_at = Some(now.get()),
+        (_, _) => {}
+    }
+    Ok(())
+}
+
 /// Proofs that an event brings must be worth what the entity is to get, no more and no less; a
 /// melt's change is taken as it comes.
 fn check_worth(details: &EntityDetails, event: &SealedEvent) -> Result<(), EcashError> {
@@ -306,7 +352,13 @@ fn check_worth(details: &EntityDetails, event: &SealedEvent) -> Result<(), Ecash
     let is = |expected: Option<u64>| expected.is_some_and(|expected| got == u128::from(expected));
     let fits = match (details, event.plain.what) {
         (EntityDetails::ReceiveQuote(quote), EntityEvent::Complete) => is(Some(quote.amount)),
-        (EntityDetails::ReceiveSwap(swap), EntityEvent::Complete) => is(swap.worth()),
+        // Nothing more is to come, but something came before.
+        (EntityDetails::ReceiveSwap(swap), EntityEvent::Complete) if event.plain.rest.is_some() => {
+            is(Some(0)) && swap.progress.got > 0
+        }
+        (EntityDetails::ReceiveSwap(swap), EntityEvent::Complete | EntityEvent::StoreBatch) => {
+            is(swap.worth())
+        }
         (EntityDetails::SendSwap(swap), EntityEvent::Commit) => {
             sent == u128::from(swap.to_send) && is(swap.change())
         }

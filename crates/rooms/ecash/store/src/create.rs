@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::{
     apply::{AppliedChange, token_hash, writer_key},
     details::{
-        EntityDetails, ReceiveQuoteDetails, ReceiveSwapDetails, SendQuoteDetails,
+        ClaimProgress, EntityDetails, ReceiveQuoteDetails, ReceiveSwapDetails, SendQuoteDetails,
         SparkReceiveDetails, SparkSendDetails, TokenSource, payment_hash,
     },
     entities::{BY_CLAIM, BY_KEY, ENTITY_LOCKED, EcashEntity, RAISE_ACCOUNT, load, read_entity},
@@ -412,7 +412,8 @@ fn claim(
     let amounts = amounts.ok_or_else(|| EcashError::argument("the keyset can't make the sum"))?;
     let ask = RangeAsk { keyset_id: keyset.keyset_id.clone(), amounts, send_count: 0 };
     let range = proofs::take_range(tx, &terms.account_id, &ask)?;
-    let swap = ReceiveSwapDetails { token_hash: hash.clone(), input_amount, fee, range };
+    let (token_hash, progress) = (hash.clone(), ClaimProgress::default());
+    let swap = ReceiveSwapDetails { token_hash, input_amount, fee, range, progress };
     Ok(EntityDraft::new(EntityDetails::ReceiveSwap(swap), EntityVariant::Plain, &hash, amount))
 }
 
@@ -427,6 +428,11 @@ fn token_to_take_back(
         let why = unspent_model::ecash::RefusalReason::WrongState;
         let on = EntityEvent::ReversalWon;
         return Err(unspent_model::ecash::EntityRefusal { kind, from, on, why }.into());
+    }
+    // Not by the token's hash: what is left of it may have another one by now.
+    if let Some(entity) = swap.open_reversal(tx)? {
+        let (what, state) = (used_once(EntityKind::CashuReceiveSwap), EntityState::Pending);
+        return Err(EcashError::InUse { what, entity, state: state.to_string() });
     }
     crate::query::held_proofs(tx, &swap.id, sealer)
 }

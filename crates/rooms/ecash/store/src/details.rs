@@ -6,7 +6,7 @@ use unspent_model::{Micros, ecash::EntityKind};
 
 use zeroize::Zeroizing;
 
-use crate::{error::EcashError, seal::SecretSealer};
+use crate::{error::EcashError, event::ProofName, seal::SecretSealer};
 
 /// Outputs reserved on a keyset: they derive from the seed, the keyset and the counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +123,9 @@ pub struct SendSwapDetails {
     pub send_count: usize,
     /// SHA-256 of the token's proofs, in hexadecimal, once it is made.
     pub token_hash: Option<String>,
+    /// What others have claimed of the token, by the mint's word on each proof.
+    #[serde(default)]
+    pub claimed: u64,
 }
 
 /// A token of another account that pays a receive quote.
@@ -183,12 +186,51 @@ pub struct ReceiveQuoteDetails {
 pub struct ReceiveSwapDetails {
     /// SHA-256 of the token's proofs, in hexadecimal.
     pub token_hash: String,
-    /// Value of the token.
+    /// What the swap under way takes: the token, or the part of it that is claimed now.
     pub input_amount: u64,
     /// What the mint takes for the swap.
     pub fee: u64,
     /// Outputs.
     pub range: OutputRange,
+    /// What became of the rest of the token.
+    #[serde(default)]
+    pub progress: ClaimProgress,
+}
+
+/// How a claim goes on that isn't one swap of its whole token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimProgress {
+    /// Value of the whole token; 0 as long as all of it is swapped at once.
+    pub whole: u64,
+    /// Names of the proofs that others have spent, in hexadecimal.
+    pub lost: Vec<String>,
+    /// What those are worth.
+    pub lost_amount: u64,
+    /// Names of the proofs that were swapped before, in hexadecimal.
+    pub done: Vec<String>,
+    /// What those were worth.
+    pub done_amount: u64,
+    /// What came in for them.
+    pub got: u64,
+    /// Proofs that are swapped at a time; `None` for all.
+    pub batch: Option<usize>,
+    /// When people gave the claim up, in microseconds.
+    pub cancelled_at: Option<i64>,
+}
+
+/// What is left of a token, and what the next swap takes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRest {
+    /// Value of the whole token.
+    pub whole: u64,
+    /// Value of the proofs that the event calls spent.
+    pub spent_amount: u64,
+    /// What the next swap takes; 0 where there is none.
+    pub input_amount: u64,
+    /// What the mint takes for it.
+    pub fee: u64,
+    /// Proofs that are swapped at a time; `None` for all.
+    pub batch: Option<usize>,
 }
 
 /// Pays an invoice through Spark.
@@ -306,9 +348,53 @@ impl SendSwapDetails {
 }
 
 impl ReceiveSwapDetails {
-    /// What the account gets; `None` where the token doesn't cover the fee.
+    /// What the swap under way brings; `None` where its inputs don't cover the fee.
     pub fn worth(&self) -> Option<u64> {
         self.input_amount.checked_sub(self.fee)
+    }
+
+    /// Value of the whole token.
+    pub fn token_worth(&self) -> u64 {
+        self.progress.whole.max(self.input_amount)
+    }
+
+    /// What the account gets in all. Shown, not booked: of swaps still to come no fee is known.
+    pub fn gain(&self) -> u64 {
+        let gone = self.progress.lost_amount.saturating_add(self.progress.done_amount);
+        let open = self.token_worth().saturating_sub(gone).saturating_sub(self.fee);
+        open.saturating_add(self.progress.got)
+    }
+
+    /// Whether a proof is out of the claim: spent by others, or swapped before.
+    pub(crate) fn is_out(&self, name: &ProofName) -> bool {
+        let name = hex::encode(name);
+        self.progress.lost.contains(&name) || self.progress.done.contains(&name)
+    }
+
+    /// Whether all of this was written down before.
+    pub(crate) fn knows(&self, spent: &[ProofName], rest: &TokenRest) -> bool {
+        self.progress.batch == rest.batch && spent.iter().all(|name| self.is_out(name))
+    }
+
+    /// Others have spent these: the claim goes on without them.
+    pub(crate) fn lose(&mut self, spent: &[ProofName], rest: &TokenRest) {
+        self.progress.lost.extend(spent.iter().map(hex::encode));
+        self.progress.lost_amount = self.progress.lost_amount.saturating_add(rest.spent_amount);
+        self.go_on(rest);
+    }
+
+    /// These are swapped: the claim goes on with the next ones.
+    pub(crate) fn settle(&mut self, spent: &[ProofName], rest: &TokenRest) {
+        let came = self.worth().unwrap_or(0);
+        self.progress.done.extend(spent.iter().map(hex::encode));
+        self.progress.done_amount = self.progress.done_amount.saturating_add(self.input_amount);
+        self.progress.got = self.progress.got.saturating_add(came);
+        self.go_on(rest);
+    }
+
+    fn go_on(&mut self, rest: &TokenRest) {
+        (self.progress.whole, self.progress.batch) = (rest.whole, rest.batch);
+        (self.input_amount, self.fee) = (rest.input_amount, rest.fee);
     }
 }
 
@@ -366,6 +452,24 @@ impl EntityDetails {
             Self::ReceiveQuote(details) => owed_of(details.source.as_ref()?, details.amount),
             Self::SparkReceive(details) => owed_of(details.source.as_ref()?, details.amount),
             Self::SendSwap(_) | Self::ReceiveSwap(_) | Self::SparkSend(_) => None,
+        }
+    }
+
+    /// How much of a token others have claimed, for people; `None` where that is nothing or all.
+    pub fn claimed_figure(&self) -> Option<String> {
+        let (claimed, whole) = self.token_figures()?;
+        (claimed > 0 && claimed < whole).then(|| format!("{claimed} of {whole} claimed"))
+    }
+
+    /// What others have claimed of the token that is sent or claimed, and what all of it is worth.
+    pub fn token_figures(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::SendSwap(swap) => Some((swap.claimed, swap.to_send)),
+            Self::ReceiveSwap(swap) => Some((swap.progress.lost_amount, swap.token_worth())),
+            Self::SendQuote(_)
+            | Self::ReceiveQuote(_)
+            | Self::SparkSend(_)
+            | Self::SparkReceive(_) => None,
         }
     }
 
@@ -456,5 +560,18 @@ mod tests {
         for wrong in [String::new(), "01".repeat(32), "zz".repeat(32), "00".repeat(31)] {
             assert!(!proves(&wrong, hash), "{wrong}");
         }
+    }
+
+    #[test]
+    fn details_written_before_tokens_had_parts_are_read() {
+        let range = r#"{"keyset_id":"k","start":0,"amounts":[4,2,1]}"#;
+        let claim = format!(r#"{{"token_hash":"h","input_amount":8,"fee":1,"range":{range}}}"#);
+        let claim: ReceiveSwapDetails = serde_json::from_str(&claim).unwrap();
+        assert_eq!((claim.token_worth(), claim.gain()), (8, 7));
+        assert_eq!(claim.progress, ClaimProgress::default());
+        let send = r#"{"amount":7,"receive_fee":1,"to_send":8,"send_fee":0,"input_amount":8,
+            "range":null,"send_count":0,"token_hash":null}"#;
+        let send: SendSwapDetails = serde_json::from_str(send).unwrap();
+        assert_eq!(send.claimed, 0);
     }
 }

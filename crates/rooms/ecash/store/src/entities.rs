@@ -84,6 +84,7 @@ pub(crate) const OF_ACCOUNT: &str = entity!(
     "WHERE e.kind = $1 AND e.account_id = $5 AND (e.created_at, e.id) < ($2, $3)
         AND t.id = e.transaction_id ORDER BY e.created_at DESC, e.id DESC LIMIT $4"
 );
+const SET_AMOUNT: &str = "UPDATE transactions SET amount = $2 WHERE id = $1";
 const OPEN_REVERSAL: &str = "SELECT id FROM entities WHERE reverses = $1 AND is_open LIMIT 1";
 const UPDATE: &str = "UPDATE entities SET state = $3, version = version + 1, is_open = $4,
     melt_initiated = $5, alarm = $6, updated_at = $7, outputs = $8, sealed_details = $9
@@ -140,6 +141,15 @@ impl EcashEntity {
         !self.kind.is_terminal(self.state) || (has_succeeded && self.awaits_change())
     }
 
+    /// What others have claimed of the token that is sent or claimed, and what all of it is worth.
+    pub fn token_figures(&self) -> Option<(u64, u64)> {
+        let (claimed, whole) = self.details.token_figures()?;
+        let is_claimed =
+            (self.kind, self.state) == (EntityKind::CashuSendSwap, EntityState::Completed);
+        // Sends of before the figure was kept say it by their state alone.
+        Some((if is_claimed { whole } else { claimed }, whole))
+    }
+
     /// What the melt of a token leaves over isn't there yet, or change of a payment is owed.
     pub fn awaits_change(&self) -> bool {
         if let EntityDetails::SendQuote(quote) = &self.details {
@@ -156,12 +166,11 @@ impl EcashEntity {
         event: &PaymentEvent,
         now: Micros,
     ) -> Result<EntityFacts, EcashError> {
-        // The one event that needs a further query: while we take a token back, spent proofs don't
+        // The events that need a further query: while we take a token back, spent proofs don't
         // tell whether its receiver claimed it or we did.
-        let asks_for_reversal =
-            (self.kind, event.what) == (EntityKind::CashuSendSwap, EntityEvent::Complete);
-        let is_being_reversed =
-            asks_for_reversal && tx.maybe(OPEN_REVERSAL, &[Arg::Text(&self.id)])?.is_some();
+        let asks_for_reversal = self.kind == EntityKind::CashuSendSwap
+            && matches!(event.what, EntityEvent::Complete | EntityEvent::ClaimedInPart);
+        let is_being_reversed = asks_for_reversal && self.open_reversal(tx)?.is_some();
         let known_to_spark =
             matches!(&self.details, EntityDetails::SparkSend(send) if send.request_id.is_some());
         let fenced =
@@ -176,7 +185,39 @@ impl EcashEntity {
             fence_taken: fenced,
             alarmed: self.alarm,
             change_open: self.awaits_change(),
+            is_known: self.knows(tx, event)?,
+            is_cancelled: matches!(&self.details,
+                EntityDetails::ReceiveSwap(swap) if swap.progress.cancelled_at.is_some()),
         })
+    }
+
+    /// Whether an event about parts of a token tells nothing new.
+    fn knows(&self, tx: &mut Tx<'_>, event: &PaymentEvent) -> Result<bool, EcashError> {
+        match (&self.details, event.what) {
+            (
+                EntityDetails::SendSwap(_),
+                EntityEvent::ClaimedInPart | EntityEvent::ReversalShort,
+            ) => {
+                let held = crate::proofs::held_names(tx, &self.id)?;
+                Ok(event.spent.iter().all(|name| !held.contains(name)))
+            }
+            (EntityDetails::ReceiveSwap(swap), EntityEvent::TakeRest | EntityEvent::StoreBatch) => {
+                Ok(event.rest.as_ref().is_some_and(|rest| swap.knows(&event.spent, rest)))
+            }
+            (_, _) => Ok(false),
+        }
+    }
+
+    /// Who is taking the token back.
+    pub(crate) fn open_reversal(&self, tx: &mut Tx<'_>) -> Result<Option<String>, EcashError> {
+        let row = tx.maybe(OPEN_REVERSAL, &[Arg::Text(&self.id)])?;
+        Ok(row.map(|row| row.text("id")).transpose()?)
+    }
+
+    /// What the receiver gets has changed.
+    pub(crate) fn set_amount(&self, tx: &mut Tx<'_>, amount: u64) -> Result<(), EcashError> {
+        tx.execute(SET_AMOUNT, &[Arg::Text(&self.transaction_id), Arg::Int(sql_int(amount)?)])?;
+        Ok(())
     }
 
     pub(crate) fn move_transaction(

@@ -5,7 +5,7 @@ use std::fmt;
 use cashu::Proof;
 use unspent_model::ecash::EntityEvent;
 
-use crate::{error::EcashError, flow::SparkIds, seal::SecretSealer};
+use crate::{details::TokenRest, error::EcashError, flow::SparkIds, seal::SecretSealer};
 
 /// The public name of a proof: hash-to-curve of its secret, compressed.
 pub type ProofName = [u8; 33];
@@ -49,8 +49,10 @@ pub struct PaymentEvent {
     pub kept: Option<u64>,
     /// Proofs of the token that was made.
     pub to_send: Vec<FreshProof>,
-    /// Proofs of ours that the mint calls spent.
+    /// Proofs of ours, or of a token that we claim, that the mint calls spent.
     pub spent: Vec<ProofName>,
+    /// What is left of the token that is claimed.
+    pub rest: Option<TokenRest>,
     /// Outputs to reserve.
     pub range: Option<RangeAsk>,
     /// Why it failed, for people.
@@ -71,6 +73,7 @@ impl PaymentEvent {
             kept: None,
             to_send: Vec::new(),
             spent: Vec::new(),
+            rest: None,
             range: None,
             reason: None,
             preimage: None,

@@ -41,16 +41,22 @@ pub(crate) fn fees_of(
     account: &str,
     keysets: &[String],
 ) -> Result<Vec<u64>, EcashError> {
-    let rows = tx.query(FEES, &[Arg::Text(account)])?;
-    let known: BTreeMap<String, u64> = rows
-        .iter()
-        .map(|row| read_keyset(row).map(|keyset| (keyset.keyset_id, keyset.fee_ppk)))
-        .collect::<Result<_, _>>()?;
+    let known = all_fees(tx, account)?;
     let fee = |id: &String| {
         let missing = || EcashError::NotFound { what: "keyset", name: id.clone() };
         known.get(id).copied().ok_or_else(missing)
     };
     keysets.iter().map(fee).collect()
+}
+
+/// The same of each keyset that an account knows.
+pub(crate) fn all_fees(
+    tx: &mut Tx<'_>,
+    account: &str,
+) -> Result<BTreeMap<String, u64>, EcashError> {
+    let rows = tx.query(FEES, &[Arg::Text(account)])?;
+    let fee = |row| Ok(read_keyset(row).map(|keyset| (keyset.keyset_id, keyset.fee_ppk))?);
+    rows.iter().map(fee).collect()
 }
 
 impl ProofPool {
@@ -233,5 +239,6 @@ fn plain(amount: u64, receive_fee: u64, sum: u64) -> SendSwapDetails {
         range: None,
         send_count: 0,
         token_hash: None,
+        claimed: 0,
     }
 }

@@ -67,6 +67,9 @@ const SPEND: &str = "UPDATE proofs SET state = $3, spent_at = $4, version = vers
 const RELEASE: &str = "UPDATE proofs SET state = $3, version = version + 1
     WHERE held_by = $1 AND state = $2";
 const WERE_HELD: &str = "SELECT y FROM proofs WHERE held_by = $1 LIMIT 1";
+const HELD_NAMES: &str = "SELECT y FROM proofs WHERE held_by = $1 AND state = $2";
+const HELD_SUM: &str = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) AS total FROM proofs
+    WHERE held_by = $1 AND state = $2";
 const PROVE: BulkStatement = BulkStatement {
     sqlite: "UPDATE proofs SET state = $2, spent_at = $3, version = version + 1
         WHERE account_id = $1 AND state <> $2 AND y = $4",
@@ -181,6 +184,18 @@ pub(crate) fn release_held(tx: &mut Tx<'_>, entity: &str) -> Result<u64, EcashEr
 /// Whether an entity was the last to hold some proof, however that stands now.
 pub(crate) fn were_held(tx: &mut Tx<'_>, entity: &str) -> Result<bool, SqlError> {
     Ok(tx.maybe(WERE_HELD, &[Arg::Text(entity)])?.is_some())
+}
+
+/// Names of the proofs that an entity holds now.
+pub(crate) fn held_names(tx: &mut Tx<'_>, entity: &str) -> Result<Vec<ProofName>, EcashError> {
+    let args = [Arg::Text(entity), Arg::Text(ProofState::Reserved.name())];
+    tx.query(HELD_NAMES, &args)?.iter().map(name_of).collect()
+}
+
+/// What those are worth.
+pub(crate) fn held_sum(tx: &mut Tx<'_>, entity: &str) -> Result<u64, SqlError> {
+    let args = [Arg::Text(entity), Arg::Text(ProofState::Reserved.name())];
+    tx.one(HELD_SUM, &args)?.natural("total")
 }
 
 /// The mint calls these spent.

@@ -1,6 +1,6 @@
 //! Reading: balances, lists, one entity with its journal, and what a flow needs.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use cashu::Proofs;
 use unspent_model::{
@@ -16,6 +16,7 @@ use crate::{
     entities::{BY_KEY, BY_KIND, ENTITY, EcashEntity, OF_ACCOUNT, OPEN, load, read_entity},
     error::EcashError,
     event::{ProofName, open_proof},
+    inputs::all_fees,
     proofs::name_of,
     seal::SecretSealer,
     store::{EcashStore, sql_int},
@@ -176,6 +177,8 @@ pub struct OpenEntity {
     pub let_go: Vec<ProofName>,
     /// Proofs of the token it claims or melts.
     pub token: Proofs,
+    /// What spending one of those costs, in thousandths, by keyset; for claims at a token's mint.
+    pub fees: BTreeMap<String, u64>,
 }
 
 impl fmt::Debug for OpenEntity {
@@ -313,7 +316,15 @@ impl EcashStore {
             let args = [Arg::Text(&id), Arg::Text(ProofState::Unspent.name())];
             let rows = tx.query(LET_GO, &args)?;
             let let_go = rows.iter().map(name_of).collect::<Result<_, _>>()?;
-            Ok(OpenEntity { entity, held, let_go, token })
+            let fees = match entity.kind {
+                EntityKind::CashuReceiveSwap => all_fees(tx, &entity.account_id)?,
+                EntityKind::CashuSendQuote
+                | EntityKind::CashuSendSwap
+                | EntityKind::CashuReceiveQuote
+                | EntityKind::SparkSendQuote
+                | EntityKind::SparkReceiveQuote => BTreeMap::new(),
+            };
+            Ok(OpenEntity { entity, held, let_go, token, fees })
         })
     }
 

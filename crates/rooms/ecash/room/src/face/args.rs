@@ -16,7 +16,7 @@ use super::{
     accounts::{self, AccountArgs, BalanceArgs, MintArgs},
     lists::ShowArgs,
     payments::{self, Begin, BeginAndShow},
-    requests::{ClaimToken, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
+    requests::{CancelClaim, ClaimToken, PayInvoice, ReceiveAmount, ReverseSend, SendAmount},
     section::{EcashSection, MayMake},
     shown::{self, ProofsArgs},
     work,
@@ -71,8 +71,10 @@ enum MoneyCommand {
     Send(BeginAndShow<SendAmount>),
     /// Claim a token, at its own mint or into an account elsewhere
     Claim(Begin<ClaimToken>),
-    /// Take back a token that nobody has claimed
+    /// Take back what nobody has claimed of a token
     Reverse(Begin<ReverseSend>),
+    /// Give up a claim; it ends once the mint says that nothing of it has happened
+    Cancel(Begin<CancelClaim>),
     /// Invoices paid and to be paid, newest first
     Quotes(PageQuery),
     /// Tokens sent and claimed, newest first
@@ -131,6 +133,7 @@ impl MoneyCommand {
             | Self::Pay(_)
             | Self::Send(_)
             | Self::Reverse(_)
+            | Self::Cancel(_)
             | Self::Recover
             | Self::Run => MoneyUse::Writes,
         }
@@ -169,6 +172,7 @@ impl MoneyCommand {
             Self::Send(args) => payments::print_send(&context, args, output),
             Self::Claim(args) => payments::print_claim(&context, args, output),
             Self::Reverse(args) => payments::print_reverse(&context, args, output),
+            Self::Cancel(args) => payments::print_cancel(&context, args, output),
             Self::Quotes(page) => shown::print_quotes(&context, page, output),
             Self::Swaps(page) => shown::print_swaps(&context, page, output),
             Self::Proofs(args) => shown::print_proofs(&context, args, output),
@@ -183,7 +187,8 @@ impl MoneyCommand {
 /// How long a command waits for others.
 #[derive(Args)]
 pub(super) struct Patience {
-    /// Seconds to wait for the end; the payment goes on afterwards with `recover` or `run`
+    /// Seconds to wait for the end, and before that for change under way where too little is free;
+    /// the payment goes on afterwards with `recover` or `run`
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
 }

@@ -162,6 +162,10 @@ pub(crate) struct PaymentJson {
     pub(super) change_owed: Option<String>,
     /// What the mint kept of change that could have come back; null where that isn't known.
     pub(super) change_kept: Option<String>,
+    /// What the token is worth that is sent or claimed.
+    pub(super) token_worth: Option<String>,
+    /// How much of that others have claimed, by the mint's word on each proof.
+    pub(super) claimed: Option<String>,
     /// Something happened that people must know; the journal says what.
     pub(super) alarm: bool,
     version: u64,
@@ -176,6 +180,7 @@ impl PaymentJson {
         let owed = entity.details.owed_change();
         let open = owed.filter(|(owed, _)| !owed.is_closed);
         let open = open.and_then(|(owed, bounds)| bounds.most.checked_sub(owed.came));
+        let (claimed, worth) = entity.token_figures().unzip();
         Self {
             id: entity.id.clone(),
             kind: entity.kind.name(),
@@ -187,12 +192,22 @@ impl PaymentJson {
             preimage,
             change_owed: open.map(|sum| sum.to_string()),
             change_kept: owed.and_then(|(owed, _)| owed.kept).map(|sum| sum.to_string()),
+            token_worth: worth.map(|worth| worth.to_string()),
+            claimed: claimed.map(|claimed| claimed.to_string()),
             alarm: entity.alarm,
             version: entity.version,
             created_at: Time(entity.created_at.get()),
             updated_at: Time(entity.updated_at.get()),
             expires_at: entity.expires_at.map(|end| Time(end.get())),
         }
+    }
+}
+
+impl PaymentJson {
+    /// How much of the token others have claimed, for people; `None` where that is nothing.
+    pub(super) fn claimed_by_others(&self) -> Option<String> {
+        let (claimed, worth) = (self.claimed.as_ref()?, self.token_worth.as_ref()?);
+        (claimed != "0").then(|| format!("{claimed} of {worth} claimed"))
     }
 }
 
@@ -206,8 +221,7 @@ fn told(details: &EntityDetails) -> Told {
         }
         EntityDetails::SendSwap(d) => (d.amount, None, None),
         EntityDetails::ReceiveQuote(d) => (d.amount, Some(d.invoice.clone()), None),
-        // Shown, not booked: a fee above the amount leaves nothing to be told.
-        EntityDetails::ReceiveSwap(d) => (d.input_amount.saturating_sub(d.fee), None, None),
+        EntityDetails::ReceiveSwap(d) => (d.gain(), None, None),
         EntityDetails::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
         EntityDetails::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
     }

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `requests` | what can be asked for: an account, receive, pay, send, claim, reverse |
+//! | `requests` | what can be asked for: an account, receive, pay, send, claim, reverse, cancel |
 //! | `lists` | what is read: payments, proofs, transactions, one payment with its journal |
 //! | `routes` | both over REST |
 //! | `accounts`, `payments`, `shown` | the same on the command line |
@@ -142,7 +142,8 @@ impl RoomFace for EcashFace {
             .routes(routes!(routes::pay))
             .routes(routes!(routes::send))
             .routes(routes!(routes::claim))
-            .routes(routes!(routes::reverse));
+            .routes(routes!(routes::reverse))
+            .routes(routes!(routes::cancel));
         OpenApiRouter::new()
             .routes(routes!(routes::status))
             .routes(routes!(routes::add_account))

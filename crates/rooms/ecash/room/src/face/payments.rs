@@ -21,7 +21,9 @@ use unspent_server::{
 use super::{
     args::{CommandContext, Patience},
     json::{PaymentJson, PaymentPriceJson},
-    requests::{ClaimToken, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend, SendAmount},
+    requests::{
+        CancelClaim, ClaimToken, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend, SendAmount,
+    },
 };
 use crate::work::{EcashWorkError, executor::PaymentStanding, payments::RequestKey};
 
@@ -29,6 +31,8 @@ use crate::work::{EcashWorkError, executor::PaymentStanding, payments::RequestKe
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Seconds that a command waits unless told otherwise.
 const STANDARD_WAIT: u64 = 60;
+/// The same for giving up a claim.
+const CANCEL_WAIT: u64 = 90;
 
 /// A payment and where it stands.
 #[derive(Serialize)]
@@ -70,6 +74,7 @@ impl<R: Args> Begin<R> {
         &self,
         request: &R,
         context: &CommandContext,
+        interrupt: &Interrupt,
         run: Run<R>,
     ) -> anyhow::Result<EcashEntity> {
         // Keys of tokens are kept in the same place, with what no key may hold.
@@ -78,7 +83,10 @@ impl<R: Args> Begin<R> {
         }
         let request_key = RequestKey { idempotency_key: self.idempotency_key.clone() };
         let at = RequestTarget { executor: &context.executor, blocklist: &context.blocklist };
-        Ok(run(request, at, &request_key)?)
+        let end = Instant::now() + self.patience.or(STANDARD_WAIT);
+        let goes_on = || !interrupt.asked();
+        let begun = context.executor.with_change(end, &goes_on, || run(request, at, &request_key));
+        Ok(begun?)
     }
 }
 
@@ -87,14 +95,15 @@ pub(super) fn print_receive(
     args: &BeginAndShow<ReceiveAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begin.begun(&args.begin.request, context, ReceiveAmount::run)?;
+    let interrupt = Interrupt::listen();
+    let entity = args.begin.begun(&args.begin.request, context, &interrupt, ReceiveAmount::run)?;
     if let Some(invoice) = &PaymentJson::new(&entity).invoice {
         output.say(invoice)?;
         if args.qr {
             output.say(&qr::drawn(&invoice.to_uppercase())?)?;
         }
     }
-    let (entity, waiting) = follow(context, &entity, args.begin.patience.or(0), false)?;
+    let (entity, waiting) = follow(context, &entity, &interrupt, args.begin.patience.or(0), false)?;
     print(&entity, waiting, None, output)
 }
 
@@ -120,9 +129,10 @@ pub(super) fn print_send(
     args: &BeginAndShow<SendAmount>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begin.begun(&args.begin.request, context, SendAmount::run)?;
+    let interrupt = Interrupt::listen();
+    let entity = args.begin.begun(&args.begin.request, context, &interrupt, SendAmount::run)?;
     let patience = args.begin.patience.or(STANDARD_WAIT);
-    let (entity, waiting) = follow(context, &entity, patience, true)?;
+    let (entity, waiting) = follow(context, &entity, &interrupt, patience, true)?;
     let token = context.executor.token(&entity.id).ok().map(|token| token.to_string());
     if let Some(token) = &token {
         output.say(token)?;
@@ -151,6 +161,19 @@ pub(super) fn print_reverse(
     print_end(context, args, &args.request, ReverseSend::run, output)
 }
 
+/// Longer than others: a swap that may be on its way is waited for first.
+pub(super) fn print_cancel(
+    context: &CommandContext,
+    args: &Begin<CancelClaim>,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let interrupt = Interrupt::listen();
+    let entity = args.begun(&args.request, context, &interrupt, CancelClaim::run)?;
+    let (entity, waiting) =
+        follow(context, &entity, &interrupt, args.patience.or(CANCEL_WAIT), false)?;
+    print(&entity, waiting, None, output)
+}
+
 /// Begins a payment and waits for its end.
 fn print_end<R: Args>(
     context: &CommandContext,
@@ -159,8 +182,10 @@ fn print_end<R: Args>(
     run: Run<R>,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
-    let entity = args.begun(request, context, run)?;
-    let (entity, waiting) = follow(context, &entity, args.patience.or(STANDARD_WAIT), false)?;
+    let interrupt = Interrupt::listen();
+    let entity = args.begun(request, context, &interrupt, run)?;
+    let (entity, waiting) =
+        follow(context, &entity, &interrupt, args.patience.or(STANDARD_WAIT), false)?;
     print(&entity, waiting, None, output)
 }
 
@@ -169,10 +194,10 @@ fn print_end<R: Args>(
 fn follow(
     context: &CommandContext,
     entity: &EcashEntity,
+    interrupt: &Interrupt,
     patience: Duration,
     until_others: bool,
 ) -> anyhow::Result<(EcashEntity, Option<String>)> {
-    let interrupt = Interrupt::listen();
     let end = Instant::now() + patience;
     loop {
         let standing = context.executor.advance(&entity.id)?;
@@ -207,6 +232,7 @@ fn print(
             ("state", payment.state.clone()),
             ("amount", payment.amount.clone()),
         ];
+        rows.extend(payment.claimed_by_others().map(|figure| ("by others", figure)));
         rows.extend(shown.waiting.iter().map(|why| ("waits", why.clone())));
         facts(&rows)
     })?;

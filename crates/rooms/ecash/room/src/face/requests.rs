@@ -336,6 +336,32 @@ impl OfAccount for ReverseSend {
     }
 }
 
+/// A claim to be given up.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelClaim {
+    /// Id of the claim
+    #[schema(max_length = 100)]
+    id: String,
+}
+
+impl CancelClaim {
+    /// The key isn't asked: giving up twice is giving up once.
+    pub(super) fn run(
+        &self,
+        at: RequestTarget<'_>,
+        _: &RequestKey,
+    ) -> Result<EcashEntity, EcashWorkError> {
+        at.executor.cancel(&self.id)
+    }
+}
+
+impl OfAccount for CancelClaim {
+    fn keep_to(&mut self, own: &EcashAccount, at: RequestTarget<'_>) -> Result<(), ApiError> {
+        Ok(own_payment(at.executor, Some(own), &self.id)?)
+    }
+}
+
 /// Another account's payment is as if it weren't there.
 pub(super) fn own_payment(
     executor: &PaymentExecutor,

@@ -36,8 +36,8 @@ use super::{
         ShownPaymentJson,
     },
     requests::{
-        AddAccount, ClaimToken, OfAccount, PayInvoice, ReceiveAmount, RequestTarget, ReverseSend,
-        SendAmount, no_account, own_payment,
+        AddAccount, CancelClaim, ClaimToken, OfAccount, PayInvoice, ReceiveAmount, RequestTarget,
+        ReverseSend, SendAmount, no_account, own_payment,
     },
     section::EcashSection,
 };
@@ -505,7 +505,7 @@ pub(super) async fn claim(
     begin(request, &app, who, ClaimToken::run).await
 }
 
-/// Take back a token that nobody has claimed
+/// Take back what nobody has claimed of a token
 #[utoipa::path(post, path = "/ecash/reverse", operation_id = "reverse_ecash",
     tag = "ecash", params(KeyHeader),
     request_body = ReverseSend, responses((status = 201, body = PaymentJson), Failures))]
@@ -516,4 +516,17 @@ pub(super) async fn reverse(
     request: Keyed<ReverseSend>,
 ) -> Result<Response, ApiError> {
     begin(request, &app, who, ReverseSend::run).await
+}
+
+/// Give up the claim of a token; it ends once the mint says that nothing of it has happened
+#[utoipa::path(post, path = "/ecash/cancel", operation_id = "cancel_ecash_claim",
+    tag = "ecash", params(KeyHeader),
+    request_body = CancelClaim, responses((status = 201, body = PaymentJson), Failures))]
+pub(super) async fn cancel(
+    _: May<Wallet>,
+    Caller(who): Caller,
+    State(app): State<App>,
+    request: Keyed<CancelClaim>,
+) -> Result<Response, ApiError> {
+    begin(request, &app, who, CancelClaim::run).await
 }

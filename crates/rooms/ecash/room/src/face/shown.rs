@@ -133,6 +133,7 @@ pub(super) fn print_show(
         ];
         rows.extend(payment.change_owed.iter().map(|sum| ("change owed, at most", sum.clone())));
         rows.extend(payment.change_kept.iter().map(|sum| ("kept by the mint", sum.clone())));
+        rows.extend(payment.claimed_by_others().map(|figure| ("by others", figure)));
         let head = facts(&rows);
         let rows = shown.journal.iter().map(|line| {
             let from = line.from.clone().unwrap_or_default();

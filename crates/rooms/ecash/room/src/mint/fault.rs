@@ -6,6 +6,7 @@
 //! | an inner error (5xx), with a code or without | unknown: a code tells of one step, not of all |
 //! | 429, with a code or without | the mint asks us to slow down |
 //! | a code of the protocol | what the code means |
+//! | 413, 422 without a code | such a request isn't taken: fewer inputs may do |
 //! | any other status | unknown: whatever stands before the mint may have passed the request on |
 
 use std::time::Duration;
@@ -17,6 +18,11 @@ const WORDS: usize = 160;
 /// A word of this length may be a secret, a token or a key: a mint that echoes one into its error
 /// must not bring it into our logs.
 const LONGEST_WORD: usize = 20;
+
+/// "Content too large".
+const TOO_LARGE: u16 = 413;
+/// "Unprocessable": the mint's list of limits refuses the request before anything is done.
+const UNREADABLE: u16 = 422;
 
 /// Why a mint gave no result. What holds at the mint afterwards is what [`NoResult::fault`] says.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -63,6 +69,9 @@ impl NoResult {
         match self {
             Self::Code { status: ..500, code, detail } => {
                 MintFault::from_code(u32::from(*code), detail)
+            }
+            Self::Status { status: TOO_LARGE | UNREADABLE, .. } => {
+                MintFault::Unfit(self.to_string())
             }
             Self::Code { .. }
             | Self::NoAnswer { .. }
@@ -140,6 +149,7 @@ mod tests {
             (429, FaultClass::Transient),
             (400, FaultClass::UnknownOutcome),
             (404, FaultClass::UnknownOutcome),
+            (422, FaultClass::UnknownOutcome),
             (503, FaultClass::UnknownOutcome),
         ] {
             let bare = NoResult::Status { status, retry_after: None };

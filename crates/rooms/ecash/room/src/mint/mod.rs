@@ -31,6 +31,9 @@ pub(super) const PERMISSION: &str = "ecash.allow_private";
 /// A mint's name for a quote is a path of ours: this long at most, and of these letters only.
 const QUOTE_BYTES: usize = 128;
 
+/// Mints take lists of so many at least: Nutshell a thousand.
+const STATES_AT_ONCE: usize = 500;
+
 /// How long a mint may take and how much it may say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MintOptions {
@@ -208,7 +211,13 @@ impl MintClient {
         request: &CheckStateRequest,
     ) -> Result<CheckStateResponse, NoResult> {
         let deadline = self.http.options().read_deadline;
-        let answer: CheckStateResponse = self.http.post("/v1/checkstate", request, deadline)?;
+        let mut states = Vec::with_capacity(request.ys.len());
+        for ys in request.ys.chunks(STATES_AT_ONCE) {
+            let part = CheckStateRequest { ys: ys.to_vec() };
+            let told: CheckStateResponse = self.http.post("/v1/checkstate", &part, deadline)?;
+            states.extend(told.states);
+        }
+        let answer = CheckStateResponse { states };
         // A flow asks whether all of its proofs are unspent. Of others that would be true too
         // easily.
         let is_about_them = request.ys.iter().eq(answer.states.iter().map(|state| &state.y));

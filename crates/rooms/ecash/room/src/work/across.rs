@@ -1,6 +1,7 @@
 //! Claiming a token into an account elsewhere: its mint pays an invoice of the account's mint, or
 //! of the Spark wallet.
 
+use cashu::{CheckStateRequest, MintUrl, Proofs, State};
 use unspent_ecash::{AccountKind, EcashAccount, NewEntity, NewSource};
 use unspent_model::{Micros, ecash::input_fee};
 
@@ -15,10 +16,11 @@ impl PaymentExecutor {
     pub(super) fn claim_across(
         &self,
         source: &KnownMint,
-        proofs: cashu::Proofs,
+        proofs: Proofs,
         account: EcashAccount,
     ) -> Result<PlannedPayment, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.to_owned());
+        let proofs = self.unspent_of(&source.keys.url, proofs)?;
         let unit = unit_of(&account.unit);
         let fee = fee_of(source, &proofs);
         let mut amounts = proofs.iter().map(|proof| u64::from(proof.amount));
@@ -61,6 +63,24 @@ impl PaymentExecutor {
         Err(wrong("no amount was found whose fees the token can pay"))
     }
 
+    /// The proofs of a token that nobody has spent, where that is a part of them: a melt of the
+    /// others is refused.
+    fn unspent_of(&self, mint: &MintUrl, proofs: Proofs) -> Result<Proofs, EcashWorkError> {
+        let bad = |_| EcashWorkError::Wrong("a proof's secret has no point".into());
+        let ys = proofs.iter().map(|proof| proof.y().map_err(bad));
+        let request = CheckStateRequest { ys: ys.collect::<Result<_, _>>()? };
+        // Who doesn't tell now is asked when the melt is refused.
+        let Ok(answer) = self.backends.mints.client(mint).check_states(&request) else {
+            return Ok(proofs);
+        };
+        let pairs = proofs.iter().zip(answer.states);
+        let left: Proofs = pairs
+            .filter(|(_, found)| found.state != State::Spent)
+            .map(|(proof, _)| proof.clone())
+            .collect();
+        Ok(if left.is_empty() { proofs } else { left })
+    }
+
     /// An invoice of an account, as an entity that isn't stored yet, and its end.
     fn invoice_of(
         &self,
@@ -74,7 +94,7 @@ impl PaymentExecutor {
     }
 }
 
-fn fee_of(source: &KnownMint, proofs: &cashu::Proofs) -> u64 {
+fn fee_of(source: &KnownMint, proofs: &Proofs) -> u64 {
     input_fee(proofs.iter().filter_map(|proof| {
         let keyset = source.keysets.iter().find(|keyset| keyset.id == proof.keyset_id);
         keyset.map(|keyset| keyset.input_fee_ppk)

@@ -11,6 +11,7 @@
 //! | `lease` | which worker works: a lease in the database |
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
 //! | `repeat` | whether a request is the one that its key was used for |
+//! | [`shortage`] | what an account lacks for a payment, and what comes back to it |
 //! | `spark_payments` | the same through Spark |
 //! | [`worker`] | all payments that are open, each when it is due; one worker at a time |
 //!
@@ -26,6 +27,7 @@ mod lanes;
 mod lease;
 pub mod payments;
 mod repeat;
+pub mod shortage;
 mod spark_payments;
 pub mod worker;
 
@@ -70,6 +72,9 @@ pub enum EcashWorkError {
     /// The caller's key began another payment.
     #[error("this idempotency key was used for another request; nothing was done")]
     KeyReused,
+    /// Too little is free now.
+    #[error(transparent)]
+    Short(#[from] shortage::MoneyShortage),
     /// What was asked for makes no sense.
     #[error("{0}; nothing was changed")]
     Wrong(String),

@@ -5,10 +5,10 @@ use cashu::{
     CurrencyUnit, MeltQuoteBolt11Request, MintQuoteBolt11Request, Token, mint_url::MintUrl,
     nut20::derive_quote_locking_key,
 };
-use unspent_ecash::{AccountKind, EcashAccount, EcashEntity, InputChoice, NewEntity};
+use unspent_ecash::{AccountKind, EcashAccount, EcashEntity, InputChoice, NewEntity, PaymentEvent};
 use unspent_model::{
     Micros,
-    ecash::{EntityKind, EntityState},
+    ecash::{EntityEvent, EntityKind, EntityState},
 };
 
 use super::{
@@ -208,15 +208,18 @@ impl PaymentExecutor {
         amount: u64,
         key: &RequestKey,
     ) -> Result<EcashEntity, EcashWorkError> {
-        self.once(key, RequestedPayment::Send { account, amount }, || {
+        let name = account;
+        let made = self.once(key, RequestedPayment::Send { account, amount }, || {
             let account = self.store.account(account)?;
             let keyset = self.mint_of(&account)?.1.keys.active.clone();
             let new = NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset };
             Ok(PlannedPayment { new, account, expires_at: None })
-        })
+        });
+        made.map_err(|error| self.told_short(name, error))
     }
 
-    /// The token of a send, once it is made and while nobody has claimed it.
+    /// The token of a send, once it is made and while nobody has claimed it; what is left of one
+    /// of which others have claimed a part.
     ///
     /// # Errors
     ///
@@ -251,6 +254,20 @@ impl PaymentExecutor {
             let new = NewEntity::Reversal { send_swap: send_swap.to_owned(), keyset };
             Ok(PlannedPayment { new, account, expires_at: None })
         })
+    }
+
+    /// Gives up the claim of a token at its own mint: it ends once the mint says that its proofs
+    /// are unspent and our outputs unsigned. The token can be claimed again.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError`]; nothing was changed.
+    pub fn cancel(&self, claim: &str) -> Result<EcashEntity, EcashWorkError> {
+        if self.store.entity(claim)?.kind != EntityKind::CashuReceiveSwap {
+            let what = "only the claim of a token at its own mint can be given up";
+            return Err(EcashWorkError::Wrong(what.into()));
+        }
+        Ok(self.store.apply(claim, PaymentEvent::new(EntityEvent::Cancel), now())?.entity)
     }
 
     /// Claims a token into an account: by a swap at its own mint, else by having its mint pay an
@@ -370,7 +387,8 @@ impl PaymentExecutor {
         key: &RequestKey,
     ) -> Result<EcashEntity, EcashWorkError> {
         let InvoiceOrder { account, invoice, max_fee } = order;
-        self.once(key, RequestedPayment::Pay { account, invoice }, || {
+        let name = account;
+        let made = self.once(key, RequestedPayment::Pay { account, invoice }, || {
             let account = self.store.account(account)?;
             let (url, known) = self.mint_of(&account)?;
             let unit = unit_of(&account.unit);
@@ -385,7 +403,8 @@ impl PaymentExecutor {
                 keyset: known.keys.active.clone(),
             };
             Ok(PlannedPayment { new, account, expires_at: quote.expires_at })
-        })
+        });
+        made.map_err(|error| self.told_short(name, error))
     }
 
     /// What paying an invoice would cost. Nothing is stored and nothing reserved.

@@ -17,6 +17,7 @@ mod daemon;
 mod killing;
 mod listening;
 mod lying;
+mod parts;
 mod paying;
 mod purse;
 mod refusals;

@@ -44,7 +44,13 @@ function tokenPanel(payment) {
       show(place, h("p", { class: "complaint", role: "alert" }, text));
     }
   });
-  return panel("Token", h("p", { class: "soft" }, "Nobody has claimed it yet."), button, place);
+  const told =
+    claimedPart(payment) ? "What others haven't claimed of it." : "Nobody has claimed it yet.";
+  return panel("Token", h("p", { class: "soft" }, told), button, place);
+}
+
+function claimedPart({ claimed, tokenWorth }) {
+  return claimed === "0" ? null : `${claimed} of ${tokenWorth} claimed by others`;
 }
 
 function drawn(payment, account, drawing) {
@@ -53,6 +59,7 @@ function drawn(payment, account, drawing) {
     head(kind, units(payment.amount, account?.unit ?? ""), payment.id, facts([
       ["State", state(payment.state)],
       ["Transaction", state(payment.transaction)],
+      ["Token", claimedPart(payment)],
       ["Account", account?.name ?? payment.account],
       ["Started", dateTime(payment.created)],
       ["Expires", payment.expires && dateTime(payment.expires)],

@@ -164,6 +164,9 @@ pub enum MintFault {
         /// The mint's words.
         message: String,
     },
+    /// The request itself isn't taken, whatever it asks for: HTTP 413 or 422.
+    #[error("the mint does not take such a request: {0}")]
+    Unfit(String),
     /// No answer, or one that proves nothing.
     #[error("the outcome at the mint is unknown: {0}")]
     Unknown(String),
@@ -186,6 +189,8 @@ pub enum FaultClass {
     LockFormat,
 }
 
+/// More inputs than the mint takes in one request.
+const TOO_MANY_INPUTS: u32 = 11_014;
 /// Longest part of a mint's words that is kept.
 const MAX_MESSAGE: usize = 200;
 
@@ -211,12 +216,17 @@ impl MintFault {
         }
     }
 
+    /// Whether fewer inputs at a time may do.
+    pub fn is_too_many_inputs(&self) -> bool {
+        matches!(self, Self::Unfit(_) | Self::Refused { code: TOO_MANY_INPUTS, .. })
+    }
+
     /// What to do about it.
     pub fn class(&self) -> FaultClass {
         match self {
             Self::OutputsAlreadySigned | Self::AlreadyIssued => FaultClass::DoneAlready,
             // Spent by whom? Our own request of before a crash spends the same inputs.
-            Self::AlreadySpent | Self::Unknown(_) => FaultClass::UnknownOutcome,
+            Self::AlreadySpent | Self::Unfit(_) | Self::Unknown(_) => FaultClass::UnknownOutcome,
             Self::QuotePending | Self::RateLimited | Self::NotPaid => FaultClass::Transient,
             Self::PaymentFailed(_) | Self::Expired | Self::Refused { .. } => FaultClass::Definite,
             Self::Keyset(_) => FaultClass::RefreshKeysets,

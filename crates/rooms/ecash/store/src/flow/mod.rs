@@ -11,8 +11,8 @@
 //! | send quote PAID, change owed | the melt quote | the rest of the change, or its loss |
 //! | send quote FAILED, EXPIRED | the melt quote | PAID: its proofs are spent, alarm |
 //! | send swap DRAFT | the swap | signed: commit. Unclear: restore, then decide |
-//! | send swap PENDING | the token's proofs | all SPENT: complete |
-//! | receive swap PENDING | the swap | signed: complete. Spent and nothing restored: claimed by another |
+//! | send swap PENDING | the token's proofs | all SPENT: complete. Some: claimed in part |
+//! | receive swap PENDING | the swap | signed: complete. Unsigned: by the proofs' states, the rest or the end |
 //! | receive quote UNPAID, EXPIRED, FAILED | the mint quote | PAID, ISSUED: take outputs. By a token: its melt |
 //! | receive quote PAID | the minting | signed: complete. Issued before: restore |
 //! | Spark | a payment with our key, its status | as it says |
@@ -22,6 +22,7 @@
 
 pub mod answer;
 mod change;
+mod claim;
 pub mod outputs;
 mod receive_quote;
 pub mod request;
@@ -45,7 +46,7 @@ pub use outputs::KeyRing;
 pub use request::{FlowRequest, SparkRequest};
 use unspent_model::{
     Micros,
-    ecash::{EntityKind, EntityState},
+    ecash::{EntityEvent, EntityKind, EntityState},
 };
 
 use crate::{
@@ -159,9 +160,7 @@ impl Flow {
             | (EntityKind::CashuReceiveSwap, EntityState::Pending) => swap::start(context)?,
             // The token is out of our hands: whoever holds it may claim it at any time, and only
             // the mint sees it.
-            (EntityKind::CashuSendSwap, EntityState::Pending) => {
-                (FlowStage::Token, context.ask_states(&context.open.held)?)
-            }
+            (EntityKind::CashuSendSwap, EntityState::Pending) => ask_token(context)?,
             (EntityKind::CashuReceiveQuote, _) => receive_quote::start(context)?,
             (EntityKind::SparkSendQuote | EntityKind::SparkReceiveQuote, _) => {
                 spark::start(context)?
@@ -189,7 +188,7 @@ impl Flow {
         let (stage, next) = match stage {
             FlowStage::SendQuote(stage) => send_quote::answer(&self.context, stage, answer)?,
             FlowStage::Swap(stage) => swap::answer(&self.context, stage, answer)?,
-            FlowStage::Token => (FlowStage::Over, token_states(answer)),
+            FlowStage::Token => (FlowStage::Over, token_states(&self.context, answer)),
             FlowStage::ReceiveQuote(stage) => receive_quote::answer(&self.context, stage, answer)?,
             FlowStage::Spark(stage) => spark::answer(&self.context, stage, answer)?,
             FlowStage::Over => (FlowStage::Over, FlowStep::Done),
@@ -218,12 +217,28 @@ fn apply(event: PaymentEvent) -> FlowTurn {
     end(FlowStep::Apply(event))
 }
 
-/// A token is claimed once every proof of it is spent.
-fn token_states(answer: FlowAnswer) -> FlowStep {
-    let complete = PaymentEvent::new(unspent_model::ecash::EntityEvent::Complete);
+fn ask_token(context: &FlowContext) -> FlowTurn {
+    // Each was called spent on its own, and nobody was left to say that it was the last.
+    if context.open.held.is_empty() {
+        return apply(PaymentEvent::new(EntityEvent::Complete));
+    }
+    Ok((FlowStage::Token, context.ask_states(&context.open.held)?))
+}
+
+/// A token is claimed once every proof of it is spent. Some are a figure, and the end of none.
+fn token_states(context: &FlowContext, answer: FlowAnswer) -> FlowStep {
     match answer {
-        // A receiver may claim a part first: the send is over with the last of its proofs.
-        FlowAnswer::States(states) if all_are(&states, State::Spent) => FlowStep::Apply(complete),
+        FlowAnswer::States(states) if states.len() != context.open.held.len() => {
+            FlowStep::Wait(WaitReason::Retry("the mint tells of other proofs than asked".into()))
+        }
+        FlowAnswer::States(states) if all_are(&states, State::Spent) => {
+            FlowStep::Apply(PaymentEvent::new(EntityEvent::Complete))
+        }
+        FlowAnswer::States(states) if states.iter().any(|found| found.state == State::Spent) => {
+            let spent = spent_of(&states);
+            let event = PaymentEvent::new(EntityEvent::ClaimedInPart);
+            FlowStep::Apply(PaymentEvent { spent, ..event })
+        }
         FlowAnswer::Fault(fault) => FlowStep::Wait(WaitReason::Retry(fault.to_string())),
         FlowAnswer::Melt(_)
         | FlowAnswer::MintQuote(_)

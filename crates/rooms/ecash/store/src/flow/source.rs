@@ -1,19 +1,20 @@
 //! The melt of a token that pays a receive quote of another account.
 
-use cashu::{MeltQuoteState, MeltRequest, State};
+use cashu::{MeltQuoteState, MeltRequest, ProofState, Proofs, State};
 use unspent_model::ecash::{EntityEvent, EntityState};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStep, MeltView, MintFault, WaitReason,
-    all_are,
     change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
-    check,
+    check, claim,
     outputs::RangeOutputs,
+    spent_of,
 };
 use crate::{
     details::{EntityDetails, TokenSource, payment_hash, proves},
     error::EcashError,
     event::{PaymentEvent, ProofName, proof_name},
+    inputs::value,
 };
 
 /// What was asked last at the token's mint.
@@ -71,10 +72,12 @@ pub(super) fn answer(context: &FlowContext, stage: SourceStage, answer: FlowAnsw
         (SourceStage::Look, FlowAnswer::Melt(_)) => unpaid(context),
         (SourceStage::Pay, FlowAnswer::Melt(_)) => ask_inputs(context, MELT_FAILED),
         (SourceStage::Pay, FlowAnswer::Fault(fault)) => {
+            let hopeless = claim::hopeless(context, &context.open.token, &fault);
             // The token is a stranger's, who may have spent it meanwhile: here that is a refusal.
-            let reason = (fault.class() == FaultClass::Definite
-                || fault == MintFault::AlreadySpent)
-                .then(|| fault.to_string());
+            let is_refusal =
+                fault.class() == FaultClass::Definite || fault == MintFault::AlreadySpent;
+            let reason = hopeless.map(|why| format!("{why} {fault}"));
+            let reason = reason.or_else(|| is_refusal.then(|| fault.to_string()));
             Ok((Some(SourceStage::LookAgain(reason)), look(context)?))
         }
         (SourceStage::LookAgain(Some(reason)), FlowAnswer::Melt(_)) => ask_inputs(context, &reason),
@@ -82,12 +85,7 @@ pub(super) fn answer(context: &FlowContext, stage: SourceStage, answer: FlowAnsw
             retry("the melt of the token is unclear; it will be asked for again")
         }
         (SourceStage::Inputs(reason), FlowAnswer::States(states)) => {
-            // Spent though the quote is unpaid: the token was claimed by somebody else.
-            if all_are(&states, State::Unspent) || all_are(&states, State::Spent) {
-                give_up(context, &reason)
-            } else {
-                end(FlowStep::Wait(WaitReason::ForChange))
-            }
+            looked_at(context, &reason, &states)
         }
         (SourceStage::Change(view), FlowAnswer::Restored(found)) => {
             let Some(ask) = change_ask(context)? else { return store(Vec::new()) };
@@ -131,6 +129,26 @@ fn ask_token(context: &FlowContext) -> Result<FlowStep, EcashError> {
 
 fn ask_inputs(context: &FlowContext, reason: &str) -> SourceTurn {
     Ok((Some(SourceStage::Inputs(reason.to_owned())), ask_token(context)?))
+}
+
+/// The token's proofs, while its quote is unpaid. Spent ones were claimed by somebody else, and a
+/// melt that needs them is refused whenever it comes.
+fn looked_at(context: &FlowContext, reason: &str, states: &[ProofState]) -> SourceTurn {
+    let is_settled = |found: &ProofState| matches!(found.state, State::Spent | State::Unspent);
+    if states.len() != context.open.token.len() || !states.iter().all(is_settled) {
+        return end(FlowStep::Wait(WaitReason::ForChange));
+    }
+    let (spent, mut left) = (spent_of(states), Proofs::new());
+    for proof in &context.open.token {
+        if !spent.contains(&proof_name(proof)?) {
+            left.push(proof.clone());
+        }
+    }
+    if spent.is_empty() || left.is_empty() {
+        return give_up(context, reason);
+    }
+    let (left, whole) = (value(&left)?, source(context)?.token_amount);
+    give_up(context, &format!("{reason}; {left} of {whole} are left, and can be claimed"))
 }
 
 fn give_up(context: &FlowContext, reason: &str) -> SourceTurn {

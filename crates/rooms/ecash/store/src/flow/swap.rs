@@ -1,18 +1,25 @@
 //! Swaps: making a token, and claiming one.
 
-use cashu::{Proof, Proofs, State, SwapRequest};
-use unspent_model::ecash::{EntityEvent, EntityKind, split_amount};
+use std::{borrow::Cow, time::Duration};
+
+use cashu::{Proof, ProofState, Proofs, State, SwapRequest};
+use unspent_model::{
+    Micros,
+    ecash::{EntityEvent, EntityKind, split_amount},
+};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MintFault,
-    WaitReason, all_are, apply, end,
+    WaitReason, all_are, apply,
+    claim::{self, NextSwap},
+    end,
     outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, with_states,
 };
 use crate::{
-    details::{EntityDetails, OutputRange},
+    details::{EntityDetails, OutputRange, TokenRest},
     error::EcashError,
-    event::{FreshProof, PaymentEvent, RangeAsk},
+    event::{FreshProof, PaymentEvent, ProofName, RangeAsk, proof_name},
 };
 
 /// What was asked last.
@@ -24,8 +31,8 @@ pub(super) enum SwapStage {
     Restore(SwapTrouble),
     /// Whether restored proofs are still good.
     Restored(Vec<Proof>),
-    /// The inputs, before giving up.
-    Inputs(String),
+    /// The inputs, before anything is decided.
+    Inputs(SwapTrouble),
 }
 
 /// How the swap went.
@@ -34,8 +41,19 @@ pub(super) enum SwapTrouble {
     Unclear(String),
     Spent,
     Definite(String),
+    /// Fewer inputs at a time may do.
+    TooMany(String),
+    /// Under way at the mint, and for so long that nothing comes of it.
+    Stuck(String),
     Keyset,
 }
+
+/// A swap that is still under way after so long was left behind by the mint.
+const LEFT_BEHIND: Duration = Duration::from_secs(3_600);
+
+/// So long after people gave a claim up no swap of it is on its way from us any more: longer than
+/// any request is waited for.
+const GIVING_UP: Duration = Duration::from_secs(60);
 
 fn on(stage: SwapStage, next: FlowStep) -> FlowTurn {
     Ok((FlowStage::Swap(stage), next))
@@ -50,14 +68,28 @@ fn is_claim(context: &FlowContext) -> bool {
     context.open.entity.kind == EntityKind::CashuReceiveSwap
 }
 
-/// What the swap spends: the token that is claimed, or our own proofs.
-fn inputs(context: &FlowContext) -> &Proofs {
-    if is_claim(context) { &context.open.token } else { &context.open.held }
+/// What the swap spends: of the token that is claimed, or our own proofs.
+fn inputs(context: &FlowContext) -> Result<Cow<'_, Proofs>, EcashError> {
+    let is_claim = is_claim(context);
+    Ok(if is_claim {
+        Cow::Owned(claim::inputs(context)?)
+    } else {
+        Cow::Borrowed(&context.open.held)
+    })
+}
+
+fn names(proofs: &Proofs) -> Result<Vec<ProofName>, EcashError> {
+    proofs.iter().map(proof_name).collect()
 }
 
 pub(super) fn start(context: &FlowContext) -> FlowTurn {
+    if let EntityDetails::ReceiveSwap(swap) = &context.open.entity.details
+        && let Some(at) = swap.progress.cancelled_at
+    {
+        return give_up_slowly(context, Micros(at));
+    }
     let outputs = RangeOutputs::of(range(context)?, &context.environment.seed)?;
-    let request = SwapRequest::new(inputs(context).clone(), outputs.messages());
+    let request = SwapRequest::new(inputs(context)?.into_owned(), outputs.messages());
     let mint = context.mint()?.url.clone();
     on(SwapStage::Swap, FlowStep::Ask(FlowRequest::Swap { mint, request }))
 }
@@ -88,23 +120,17 @@ pub(super) fn answer(context: &FlowContext, stage: SwapStage, answer: FlowAnswer
         (SwapStage::Restored(proofs), FlowAnswer::States(states)) => {
             done(context, with_states(proofs, &states)?)
         }
-        (SwapStage::Inputs(reason), FlowAnswer::States(states)) => {
-            if all_are(&states, State::Unspent) {
-                apply(PaymentEvent::new(EntityEvent::Fail).because(reason))
-            } else if all_are(&states, State::Spent) && is_claim(context) {
-                // None of our outputs was signed for it: another receiver was quicker, or the
-                // sender took it back.
-                claimed()
-            } else if states.iter().any(|found| found.state == State::Spent) && !is_claim(context) {
-                // Our own proofs, spent by none of our payments: somebody has this seed too. The
-                // others go free.
-                let spent = spent_of(&states);
-                apply(PaymentEvent {
-                    spent,
-                    ..PaymentEvent::new(EntityEvent::Fail).because(SPENT_ELSEWHERE)
-                })
+        (SwapStage::Inputs(trouble), FlowAnswer::States(states)) => {
+            if states.len() != inputs(context)?.len() {
+                retry("the mint tells of other proofs than asked")
+            } else if matches!(trouble, SwapTrouble::Stuck(_)) && all_are(&states, State::Unspent) {
+                // A mint that recorded outputs and never signed them refuses them for ever.
+                let ask = same_sums(context)?;
+                apply(PaymentEvent::new(EntityEvent::TakeNewRange).with_range(ask))
+            } else if is_claim(context) {
+                claim_seen(context, trouble, &states)
             } else {
-                retry(reason)
+                own_seen(trouble, &states)
             }
         }
         (_, FlowAnswer::Fault(fault)) => retry(fault.to_string()),
@@ -112,11 +138,124 @@ pub(super) fn answer(context: &FlowContext, stage: SwapStage, answer: FlowAnswer
     }
 }
 
+/// Our own proofs, after the mint refused to swap them and has signed nothing.
+fn own_seen(trouble: SwapTrouble, states: &[ProofState]) -> FlowTurn {
+    let reason = match trouble {
+        SwapTrouble::Definite(words) | SwapTrouble::TooMany(words) => words,
+        SwapTrouble::Spent => SPENT_ELSEWHERE.to_owned(),
+        SwapTrouble::Unclear(words) | SwapTrouble::Stuck(words) => return retry(words),
+        SwapTrouble::Keyset => return end(FlowStep::Wait(WaitReason::ForKeysets)),
+    };
+    let spent = spent_of(states);
+    if !spent.is_empty() {
+        // Spent by none of our payments: somebody has this seed too. The others go free.
+        let event = PaymentEvent::new(EntityEvent::Fail).because(SPENT_ELSEWHERE);
+        apply(PaymentEvent { spent, ..event })
+    } else if all_are(states, State::Unspent) {
+        apply(PaymentEvent::new(EntityEvent::Fail).because(reason))
+    } else {
+        retry(reason)
+    }
+}
+
+/// The token's proofs, after the mint refused to swap them and has signed nothing of ours. By its
+/// word on each of them the claim goes on without those that are spent, or ends.
+fn claim_seen(context: &FlowContext, trouble: SwapTrouble, states: &[ProofState]) -> FlowTurn {
+    let is_settled = |found: &ProofState| matches!(found.state, State::Spent | State::Unspent);
+    if !states.iter().all(is_settled) {
+        return retry("proofs of the token are under way at the mint");
+    }
+    let (swap, spent) = (claim::details(context)?, spent_of(states));
+    let batch = swap.progress.batch;
+    match (trouble, spent.is_empty()) {
+        (SwapTrouble::Definite(reason), _) if swap.progress.cancelled_at.is_some() => {
+            give_up(context, reason)
+        }
+        (SwapTrouble::Definite(reason), true) => give_up(context, reason),
+        (SwapTrouble::TooMany(words), true) => fewer(context, states.len(), &words),
+        (SwapTrouble::Unclear(words) | SwapTrouble::Stuck(words), true) => retry(words),
+        (SwapTrouble::Spent, true) => retry("the mint calls an input spent, and none of them"),
+        (SwapTrouble::Keyset, true) => end(FlowStep::Wait(WaitReason::ForKeysets)),
+        (_, false) => match claim::next_swap(context, &spent, batch)? {
+            // None of our outputs was signed for it: another receiver was quicker, or the sender
+            // took it back.
+            NextSwap::Nothing(_) if swap.progress.got == 0 => claimed(),
+            NextSwap::Nothing(rest) => apply(over(&spent, rest, "The rest was claimed by others.")),
+            NextSwap::Swap(ask, rest) => {
+                let event = PaymentEvent::new(EntityEvent::TakeRest).with_range(ask);
+                apply(PaymentEvent { spent, rest: Some(rest), ..event })
+            }
+            NextSwap::Worthless(left, rest) => {
+                let why = format!("Others have claimed the rest, and {left} don't pay their fee.");
+                match has_come(context)? {
+                    true => apply(over(&spent, rest, &why)),
+                    false => apply(PaymentEvent::new(EntityEvent::Fail).because(why)),
+                }
+            }
+        },
+    }
+}
+
+/// Half as many proofs at a time.
+fn fewer(context: &FlowContext, count: usize, words: &str) -> FlowTurn {
+    if count < 2 {
+        return give_up(context, words.to_owned());
+    }
+    match claim::next_swap(context, &[], Some(count.div_ceil(2)))? {
+        NextSwap::Swap(ask, rest) => {
+            let event = PaymentEvent::new(EntityEvent::TakeRest).with_range(ask);
+            apply(PaymentEvent { rest: Some(rest), ..event }.because("with fewer proofs at a time"))
+        }
+        NextSwap::Nothing(_) | NextSwap::Worthless(..) => give_up(context, words.to_owned()),
+    }
+}
+
+/// The claim is over without more: by what came before, it has succeeded or failed.
+fn give_up(context: &FlowContext, reason: String) -> FlowTurn {
+    if !has_come(context)? {
+        return apply(PaymentEvent::new(EntityEvent::Fail).because(reason));
+    }
+    let swap = claim::details(context)?;
+    let (whole, batch) = (swap.token_worth(), swap.progress.batch);
+    let rest = TokenRest { whole, spent_amount: 0, input_amount: 0, fee: 0, batch };
+    apply(over(&[], rest, &reason))
+}
+
+/// Whether what came before makes a claim a success. Not where our own token is taken back: that
+/// would end its send, and what is left of it is spent by nobody.
+fn has_come(context: &FlowContext) -> Result<bool, EcashError> {
+    Ok(context.open.entity.reverses.is_none() && claim::details(context)?.progress.got > 0)
+}
+
+fn over(spent: &[ProofName], rest: TokenRest, reason: &str) -> PaymentEvent {
+    let event = PaymentEvent::new(EntityEvent::Complete).because(reason);
+    PaymentEvent { spent: spent.to_vec(), rest: Some(rest), ..event }
+}
+
+/// People don't want the claim any more: it ends once the mint says that nothing of it happened.
+fn give_up_slowly(context: &FlowContext, since: Micros) -> FlowTurn {
+    if context.environment.now < since.later(GIVING_UP) {
+        return retry("it is given up; a swap that may be on its way is waited for");
+    }
+    ask_restore(context, SwapTrouble::Definite("Given up.".into()))
+}
+
 const SPENT_ELSEWHERE: &str = "Some of the proofs were spent elsewhere.";
 
 fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
     let words = fault.to_string();
+    if is_claim(context)
+        && let Some(why) = claim::hopeless(context, inputs(context)?.as_ref(), fault)
+    {
+        return ask_restore(context, SwapTrouble::Definite(format!("{why} {words}")));
+    }
+    if fault.is_too_many_inputs() {
+        return ask_restore(context, SwapTrouble::TooMany(words));
+    }
     match fault.class() {
+        FaultClass::Transient if *fault == MintFault::QuotePending && is_left_behind(context) => {
+            ask_restore(context, SwapTrouble::Stuck(words))
+        }
         // What is pending at the mint may be our own request of before a crash (D13).
         FaultClass::Transient => retry(words),
         FaultClass::Definite => ask_restore(context, SwapTrouble::Definite(words)),
@@ -130,6 +269,11 @@ fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
     }
 }
 
+/// Nothing has happened to the entity for so long, so that its outputs are as old.
+fn is_left_behind(context: &FlowContext) -> bool {
+    context.environment.now >= context.open.entity.updated_at.later(LEFT_BEHIND)
+}
+
 fn ask_restore(context: &FlowContext, trouble: SwapTrouble) -> FlowTurn {
     let request = RangeOutputs::of(range(context)?, &context.environment.seed)?.restore();
     let mint = context.mint()?.url.clone();
@@ -140,12 +284,12 @@ fn ask_restore(context: &FlowContext, trouble: SwapTrouble) -> FlowTurn {
 fn unsigned(context: &FlowContext, trouble: SwapTrouble) -> FlowTurn {
     match trouble {
         SwapTrouble::Unclear(words) => retry(words),
-        SwapTrouble::Spent if is_claim(context) => claimed(),
-        SwapTrouble::Spent => {
-            on(SwapStage::Inputs(SPENT_ELSEWHERE.into()), context.ask_states(inputs(context))?)
-        }
-        SwapTrouble::Definite(words) => {
-            on(SwapStage::Inputs(words), context.ask_states(inputs(context))?)
+        SwapTrouble::Spent
+        | SwapTrouble::Definite(_)
+        | SwapTrouble::TooMany(_)
+        | SwapTrouble::Stuck(_) => {
+            let next = context.ask_states(inputs(context)?.as_ref())?;
+            on(SwapStage::Inputs(trouble), next)
         }
         SwapTrouble::Keyset => match new_outputs(context)? {
             Some(ask) => apply(PaymentEvent::new(EntityEvent::TakeNewRange).with_range(ask)),
@@ -158,8 +302,13 @@ fn claimed() -> FlowTurn {
     apply(PaymentEvent::new(EntityEvent::FailClaimed).because("Token already claimed"))
 }
 
-/// The same sums on the active keyset.
+/// The same sums, where the active keyset is another one.
 fn new_outputs(context: &FlowContext) -> Result<Option<RangeAsk>, EcashError> {
+    Ok(context.new_range(&range(context)?.keyset_id, same_sums(context)?))
+}
+
+/// The same sums on the active keyset.
+fn same_sums(context: &FlowContext) -> Result<RangeAsk, EcashError> {
     let active = &context.mint()?.active;
     let split = |sum: Option<u64>| {
         let bad = || EcashError::argument("the active keyset can't make the sum");
@@ -183,16 +332,31 @@ fn new_outputs(context: &FlowContext) -> Result<Option<RangeAsk>, EcashError> {
             return Err(EcashError::Corrupt("a swap has other details".into()));
         }
     };
-    let ask = RangeAsk { keyset_id: active.keyset_id.clone(), amounts, send_count };
-    Ok(context.new_range(&range(context)?.keyset_id, ask))
+    Ok(RangeAsk { keyset_id: active.keyset_id.clone(), amounts, send_count })
 }
 
 fn done(context: &FlowContext, mut proofs: Vec<FreshProof>) -> FlowTurn {
     let EntityDetails::SendSwap(swap) = &context.open.entity.details else {
-        return apply(PaymentEvent::new(EntityEvent::Complete).with_proofs(proofs));
+        return came(context, proofs);
     };
     // The token's outputs stand first in the range, so that a restore can tell them from change.
     let change = proofs.split_off(swap.send_count.min(proofs.len()));
     let event = PaymentEvent::new(EntityEvent::Commit).with_proofs(change);
     apply(PaymentEvent { to_send: proofs, ..event })
+}
+
+/// A part of the token, or all of it.
+fn came(context: &FlowContext, proofs: Vec<FreshProof>) -> FlowTurn {
+    let complete = PaymentEvent::new(EntityEvent::Complete);
+    let Some(batch) = claim::details(context)?.progress.batch else {
+        return apply(complete.with_proofs(proofs));
+    };
+    let spent = names(inputs(context)?.as_ref())?;
+    match claim::next_swap(context, &spent, Some(batch))? {
+        NextSwap::Swap(ask, rest) => {
+            let event = PaymentEvent::new(EntityEvent::StoreBatch).with_range(ask);
+            apply(PaymentEvent { spent, rest: Some(rest), ..event }.with_proofs(proofs))
+        }
+        NextSwap::Nothing(_) | NextSwap::Worthless(..) => apply(complete.with_proofs(proofs)),
+    }
 }

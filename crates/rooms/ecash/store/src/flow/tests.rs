@@ -174,7 +174,7 @@ impl World {
         let held = (self.proof == ProofState::Reserved).then(proof).into_iter().collect();
         let is_free = self.proof == ProofState::Unspent;
         let let_go = is_free.then(|| proof_name(&proof()).unwrap()).into_iter().collect();
-        OpenEntity { entity, held, let_go, token: Proofs::new() }
+        OpenEntity { entity, held, let_go, token: Proofs::new(), fees: [].into() }
     }
 
     /// What the flow wants, after all that was said to it.
@@ -276,6 +276,7 @@ impl World {
                 EntityEffect::SpendProven | EntityEffect::StoreUnspent => {}
                 EntityEffect::StoreReserved
                 | EntityEffect::TakeRange
+                | EntityEffect::MarkCancelled
                 | EntityEffect::StoreSourceChange
                 | EntityEffect::AddSourceChange
                 | EntityEffect::OweChange

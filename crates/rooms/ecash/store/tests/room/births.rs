@@ -133,6 +133,10 @@ impl Ledger {
                 found.push("argument");
             }
             NewEntity::Reversal { send_swap, .. } => {
+                let takes = |thing: &Thing| thing.reverses.as_ref() == Some(send_swap);
+                if self.things.values().any(|thing| takes(thing) && thing.is_open()) {
+                    found.push("in use");
+                }
                 if self.things[send_swap].state != S::Pending {
                     found.push("refused");
                 } else if worth(token) <= self.fee_of(token) {
@@ -176,6 +180,9 @@ impl Ledger {
             fence: false,
             alarm: false,
             spark_ids: false,
+            cancelled: false,
+            out: Vec::new(),
+            batch: None,
         };
         self.reserve(account, held, id);
         match new {

@@ -39,6 +39,8 @@ const OPERATIONS: &[Operation] = &[
     (Kind::CashuSendSwap, On::ReversalWon, &[S::Pending], Some(S::Reversed), &[S::Reversed]),
     (Kind::CashuSendSwap, On::ReversalLost, &[S::Pending], Some(S::Completed), &[S::Completed]),
     (Kind::CashuSendSwap, On::TakeNewRange, &[S::Draft], None, &[]),
+    (Kind::CashuSendSwap, On::ClaimedInPart, &[S::Pending], None, &[S::Completed, S::Reversed]),
+    (Kind::CashuSendSwap, On::ReversalShort, &[S::Pending], None, &[]),
     (
         Kind::CashuReceiveQuote,
         On::ProcessPayment,
@@ -61,6 +63,9 @@ const OPERATIONS: &[Operation] = &[
     (Kind::CashuReceiveSwap, On::Fail, &[S::Pending], Some(S::Failed), &[S::Failed]),
     (Kind::CashuReceiveSwap, On::FailClaimed, &[S::Pending], Some(S::Failed), &[S::Failed]),
     (Kind::CashuReceiveSwap, On::TakeNewRange, &[S::Pending], None, &[]),
+    (Kind::CashuReceiveSwap, On::TakeRest, &[S::Pending], None, &[]),
+    (Kind::CashuReceiveSwap, On::StoreBatch, &[S::Pending], None, &[]),
+    (Kind::CashuReceiveSwap, On::Cancel, &[S::Pending], None, &[S::Failed]),
     (
         Kind::SparkSendQuote,
         On::MarkPending,
@@ -116,6 +121,10 @@ pub struct Thing {
     pub fence: bool,
     pub alarm: bool,
     pub spark_ids: bool,
+    pub cancelled: bool,
+    /// Proofs of the token that it claims which are out of the claim, and how many go at a time.
+    pub out: Vec<ProofName>,
+    pub batch: Option<usize>,
 }
 
 /// A proof.
@@ -205,8 +214,13 @@ impl Ledger {
         if judged != Outcome::Change {
             return judged;
         }
-        if let (Some(partner), Some(on)) = (&thing.reverses, partner_event(event.what))
-            && self.judge(partner, &PaymentEvent::new(on), now) == Outcome::Refused
+        let says_rest =
+            !matches!(event.what, On::TakeRest | On::StoreBatch) || event.rest.is_some();
+        if !says_rest {
+            return Outcome::Bad;
+        }
+        if let (Some(partner), Some(told)) = (&thing.reverses, partner_event(event))
+            && self.judge(partner, &told, now) == Outcome::Refused
         {
             return Outcome::Refused;
         }
@@ -221,10 +235,15 @@ impl Ledger {
         };
         let may = thing.may(event, now);
         if from.contains(&thing.state) {
+            if self.is_being_reversed(id, event.what) {
+                return Outcome::Refused;
+            }
             let is_done = (event.what == On::TakeFenceRange && thing.fence)
                 || (matches!(event.what, On::ProvePaid | On::MissChange) && thing.alarm)
-                || (event.what == On::CloseChange && !thing.change_open);
-            return match (is_done, may && !self.is_being_reversed(id, event.what)) {
+                || (event.what == On::CloseChange && !thing.change_open)
+                || (event.what == On::Cancel && thing.cancelled)
+                || self.is_known(id, event);
+            return match (is_done, may) {
                 (true, _) => Outcome::Repeat,
                 (false, true) => Outcome::Change,
                 (false, false) => Outcome::Refused,
@@ -242,7 +261,28 @@ impl Ledger {
     fn is_being_reversed(&self, id: &str, on: On) -> bool {
         let takes = |thing: &Thing| thing.reverses.as_deref() == Some(id) && thing.is_open();
         let kind = self.things[id].kind;
-        (kind, on) == (Kind::CashuSendSwap, On::Complete) && self.things.values().any(takes)
+        let asks = matches!(on, On::Complete | On::ClaimedInPart);
+        kind == Kind::CashuSendSwap && asks && self.things.values().any(takes)
+    }
+
+    /// Whether an event about parts of a token tells nothing new.
+    fn is_known(&self, id: &str, event: &PaymentEvent) -> bool {
+        let thing = &self.things[id];
+        match event.what {
+            On::ClaimedInPart | On::ReversalShort => {
+                let is_held = |name: &ProofName| {
+                    let piece = self.proofs.get(&(thing.account.clone(), *name));
+                    piece.is_some_and(|piece| {
+                        piece.state == ProofState::Reserved && piece.holder.as_deref() == Some(id)
+                    })
+                };
+                !event.spent.iter().any(is_held)
+            }
+            On::TakeRest | On::StoreBatch => event.rest.as_ref().is_some_and(|rest| {
+                rest.batch == thing.batch && event.spent.iter().all(|name| thing.out.contains(name))
+            }),
+            _ => false,
+        }
     }
 
     /// Whether what the event brings is worth what it must be, and new.
@@ -261,6 +301,10 @@ impl Ledger {
                 self.range_fits(thing, event)
             }
             (_, On::TakeFenceRange) => event.range.is_some(),
+            (_, On::TakeRest) => worth_of_range(event) == worth_of_rest(event),
+            (_, On::StoreBatch) => {
+                got == thing.get && worth_of_range(event) == worth_of_rest(event)
+            }
             _ => true,
         };
         let is_own = thing.kind == Kind::CashuSendQuote;
@@ -296,11 +340,10 @@ impl Ledger {
         if let Some(account) = touched {
             *self.accounts.get_mut(&account).unwrap() += 1;
         }
-        if let (Some(partner), Some(on)) = (&thing.reverses, partner_event(event.what)) {
-            let event = PaymentEvent::new(on);
-            if self.judge(partner, &event, Micros(0)) == Outcome::Change {
-                self.change(partner, &event);
-            }
+        if let (Some(partner), Some(event)) = (&thing.reverses, partner_event(event))
+            && self.judge(partner, &event, Micros(0)) == Outcome::Change
+        {
+            self.change(partner, &event);
         }
         let is_it = |line: &&Operation| (line.0, line.1) == (thing.kind, event.what);
         let to = OPERATIONS.iter().find(is_it).and_then(|line| line.3);
@@ -331,6 +374,16 @@ impl Ledger {
             }
             (Kind::CashuSendQuote, On::ProvePaid) => self.prove(&thing.account, &event.spent),
             (Kind::CashuReceiveQuote | Kind::CashuReceiveSwap, On::Complete) => {}
+            (Kind::CashuSendSwap, On::ClaimedInPart | On::ReversalShort) => {
+                self.prove(&thing.account, &event.spent);
+            }
+            (Kind::CashuReceiveSwap, On::TakeRest | On::StoreBatch) => {
+                let range = event.range.as_ref().unwrap();
+                self.take(&range.keyset_id, range.amounts.len());
+                if event.what == On::StoreBatch {
+                    self.prove(&thing.account, &event.spent);
+                }
+            }
             (Kind::SparkSendQuote | Kind::SparkReceiveQuote, On::LatePayment) => return None,
             (_, On::ProcessPayment | On::LatePayment | On::TakeNewRange | On::TakeFenceRange) => {
                 let range = event.range.as_ref().unwrap();
@@ -414,12 +467,24 @@ impl Ledger {
 }
 
 /// What the send swap hears whose token is taken back.
-fn partner_event(on: On) -> Option<On> {
-    match on {
-        On::Complete => Some(On::ReversalWon),
-        On::FailClaimed => Some(On::ReversalLost),
+fn partner_event(event: &PaymentEvent) -> Option<PaymentEvent> {
+    let told = |what, spent: &[ProofName]| {
+        Some(PaymentEvent { spent: spent.to_vec(), ..PaymentEvent::new(what) })
+    };
+    match event.what {
+        On::Complete => told(On::ReversalWon, &[]),
+        On::FailClaimed => told(On::ReversalLost, &[]),
+        On::TakeRest => told(On::ReversalShort, &event.spent),
         _ => None,
     }
+}
+
+fn worth_of_range(event: &PaymentEvent) -> Option<u64> {
+    Some(event.range.as_ref()?.amounts.iter().sum())
+}
+
+fn worth_of_rest(event: &PaymentEvent) -> Option<u64> {
+    event.rest.as_ref().map(|rest| rest.input_amount - rest.fee)
 }
 
 impl Thing {
@@ -494,6 +559,12 @@ impl Thing {
             On::ProvePaid | On::MissChange => self.alarm = true,
             On::CompleteOwing => self.change_open = true,
             On::StoreSourceChange | On::CloseChange => self.change_open = false,
+            On::Cancel => self.cancelled = true,
+            On::TakeRest | On::StoreBatch => {
+                self.out.extend(&event.spent);
+                self.batch = event.rest.as_ref().unwrap().batch;
+                self.get = worth_of_rest(event).unwrap();
+            }
             _ => {}
         }
         self.spark_ids |= self.kind == Kind::SparkSendQuote && event.spark.is_some();

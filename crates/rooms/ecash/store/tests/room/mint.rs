@@ -64,6 +64,10 @@ pub struct Mint {
     /// So much is given back beyond what is due.
     pub gift: u64,
     pub asked: Vec<&'static str>,
+    /// Swaps of more are refused, as by HTTP 422.
+    pub most_inputs: usize,
+    /// Outputs that were recorded and never signed.
+    pub recorded: BTreeSet<PublicKey>,
 }
 
 fn key(seed: u64, bit: u32) -> SecretKey {
@@ -115,6 +119,8 @@ impl Mint {
             hides: BTreeSet::new(),
             gift: 0,
             asked: Vec::new(),
+            most_inputs: usize::MAX,
+            recorded: BTreeSet::new(),
         }
     }
 
@@ -246,6 +252,9 @@ impl Mint {
         if outputs.iter().any(|output| self.signed.contains_key(&output.blinded_secret)) {
             return Err(refusal(11003));
         }
+        if outputs.iter().any(|output| self.recorded.contains(&output.blinded_secret)) {
+            return Err(fault(11004));
+        }
         let is_active = |output: &BlindedMessage| {
             self.keyset(output.keyset_id).is_some_and(|keyset| keyset.is_active)
         };
@@ -271,6 +280,9 @@ impl Mint {
     }
 
     fn swap(&mut self, inputs: &Proofs, outputs: &[BlindedMessage]) -> FlowAnswer {
+        if inputs.len() > self.most_inputs {
+            return FlowAnswer::Fault(MintFault::Unfit("HTTP 422".into()));
+        }
         let (worth, names) = match self.accept(inputs) {
             Ok(found) => found,
             Err(fault) => return FlowAnswer::Fault(fault),

@@ -116,9 +116,14 @@ fn token_moves(d: &StoreFixture, rng: &mut Rng, open: &[unspent_ecash::EcashEnti
         (entity.kind, entity.state) == (EntityKind::CashuSendSwap, EntityState::Pending)
     });
     for entity in tokens {
-        match rng.below(3) {
+        match rng.below(4) {
             0 => d.claim_by_other(&d.token_of(&entity.id)),
             1 => {
+                let token = d.token_of(&entity.id);
+                let some = token.into_iter().filter(|_| rng.below(2) == 0).collect();
+                d.claim_by_other(&some);
+            }
+            2 => {
                 let keyset = d.mint.borrow().output_keyset();
                 let new = NewEntity::Reversal { send_swap: entity.id.clone(), keyset };
                 match d.begin(new, d.terms("home")) {

@@ -203,7 +203,8 @@ impl Storm {
         if self.is_rare(12) && !event.proofs.is_empty() {
             self.bring_old(&mut event);
         }
-        if matches!(what, On::Fail | On::Expire | On::ProvePaid) && self.rng.below(3) > 0 {
+        let names = [On::Fail, On::Expire, On::ProvePaid, On::ClaimedInPart, On::ReversalShort];
+        if names.contains(&what) && self.rng.below(3) > 0 {
             event.spent = self.some_of(id);
         }
         event.range = self.range(thing, what, wrong, home);

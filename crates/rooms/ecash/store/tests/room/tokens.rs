@@ -1,7 +1,11 @@
 //! Tokens: made, claimed by others, claimed by us, taken back.
 
-use unspent_ecash::{EcashError, EntityDetails, NewEntity, NewTerms, flow::FlowStep};
-use unspent_model::ecash::{EntityState, EntityVariant, TransactionState, input_fee};
+use cashu::Proofs;
+use unspent_ecash::{
+    EcashError, EntityDetails, NewEntity, NewTerms, PaymentEvent,
+    flow::{FlowAnswer, FlowRequest, FlowStep, MintFault},
+};
+use unspent_model::ecash::{EntityEvent, EntityState, EntityVariant, TransactionState, input_fee};
 
 use crate::fixture::*;
 
@@ -213,5 +217,301 @@ fn the_same_key_answers_for_a_reversal_that_is_over() {
         assert!(again.is_repeat);
         assert_eq!(again.entity.id, first.entity.id);
         assert_eq!(again.entity.state, EntityState::Completed);
+    });
+}
+
+fn sum(proofs: &Proofs) -> u64 {
+    proofs.iter().map(|proof| proof.amount.to_u64()).sum()
+}
+
+/// A token of several proofs, and two parts of it.
+fn two_parts(d: &StoreFixture, amount: u64) -> (String, Proofs, Proofs) {
+    let swap = d.token(amount);
+    d.run(&swap.id);
+    let mut token = d.token_of(&swap.id);
+    token.sort_by_key(|proof| proof.amount);
+    let rest = token.split_off(1);
+    assert!(!rest.is_empty(), "a token of one proof has no parts");
+    (swap.id, token, rest)
+}
+
+fn figure(d: &StoreFixture, id: &str) -> (u64, u64) {
+    d.store.entity(id).unwrap().token_figures().unwrap()
+}
+
+fn notes(d: &StoreFixture, id: &str) -> Vec<(String, Option<String>)> {
+    let lines = d.store.journal_of(id).unwrap().into_iter();
+    lines.map(|line| (line.event, line.note)).collect()
+}
+
+#[test]
+fn a_token_claimed_in_part_stays_pending_with_the_figure() {
+    on_both(|mut d| {
+        d.fund(1_000);
+        let (send, few, rest) = two_parts(&d, 100);
+        let whole = sum(&few) + sum(&rest);
+        d.claim_by_other(&rest);
+        assert!(waits(&d.run(&send)));
+        assert_eq!(d.state(&send), EntityState::Pending);
+        assert_eq!(figure(&d, &send), (sum(&rest), whole));
+        assert_eq!(d.held("home"), sum(&few), "what is left is held, and no more");
+        let told = notes(&d, &send).pop().unwrap();
+        let words = format!("{} of {whole} claimed", sum(&rest));
+        assert_eq!(told, ("claimed_in_part".to_owned(), Some(words)));
+        d.check();
+        // A second look and another start tell nothing new.
+        d.reopen();
+        let lines = notes(&d, &send).len();
+        assert!(waits(&d.run(&send)));
+        assert_eq!((notes(&d, &send).len(), figure(&d, &send).0), (lines, sum(&rest)));
+        d.claim_by_other(&few);
+        d.run(&send);
+        assert_eq!(d.state(&send), EntityState::Completed);
+        assert_eq!(figure(&d, &send), (whole, whole));
+        assert_eq!(d.held("home"), 0);
+        d.check();
+    });
+}
+
+#[test]
+fn a_reversal_of_a_half_claimed_token_takes_back_what_is_left() {
+    on_both(|d| {
+        // Known before, or met by the reversal itself; also while answers are lost.
+        for (is_known, how) in [
+            (true, Luck::Good),
+            (false, Luck::Good),
+            (false, Luck::RequestLost),
+            (false, Luck::AnswerLost),
+            (false, Luck::Doubled),
+        ] {
+            d.fund(1_000);
+            let (send, few, rest) = two_parts(&d, 100);
+            let whole = sum(&few) + sum(&rest);
+            d.claim_by_other(&few);
+            if is_known {
+                d.run(&send);
+            }
+            let (free, held) = (d.free("home"), d.held("home"));
+            let back = d.create(reversal(&d, &send));
+            d.run_with_lost(&back.id, "swap", how);
+            assert_eq!(d.state(&back.id), EntityState::Completed, "{how:?}");
+            let after = d.store.entity(&send).unwrap();
+            assert_eq!(after.state, EntityState::Reversed);
+            assert_eq!(after.transaction_state, TransactionState::Reversed);
+            assert_eq!(figure(&d, &send), (sum(&few), whole));
+            let fee = input_fee(rest.iter().map(|_| 100));
+            assert_eq!((d.free("home"), d.held("home")), (free + sum(&rest) - fee, 0));
+            assert!(held >= sum(&rest));
+            let EntityDetails::ReceiveSwap(got) = d.store.entity(&back.id).unwrap().details else {
+                panic!()
+            };
+            assert_eq!(got.gain(), sum(&rest) - fee);
+            let lines = d.store.transactions(unspent_ecash::PageRequest::first(100)).unwrap();
+            let line = lines.iter().find(|line| line.entity_id == back.id).unwrap();
+            assert_eq!(line.amount, sum(&rest) - fee, "people see what came");
+            d.check();
+        }
+    });
+}
+
+/// One proof after the other is claimed between the mint's word and our swap.
+#[test]
+fn a_reversal_that_is_outrun_again_and_again_takes_what_is_left_in_the_end() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let token = d.token_of(&swap.id);
+        assert!(token.len() > 2);
+        let (last, others) = token.split_last().unwrap();
+        let back = d.create(reversal(&d, &swap.id));
+        let mut left: Vec<_> = others.to_vec();
+        d.run_with(&back.id, |request| {
+            if let FlowRequest::Swap { .. } = request {
+                d.claim_by_other(&left.pop().into_iter().collect());
+            }
+            Luck::Good
+        });
+        assert_eq!(d.state(&swap.id), EntityState::Reversed);
+        assert_eq!(figure(&d, &swap.id).0, sum(&others.to_vec()));
+        assert_eq!(d.state(&back.id), EntityState::Completed);
+        assert_eq!(d.held("home"), 0);
+        let EntityDetails::ReceiveSwap(got) = d.store.entity(&back.id).unwrap().details else {
+            panic!()
+        };
+        assert_eq!(got.gain(), last.amount.to_u64() - 1);
+        d.check();
+    });
+}
+
+/// What is left doesn't pay its own fee: nothing is called spent, and the token stays open.
+#[test]
+fn a_rest_that_is_not_worth_its_fee_leaves_the_token_pending() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let token = d.token_of(&swap.id);
+        let (small, others): (Proofs, Proofs) =
+            token.into_iter().partition(|proof| proof.amount.to_u64() == 1);
+        assert_eq!(small.len(), 1, "one proof of 1 is in the token");
+        let back = d.create(reversal(&d, &swap.id));
+        d.claim_by_other(&others);
+        d.run(&back.id);
+        assert_eq!(d.state(&back.id), EntityState::Failed);
+        assert!(waits(&d.run(&swap.id)));
+        assert_eq!(d.state(&swap.id), EntityState::Pending);
+        assert_eq!((figure(&d, &swap.id).0, d.held("home")), (sum(&others), 1));
+        d.check();
+    });
+}
+
+/// A mint that calls an input spent, and then none of them, has proven nothing.
+#[test]
+fn no_proof_is_called_spent_without_the_mints_word_on_it() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(100);
+        d.run(&swap.id);
+        let token = d.token_of(&swap.id);
+        let back = d.create(reversal(&d, &swap.id));
+        let (mut flow, mut next) = d.flow(&back.id);
+        for _ in 0..3 {
+            let FlowStep::Ask(request) = &next else { panic!("{next:?}") };
+            let answer = match request {
+                FlowRequest::Swap { .. } => FlowAnswer::Fault(MintFault::AlreadySpent),
+                other => d.ask(other, Luck::Good),
+            };
+            next = flow.answer(answer).unwrap();
+        }
+        assert!(waits(&next), "{next:?}");
+        assert_eq!(d.state(&back.id), EntityState::Pending);
+        assert_eq!(d.held("home"), sum(&token));
+        d.run(&back.id);
+        assert_eq!(d.state(&swap.id), EntityState::Reversed);
+        d.check();
+    });
+}
+
+#[test]
+fn a_claim_of_a_half_spent_token_gets_the_rest() {
+    on_both(|d| {
+        d.fund(1_000);
+        let (send, few, rest) = two_parts(&d, 100);
+        let before = d.free("home");
+        d.claim_by_other(&few);
+        let whole: Proofs = few.iter().chain(&rest).cloned().collect();
+        let claimed = d.create(claim(&d, whole.clone()));
+        d.run(&claimed.id);
+        assert_eq!(d.state(&claimed.id), EntityState::Completed);
+        let fee = input_fee(rest.iter().map(|_| 100));
+        assert_eq!(d.free("home"), before + sum(&rest) - fee);
+        assert_eq!(figure(&d, &claimed.id), (sum(&few), sum(&whole)));
+        d.run(&send);
+        assert_eq!(d.state(&send), EntityState::Completed);
+        d.check();
+    });
+}
+
+#[test]
+fn a_claim_that_people_give_up_ends_once_nothing_of_it_can_be_on_its_way() {
+    on_both(|d| {
+        d.fund(1_000);
+        let (send, few, rest) = two_parts(&d, 100);
+        let whole: Proofs = few.iter().chain(&rest).cloned().collect();
+        let claimed = d.create(claim(&d, whole));
+        let cancel = || d.apply(&claimed.id, PaymentEvent::new(EntityEvent::Cancel));
+        assert!(!cancel().is_repeat && cancel().is_repeat);
+        assert!(waits(&d.run(&claimed.id)), "a swap may be on its way");
+        assert_eq!(d.state(&claimed.id), EntityState::Pending);
+        d.wait_hours(1);
+        d.run(&claimed.id);
+        assert_eq!(d.state(&claimed.id), EntityState::Failed);
+        assert_eq!(notes(&d, &claimed.id).pop().unwrap().1.as_deref(), Some("Given up."));
+        assert_eq!(d.state(&send), EntityState::Pending);
+        d.check();
+    });
+}
+
+/// The swap had been made before anybody gave it up, and nobody had heard of it.
+#[test]
+fn a_claim_that_was_made_is_not_given_up() {
+    on_both(|d| {
+        d.fund(1_000);
+        let (_, few, rest) = two_parts(&d, 100);
+        let whole: Proofs = few.iter().chain(&rest).cloned().collect();
+        let before = d.free("home");
+        let claimed = d.create(claim(&d, whole));
+        let (_, next) = d.flow(&claimed.id);
+        let FlowStep::Ask(request) = next else { panic!("{next:?}") };
+        d.ask(&request, Luck::AnswerLost);
+        d.apply(&claimed.id, PaymentEvent::new(EntityEvent::Cancel));
+        d.wait_hours(1);
+        d.run(&claimed.id);
+        assert_eq!(d.state(&claimed.id), EntityState::Completed);
+        assert!(d.free("home") >= before + 100);
+        d.run_open();
+        d.check();
+    });
+}
+
+/// A mint that takes few inputs at a time: Nutshell says 422 beyond a thousand.
+#[test]
+fn a_token_of_more_proofs_than_the_mint_takes_is_claimed_in_batches() {
+    on_both(|d| {
+        d.fund(1_000);
+        let swap = d.token(250);
+        d.run(&swap.id);
+        let token = d.token_of(&swap.id);
+        assert!(token.len() > 6, "{}", token.len());
+        let before = d.free("home");
+        let claimed = d.create(claim(&d, token.clone()));
+        d.mint.borrow_mut().most_inputs = 3;
+        // The second batch's answer is lost.
+        let mut swaps = 0;
+        d.run_with(&claimed.id, |request| {
+            let is_batch = matches!(request, FlowRequest::Swap { request, .. }
+                if request.inputs().len() <= 3);
+            swaps += u32::from(is_batch);
+            if is_batch && swaps == 2 { Luck::AnswerLost } else { Luck::Good }
+        });
+        assert_eq!(d.state(&claimed.id), EntityState::Completed);
+        let EntityDetails::ReceiveSwap(got) = d.store.entity(&claimed.id).unwrap().details else {
+            panic!()
+        };
+        assert_eq!(d.free("home"), before + got.gain());
+        let batches = token.len().div_ceil(got.progress.batch.unwrap()) as u64;
+        assert_eq!(got.gain(), sum(&token) - batches, "each batch costs 1");
+        d.run_open();
+        assert_eq!(d.state(&swap.id), EntityState::Completed);
+        d.check();
+    });
+}
+
+/// The mint has written the outputs down, and was gone before it signed them.
+#[test]
+fn outputs_that_a_mint_recorded_and_never_signed_are_replaced_after_an_hour() {
+    on_both(|d| {
+        d.fund(1_000);
+        let record = |id: &str| {
+            let FlowStep::Ask(FlowRequest::Swap { request, .. }) = d.flow(id).1 else { panic!() };
+            let outputs = request.outputs().iter().map(|output| output.blinded_secret);
+            d.mint.borrow_mut().recorded.extend(outputs);
+        };
+        let swap = d.token(100);
+        record(&swap.id);
+        assert!(waits(&d.run(&swap.id)));
+        assert_eq!(d.state(&swap.id), EntityState::Draft, "it may still be signed");
+        d.wait_hours(1);
+        d.run(&swap.id);
+        assert_eq!(d.state(&swap.id), EntityState::Pending);
+        let back = d.create(reversal(&d, &swap.id));
+        record(&back.id);
+        d.run(&back.id);
+        assert_eq!(d.state(&back.id), EntityState::Pending);
+        d.wait_hours(1);
+        d.run(&back.id);
+        assert_eq!(d.state(&swap.id), EntityState::Reversed);
+        d.check();
     });
 }
