@@ -57,7 +57,7 @@ pub enum EntityEvent {
     Complete,
     /// No success, and proven so.
     Fail,
-    /// The token was claimed by somebody else.
+    /// The token was claimed by somebody else, or the quote issued to another copy of the database.
     FailClaimed,
     /// Its time passed, and the mint says that nothing was paid.
     Expire,

@@ -36,6 +36,7 @@ pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         EntityEvent::LatePayment,
         EntityEvent::Complete,
         EntityEvent::Fail,
+        EntityEvent::FailClaimed,
         EntityEvent::Expire,
         EntityEvent::TakeNewRange,
         EntityEvent::StoreSourceChange,
@@ -64,6 +65,9 @@ pub const CASHU_RECEIVE_QUOTE: EntityMachine = EntityMachine {
         rule!(Paid, Complete, Always => go Completed, STORED),
         rule!(Completed, Complete, Always => same),
         rule!(Unpaid, Fail, Always => go Failed, LOST),
+        // The mint has issued it to another copy of this database; a scan finds what that one got.
+        rule!(Paid, FailClaimed, Always => go Failed, LOST),
+        rule!(Failed, FailClaimed, Always => same),
         rule!(Failed, Fail, Always => same),
         rule!(Unpaid, Expire, PastExpiry => go Expired, LOST),
         rule!(Unpaid, Expire, Always => refuse NotExpired),

@@ -1,13 +1,13 @@
 //! The room as the engine opens it, and what it is asked.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use metrics::gauge;
-use unspent_ecash::{EcashAccount, EcashBalance, EcashError, EcashStore, KeySource};
+use unspent_ecash::{EcashAccount, EcashBalance, EcashError, EcashStore, KeySource, ScanLine};
 use unspent_engine::{
     Engine, RoomState,
     context::Context,
@@ -26,6 +26,7 @@ use super::{
     work::{
         ask::PaymentBackends,
         book::MintBook,
+        counters::{COUNTERS_FILE, CounterFile},
         executor::PaymentExecutor,
         worker::{PassReport, PaymentWorker, WorkerOptions},
     },
@@ -42,6 +43,8 @@ pub const SHAPE: RoomShape = RoomShape {
 };
 /// Its database in the data folder, unless it is told of another.
 pub const DATABASE: &str = "ecash.db";
+/// Scans that the figures tell of.
+const SHOWN_SCANS: u32 = 20;
 /// Between two looks at what is due, when no mint gives notice.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -62,6 +65,8 @@ pub struct EcashRoom {
     pub spark_url: Option<String>,
     /// Reserved proofs are swapped to ourselves before a send is called failed.
     pub fence: bool,
+    /// Where it is written how far counters were used, the best place first; in no backup.
+    pub counters: Vec<PathBuf>,
 }
 
 impl EcashRoom {
@@ -75,6 +80,7 @@ impl EcashRoom {
             worker: WorkerOptions::default(),
             spark_url: None,
             fence: false,
+            counters: vec![data_dir.join(COUNTERS_FILE)],
         }
     }
 
@@ -84,7 +90,7 @@ impl EcashRoom {
     ///
     /// [`EcashError`]; nothing is changed.
     pub fn executor(&self) -> Result<PaymentExecutor, EcashError> {
-        Ok(self.executor_of(EcashStore::open(&self.url, &self.key, None, self.options)?))
+        self.executor_of(EcashStore::open(&self.url, &self.key, None, self.options)?)
     }
 
     /// The same on a database that is there; another one is never made.
@@ -93,17 +99,58 @@ impl EcashRoom {
     ///
     /// [`EcashError`]; nothing is changed.
     pub fn existing_executor(&self) -> Result<PaymentExecutor, EcashError> {
-        Ok(self.executor_of(EcashStore::open_existing(&self.url, &self.key, self.options)?))
+        self.executor_of(EcashStore::open_existing(&self.url, &self.key, self.options)?)
     }
 
-    fn executor_of(&self, store: EcashStore) -> PaymentExecutor {
+    fn executor_of(&self, store: EcashStore) -> Result<PaymentExecutor, EcashError> {
         let spark = self
             .spark_url
             .as_deref()
             .map(|url| -> Arc<dyn SparkBackend> { Arc::new(SparkRemote::new(url)) });
         let backends = PaymentBackends { mints: MintBook::new(self.mints), spark };
-        PaymentExecutor { store: Arc::new(store), backends, fence: self.fence }
+        let counters = counters_of(&store, &self.counters)?;
+        Ok(PaymentExecutor { store: Arc::new(store), backends, fence: self.fence, counters })
     }
+}
+
+/// The file of a database's counters, both brought to the higher of the two. `None` where it can't
+/// be written: then the first answer of a mint that shows a copy has it looked for.
+///
+/// # Errors
+///
+/// [`EcashError`]; a file that can't be read is one.
+pub fn counters_of(
+    store: &EcashStore,
+    places: &[PathBuf],
+) -> Result<Option<CounterFile>, EcashError> {
+    let file = match CounterFile::open(places, store.identity()?) {
+        Ok(file) => file,
+        Err(error) if is_damage(&error) => {
+            let what = format!("{error}; move it away, and copies are found by mints' answers");
+            return Err(EcashError::Argument(what));
+        }
+        Err(error) => {
+            tracing::warn!(%error, "how far counters are used can't be written down");
+            return Ok(None);
+        }
+    };
+    let behind = store.catch_up(file.used())?;
+    if behind > 0 {
+        tracing::warn!(
+            keysets = behind,
+            file = %file.path().display(),
+            "this database is older than what was done with it: its mints are asked what it lacks"
+        );
+    }
+    if let Err(error) = file.cover_all(store.counters()?) {
+        tracing::warn!(%error, "how far counters are used can't be written down");
+    }
+    Ok(Some(file))
+}
+
+fn is_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, Other, UnexpectedEof};
+    matches!(error.kind(), InvalidData | Other | UnexpectedEof)
 }
 
 impl Room for EcashRoom {
@@ -185,6 +232,10 @@ pub struct EcashFigures {
     pub accounts: Vec<(EcashAccount, EcashBalance)>,
     /// How many payments of each kind are in each state.
     pub payments: Vec<(EntityKind, EntityState, u64)>,
+    /// Scans for what another copy of the database has got, the newest first.
+    pub scans: Vec<ScanLine>,
+    /// Keysets that are to be scanned.
+    pub scans_due: usize,
     /// Bytes of the database that are in use.
     pub bytes: u64,
     /// What the last pass of the worker found.
@@ -203,5 +254,8 @@ pub fn figures(engine: &Engine) -> Option<EcashFigures> {
     let accounts = accounts.collect::<Result<_, _>>().ok()?;
     let payments = executor.store.entities_by_state().ok()?;
     let bytes = executor.store.bytes().ok()?;
-    Some(EcashFigures { accounts, payments, bytes, last: lock(&room.last).clone() })
+    let scans = executor.store.scans(SHOWN_SCANS).ok()?;
+    let scans_due = executor.store.due_scans().ok()?.len();
+    let last = lock(&room.last).clone();
+    Some(EcashFigures { accounts, payments, scans, scans_due, bytes, last })
 }

@@ -18,6 +18,9 @@ impl From<EcashWorkError> for ApiError {
         if let E::Store(error) = error {
             return error.into();
         }
+        if matches!(error, E::Crowded { .. }) {
+            return Self::busy(text);
+        }
         if is_silence && !is_no {
             return Self::new(StatusCode::BAD_GATEWAY, "no_answer", text);
         }

@@ -15,6 +15,7 @@ use crate::{
     error::EcashError,
     event::{PaymentEvent, SealedEvent, SealedProof},
     proofs::{self, InsertTarget},
+    scans,
     seal::SecretSealer,
     store::EcashStore,
 };
@@ -71,8 +72,12 @@ fn advance(
     // Signatures were verified one by one. That they are worth what is due is checked here, before
     // anything is stored.
     check_worth(&entity.details, event)?;
+    if event.plain.shows_copy {
+        let range = entity.details.range();
+        scans::begin(tx, &entity.account_id, range.map(|range| (&*range.keyset_id, range.start)))?;
+    }
     let mut runner = EffectRunner { entity: &mut entity, event, sealer, now, accounts: Vec::new() };
-    runner.remember();
+    runner.remember()?;
     for effect in step.effects {
         runner.carry_out(tx, *effect)?;
     }
@@ -106,7 +111,7 @@ struct EffectRunner<'w> {
 
 impl EffectRunner<'_> {
     /// What the event tells beyond its effects.
-    fn remember(&mut self) {
+    fn remember(&mut self) -> Result<(), EcashError> {
         let event = &self.event.plain;
         match &mut self.entity.details {
             EntityDetails::SendQuote(quote) => {
@@ -139,6 +144,7 @@ impl EffectRunner<'_> {
             | EntityDetails::ReceiveQuote(_)
             | EntityDetails::SparkReceive(_) => {}
         }
+        Ok(())
     }
 
     fn touch(&mut self, account: &str) {

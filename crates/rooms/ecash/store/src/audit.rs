@@ -3,7 +3,7 @@
 //! | looked at | must hold |
 //! |---|---|
 //! | reserved proofs | their holder is there and not at its end |
-//! | all proofs | whoever brought them is there |
+//! | all proofs | the payment or scan that brought them is there |
 //! | entities | transaction, last line of the journal and openness fit the state |
 //! | change that is owed | somebody looks after it until it came or was given up |
 //! | outputs | below the counter of their keyset, and no counter used twice |
@@ -24,7 +24,7 @@ const WITHOUT_HOLDER: &str =
     WHERE p.state = 'RESERVED' AND (e.id IS NULL OR NOT e.is_open) ORDER BY p.y";
 const WITHOUT_ORIGIN: &str =
     "SELECT p.y AS y FROM proofs p LEFT JOIN entities e ON e.id = p.added_by
-    WHERE e.id IS NULL ORDER BY p.y";
+    LEFT JOIN scans s ON s.id = p.added_by WHERE e.id IS NULL AND s.id IS NULL ORDER BY p.y";
 const ENTITIES: &str = "SELECT e.id AS id, e.kind AS kind, e.state AS state, e.version AS version,
         e.is_open AS is_open, e.outputs AS outputs, t.state AS tx_state, j.to_state AS told_state,
         j.version AS told_version,
@@ -33,7 +33,7 @@ const ENTITIES: &str = "SELECT e.id AS id, e.kind AS kind, e.state AS state, e.v
     FROM entities e LEFT JOIN transactions t ON t.id = e.transaction_id
     LEFT JOIN journal j ON j.number = (SELECT MAX(number) FROM journal WHERE entity_id = e.id)
     WHERE e.id > $1 ORDER BY e.id LIMIT $2";
-const COUNTERS: &str = "SELECT keyset_id, counter FROM keysets ORDER BY keyset_id";
+const COUNTERS: &str = "SELECT keyset_id, counter FROM counters ORDER BY keyset_id";
 const JOURNAL: &str = "SELECT journal_number, (SELECT COUNT(*) FROM journal) AS lines,
     (SELECT COALESCE(MAX(number), 0) FROM journal) AS last FROM store WHERE one = 1";
 
@@ -130,7 +130,7 @@ fn entity(row: &Row, ranges: &mut Ranges, found: &mut Vec<String>) -> Result<(),
     Ok(())
 }
 
-fn ranges_of(outputs: &str) -> Result<Vec<OutputRange>, EcashError> {
+pub(crate) fn ranges_of(outputs: &str) -> Result<Vec<OutputRange>, EcashError> {
     serde_json::from_str(outputs)
         .map_err(|error| EcashError::Corrupt(format!("outputs of an entity: {error}")))
 }

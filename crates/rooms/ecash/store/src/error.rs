@@ -50,16 +50,13 @@ pub enum EcashError {
         /// Where that stands.
         state: String,
     },
-    /// The same mint under another name.
-    #[error(
-        "keyset {keyset_id} belongs to account {account_id} already: it is the same mint under \
-         another address; nothing was changed"
-    )]
-    KeysetElsewhere {
-        /// The keyset.
-        keyset_id: String,
-        /// Whose it is.
-        account_id: String,
+    /// An account that can't be removed.
+    #[error("the account {account} has {rest}; nothing was changed")]
+    AccountInUse {
+        /// Its name.
+        account: String,
+        /// What keeps it, in words.
+        rest: String,
     },
     /// Nothing was ever kept there.
     #[error("there is no ecash in {0}; nothing was made")]
@@ -93,7 +90,7 @@ impl EcashError {
             | Self::Argument(_)
             | Self::NotFound { .. }
             | Self::InUse { .. }
-            | Self::KeysetElsewhere { .. }
+            | Self::AccountInUse { .. }
             | Self::Absent(_)
             | Self::WrongKey => Kind::Refused,
         }

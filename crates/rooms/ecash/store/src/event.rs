@@ -61,6 +61,9 @@ pub struct PaymentEvent {
     pub preimage: Option<String>,
     /// What Spark calls the payment.
     pub spark: Option<SparkIds>,
+    /// Only another copy of this database can have done what the mint tells of: what it got is to
+    /// be looked for.
+    pub shows_copy: bool,
 }
 
 impl PaymentEvent {
@@ -78,7 +81,14 @@ impl PaymentEvent {
             reason: None,
             preimage: None,
             spark: None,
+            shows_copy: false,
         }
+    }
+
+    /// The same, done by another copy of this database as far as anybody can tell.
+    pub fn showing_copy(mut self) -> Self {
+        self.shows_copy = true;
+        self
     }
 
     /// With proofs.
@@ -137,7 +147,10 @@ impl SealedEvent {
     }
 }
 
-fn seal_all(fresh: &[FreshProof], sealer: &SecretSealer) -> Result<Vec<SealedProof>, EcashError> {
+pub(crate) fn seal_all(
+    fresh: &[FreshProof],
+    sealer: &SecretSealer,
+) -> Result<Vec<SealedProof>, EcashError> {
     fresh.iter().map(|fresh| seal_proof(&fresh.proof, fresh.is_spent, sealer)).collect()
 }
 

@@ -33,7 +33,8 @@ pub(crate) struct ProofPool {
     is_given: bool,
 }
 
-const FEES: &str = "SELECT keyset_id, is_active, fee_ppk FROM keysets WHERE account_id = $1";
+const FEES: &str = "SELECT keyset_id, is_active, fee_ppk FROM account_keysets
+    WHERE account_id = $1";
 
 /// What spending a proof of each of these keysets costs, in thousandths.
 pub(crate) fn fees_of(

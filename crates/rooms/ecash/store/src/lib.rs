@@ -16,6 +16,8 @@
 //! | module | keeps |
 //! |---|---|
 //! | [`store`] | the open database, its key and seed, accounts, keysets, the worker's lease |
+//! | [`accounts`] | an account's new name, new address and end |
+//! | [`scans`] | counters that another copy of the database has used, and what it got for them |
 //! | [`create`], [`inputs`] | new entities, and the proofs they take |
 //! | [`apply`] | the one way in which an entity changes |
 //! | [`event`] | what may happen, with what comes along |
@@ -108,6 +110,7 @@
 //! Deliberately absent: sockets, clocks, threads. Whoever runs a flow asks, waits and tells the
 //! time.
 
+pub mod accounts;
 mod answers;
 pub mod apply;
 pub mod audit;
@@ -120,6 +123,7 @@ pub mod flow;
 pub mod inputs;
 mod proofs;
 pub mod query;
+pub mod scans;
 pub mod schema;
 pub mod seal;
 mod served;
@@ -135,5 +139,6 @@ pub use inputs::InputChoice;
 pub use query::{
     EcashBalance, EcashJournalLine, OpenEntity, PageRequest, ProofLine, TimePlace, TransactionLine,
 };
+pub use scans::{DueScan, ScanLine, ScannedBatch};
 pub use seal::{KeySource, SecretSealer};
 pub use store::{AccountKind, EcashAccount, EcashStore, KeysetInfo, WalletSeed};

@@ -27,28 +27,29 @@ const AMOUNT_BITS: u32 = 48;
 /// Each amount is one short range of the index, so that the cost doesn't grow with the purse. The
 /// fee is a subquery and not a join: a planner may begin a join with the keysets.
 const BY_AMOUNT: BulkStatement = BulkStatement {
-    sqlite: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
-            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
+    sqlite: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM account_keysets k
+            WHERE k.account_id = $1 AND k.keyset_id = found.keyset_id) AS fee_ppk
         FROM (SELECT y, amount, keyset_id FROM proofs
             WHERE account_id = $1 AND state = $2 AND amount = $4 ORDER BY y LIMIT $3) found",
-    postgres: "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
-            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
+    postgres:
+        "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM account_keysets k
+            WHERE k.account_id = $1 AND k.keyset_id = found.keyset_id) AS fee_ppk
         FROM UNNEST($4::bigint[]) a (amount)
         CROSS JOIN LATERAL (SELECT y, amount, keyset_id FROM proofs
             WHERE account_id = $1 AND state = $2 AND amount = a.amount ORDER BY y LIMIT $3) found",
 };
 const LARGEST: &str =
-    "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM keysets k
-            WHERE k.keyset_id = found.keyset_id) AS fee_ppk
+    "SELECT found.y AS y, found.amount AS amount, (SELECT k.fee_ppk FROM account_keysets k
+            WHERE k.account_id = $1 AND k.keyset_id = found.keyset_id) AS fee_ppk
     FROM (SELECT y, amount, keyset_id FROM proofs
         WHERE account_id = $1 AND state = $2 ORDER BY amount DESC, y DESC LIMIT $3) found";
 /// `state || ''` has no index, so that the names are looked up and nothing else.
 const NAMED: BulkStatement = BulkStatement {
-    sqlite: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM keysets k
-            WHERE k.keyset_id = p.keyset_id) AS fee_ppk FROM proofs p
+    sqlite: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM account_keysets k
+            WHERE k.account_id = $1 AND k.keyset_id = p.keyset_id) AS fee_ppk FROM proofs p
         WHERE p.account_id = $1 AND p.y = $3 AND p.state = $2",
-    postgres: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM keysets k
-            WHERE k.keyset_id = p.keyset_id) AS fee_ppk
+    postgres: "SELECT p.y AS y, p.amount AS amount, (SELECT k.fee_ppk FROM account_keysets k
+            WHERE k.account_id = $1 AND k.keyset_id = p.keyset_id) AS fee_ppk
         FROM UNNEST($3::bytea[]) n (y)
         JOIN proofs p ON p.account_id = $1 AND p.y = n.y AND p.state || '' = $2",
 };
@@ -88,8 +89,10 @@ const INSERT: BulkStatement = BulkStatement {
             $10::bigint[], $11::bigint[]) n (y, keyset, amount, state, sealed, held, reserved,
             spent)",
 };
-const TAKE: &str = "UPDATE keysets SET counter = counter + $3
-    WHERE keyset_id = $1 AND account_id = $2 AND counter + $3 <= $4 RETURNING counter";
+const TAKE: &str = "UPDATE counters SET counter = counter + $3
+    WHERE keyset_id = $1 AND counter + $3 <= $4 AND EXISTS (SELECT k.keyset_id
+        FROM account_keysets k WHERE k.account_id = $2 AND k.keyset_id = $1)
+    RETURNING counter";
 
 /// A proof that may be chosen, by name.
 pub(crate) struct ProofCandidate {

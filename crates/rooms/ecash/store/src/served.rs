@@ -15,7 +15,7 @@ impl ServedError for EcashError {
         if matches!(self, E::NotFound { .. }) {
             return Some(RefusalKind::Missing);
         }
-        if matches!(self, E::Refused(_) | E::InUse { .. }) {
+        if matches!(self, E::Refused(_) | E::InUse { .. } | E::AccountInUse { .. }) {
             return Some(RefusalKind::Conflict);
         }
         matches!(self, E::ProofsTaken { .. }).then_some(RefusalKind::Busy)

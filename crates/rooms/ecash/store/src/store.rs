@@ -105,6 +105,15 @@ impl EcashStore {
         &self.seed
     }
 
+    /// A name of this database and of its copies, which says nothing about what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashError::Bug`] when no name can be made.
+    pub fn identity(&self) -> Result<String, EcashError> {
+        self.sealer.name("database", "counters")
+    }
+
     /// Statements sent since the store was opened, for those who count round trips.
     pub fn statements(&self) -> u64 {
         self.door.statements()
@@ -169,27 +178,33 @@ macro_rules! account {
         concat!("SELECT id, kind, name, mint_url, unit, version FROM accounts ", $rest)
     };
 }
-const ACCOUNT: &str = account!("WHERE id = $1");
-pub(crate) const ACCOUNT_LOCKED: &str = account!("WHERE id = $1 FOR UPDATE");
-const ACCOUNT_AT: &str = account!("WHERE mint_url = $1 AND unit = $2");
-const ACCOUNTS: &str = account!("ORDER BY id");
+pub(crate) const ACCOUNT: &str = account!("WHERE id = $1");
+pub(crate) const ACCOUNT_LOCKED: &str = account!("WHERE id = $1 AND removed_at IS NULL FOR UPDATE");
+pub(crate) const ACCOUNT_AT: &str =
+    account!("WHERE mint_url = $1 AND unit = $2 AND removed_at IS NULL");
+const ACCOUNTS: &str = account!("WHERE removed_at IS NULL ORDER BY id");
+const PUT_COUNTERS: BulkStatement = BulkStatement {
+    sqlite: "INSERT INTO counters (keyset_id, counter) VALUES ($1, 0)
+        ON CONFLICT (keyset_id) DO NOTHING",
+    postgres: "INSERT INTO counters (keyset_id, counter)
+        SELECT k.id, 0 FROM UNNEST($1::text[]) k (id) ON CONFLICT (keyset_id) DO NOTHING",
+};
 const PUT_KEYSETS: BulkStatement = BulkStatement {
-    sqlite: "INSERT INTO keysets (account_id, keyset_id, is_active, fee_ppk, counter)
-        VALUES ($1, $2, $3, $4, 0)
-        ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
-            fee_ppk = excluded.fee_ppk WHERE keysets.account_id = excluded.account_id",
-    postgres: "INSERT INTO keysets (account_id, keyset_id, is_active, fee_ppk, counter)
-        SELECT $1, k.id, k.active, k.fee, 0
+    sqlite: "INSERT INTO account_keysets (account_id, keyset_id, is_active, fee_ppk, scan_from)
+        VALUES ($1, $2, $3, $4, (SELECT copied_from FROM counters WHERE keyset_id = $2))
+        ON CONFLICT (account_id, keyset_id) DO UPDATE SET is_active = excluded.is_active,
+            fee_ppk = excluded.fee_ppk",
+    postgres: "INSERT INTO account_keysets (account_id, keyset_id, is_active, fee_ppk, scan_from)
+        SELECT $1, k.id, k.active, k.fee, c.copied_from
         FROM UNNEST($2::text[], $3::boolean[], $4::bigint[]) k (id, active, fee)
-        ON CONFLICT (keyset_id) DO UPDATE SET is_active = excluded.is_active,
-            fee_ppk = excluded.fee_ppk WHERE keysets.account_id = excluded.account_id",
+        JOIN counters c ON c.keyset_id = k.id
+        ON CONFLICT (account_id, keyset_id) DO UPDATE SET is_active = excluded.is_active,
+            fee_ppk = excluded.fee_ppk",
 };
-const OWNERS: BulkStatement = BulkStatement {
-    sqlite: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = $1",
-    postgres: "SELECT keyset_id, account_id FROM keysets WHERE keyset_id = ANY($1::text[])",
-};
-const KEYSETS: &str = "SELECT keyset_id, is_active, fee_ppk, counter FROM keysets
-    WHERE account_id = $1 ORDER BY keyset_id";
+const KEYSETS: &str = "SELECT k.keyset_id AS keyset_id, k.is_active AS is_active,
+        k.fee_ppk AS fee_ppk, c.counter AS counter
+    FROM account_keysets k JOIN counters c ON c.keyset_id = k.keyset_id
+    WHERE k.account_id = $1 ORDER BY k.keyset_id";
 
 pub(crate) fn read_account(row: &Row) -> Result<EcashAccount, EcashError> {
     let url = row.opt_text("mint_url")?;
@@ -220,6 +235,20 @@ impl EcashStore {
         account: EcashAccount,
         now: Micros,
     ) -> Result<EcashAccount, EcashError> {
+        self.add_account_with(account, Vec::new(), now)
+    }
+
+    /// The same together with what the mint says of its keysets, or nothing at all.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn add_account_with(
+        &self,
+        account: EcashAccount,
+        keysets: Vec<KeysetInfo>,
+        now: Micros,
+    ) -> Result<EcashAccount, EcashError> {
         self.door.write(move |tx| {
             let url = account.mint_url.as_ref().map(ToString::to_string);
             let args = [
@@ -236,7 +265,9 @@ impl EcashStore {
                 None => tx.maybe(ACCOUNT, &[Arg::Text(&account.id)])?,
             };
             let taken = || EcashError::Argument(format!("the id {} is taken", account.id));
-            read_account(&found.ok_or_else(taken)?)
+            let found = read_account(&found.ok_or_else(taken)?)?;
+            put_keysets(tx, &found.id, &keysets)?;
+            Ok(found)
         })
     }
 
@@ -263,32 +294,17 @@ impl EcashStore {
     ///
     /// # Errors
     ///
-    /// [`EcashError::KeysetElsewhere`] when another account has one of them.
+    /// [`EcashError::NotFound`] for an account that isn't there.
     pub fn put_keysets(&self, account: &str, keysets: Vec<KeysetInfo>) -> Result<(), EcashError> {
         let account = account.to_owned();
         self.door.write(move |tx| {
             one_account(tx, &account, ACCOUNT)?;
-            let ids = Column::texts(keysets.iter().map(|keyset| keyset.keyset_id.as_str()));
-            let fees = keysets.iter().map(|keyset| sql_int(keyset.fee_ppk));
-            let columns = [
-                ids.clone(),
-                Column::Flags(keysets.iter().map(|keyset| keyset.is_active).collect()),
-                Column::ints(fees.collect::<Result<Vec<_>, _>>()?),
-            ];
-            tx.execute_set(PUT_KEYSETS, &[Arg::Text(&account)], &columns)?;
-            // An id follows from the keys (NUT-02), so that a keyset known elsewhere is the same
-            // mint under another address. Two counters for it would make the same outputs twice.
-            for row in tx.query_set(OWNERS, &[], &[ids])? {
-                let (keyset_id, owner) = (row.text("keyset_id")?, row.text("account_id")?);
-                if owner != account {
-                    return Err(EcashError::KeysetElsewhere { keyset_id, account_id: owner });
-                }
-            }
-            Ok(())
+            put_keysets(tx, &account, &keysets)
         })
     }
 
-    /// The keysets of an account, each with the counter of its next output.
+    /// The keysets of an account, each with the counter of its next output: the same for every
+    /// account that lists the keyset.
     ///
     /// # Errors
     ///
@@ -302,6 +318,25 @@ impl EcashStore {
                 .collect::<Result<_, EcashError>>()
         })
     }
+}
+
+/// An id follows from the keys (NUT-02), which are public: a mint that lists them need not be the
+/// one that has made them. So each account lists its own, and all draw on one counter.
+pub(crate) fn put_keysets(
+    tx: &mut Tx<'_>,
+    account: &str,
+    keysets: &[KeysetInfo],
+) -> Result<(), EcashError> {
+    let ids = Column::texts(keysets.iter().map(|keyset| keyset.keyset_id.as_str()));
+    let fees = keysets.iter().map(|keyset| sql_int(keyset.fee_ppk));
+    let columns = [
+        ids.clone(),
+        Column::Flags(keysets.iter().map(|keyset| keyset.is_active).collect()),
+        Column::ints(fees.collect::<Result<Vec<_>, _>>()?),
+    ];
+    tx.execute_set(PUT_COUNTERS, &[], &[ids])?;
+    tx.execute_set(PUT_KEYSETS, &[Arg::Text(account)], &columns)?;
+    Ok(())
 }
 
 pub(crate) fn read_keyset(row: &Row) -> Result<KeysetInfo, SqlError> {

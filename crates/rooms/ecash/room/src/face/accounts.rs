@@ -9,9 +9,9 @@ use unspent_server::{
 };
 
 use super::{
-    args::CommandContext,
+    args::{CommandContext, MoneyUse},
     json::{AccountJson, EcashBalanceJson},
-    requests::{AddAccount, RequestTarget},
+    requests::{AddAccount, ChangeAccount, RequestTarget},
 };
 use crate::{
     mint::{
@@ -27,13 +27,42 @@ pub(crate) enum AccountArgs {
     Add(AddAccount),
     /// All accounts
     List,
+    /// Give an account another name
+    Rename {
+        /// The account, by its name or id
+        account: String,
+        /// The new name
+        name: String,
+    },
+    /// Write down that an account's mint has moved to another address, once it shows that it is the
+    /// same mint
+    Move {
+        /// The account, by its name or id
+        account: String,
+        /// The new address
+        mint: String,
+    },
+    /// Remove an account that holds nothing; its payments stay
+    Remove {
+        /// The account, by its name or id
+        account: String,
+    },
+    /// Have a mint asked for everything that it has ever signed for an account: `recover`, `run` or
+    /// the daemon does it
+    Scan {
+        /// The account, by its name or id
+        account: String,
+    },
 }
 
 impl AccountArgs {
-    pub(super) fn adds(&self) -> bool {
+    pub(super) fn money_use(&self) -> MoneyUse {
         match self {
-            Self::Add(_) => true,
-            Self::List => false,
+            Self::Add(_) => MoneyUse::Begins,
+            Self::List => MoneyUse::Reads,
+            Self::Rename { .. } | Self::Move { .. } | Self::Remove { .. } | Self::Scan { .. } => {
+                MoneyUse::Writes
+            }
         }
     }
 }
@@ -46,7 +75,55 @@ pub(super) fn print_account(
     match args {
         AccountArgs::Add(args) => add(context, args, output),
         AccountArgs::List => list(context, output),
+        AccountArgs::Rename { account, name } => {
+            let request = ChangeAccount { name: Some(name.clone()), mint: None };
+            change(context, account, &request, output)
+        }
+        AccountArgs::Move { account, mint } => {
+            let request = ChangeAccount { name: None, mint: Some(mint.clone()) };
+            change(context, account, &request, output)
+        }
+        AccountArgs::Remove { account } => remove(context, account, output),
+        AccountArgs::Scan { account } => scan(context, account, output),
     }
+}
+
+fn change(
+    context: &CommandContext,
+    name: &str,
+    request: &ChangeAccount,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let at = RequestTarget { executor: &context.executor, blocklist: &context.blocklist };
+    let account = context.executor.find_account(Some(name))?;
+    let shown = AccountJson::new(&request.run(&account, at)?);
+    output.answer(&shown, || {
+        let place = shown.mint.clone().unwrap_or_else(|| "Spark".into());
+        format!("account {} at {place} ({})", shown.name, shown.id)
+    })?;
+    Ok(Outcome::Done)
+}
+
+fn remove(
+    context: &CommandContext,
+    name: &str,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
+    let account = context.executor.find_account(Some(name))?;
+    context.executor.remove_account(&account.id, context.worker.late_payment_grace)?;
+    let shown = AccountJson::new(&account);
+    output.answer(&shown, || format!("account {} is removed; its payments stay", shown.name))?;
+    Ok(Outcome::Done)
+}
+
+fn scan(context: &CommandContext, name: &str, output: &mut Output<'_>) -> anyhow::Result<Outcome> {
+    let account = context.executor.find_account(Some(name))?;
+    context.executor.store.scan_account(&account.id)?;
+    let shown = AccountJson::new(&account);
+    output.answer(&shown, || {
+        format!("account {} is to be scanned, by `recover`, `run` or the daemon", shown.name)
+    })?;
+    Ok(Outcome::Done)
 }
 
 fn add(

@@ -110,7 +110,7 @@ impl DataCommand for EcashArgs {
 
 /// What a command may change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum MoneyUse {
+pub(super) enum MoneyUse {
     Reads,
     Writes,
     /// Whoever begins with ecash may make the database and its key. Everybody else has money
@@ -121,8 +121,8 @@ enum MoneyUse {
 impl MoneyCommand {
     fn money_use(&self) -> MoneyUse {
         match self {
-            Self::Account(args) if !args.adds() => MoneyUse::Reads,
-            Self::Account(_) | Self::Claim(_) => MoneyUse::Begins,
+            Self::Account(args) => args.money_use(),
+            Self::Claim(_) => MoneyUse::Begins,
             Self::Balance(_)
             | Self::Quotes(_)
             | Self::Swaps(_)

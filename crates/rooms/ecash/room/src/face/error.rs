@@ -18,5 +18,8 @@ pub(super) fn classify(cause: &(dyn Error + 'static)) -> Option<Classified> {
         return Some(Classified::Kind(error.kind()));
     }
     let is_away = matches!(error, EcashWorkError::Mint { .. } | EcashWorkError::Spark(_));
+    if matches!(error, EcashWorkError::Crowded { .. }) {
+        return Some(Classified::Kind(Kind::Busy));
+    }
     Some(Classified::Kind(if is_away { Kind::Unavailable } else { Kind::Refused }))
 }

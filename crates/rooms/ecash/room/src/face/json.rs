@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unspent_ecash::{
     AccountKind, EcashAccount, EcashBalance, EcashEntity, EcashJournalLine, EntityDetails,
-    ProofLine, TransactionLine,
+    ProofLine, ScanLine, TransactionLine,
 };
 use unspent_server::json::Time;
 use utoipa::ToSchema;
@@ -68,7 +68,42 @@ pub(crate) struct EcashFiguresJson {
     open_payments: usize,
     /// Of so many it isn't clear what became of them; they are asked about again
     unclear_payments: usize,
+    /// What mints had signed for another copy of the database, the newest scan first
+    scans: Vec<ScanJson>,
+    /// Keysets that are to be scanned for that
+    scans_due: usize,
     sizes: Vec<EcashSizeJson>,
+}
+
+/// A scan for what another copy of the database has got.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ScanJson {
+    account: String,
+    keyset: String,
+    /// The first counter that was asked for, and the next
+    from: u32,
+    to: u32,
+    /// Proofs that came into the account, and what they are worth
+    proofs: u64,
+    amount: String,
+    started_at: Time,
+    /// Null while it goes on
+    ended_at: Option<Time>,
+}
+
+impl ScanJson {
+    fn new(scan: &ScanLine) -> Self {
+        Self {
+            account: scan.account_id.clone(),
+            keyset: scan.keyset_id.clone(),
+            from: scan.first,
+            to: scan.next,
+            proofs: scan.proofs,
+            amount: scan.amount.to_string(),
+            started_at: Time(scan.started_at.get()),
+            ended_at: scan.ended_at.map(|at| Time(at.get())),
+        }
+    }
 }
 
 /// How many payments of a kind are in a state.
@@ -99,6 +134,8 @@ impl EcashFiguresJson {
             payments: payments.collect(),
             open_payments: figures.last.open,
             unclear_payments: figures.last.unclear.len(),
+            scans: figures.scans.iter().map(ScanJson::new).collect(),
+            scans_due: figures.scans_due,
             sizes: vec![EcashSizeJson { name: "database", bytes: figures.bytes }],
         }
     }

@@ -41,8 +41,10 @@ fn own_file(data_dir: &Path, may_make: bool) -> anyhow::Result<PathBuf> {
         return Ok(file);
     }
     if !may_make {
-        let message = format!("there is no key file {}", file.display());
-        let hint = "give --key-file or --passphrase-file, as when the database was made";
+        let shown = file.display();
+        let message = format!("there is no key file {shown}; none was made beside the database");
+        let hint = "put it back, or give --key-file or --passphrase-file, as when the database was \
+                    made";
         return Err(CliError::refused(message).hint(hint).into());
     }
     new_private_file(&file, &Zeroizing::new(random::bytes()?)[..])?;

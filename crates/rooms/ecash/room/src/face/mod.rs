@@ -147,6 +147,8 @@ impl RoomFace for EcashFace {
         OpenApiRouter::new()
             .routes(routes!(routes::status))
             .routes(routes!(routes::add_account))
+            .routes(routes!(routes::change_account, routes::remove_account))
+            .routes(routes!(routes::scan_account))
             .routes(routes!(routes::add_webhook))
             .routes(routes!(routes::check_mint))
             .merge(narrow::of_room(NAME, own))

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::{
     mint::check::{MintBlocklist, host_of},
     work::{
-        EcashWorkError,
+        EcashWorkError, check_name,
         executor::PaymentExecutor,
         payments::{InvoiceOrder, PaymentPrice, RequestKey, read_token, refuse_blocked},
     },
@@ -138,9 +138,7 @@ fn sat() -> String {
 impl AddAccount {
     pub(super) fn run(&self, at: RequestTarget<'_>) -> Result<EcashAccount, EcashWorkError> {
         let wrong = |what: &str| EcashWorkError::Wrong(what.into());
-        if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > 100) {
-            return Err(wrong("a name has 1 to 100 letters"));
-        }
+        self.name.as_deref().map_or(Ok(()), check_name)?;
         match (&self.mint, self.spark) {
             (Some(mint), false) => {
                 let name = self.name.as_deref().unwrap_or_else(|| host_of(mint));
@@ -148,6 +146,38 @@ impl AddAccount {
             }
             (None, true) => at.executor.add_spark_account(self.name.as_deref().unwrap_or("spark")),
             _ => Err(wrong("name a mint, or the Spark wallet")),
+        }
+    }
+}
+
+/// An account to be changed.
+#[derive(Args, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeAccount {
+    /// Another name
+    #[arg(long)]
+    #[serde(default)]
+    #[schema(max_length = 100)]
+    pub(super) name: Option<String>,
+    /// The address that its mint has moved to; it has to show that it is the same mint
+    #[arg(long)]
+    #[serde(default)]
+    #[schema(max_length = 400)]
+    pub(super) mint: Option<String>,
+}
+
+impl ChangeAccount {
+    pub(super) fn run(
+        &self,
+        account: &EcashAccount,
+        at: RequestTarget<'_>,
+    ) -> Result<EcashAccount, EcashWorkError> {
+        let id = &account.id;
+        match (&self.name, &self.mint) {
+            (Some(name), None) => at.executor.rename_account(id, name),
+            (None, Some(mint)) => at.executor.move_account(id, mint, at.blocklist),
+            // One at a time: a refusal of the second would leave the first done.
+            _ => Err(EcashWorkError::Wrong("name one thing to change: name or mint".into())),
         }
     }
 }

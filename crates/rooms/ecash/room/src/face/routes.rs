@@ -36,15 +36,15 @@ use super::{
         ShownPaymentJson,
     },
     requests::{
-        AddAccount, CancelClaim, ClaimToken, OfAccount, PayInvoice, ReceiveAmount, RequestTarget,
-        ReverseSend, SendAmount, no_account, own_payment,
+        AddAccount, CancelClaim, ChangeAccount, ClaimToken, OfAccount, PayInvoice, ReceiveAmount,
+        RequestTarget, ReverseSend, SendAmount, no_account, own_payment,
     },
     section::EcashSection,
 };
 use crate::{
     events::tenant,
     executor, figures,
-    mint::check::{MintBlocklist, check_named},
+    mint::check::{MintBlocklist, address, check_named},
     work::{EcashWorkError, executor::PaymentExecutor, payments::RequestKey},
 };
 
@@ -378,6 +378,70 @@ pub(super) async fn add_account(
     Ok((StatusCode::CREATED, Json(AccountJson::new(&account))))
 }
 
+/// Rename an account, or write down that its mint has moved, once the new address shows that it is
+/// the same mint
+#[utoipa::path(patch, path = "/ecash/accounts/{account}", operation_id = "change_ecash_account",
+    tag = "ecash", params(EcashAccountPath), request_body = ChangeAccount,
+    responses((status = 200, body = AccountJson), Failures))]
+pub(super) async fn change_account(
+    _: May<Wallet>,
+    Caller(who): Caller,
+    State(app): State<App>,
+    ApiPath(account): ApiPath<String>,
+    ApiJson(request): ApiJson<ChangeAccount>,
+) -> Result<Json<AccountJson>, ApiError> {
+    let is_renamed = request.name.is_some();
+    let changed = app.ecash_outward(move |room| {
+        let account = named(&room.executor, &who, &account)?;
+        Ok(request.run(&account, room.target())?)
+    });
+    let changed = changed.await?;
+    if is_renamed {
+        // Hooks go with the account, by its id; only the name that they show is to be changed.
+        let renamed = tenant(&changed.id, &changed.name);
+        app.hooks(move |engine| engine.webhooks().rename(&renamed)).await?;
+    }
+    Ok(Json(AccountJson::new(&changed)))
+}
+
+/// Remove an account that holds nothing and of which nothing is expected; its payments stay
+#[utoipa::path(delete, path = "/ecash/accounts/{account}", operation_id = "remove_ecash_account",
+    tag = "ecash", params(EcashAccountPath),
+    responses((status = 200, body = AccountJson), Failures))]
+pub(super) async fn remove_account(
+    _: May<Wallet>,
+    Caller(who): Caller,
+    State(app): State<App>,
+    ApiPath(account): ApiPath<String>,
+) -> Result<Json<AccountJson>, ApiError> {
+    let grace = ecash_section(&app)?.worker().late_payment_grace;
+    let removed = app.ecash(move |executor| {
+        let account = named(executor, &who, &account)?;
+        executor.remove_account(&account.id, grace)?;
+        Ok(account)
+    });
+    Ok(Json(AccountJson::new(&removed.await?)))
+}
+
+/// Have a mint asked for everything that it has ever signed for an account; `scans` of the status
+/// tells what was found
+#[utoipa::path(post, path = "/ecash/accounts/{account}/scan", operation_id = "scan_ecash_account",
+    tag = "ecash", params(EcashAccountPath),
+    responses((status = 202, body = AccountJson), Failures))]
+pub(super) async fn scan_account(
+    _: May<Wallet>,
+    Caller(who): Caller,
+    State(app): State<App>,
+    ApiPath(account): ApiPath<String>,
+) -> Result<(StatusCode, Json<AccountJson>), ApiError> {
+    let begun = app.ecash(move |executor| {
+        let account = named(executor, &who, &account)?;
+        executor.store.scan_account(&account.id)?;
+        Ok(account)
+    });
+    Ok((StatusCode::ACCEPTED, Json(AccountJson::new(&begun.await?))))
+}
+
 /// A mint to be looked at.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -412,6 +476,8 @@ pub(super) async fn check_mint(
     let options = ecash_section(&app)?.mints();
     let found = app.ecash_outward(move |room| {
         let unit = request.unit.as_deref().unwrap_or("sat");
+        let _place =
+            address(&request.mint).ok().map(|url| room.executor.place(&url)).transpose()?;
         let problems = check_named(&request.mint, unit, &room.blocklist, options).err();
         Ok(problems.unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>())
     });

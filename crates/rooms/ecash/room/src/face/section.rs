@@ -18,7 +18,7 @@ use crate::{
     DATABASE, EcashRoom,
     mint::{MintOptions, check::MintBlocklist},
     watch::ListenerOptions,
-    work::worker::WorkerOptions,
+    work::{counters::COUNTERS_FILE, worker::WorkerOptions},
 };
 
 section! {
@@ -85,6 +85,14 @@ impl EcashSection {
         named.unwrap_or_else(|| config.data_dir.join(KEY_FILE))
     }
 
+    /// Where it is written how far counters were used: beside the key, or in the data folder where
+    /// that folder is nobody's to write to.
+    pub(super) fn counters(&self, config: &Config) -> Vec<PathBuf> {
+        let beside = self.key_place(config).with_extension("counters");
+        let own = config.data_dir.join(COUNTERS_FILE);
+        if beside == own { vec![own] } else { vec![beside, own] }
+    }
+
     /// The room, on a database that is there, or that may be made. A key is made for a new database
     /// alone: one beside an old database could not open it, and would pass for the one that can.
     pub(super) fn room(&self, config: &Config, may_make: MayMake) -> anyhow::Result<EcashRoom> {
@@ -97,13 +105,16 @@ impl EcashSection {
             make_folder(&url)?;
         }
         let (file, words) = (self.key_file.as_deref(), self.passphrase_file.as_deref());
-        let key = key(file, words, &config.data_dir, is_new)?;
+        // Whatever a file holds, it isn't new: a key made beside it could not open it.
+        let is_file = matches!(&url, Url::Sqlite(path) if path.exists());
+        let key = key(file, words, &config.data_dir, is_new && !is_file)?;
         Ok(EcashRoom {
             url,
             mints: self.mints(),
             worker: self.worker(),
             spark_url: self.spark_url.clone(),
             fence: self.fence,
+            counters: self.counters(config),
             ..EcashRoom::new(&config.data_dir, key)
         })
     }
@@ -168,5 +179,44 @@ mod tests {
         assert_eq!(room.spark_url.as_deref(), Some("http://127.0.0.1:9"));
         assert_eq!(room.worker.late_payment_grace, Duration::from_secs(77));
         assert_eq!(room.url, Url::Sqlite(folder.path().join(DATABASE)));
+    }
+
+    #[test]
+    fn no_key_is_made_where_a_database_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let config = |url: Option<&str>| {
+            let url = url.map(|url| GivenFlag::new("ecash.url", "--set", url));
+            let flags = [GivenFlag::new("data_dir", "--set", path)].into_iter().chain(url);
+            let sources = SettingSources { flags: flags.collect(), ..SettingSources::default() };
+            load(Rooms::new(&[&EcashFace]), &sources).unwrap()
+        };
+        let key = folder.path().join(KEY_FILE);
+        if let Some(url) = unspent_testkit::wallet::postgres::database() {
+            let config = config(Some(&url));
+            let section = config.room::<EcashSection>().unwrap();
+            drop(section.room(&config, MayMake::DatabaseAndKey).unwrap().executor().unwrap());
+            std::fs::remove_file(&key).unwrap();
+            assert!(section.room(&config, MayMake::DatabaseAndKey).is_err() && !key.exists());
+        }
+        let config = config(None);
+        let section = config.room::<EcashSection>().unwrap();
+        let made = section.room(&config, MayMake::DatabaseAndKey).unwrap();
+        drop(made.executor().unwrap());
+        let counters = std::fs::read(folder.path().join(COUNTERS_FILE)).unwrap();
+        std::fs::remove_file(&key).unwrap();
+        let database = folder.path().join(DATABASE);
+        let whole = std::fs::read(&database).unwrap();
+        // Also one whose content can't be told: cut off, or of somebody else.
+        let cut: [&[u8]; 4] = [&whole, &whole[..whole.len() / 2], b"no database at all", b""];
+        for content in cut {
+            std::fs::write(&database, content).unwrap();
+            for may_make in [MayMake::DatabaseAndKey, MayMake::Nothing] {
+                let refused = section.room(&config, may_make);
+                assert!(refused.is_err() && !key.exists(), "{}", content.len());
+            }
+            assert_eq!(std::fs::read(&database).unwrap(), content, "nothing is written");
+        }
+        assert_eq!(std::fs::read(folder.path().join(COUNTERS_FILE)).unwrap(), counters);
     }
 }

@@ -21,7 +21,7 @@ use cashu::{
     nut17::{SupportedMethods, WsCommand},
 };
 
-use super::{MintClient, MintOptions, NoResult};
+use super::{MintClient, MintOptions, MintVisit, NoResult};
 
 /// Why a mint can't be used. Nothing of it was kept.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -144,6 +144,21 @@ pub fn check_named(
     check(text, &unit_of(unit), blocklist, options)
 }
 
+/// The address of a mint that the operator doesn't mind.
+///
+/// # Errors
+///
+/// [`MintProblem::NoAddress`], [`MintProblem::Blocked`].
+pub fn allowed(
+    text: &str,
+    unit: &CurrencyUnit,
+    blocklist: &MintBlocklist,
+) -> Result<MintUrl, Vec<MintProblem>> {
+    let url = address(text).map_err(|problem| vec![problem])?;
+    let is_blocked = blocklist.blocks(&url, unit);
+    if is_blocked { Err(vec![MintProblem::Blocked(url)]) } else { Ok(url) }
+}
+
 /// Asks a mint whether it can be used in a unit.
 ///
 /// # Errors
@@ -155,14 +170,20 @@ pub fn check(
     blocklist: &MintBlocklist,
     options: MintOptions,
 ) -> Result<CheckedMint, Vec<MintProblem>> {
-    let url = address(text).map_err(|problem| vec![problem])?;
-    if blocklist.blocks(&url, unit) {
-        return Err(vec![MintProblem::Blocked(url)]);
-    }
-    let client = MintClient::new(url.clone(), options);
+    let url = allowed(text, unit, blocklist)?;
+    look(&MintClient::new(url, options).visit(), unit)
+}
+
+/// The same at a mint whose address may be called, as a part of a visit.
+///
+/// # Errors
+///
+/// As there.
+pub fn look(visit: &MintVisit<'_>, unit: &CurrencyUnit) -> Result<CheckedMint, Vec<MintProblem>> {
+    let url = visit.client().url().clone();
     let away = |fault| vec![MintProblem::NotAnswering { mint: url.clone(), fault }];
-    let info = client.info().map_err(away)?;
-    let keysets = client.keysets().map_err(away)?;
+    let info = visit.info().map_err(away)?;
+    let keysets = visit.keysets().map_err(away)?;
     let problems = judge(&info, &keysets, unit);
     if !problems.is_empty() {
         return Err(problems);

@@ -77,9 +77,18 @@ impl Http {
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, NoResult> {
+        self.get_within(path, self.options.read_deadline)
+    }
+
+    /// A question with a deadline of its own.
+    pub(super) fn get_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        deadline: Duration,
+    ) -> Result<T, NoResult> {
         self.not_now()?;
         let request = self.agent.get(format!("{}{path}", self.base)).config();
-        let request = request.timeout_global(Some(self.options.read_deadline)).build();
+        let request = request.timeout_global(Some(deadline)).build();
         self.settle(request.call())
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`fault`] | why there is no result, without secrets, and what follows for money |
 //! | [`check`] | whether a mint can be used at all |
+//! | [`visit`] | what a mint says of itself and its keys, all of it within one deadline |
 //! | `http` | one request: its deadline, the largest answer |
 //!
 //! Every call waits on the network: none is made while a database transaction is open. Nothing is
@@ -12,6 +13,7 @@
 pub mod check;
 pub mod fault;
 mod http;
+pub mod visit;
 
 use std::{fmt, time::Duration};
 
@@ -22,8 +24,8 @@ use cashu::{
     SwapRequest, SwapResponse, mint_url::MintUrl,
 };
 
-pub use self::fault::NoResult;
 use self::http::Http;
+pub use self::{fault::NoResult, visit::MintVisit};
 
 /// The setting that allows mints on this machine and in private networks. A token names its mint,
 /// so whoever gives us one chooses whom we call.
@@ -41,6 +43,8 @@ pub struct MintOptions {
     pub connect_deadline: Duration,
     /// To answer a question.
     pub read_deadline: Duration,
+    /// To say everything that is asked of a mint that is new: however many questions that takes.
+    pub visit_deadline: Duration,
     /// To mint, swap or melt. A payment that takes longer goes on without us and is asked about.
     pub act_deadline: Duration,
     /// Largest answer: a keyset has about 5,000 bytes, and there can be many.
@@ -54,6 +58,7 @@ impl Default for MintOptions {
         Self {
             connect_deadline: Duration::from_secs(5),
             read_deadline: Duration::from_secs(10),
+            visit_deadline: Duration::from_secs(20),
             act_deadline: Duration::from_secs(30),
             answer_bytes: 8 << 20,
             allow_private: false,
@@ -116,11 +121,7 @@ impl MintClient {
     ///
     /// [`NoResult`].
     pub fn keys(&self, id: Id) -> Result<KeySet, NoResult> {
-        let answer: KeysResponse = self.http.get(&format!("/v1/keys/{id}"))?;
-        let found = answer.keysets.into_iter().find(|keyset| keyset.id == id);
-        let found = found.ok_or_else(|| NoResult::malformed("another keyset than asked for"))?;
-        let is_genuine = found.verify_id().is_ok();
-        is_genuine.then_some(found).ok_or_else(|| NoResult::malformed("keys under a false id"))
+        genuine(self.http.get(&format!("/v1/keys/{id}"))?, id)
     }
 
     /// Asks for an invoice (NUT-04, NUT-23).
@@ -249,6 +250,14 @@ impl MintClient {
     ) -> Result<T, NoResult> {
         self.http.post(path, body, self.http.options().act_deadline)
     }
+}
+
+/// A keyset of an answer, whose id follows from its keys.
+fn genuine(answer: KeysResponse, id: Id) -> Result<KeySet, NoResult> {
+    let found = answer.keysets.into_iter().find(|keyset| keyset.id == id);
+    let found = found.ok_or_else(|| NoResult::malformed("another keyset than asked for"))?;
+    let is_genuine = found.verify_id().is_ok();
+    is_genuine.then_some(found).ok_or_else(|| NoResult::malformed("keys under a false id"))
 }
 
 /// A quote's name as the end of a path, if it can be one.

@@ -24,7 +24,8 @@ use super::{
     },
     EcashWorkError,
     ask::PaymentBackends,
-    book::KnownMint,
+    book::{KnownMint, WaitingPlace},
+    counters::CounterFile,
     now,
 };
 
@@ -51,6 +52,8 @@ pub struct PaymentExecutor {
     pub backends: PaymentBackends,
     /// Reserved proofs are swapped to ourselves before a send is called failed.
     pub fence: bool,
+    /// How far counters were used, beside the key; `None` where nothing can be written there.
+    pub counters: Option<CounterFile>,
 }
 
 impl PaymentExecutor {
@@ -88,6 +91,13 @@ impl PaymentExecutor {
                 }
                 Err(error) => return Err(error),
             };
+            if let Some(counters) = &self.counters
+                && let Err(error) = counters.cover(&open.entity.details.ranges())
+            {
+                // Without it a copy of this database could not be told from this one.
+                return Ok(PaymentStanding::Unclear(error.to_string()));
+            }
+            let account = open.entity.account_id.clone();
             let (mints, now) =
                 ([environment.mint.clone(), environment.source.clone()], environment.now);
             let (mut flow, mut next) = Flow::start(open, environment)?;
@@ -103,8 +113,11 @@ impl PaymentExecutor {
             match next {
                 FlowStep::Apply(_) if !goes_on() => return stopped(),
                 FlowStep::Apply(event) => {
-                    let what = event.what;
+                    let (what, shows_copy) = (event.what, event.shows_copy);
                     let applied = self.store.apply(id, event, now)?;
+                    if shows_copy {
+                        self.scan_now(&account, goes_on);
+                    }
                     tracing::debug!(entity = id, event = %what, state = %applied.entity.state);
                     // A repetition was stored by somebody else in the meantime: another round
                     // would only meet them again.
@@ -135,8 +148,11 @@ impl PaymentExecutor {
 
     fn environment(&self, entity: &EcashEntity) -> Result<FlowEnvironment, EcashWorkError> {
         let account = self.store.account(&entity.account_id)?;
+        // A keyset that was retired since has keys still, and signatures of before.
+        let ranges = entity.details.ranges();
+        let needed: Vec<&str> = ranges.iter().map(|range| range.keyset_id.as_str()).collect();
         let mint = match &account.mint_url {
-            Some(url) => Some(self.known(url, &account)?.keys),
+            Some(url) => Some(self.known_with(url, &account, &needed)?.keys),
             None => None,
         };
         let source = match entity.details.source() {
@@ -147,7 +163,10 @@ impl PaymentExecutor {
                 // units is refused.
                 let unit = source.account_id.as_ref().map(|id| self.store.account(id));
                 let unit = unit.transpose()?.map_or(account.unit.clone(), |found| found.unit);
-                Some(self.at(&url, &unit_of(&unit))?.0.keys)
+                let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+                let mints = &self.backends.mints;
+                let known = mints.mint_with(&url, &unit_of(&unit), &needed).map_err(failed)?;
+                Some(known.0.keys)
             }
             None => None,
         };
@@ -155,14 +174,47 @@ impl PaymentExecutor {
         Ok(FlowEnvironment { seed, mint, source, unit: account.unit, now, fence: self.fence })
     }
 
-    /// What is known of a mint in a unit; the second says whether it was read just now.
+    /// What is known of a mint in a unit; the second says whether it was read just now. For those
+    /// who wait for it.
     pub(super) fn at(
         &self,
         url: &MintUrl,
         unit: &CurrencyUnit,
     ) -> Result<(KnownMint, bool), EcashWorkError> {
+        if let Some(known) = self.backends.mints.known(url, unit) {
+            return Ok((known, false));
+        }
+        let _place = self.place(url)?;
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
         self.backends.mints.mint(url, unit).map_err(failed)
+    }
+
+    /// A place among those who wait for a mint.
+    ///
+    /// # Errors
+    ///
+    /// [`EcashWorkError::Crowded`].
+    pub fn place(&self, url: &MintUrl) -> Result<WaitingPlace<'_>, EcashWorkError> {
+        let crowded = || EcashWorkError::Crowded { mint: url.to_string() };
+        self.backends.mints.place(url).ok_or_else(crowded)
+    }
+
+    /// The mint of an account with the keys of some keysets, for the worker. Keysets that were read
+    /// just now are written down.
+    pub(super) fn known_with(
+        &self,
+        url: &MintUrl,
+        account: &EcashAccount,
+        needed: &[&str],
+    ) -> Result<KnownMint, EcashWorkError> {
+        let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        let unit = unit_of(&account.unit);
+        let read = self.backends.mints.mint_with(url, &unit, needed);
+        let (known, is_new) = read.map_err(failed)?;
+        if is_new {
+            self.store.put_keysets(&account.id, known.infos())?;
+        }
+        Ok(known)
     }
 
     /// The mint of an account. Keysets that were read just now are written down.

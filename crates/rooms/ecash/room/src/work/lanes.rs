@@ -21,7 +21,7 @@ use std::{
 
 use cashu::mint_url::MintUrl;
 use crossbeam_channel::Sender;
-use unspent_ecash::EcashError;
+use unspent_ecash::{DueScan, EcashError};
 use unspent_engine::room::plug::spawn;
 use unspent_source::wakeup::lock;
 
@@ -45,6 +45,8 @@ pub(super) struct PaymentTask {
     pub(super) mints: Vec<MintUrl>,
     /// It ended, and is looked at once more.
     pub(super) is_late: bool,
+    /// It is no payment: a keyset is scanned.
+    pub(super) scan: Option<DueScan>,
 }
 
 /// A turn that is over.
@@ -210,7 +212,10 @@ impl LanePool {
     /// One payment's turn. Its trouble is its own: the others go on.
     fn turn(&self, task: PaymentTask) -> TaskOutcome {
         let may_work = || (self.may_work)() && !lock(&self.queues).is_over;
-        let advance = || self.executor.advance_while(&task.id, &may_work);
+        let advance = || match &task.scan {
+            Some(due) => self.executor.scan(due, &may_work),
+            None => self.executor.advance_while(&task.id, &may_work),
+        };
         // Otherwise a fault over one payment would end the thread, and leave its lane busy for
         // good.
         let outcome = catch_unwind(AssertUnwindSafe(advance)).unwrap_or_else(|_| {
@@ -227,7 +232,8 @@ mod tests {
     use super::*;
 
     fn task(id: &str, lane: &str, is_late: bool) -> PaymentTask {
-        PaymentTask { id: id.into(), lane: lane.into(), mints: Vec::new(), is_late }
+        let (id, lane) = (id.into(), lane.into());
+        PaymentTask { id, lane, mints: Vec::new(), is_late, scan: None }
     }
 
     #[test]

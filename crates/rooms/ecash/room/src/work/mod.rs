@@ -5,6 +5,8 @@
 //! | `across` | claiming a token into an account elsewhere |
 //! | [`ask`] | a question of the room, asked of a mint or of Spark, and its answer as a value |
 //! | [`book`] | clients and keys of mints |
+//! | [`counters`] | how far counters were used, in a file beside the key |
+//! | `elsewhere` | an account's mint that has moved: whether it is the same, and its end |
 //! | [`executor`] | one payment, moved as far as it goes now |
 //! | [`invoices`] | what an invoice says, against what a mint says of it |
 //! | `lanes` | turns of payments on a few threads, so that a silent mint holds up nobody else |
@@ -12,6 +14,7 @@
 //! | [`payments`] | what people ask for: accounts, claim, send, reverse, receive, pay |
 //! | `repeat` | whether a request is the one that its key was used for |
 //! | [`shortage`] | what an account lacks for a payment, and what comes back to it |
+//! | `scan` | what a mint has signed for another copy of the database |
 //! | `spark_payments` | the same through Spark |
 //! | [`worker`] | all payments that are open, each when it is due; one worker at a time |
 //!
@@ -21,15 +24,20 @@
 mod across;
 pub mod ask;
 pub mod book;
+pub mod counters;
+mod elsewhere;
 pub mod executor;
 pub mod invoices;
 mod lanes;
 mod lease;
 pub mod payments;
 mod repeat;
+mod scan;
 pub mod shortage;
 mod spark_payments;
 pub mod worker;
+
+pub(crate) use self::elsewhere::check_name;
 
 use unspent_ecash::EcashError;
 use unspent_engine::{clock, error::StartError};
@@ -59,6 +67,12 @@ pub enum EcashWorkError {
         mint: String,
         /// Why.
         reason: NoResult,
+    },
+    /// Too many wait for the mint already.
+    #[error("{mint} takes its time, and others wait for it already; nothing was changed")]
+    Crowded {
+        /// Which.
+        mint: String,
     },
     /// The mint can't be used.
     #[error("{}", super::mint::check::ProblemList(.0))]

@@ -18,7 +18,9 @@ use super::{
     invoices, now,
     repeat::{PlannedPayment, RequestedPayment},
 };
-use crate::mint::check::{MintBlocklist, MintProblem, address, check, host_of, unit_of};
+use crate::mint::check::{
+    CheckedMint, MintBlocklist, MintProblem, address, allowed, host_of, look, unit_of,
+};
 
 /// What tells a repeated request from a new one, so that asking twice does it once.
 #[derive(Clone, Default, Debug)]
@@ -173,9 +175,7 @@ impl PaymentExecutor {
         blocklist: &MintBlocklist,
     ) -> Result<EcashAccount, EcashWorkError> {
         let currency = unit_of(unit);
-        let options = self.backends.mints.options();
-        let fit = check(mint, &currency, blocklist, options).map_err(EcashWorkError::Unfit)?;
-        let (known, _) = self.at(&fit.url, &currency)?;
+        let (fit, known) = self.meet(mint, &currency, blocklist)?;
         let account = EcashAccount {
             id: new_id()?,
             kind: AccountKind::Cashu,
@@ -184,10 +184,25 @@ impl PaymentExecutor {
             unit: currency.to_string(),
             version: 0,
         };
-        let account = self.store.add_account(account, now())?;
-        // A crash before this leaves an account without keysets; its first payment reads them.
-        self.store.put_keysets(&account.id, known.infos())?;
-        Ok(account)
+        Ok(self.store.add_account_with(account, known.infos(), now())?)
+    }
+
+    /// Everything that has to be known of a mint that an account is to be at, within one deadline.
+    pub(super) fn meet(
+        &self,
+        mint: &str,
+        unit: &CurrencyUnit,
+        blocklist: &MintBlocklist,
+    ) -> Result<(CheckedMint, KnownMint), EcashWorkError> {
+        let url = allowed(mint, unit, blocklist).map_err(EcashWorkError::Unfit)?;
+        let _place = self.place(&url)?;
+        let client = self.backends.mints.client(&url);
+        let visit = client.visit();
+        let fit = look(&visit, unit).map_err(EcashWorkError::Unfit)?;
+        let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        let keysets = fit.keysets.keysets.clone();
+        let known = self.backends.mints.meet(&visit, keysets, unit).map_err(failed)?;
+        Ok((fit, known))
     }
 
     fn mint_of(&self, account: &EcashAccount) -> Result<(MintUrl, KnownMint), EcashWorkError> {
@@ -343,7 +358,9 @@ impl PaymentExecutor {
             pubkey: Some(key.public_key()),
         };
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
+        let place = self.place(&url)?;
         let quote = self.backends.mints.client(&url).mint_quote(&request).map_err(failed)?;
+        drop(place);
         // Without the lock whoever learns the quote's id can have our money issued (NUT-20).
         if quote.pubkey != Some(key.public_key()) {
             return Err(EcashWorkError::Wrong("the mint didn't lock the quote to our key".into()));
@@ -433,6 +450,7 @@ impl PaymentExecutor {
         let request = parsed.clone();
         let request = MeltQuoteBolt11Request { request, unit: unit.clone(), options: None };
         let failed = |reason| EcashWorkError::Mint { mint: mint.to_string(), reason };
+        let place = self.place(mint)?;
         let quote = self.backends.mints.client(mint).melt_quote(&request).map_err(failed)?;
         let is_other = |said: &String| !said.trim().eq_ignore_ascii_case(invoice.trim());
         if quote.request.as_ref().is_some_and(is_other)
@@ -441,6 +459,7 @@ impl PaymentExecutor {
             return Err(EcashWorkError::Wrong("the mint's quote is for something else".into()));
         }
         invoices::refuse_other_price(&parsed, quote.amount.into(), unit)?;
+        drop(place);
         Ok(MeltQuote {
             id: quote.quote,
             amount: u64::from(quote.amount),

@@ -108,7 +108,7 @@ fn comes_back(entity: &EcashEntity) -> u64 {
     let sum = match (&entity.details, entity.state) {
         (EntityDetails::SendSwap(swap), EntityState::Draft) => swap.change(),
         (EntityDetails::SendQuote(quote), EntityState::Unpaid | EntityState::Pending) => {
-            quote.most_change().and_then(|most| most.checked_sub(quote.fee_reserve))
+            quote.change_bounds().map(|bounds| bounds.least)
         }
         (EntityDetails::ReceiveSwap(swap), EntityState::Pending) => Some(swap.gain()),
         (_, _) => None,

@@ -19,7 +19,7 @@ use std::{
 
 use cashu::mint_url::MintUrl;
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
-use unspent_ecash::{EcashEntity, PageRequest};
+use unspent_ecash::{DueScan, EcashEntity, PageRequest};
 use unspent_model::{
     Micros,
     ecash::{EntityKind, EntityState},
@@ -89,6 +89,15 @@ struct PaymentSlot {
     unclear: Option<String>,
 }
 
+/// A scan that is due, or has to wait.
+#[derive(Default)]
+struct ScanSlot {
+    due: Micros,
+    /// Turns in a row that led nowhere.
+    tries: u32,
+    is_under_way: bool,
+}
+
 /// A payment whose turn is under way, as it was when that began.
 struct RunningTurn {
     entity: EcashEntity,
@@ -101,6 +110,8 @@ pub struct PaymentWorker {
     executor: Arc<PaymentExecutor>,
     slots: BTreeMap<String, PaymentSlot>,
     under_way: BTreeMap<String, RunningTurn>,
+    /// Scans, by keyset and account.
+    scans: BTreeMap<String, ScanSlot>,
     listeners: BTreeMap<String, MintListener>,
     options: WorkerOptions,
     /// When payments that ended unpaid are looked at next.
@@ -137,6 +148,7 @@ impl PaymentWorker {
         Ok(Self {
             slots: BTreeMap::new(),
             under_way: BTreeMap::new(),
+            scans: BTreeMap::new(),
             listeners: BTreeMap::new(),
             options,
             late_due: Micros::default(),
@@ -184,6 +196,7 @@ impl PaymentWorker {
             self.lanes.clear();
             self.under_way.clear();
             self.slots.clear();
+            self.scans.clear();
             self.listeners.clear();
             return Ok(PassReport { is_led_by_another: true, ..mem::take(&mut self.told) });
         }
@@ -204,6 +217,7 @@ impl PaymentWorker {
         }
         due.extend(self.late(now)?.into_iter().map(|entity| (entity, true)));
         self.begin(due)?;
+        self.begin_scans(now)?;
         self.listen(&open);
         Ok(self.report())
     }
@@ -220,7 +234,7 @@ impl PaymentWorker {
             return Ok(report);
         }
         let leads = self.lease.watch();
-        while !self.under_way.is_empty() {
+        while !self.under_way.is_empty() || self.scans.values().any(|slot| slot.is_under_way) {
             if let Ok(turn) = self.turns.recv_timeout(LOOK_EVERY) {
                 self.settle(turn);
             }
@@ -295,8 +309,51 @@ impl PaymentWorker {
         Ok(())
     }
 
+    /// Puts scans into the lanes of their mints, behind the payments that are open.
+    fn begin_scans(&mut self, now: Micros) -> Result<(), EcashWorkError> {
+        let all = self.executor.store.due_scans()?;
+        let id = |due: &DueScan| format!("{} of {}", due.keyset_id, due.account_id);
+        let ids: BTreeSet<String> = all.iter().map(id).collect();
+        self.scans.retain(|id, slot| slot.is_under_way || ids.contains(id));
+        for due in all {
+            let slot = self.scans.entry(id(&due)).or_default();
+            if slot.is_under_way || slot.due > now {
+                continue;
+            }
+            slot.is_under_way = true;
+            let mint = self.executor.store.account(&due.account_id)?.mint_url;
+            let mints: Vec<MintUrl> = mint.into_iter().collect();
+            let lane = mints.iter().map(ToString::to_string).collect();
+            let id = id(&due);
+            self.lanes.put(PaymentTask { id, lane, mints, is_late: true, scan: Some(due) });
+        }
+        Ok(())
+    }
+
+    fn settle_scan(&mut self, turn: TaskOutcome) {
+        let TaskOutcome { task, outcome, quiet } = turn;
+        let Some(slot) = self.scans.get_mut(&task.id) else { return };
+        slot.is_under_way = false;
+        let why = match outcome {
+            Ok(PaymentStanding::Over | PaymentStanding::Watching) => {
+                self.scans.remove(&task.id);
+                return;
+            }
+            Ok(PaymentStanding::Unclear(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(scan = task.id, why, "a scan has to wait");
+        // The pause stops growing long before.
+        slot.tries = slot.tries.saturating_add(1);
+        slot.due = now().later(pace::unclear_after(slot.tries, quiet));
+    }
+
     /// Keeps what came of a turn.
     fn settle(&mut self, turn: TaskOutcome) {
+        if turn.task.scan.is_some() {
+            self.settle_scan(turn);
+            return;
+        }
         let TaskOutcome { task, outcome, quiet } = turn;
         // A turn that began before the lease was lost: somebody else looks after the payment.
         let Some(RunningTurn { entity, is_woken }) = self.under_way.remove(&task.id) else {
@@ -374,7 +431,8 @@ fn task_of(entity: &EcashEntity, own: Option<MintUrl>, is_late: bool) -> Payment
     if is_spark(entity) {
         names.push("Spark".into());
     }
-    PaymentTask { id: entity.id.clone(), lane: names.join(" to "), mints, is_late }
+    let lane = names.join(" to ");
+    PaymentTask { id: entity.id.clone(), lane, mints, is_late, scan: None }
 }
 
 /// The pause until a payment's own end, after which it is looked at once more.

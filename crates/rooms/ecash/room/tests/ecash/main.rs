@@ -9,9 +9,11 @@
     missing_docs
 )]
 
+mod accounts;
 mod answers;
 mod cases;
 mod checking;
+mod copies;
 mod crossing;
 mod daemon;
 mod killing;

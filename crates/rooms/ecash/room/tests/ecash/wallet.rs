@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,6 +11,7 @@ use std::{
 use cashu::{CheckStateRequest, PublicKey, State};
 use unspent_ecash::{EcashAccount, EcashEntity, EcashStore, KeySource, PageRequest};
 use unspent_ecash_room::{
+    counters_of,
     mint::{MintOptions, check::MintBlocklist},
     spark::SparkBackend,
     watch::ListenerOptions,
@@ -46,11 +47,13 @@ pub struct Setup {
     pub mints: MintOptions,
     pub spark: Option<Arc<dyn SparkBackend>>,
     pub fence: bool,
+    /// Where it is written how far counters were used; nowhere unless named.
+    pub counters: Vec<PathBuf>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { url: None, mints: options(), spark: None, fence: false }
+        Self { url: None, mints: options(), spark: None, fence: false, counters: Vec::new() }
     }
 }
 
@@ -78,7 +81,9 @@ impl Wallet {
         let key = KeySource::KeyFile(vec![7; 32].into());
         let store = EcashStore::open(&url, &key, None, Options::default()).unwrap();
         let backends = PaymentBackends { mints: MintBook::new(setup.mints), spark: setup.spark };
-        let executor = PaymentExecutor { store: Arc::new(store), backends, fence: setup.fence };
+        let counters = counters_of(&store, &setup.counters).unwrap();
+        let store = Arc::new(store);
+        let executor = PaymentExecutor { store, backends, fence: setup.fence, counters };
         let executor = Arc::new(executor);
         let listener = ListenerOptions { allow_private: true, ..Default::default() };
         let listening = WorkerOptions { listener, ..Default::default() };

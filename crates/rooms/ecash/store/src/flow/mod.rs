@@ -27,6 +27,7 @@ pub mod outputs;
 mod receive_quote;
 pub mod request;
 mod sameness;
+pub mod scan;
 mod send_quote;
 mod source;
 mod spark;
@@ -44,6 +45,7 @@ pub use answer::{
 pub use change::CHANGE_GRACE;
 pub use outputs::KeyRing;
 pub use request::{FlowRequest, SparkRequest};
+pub use scan::{FoundProof, ScanOutputs};
 use unspent_model::{
     Micros,
     ecash::{EntityEvent, EntityKind, EntityState},
@@ -217,6 +219,18 @@ fn apply(event: PaymentEvent) -> FlowTurn {
     end(FlowStep::Apply(event))
 }
 
+/// So long a mint may keep saying what only a copy of this database, or a fault of the mint, can
+/// explain before it is taken for the work of a copy.
+const COPY_GRACE: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+/// The range was signed for another copy of this database. It is left to a scan; the payment gets
+/// outputs that nobody has used.
+fn leave_range(ask: RangeAsk) -> FlowTurn {
+    let why = "The outputs were signed for another copy of this wallet.";
+    let event = PaymentEvent::new(unspent_model::ecash::EntityEvent::TakeNewRange);
+    apply(event.with_range(ask).because(why).showing_copy())
+}
+
 fn ask_token(context: &FlowContext) -> FlowTurn {
     // Each was called spent on its own, and nobody was left to say that it was the last.
     if context.open.held.is_empty() {
@@ -277,6 +291,11 @@ impl FlowContext {
 
     fn is_expired(&self) -> bool {
         self.open.entity.expires_at.is_some_and(|expiry| self.environment.now >= expiry)
+    }
+
+    /// It has stood like this for longer than any fault of a mint should last.
+    fn is_past_grace(&self) -> bool {
+        self.environment.now >= self.open.entity.updated_at.later(COPY_GRACE)
     }
 
     fn ask_states(&self, proofs: &Proofs) -> Result<FlowStep, EcashError> {

@@ -125,6 +125,18 @@ impl RangeOutputs {
             .collect();
         all.map_or(RestoreOutcome::Unclear, RestoreOutcome::All)
     }
+
+    /// All that were signed, over whatever amount, each with its counter.
+    pub(crate) fn signed(&self, found: &RestoreResponse, keys: &KeyRing) -> Vec<(u32, Proof)> {
+        let by_output = pairs(found);
+        let made = self.0.iter().filter_map(|output| {
+            let signature = by_output.get(&output.blinded_message.blinded_secret)?;
+            let is_worth = signature.amount > Amount::ZERO;
+            let proof = is_worth.then(|| proof(output, signature, keys)).flatten()?;
+            Some((output.derivation_index?, proof))
+        });
+        made.collect()
+    }
 }
 
 /// Zero says that a blank output wasn't needed.

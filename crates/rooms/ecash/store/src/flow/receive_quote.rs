@@ -5,7 +5,7 @@ use unspent_model::ecash::{EntityEvent, EntityState, EntityVariant, split_amount
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, WaitReason,
-    apply, end,
+    apply, end, leave_range,
     outputs::{RangeOutputs, RestoreOutcome},
     retry,
     source::{self, SourceStage},
@@ -28,8 +28,20 @@ pub(super) enum ReceiveStage {
     Mint,
     /// Which outputs are signed; whether the keyset was the trouble.
     Restore(bool),
+    /// The quote, since outputs are signed, or none though the mint refuses.
+    Issued(SignedOutputs),
     /// Whether restored proofs are still good.
     Restored(Vec<Proof>),
+}
+
+/// What a restore gave.
+#[derive(Debug)]
+pub(super) enum SignedOutputs {
+    /// All of the range.
+    All(Vec<Proof>),
+    /// Some, or over other amounts; whether any of them verifies.
+    Others(bool),
+    None,
 }
 
 fn on(stage: ReceiveStage, next: FlowStep) -> FlowTurn {
@@ -62,8 +74,7 @@ pub(super) fn start(context: &FlowContext) -> FlowTurn {
         EntityState::Completed => end(FlowStep::Done),
         // Over or not: a payment that comes late is money that the mint holds for us (D9).
         EntityState::Unpaid | EntityState::Failed | EntityState::Expired => {
-            let (mint, quote) = (context.mint()?.url.clone(), quote(context)?.quote_id.clone());
-            on(ReceiveStage::Look, FlowStep::Ask(FlowRequest::MintQuote { mint, quote }))
+            on(ReceiveStage::Look, ask_quote(context)?)
         }
         EntityState::Draft | EntityState::Pending | EntityState::Reversed => {
             Err(EcashError::Corrupt("a receive quote is in a state that it can't have".into()))
@@ -96,14 +107,17 @@ pub(super) fn answer(context: &FlowContext, stage: ReceiveStage, answer: FlowAns
         }
         (ReceiveStage::Restore(is_keyset), FlowAnswer::Restored(found)) => {
             match outputs(context)?.recovered(&found, &context.mint()?.keys) {
-                RestoreOutcome::All(proofs) => {
-                    let next = context.ask_states(&proofs)?;
-                    on(ReceiveStage::Restored(proofs), next)
-                }
+                RestoreOutcome::All(proofs) => ask_issued(context, SignedOutputs::All(proofs)),
                 RestoreOutcome::Nothing if is_keyset => take_new_range(context),
-                RestoreOutcome::Nothing => retry("the mint has not issued yet"),
-                RestoreOutcome::Unclear => retry("the mint restores only a part of the outputs"),
+                RestoreOutcome::Nothing => ask_issued(context, SignedOutputs::None),
+                RestoreOutcome::Unclear => {
+                    let signed = outputs(context)?.signed(&found, &context.mint()?.keys);
+                    ask_issued(context, SignedOutputs::Others(!signed.is_empty()))
+                }
             }
+        }
+        (ReceiveStage::Issued(signed), FlowAnswer::MintQuote(view)) => {
+            issued(context, signed, view.state)
         }
         (ReceiveStage::Restored(proofs), FlowAnswer::States(states)) => {
             complete(with_states(proofs, &states)?)
@@ -113,16 +127,56 @@ pub(super) fn answer(context: &FlowContext, stage: ReceiveStage, answer: FlowAns
     }
 }
 
+fn ask_quote(context: &FlowContext) -> Result<FlowStep, EcashError> {
+    let (mint, quote) = (context.mint()?.url.clone(), quote(context)?.quote_id.clone());
+    Ok(FlowStep::Ask(FlowRequest::MintQuote { mint, quote }))
+}
+
+fn ask_issued(context: &FlowContext, signed: SignedOutputs) -> FlowTurn {
+    on(ReceiveStage::Issued(signed), ask_quote(context)?)
+}
+
+/// The mint refuses to issue. Signatures on our outputs are this quote's only if it was issued.
+fn issued(context: &FlowContext, signed: SignedOutputs, state: MintQuoteState) -> FlowTurn {
+    match (signed, state) {
+        (_, MintQuoteState::Unpaid) => retry("the mint calls a paid quote unpaid"),
+        (SignedOutputs::All(proofs), MintQuoteState::Issued) => {
+            let next = context.ask_states(&proofs)?;
+            on(ReceiveStage::Restored(proofs), next)
+        }
+        (SignedOutputs::All(_) | SignedOutputs::Others(true), MintQuoteState::Paid) => {
+            leave_range(ask(context)?)
+        }
+        // A mint issues all outputs of a request or none.
+        (SignedOutputs::Others(true), MintQuoteState::Issued) if context.is_past_grace() => {
+            leave_range(ask(context)?)
+        }
+        (SignedOutputs::Others(_), _) => retry("the mint restores only a part of the outputs"),
+        (SignedOutputs::None, MintQuoteState::Issued) if context.is_past_grace() => {
+            let why = "The mint has issued it to another copy of this wallet.";
+            apply(PaymentEvent::new(EntityEvent::FailClaimed).because(why).showing_copy())
+        }
+        (SignedOutputs::None, MintQuoteState::Issued) => {
+            retry("the mint has issued the quote, and gives none of it back")
+        }
+        (SignedOutputs::None, MintQuoteState::Paid) => retry("the mint has not issued yet"),
+    }
+}
+
 fn looked(context: &FlowContext, state: MintQuoteState) -> FlowTurn {
     let entity = &context.open.entity;
     let is_over = entity.state != EntityState::Unpaid;
     match state {
-        // ISSUED too: this database may be behind a copy of it that had them issued. Its counters
-        // are the same, so that a restore finds the outputs.
+        // Issued to another copy; what it got was scanned for when this one ended.
+        MintQuoteState::Issued if is_over && quote(context)?.range.is_some() => watch(),
         MintQuoteState::Paid | MintQuoteState::Issued => {
             let late = EntityEvent::LatePayment;
             let what = if is_over { late } else { EntityEvent::ProcessPayment };
-            apply(PaymentEvent::new(what).with_range(ask(context)?))
+            let event = PaymentEvent::new(what).with_range(ask(context)?);
+            // Issued, though this database never asked for it: a copy of it had it issued. If its
+            // counters were the same, a restore finds the outputs.
+            let is_copy = state == MintQuoteState::Issued;
+            apply(if is_copy { event.showing_copy() } else { event })
         }
         MintQuoteState::Unpaid if is_over => watch(),
         // Before our own clock: the token's melt may be under way, and ends when it ends.

@@ -7,7 +7,7 @@ use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MeltView,
     MintFault, WaitReason, all_are, apply,
     change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
-    end,
+    end, leave_range,
     outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, watch,
 };
@@ -55,6 +55,8 @@ pub(super) enum MeltRefusal {
     Spent,
     Definite(String),
     Keyset,
+    /// The blank outputs were signed before.
+    Signed,
 }
 
 fn on(stage: PayStage, next: FlowStep) -> FlowTurn {
@@ -186,6 +188,7 @@ fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
         // Whoever spent them, the mint tells at once (NUT-07). Waiting for the quote's own end
         // would bind the others until then, and for ever where it has none.
         FaultClass::UnknownOutcome if *fault == MintFault::AlreadySpent => MeltRefusal::Spent,
+        FaultClass::DoneAlready if *fault == MintFault::OutputsAlreadySigned => MeltRefusal::Signed,
         FaultClass::Definite => MeltRefusal::Definite(fault.to_string()),
         FaultClass::RefreshKeysets => MeltRefusal::Keyset,
         FaultClass::DoneAlready
@@ -285,6 +288,15 @@ fn looked_again(context: &FlowContext, refusal: MeltRefusal, view: MeltView) -> 
         MeltRefusal::Spent => on(PayStage::SpentInputs, context.ask_states(&context.open.held)?),
         MeltRefusal::Definite(reason) => {
             on(PayStage::Inputs(reason), context.ask_states(&context.open.held)?)
+        }
+        // It has not paid, so that they were signed in another payment.
+        MeltRefusal::Signed => {
+            let keyset_id = context.mint()?.active.keyset_id.clone();
+            let amounts = quote(context)?.range.as_ref().map(|range| range.amounts.clone());
+            match amounts {
+                Some(amounts) => leave_range(RangeAsk { keyset_id, amounts, send_count: 0 }),
+                None => retry("the mint has signed outputs that it was not asked for"),
+            }
         }
         MeltRefusal::Keyset => {
             let quote = quote(context)?;

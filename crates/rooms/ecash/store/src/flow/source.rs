@@ -5,6 +5,7 @@ use unspent_model::ecash::{EntityEvent, EntityState};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStep, MeltView, MintFault, WaitReason,
+    all_are,
     change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
     check, claim,
     outputs::RangeOutputs,

@@ -12,7 +12,7 @@ use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MintFault,
     WaitReason, all_are, apply,
     claim::{self, NextSwap},
-    end,
+    end, leave_range,
     outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, with_states,
 };
@@ -29,8 +29,10 @@ pub(super) enum SwapStage {
     Swap,
     /// Which outputs are signed, after the swap was refused or unclear.
     Restore(SwapTrouble),
-    /// Whether restored proofs are still good.
+    /// Whether inputs are spent and restored proofs still good.
     Restored(Vec<Proof>),
+    /// The inputs, since some outputs are signed; whether over other amounts than ours.
+    Partly(bool),
     /// The inputs, before anything is decided.
     Inputs(SwapTrouble),
 }
@@ -110,22 +112,37 @@ pub(super) fn answer(context: &FlowContext, stage: SwapStage, answer: FlowAnswer
             let outputs = RangeOutputs::of(range(context)?, &context.environment.seed)?;
             match outputs.recovered(&found, &context.mint()?.keys) {
                 RestoreOutcome::All(proofs) => {
-                    let next = context.ask_states(&proofs)?;
+                    let both = inputs(context)?.iter().chain(&proofs).cloned().collect();
+                    let next = context.ask_states(&both)?;
                     on(SwapStage::Restored(proofs), next)
                 }
                 RestoreOutcome::Nothing => unsigned(context, trouble),
-                RestoreOutcome::Unclear => retry("the mint restores only a part of the outputs"),
+                RestoreOutcome::Unclear => {
+                    match others(range(context)?, &outputs.signed(&found, &context.mint()?.keys)) {
+                        Some(others) => {
+                            let next = context.ask_states(inputs(context)?.as_ref())?;
+                            on(SwapStage::Partly(others), next)
+                        }
+                        None => retry(PARTLY),
+                    }
+                }
             }
         }
         (SwapStage::Restored(proofs), FlowAnswer::States(states)) => {
-            done(context, with_states(proofs, &states)?)
+            let (taken, states) = states.split_at(inputs(context)?.len().min(states.len()));
+            // Our swap would have spent them: the outputs were signed in another one.
+            if all_are(taken, State::Unspent) {
+                return leave_range(outputs_now(context)?);
+            }
+            done(context, with_states(proofs, states)?)
         }
+        (SwapStage::Partly(others), FlowAnswer::States(states)) => partly(context, others, &states),
         (SwapStage::Inputs(trouble), FlowAnswer::States(states)) => {
             if states.len() != inputs(context)?.len() {
                 retry("the mint tells of other proofs than asked")
             } else if matches!(trouble, SwapTrouble::Stuck(_)) && all_are(&states, State::Unspent) {
                 // A mint that recorded outputs and never signed them refuses them for ever.
-                let ask = same_sums(context)?;
+                let ask = outputs_now(context)?;
                 apply(PaymentEvent::new(EntityEvent::TakeNewRange).with_range(ask))
             } else if is_claim(context) {
                 claim_seen(context, trouble, &states)
@@ -240,6 +257,25 @@ fn give_up_slowly(context: &FlowContext, since: Micros) -> FlowTurn {
     ask_restore(context, SwapTrouble::Definite("Given up.".into()))
 }
 
+const PARTLY: &str = "the mint restores only a part of the outputs";
+
+/// Whether outputs are signed over other amounts than the range has; `None` where none is signed.
+fn others(range: &OutputRange, signed: &[(u32, Proof)]) -> Option<bool> {
+    let asked = |counter: u32| {
+        let place = usize::try_from(counter.checked_sub(range.start)?).ok()?;
+        range.amounts.get(place).copied()
+    };
+    let differs = |(counter, proof): &(u32, Proof)| asked(*counter) != Some(proof.amount.to_u64());
+    (!signed.is_empty()).then(|| signed.iter().any(differs))
+}
+
+/// A mint signs all outputs of a swap or none, over the amounts that it was asked for.
+fn partly(context: &FlowContext, others: bool, states: &[ProofState]) -> FlowTurn {
+    let is_other = others || context.is_past_grace();
+    let is_copy = all_are(states, State::Unspent) || (is_other && all_are(states, State::Spent));
+    if is_copy { leave_range(outputs_now(context)?) } else { retry(PARTLY) }
+}
+
 const SPENT_ELSEWHERE: &str = "Some of the proofs were spent elsewhere.";
 
 fn refused(context: &FlowContext, fault: &MintFault) -> FlowTurn {
@@ -304,11 +340,11 @@ fn claimed() -> FlowTurn {
 
 /// The same sums, where the active keyset is another one.
 fn new_outputs(context: &FlowContext) -> Result<Option<RangeAsk>, EcashError> {
-    Ok(context.new_range(&range(context)?.keyset_id, same_sums(context)?))
+    Ok(context.new_range(&range(context)?.keyset_id, outputs_now(context)?))
 }
 
 /// The same sums on the active keyset.
-fn same_sums(context: &FlowContext) -> Result<RangeAsk, EcashError> {
+fn outputs_now(context: &FlowContext) -> Result<RangeAsk, EcashError> {
     let active = &context.mint()?.active;
     let split = |sum: Option<u64>| {
         let bad = || EcashError::argument("the active keyset can't make the sum");

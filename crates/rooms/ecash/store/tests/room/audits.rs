@@ -26,8 +26,8 @@ fn every_damage_is_named_and_a_sound_database_is_left_in_peace() {
         ("UPDATE transactions SET state = 'FAILED' WHERE state = 'COMPLETED'", "transaction is F"),
         ("DELETE FROM transactions WHERE state = 'COMPLETED'", "transaction is missing"),
         ("UPDATE entities SET version = version + 1 WHERE state = 'COMPLETED'", "last word"),
-        ("UPDATE keysets SET counter = 1 WHERE counter > 1", "beyond its counter"),
-        ("DELETE FROM keysets WHERE counter > 1", "not known"),
+        ("UPDATE counters SET counter = 1 WHERE counter > 1", "beyond its counter"),
+        ("DELETE FROM counters WHERE counter > 1", "not known"),
         ("DELETE FROM journal WHERE number = 2", "the journal has"),
     ];
     for (statement, told) in damages {

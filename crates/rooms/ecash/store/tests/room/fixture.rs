@@ -12,9 +12,13 @@ use std::{
 use cashu::{Proofs, State};
 use unspent_ecash::{
     AccountKind, AppliedChange, EcashAccount, EcashEntity, EcashError, EcashStore, InputChoice,
-    KeySource, NewEntity, NewTerms, PageRequest, PaymentEvent,
+    KeySource, NewEntity, NewTerms, PageRequest, PaymentEvent, ScannedBatch,
     audit::audit,
-    flow::{Flow, FlowAnswer, FlowEnvironment, FlowRequest, FlowStep, MintFault, WaitReason},
+    flow::{
+        Flow, FlowAnswer, FlowEnvironment, FlowRequest, FlowStep, MintFault, ScanOutputs,
+        WaitReason,
+        scan::{SCAN_GAP, ask_found, with_word},
+    },
     schema::SCHEMA,
 };
 use unspent_model::{
@@ -106,6 +110,36 @@ impl StoreFixture {
         fixture.add("home", &fixture.mint.borrow());
         fixture.add("away", &fixture.other.borrow());
         fixture
+    }
+
+    /// Scans everything that is due, as the worker does.
+    pub fn scan(&self) {
+        while let Some(due) = self.store.due_scans().unwrap().first() {
+            let mint = if due.account_id == "away" { &self.other } else { &self.mint };
+            let keys = mint.borrow().keys();
+            let outputs = ScanOutputs::of(self.store.seed(), &due.keyset_id, due.from).unwrap();
+            let ask = |request| match mint.borrow_mut().ask(&request) {
+                FlowAnswer::Restored(found) => outputs.found(&found, &keys.keys),
+                other => panic!("{other:?}"),
+            };
+            let url = || keys.url.clone();
+            let found = ask(FlowRequest::Restore { mint: url(), request: outputs.request() });
+            let states = if found.is_empty() {
+                Vec::new()
+            } else {
+                let request = ask_found(&found).unwrap();
+                match mint.borrow_mut().ask(&FlowRequest::CheckState { mint: url(), request }) {
+                    FlowAnswer::States(states) => states,
+                    other => panic!("{other:?}"),
+                }
+            };
+            let found = with_word(found, &states);
+            let is_last = found.is_empty() && outputs.end() >= due.counter + SCAN_GAP;
+            let n = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let (scan_id, end) = (format!("s{n:04}"), outputs.end());
+            let batch = ScannedBatch { scan_id, end, found, is_last };
+            self.store.keep_scanned(due, batch, self.now()).unwrap();
+        }
     }
 
     pub fn folder(&self) -> Option<&std::path::Path> {
@@ -234,8 +268,13 @@ impl StoreFixture {
     }
 
     pub fn token(&self, amount: u64) -> EcashEntity {
+        self.try_token(amount).unwrap()
+    }
+
+    pub fn try_token(&self, amount: u64) -> Result<EcashEntity, EcashError> {
         let keyset = self.mint.borrow().output_keyset();
-        self.create(NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset })
+        let new = NewEntity::SendSwap { amount, inputs: InputChoice::Select, keyset };
+        Ok(self.begin(new, self.terms("home"))?.entity)
     }
 
     /// The proofs of a token that was made.
@@ -387,7 +426,8 @@ const SNAPSHOT: [&str; 5] = [
     FROM entities e JOIN transactions t ON t.id = e.transaction_id",
     "SELECT account_id, y, amount, keyset_id, state, version, held_by FROM proofs",
     "SELECT id, version FROM accounts",
-    "SELECT account_id, keyset_id, counter FROM keysets",
+    "SELECT k.account_id AS account_id, k.keyset_id AS keyset_id, c.counter AS counter
+    FROM account_keysets k JOIN counters c ON c.keyset_id = k.keyset_id",
     "SELECT COUNT(*) AS lines, MAX(number) AS last FROM journal",
 ];
 

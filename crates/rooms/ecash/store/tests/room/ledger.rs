@@ -57,6 +57,7 @@ const OPERATIONS: &[Operation] = &[
     ),
     (Kind::CashuReceiveQuote, On::Complete, &[S::Paid], Some(S::Completed), &[S::Completed]),
     (Kind::CashuReceiveQuote, On::Fail, &[S::Unpaid], Some(S::Failed), &[S::Failed]),
+    (Kind::CashuReceiveQuote, On::FailClaimed, &[S::Paid], Some(S::Failed), &[S::Failed]),
     (Kind::CashuReceiveQuote, On::Expire, &[S::Unpaid], Some(S::Expired), &[S::Expired]),
     (Kind::CashuReceiveQuote, On::TakeNewRange, &[S::Paid], None, &[]),
     (Kind::CashuReceiveSwap, On::Complete, &[S::Pending], Some(S::Completed), &[S::Completed]),

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cashu::{
     Amount, BlindSignature, BlindedMessage, CurrencyUnit, Id, Keys, MeltQuoteState, MintQuoteState,
     MintUrl, ProofState, Proofs, PublicKey, RestoreResponse, SecretKey, State,
-    dhke::{sign_message, verify_message},
+    dhke::{blind_message, hash_to_curve, sign_message, verify_message},
+    secret::Secret,
 };
 use unspent_ecash::{
-    KeysetInfo, OutputKeyset,
+    KeysetInfo, OutputKeyset, WalletSeed,
     flow::{FlowAnswer, FlowRequest, MeltView, MintFault, MintKeys, MintQuoteView, QuoteTerms},
 };
 use unspent_model::ecash::{input_fee, split_amount};
@@ -209,6 +210,25 @@ impl Mint {
         }
     }
 
+    /// What it has signed for a seed and calls unspent, by name, with its worth: read off its own
+    /// books.
+    pub fn unspent_of(&self, seed: &WalletSeed) -> Vec<(String, u64)> {
+        let mut found = Vec::new();
+        for keyset in &self.keysets {
+            for counter in 0..500 {
+                let secret = Secret::from_seed(seed, keyset.id, counter).unwrap();
+                let r = SecretKey::from_seed(seed, keyset.id, counter).unwrap();
+                let (blinded, _) = blind_message(secret.as_bytes(), Some(r)).unwrap();
+                let Some(signature) = self.signed.get(&blinded) else { continue };
+                let y = hash_to_curve(secret.as_bytes()).unwrap();
+                if self.state(&y) == State::Unspent {
+                    found.push((y.to_hex(), signature.amount.to_u64()));
+                }
+            }
+        }
+        found
+    }
+
     fn view(&self, quote: &str) -> FlowAnswer {
         let melt = &self.melts[quote];
         let is_paid = melt.state == MeltQuoteState::Paid;
@@ -253,7 +273,7 @@ impl Mint {
             return Err(refusal(11003));
         }
         if outputs.iter().any(|output| self.recorded.contains(&output.blinded_secret)) {
-            return Err(fault(11004));
+            return Err(refusal(11004));
         }
         let is_active = |output: &BlindedMessage| {
             self.keyset(output.keyset_id).is_some_and(|keyset| keyset.is_active)
