@@ -108,8 +108,15 @@ fn money_comes_in_is_sent_claimed_taken_back_and_paid_out() {
     begin(&client, "reverse", "five", &json!({ "id": sent["id"] }));
     wait_for(&daemon, &sent["id"], "REVERSED");
     let (invoice, _) = other.invoice(30);
+    let price = json!({ "invoice": invoice, "dry_run": true });
+    let price = client.keyed("/api/v1/ecash/pay", "six", &price).ok();
+    assert_eq!((&price["amount"], &price["max_fee"]), (&json!("30"), &json!("10")), "{price}");
     let paid = begin(&client, "pay", "six", &json!({ "invoice": invoice }));
-    wait_for(&daemon, &paid["id"], "PAID");
+    let paid = wait_for(&daemon, &paid["id"], "PAID");
+    let fee: u64 = paid["fee"].as_str().unwrap().parse().unwrap();
+    let most: u64 = price["most"].as_str().unwrap().parse().unwrap();
+    assert!(fee > 0 && 30 + fee <= most, "{paid} {price}");
+    assert_eq!((&paid["fee_reserve"], &paid["reason"]), (&price["fee_reserve"], &Value::Null));
 
     let status = client.get("/api/v1/ecash").ok();
     assert_eq!(status["balances"][0]["reserved"], "0", "{status}");

@@ -64,6 +64,14 @@ impl Lightning {
     }
 }
 
+/// Reads the books out of a mint's database. An output that the mint noted and hasn't signed is
+/// no debt.
+const OWED: &str = "import pathlib, sqlite3, sys
+file = next(pathlib.Path(sys.argv[1]).rglob('*.sqlite3'))
+print(sqlite3.connect(file).execute('''SELECT
+    (SELECT COALESCE(SUM(amount), 0) FROM promises WHERE c_ IS NOT NULL)
+    - (SELECT COALESCE(SUM(amount), 0) FROM proofs_used)''').fetchone()[0])";
+
 /// How a mint behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MintSettings {
@@ -304,6 +312,19 @@ impl Nutshell {
         let quote = self.post("/v1/mint/quote/bolt11", &wanted);
         let text = |name: &str| quote.get(name).and_then(Value::as_str).map(str::to_owned);
         text("request").zip(text("quote")).unwrap_or_else(|| panic!("no invoice: {quote}"))
+    }
+
+    /// What the mint owes by its own database: all that it signed less all that came back to it.
+    ///
+    /// # Panics
+    ///
+    /// When its database can't be read.
+    pub fn owed(&self) -> i64 {
+        let mut command = Command::new(self.programs.join("python"));
+        command.args(["-c", OWED]).arg(self.folder.path().join("mint"));
+        let done = command.output().expect("the mint's Python can be started");
+        let sum = String::from_utf8_lossy(&done.stdout).trim().parse();
+        sum.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&done.stderr)))
     }
 
     fn try_get(&self, path: &str) -> Result<Value, String> {

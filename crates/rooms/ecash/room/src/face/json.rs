@@ -3,7 +3,7 @@
 use serde::Serialize;
 use unspent_ecash::{
     AccountKind, EcashAccount, EcashBalance, EcashEntity, EcashJournalLine, EntityDetails,
-    ProofLine, ScanLine, TransactionLine,
+    ProofLine, ScanLine, TransactionLine, details::TokenSource,
 };
 use unspent_server::json::Time;
 use utoipa::ToSchema;
@@ -195,6 +195,11 @@ pub(crate) struct PaymentJson {
     pub(super) amount: String,
     pub(super) invoice: Option<String>,
     preimage: Option<String>,
+    /// What a mint or Spark may take for the route, at most; null where nothing is routed.
+    pub(super) fee_reserve: Option<String>,
+    /// What it costs beside the amount: of a paid invoice, less the change that has come; null as
+    /// long as that isn't known.
+    pub(super) fee: Option<String>,
     /// Change that may still come back, at most; null where none is waited for.
     pub(super) change_owed: Option<String>,
     /// What the mint kept of change that could have come back; null where that isn't known.
@@ -218,6 +223,7 @@ impl PaymentJson {
         let open = owed.filter(|(owed, _)| !owed.is_closed);
         let open = open.and_then(|(owed, bounds)| bounds.most.checked_sub(owed.came));
         let (claimed, worth) = entity.token_figures().unzip();
+        let (reserve, fee) = fees(&entity.details);
         Self {
             id: entity.id.clone(),
             kind: entity.kind.name(),
@@ -227,6 +233,8 @@ impl PaymentJson {
             amount: amount.to_string(),
             invoice,
             preimage,
+            fee_reserve: reserve.map(|sum| sum.to_string()),
+            fee: fee.map(|sum| sum.to_string()),
             change_owed: open.map(|sum| sum.to_string()),
             change_kept: owed.and_then(|(owed, _)| owed.kept).map(|sum| sum.to_string()),
             token_worth: worth.map(|worth| worth.to_string()),
@@ -261,6 +269,24 @@ fn told(details: &EntityDetails) -> Told {
         EntityDetails::ReceiveSwap(d) => (d.gain(), None, None),
         EntityDetails::SparkSend(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
         EntityDetails::SparkReceive(d) => (d.amount, Some(d.invoice.clone()), d.preimage.clone()),
+    }
+}
+
+/// What the route may cost, and what the payment has cost beside its amount.
+fn fees(details: &EntityDetails) -> (Option<u64>, Option<u64>) {
+    let reserve = |source: &TokenSource| source.fee_reserve;
+    match details {
+        EntityDetails::SendQuote(d) => {
+            (Some(d.fee_reserve), d.spent.and_then(|spent| spent.checked_sub(d.amount)))
+        }
+        EntityDetails::SendSwap(d) => {
+            let for_receiver = d.to_send.checked_sub(d.amount);
+            (None, for_receiver.and_then(|fee| fee.checked_add(d.send_fee)))
+        }
+        EntityDetails::ReceiveQuote(d) => (d.source.as_ref().map(reserve), None),
+        EntityDetails::ReceiveSwap(d) => (None, Some(d.fee)),
+        EntityDetails::SparkSend(d) => (Some(d.max_fee), d.fee),
+        EntityDetails::SparkReceive(d) => (d.source.as_ref().map(reserve), None),
     }
 }
 

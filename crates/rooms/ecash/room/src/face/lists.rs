@@ -3,10 +3,12 @@
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use unspent_ecash::{EcashEntity, EcashError, EcashStore, PageRequest, TimePlace, TransactionLine};
+use unspent_ecash::{
+    EcashEntity, EcashError, EcashJournalLine, EcashStore, PageRequest, TimePlace, TransactionLine,
+};
 use unspent_model::{
     Micros,
-    ecash::{EntityKind, ProofState},
+    ecash::{EntityKind, EntityState, ProofState},
 };
 use unspent_server::request::{BadRequest, bad_cursor, cut};
 use utoipa::ToSchema;
@@ -89,6 +91,8 @@ pub(crate) struct EcashTxsJson {
 pub(crate) struct ShownPaymentJson {
     #[serde(flatten)]
     pub(super) payment: PaymentJson,
+    /// Why it failed; null where it didn't.
+    pub(super) reason: Option<String>,
     pub(super) journal: Vec<PaymentChangeJson>,
 }
 
@@ -185,7 +189,58 @@ fn transactions_of(
 
 /// One payment.
 pub(super) fn shown(store: &EcashStore, id: &str) -> Result<ShownPaymentJson, EcashError> {
-    let payment = PaymentJson::new(&store.entity(id)?);
+    let entity = store.entity(id)?;
     let journal = store.journal_of(id)?;
-    Ok(ShownPaymentJson { payment, journal: journal.iter().map(PaymentChangeJson::new).collect() })
+    Ok(ShownPaymentJson {
+        payment: PaymentJson::new(&entity),
+        reason: reason(entity.state, &journal),
+        journal: journal.iter().map(PaymentChangeJson::new).collect(),
+    })
+}
+
+/// What was noted when a payment that has failed did so. Later lines may tell of other things: a
+/// mint that says it has paid after all.
+fn reason(state: EntityState, journal: &[EcashJournalLine]) -> Option<String> {
+    let has_failed = matches!(state, EntityState::Failed | EntityState::Expired);
+    let failed = journal.iter().rev().find(|line| {
+        let has_moved = line.from.as_ref().is_some_and(|from| *from != line.to);
+        has_moved && line.to == state.to_string()
+    });
+    failed.filter(|_| has_failed).and_then(|line| line.note.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use unspent_model::ecash::TransactionState;
+
+    use super::*;
+
+    fn line(from: &str, to: &str, note: Option<&str>) -> EcashJournalLine {
+        EcashJournalLine {
+            number: 1,
+            entity_id: "e".into(),
+            kind: EntityKind::CashuSendQuote,
+            event: "fail".into(),
+            from: Some(from.into()),
+            to: to.into(),
+            version: 1,
+            account_id: "a".into(),
+            transaction_state: TransactionState::Failed,
+            at: Micros(1),
+            note: note.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_failed_payment_says_why_it_failed_and_no_other_has_a_reason() {
+        let journal = [
+            line("UNPAID", "UNPAID", Some("asked again")),
+            line("UNPAID", "FAILED", Some("The mint did not pay.")),
+            line("FAILED", "FAILED", Some("The mint has paid after all.")),
+        ];
+        let why = Some("The mint did not pay.".to_owned());
+        assert_eq!(reason(EntityState::Failed, &journal), why);
+        assert_eq!(reason(EntityState::Paid, &journal), None);
+        assert_eq!(reason(EntityState::Expired, &journal), None);
+    }
 }

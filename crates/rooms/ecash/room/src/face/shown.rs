@@ -131,6 +131,9 @@ pub(super) fn print_show(
             ("transaction", payment.transaction_state.clone()),
             ("amount", payment.amount.clone()),
         ];
+        rows.extend(payment.fee_reserve.iter().map(|sum| ("reserve for the route", sum.clone())));
+        rows.extend(payment.fee.iter().map(|sum| ("fees", sum.clone())));
+        rows.extend(shown.reason.iter().map(|why| ("failed because", why.clone())));
         rows.extend(payment.change_owed.iter().map(|sum| ("change owed, at most", sum.clone())));
         rows.extend(payment.change_kept.iter().map(|sum| ("kept by the mint", sum.clone())));
         rows.extend(payment.claimed_by_others().map(|figure| ("by others", figure)));
