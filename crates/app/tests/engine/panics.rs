@@ -107,7 +107,7 @@ fn a_room_that_panics_while_it_resumes_is_stopped_and_can_be_resumed_again() {
             stops() == stop && matches!(state(), RoomState::Stopped { .. })
         });
         let RoomState::Stopped { reason, .. } = state() else { panic!("it is stopped") };
-        assert!(reason.contains("a fault in the program"), "{reason}");
+        assert!(reason.contains("a bug ended the room's thread"), "{reason}");
         engine.resume(NAME).unwrap();
     }
     wait_for("the room at the tip again", || state() == RoomState::Following);

@@ -135,7 +135,7 @@ fn a_mount_point_is_restored_into_and_a_half_one_is_refused_too() {
         \"$0\" --data-dir \"$1\" db restore \"$2\" || exit 1
         test -e \"$1/engine.db\" -a ! -e \"$1/restoring\" || exit 2
         mkdir \"$1/restoring\"; mv \"$1/engine.db\" \"$1/restoring\"
-        \"$0\" --data-dir \"$1\" chain status 2>&1 | grep -q 'cut short' || exit 3
+        \"$0\" --data-dir \"$1\" chain status 2>&1 | grep -q 'was interrupted' || exit 3
         \"$0\" --data-dir \"$1\" db restore \"$2\" || exit 4
         \"$0\" --data-dir \"$1\" chain status || exit 5";
     let mut command = std::process::Command::new("unshare");

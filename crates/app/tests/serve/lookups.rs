@@ -74,7 +74,7 @@ fn five_hundred_are_taken_and_one_more_is_not() {
     let wrong = outpoints(&[coins[0].clone(), "nonsense".to_owned()]);
     let refused = client.post("/api/v1/utxos/lookup", &wrong);
     assert_eq!(refused.refused(400), "malformed");
-    assert_eq!(refused.json()["error"]["detail"], "number 2 of the list");
+    assert_eq!(refused.json()["error"]["detail"], "entry 2 of the list");
     daemon.nobody().post("/api/v1/utxos/lookup", &outpoints(&coins[..1])).refused(401);
 }
 

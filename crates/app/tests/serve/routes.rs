@@ -270,6 +270,10 @@ fn ecash(walk: &Walk) {
     walk.post("/ecash/accounts", &[], &json!({})).refused(422);
     let checked = walk.post("/ecash/mints/check", &[], &json!({ "mint": "http://127.0.0.1:9" }));
     assert_eq!(checked.ok()["usable"], false);
+    let account = "/ecash/accounts/{account}";
+    walk.send("PATCH", account, &["purse"], Some(&json!({ "name": "till" }))).refused(422);
+    walk.send("DELETE", account, &["purse"], None).refused(422);
+    walk.post("/ecash/accounts/{account}/scan", &["purse"], &json!({})).refused(422);
     walk.get("/ecash/accounts/{account}/proofs", &["purse"], "?state=spent").refused(422);
     let hook = json!({ "url": "https://shop.example/hook" });
     walk.post("/ecash/accounts/{account}/webhooks", &["purse"], &hook).refused(404);

@@ -177,7 +177,7 @@ fn a_backup_takes_each_database_from_where_the_settings_put_it() {
     // nor where it is gone, in whose place the daemon makes no other one.
     std::fs::remove_file(world.elsewhere().join("ecash.db")).unwrap();
     let (code, _, err) = ended(world.command("unspent.toml", &["serve"]));
-    assert_eq!((code, err.contains("ecash.db, is gone")), (1, true), "{err}");
+    assert_eq!((code, err.contains("ecash.db, is missing")), (1, true), "{err}");
     assert!(!world.elsewhere().join("ecash.db").exists());
     let (code, _, err) = world.backup("third", &[]);
     assert_eq!((code, err.contains("elsewhere/ecash.db")), (1, true), "{err}");
@@ -194,7 +194,7 @@ fn restored_where_the_settings_say(world: &Configured) {
     std::fs::create_dir(&there).unwrap();
     std::fs::write(there.join("txstore.db"), "somebody else's").unwrap();
     let (code, _, err) = restore();
-    assert_eq!((code, err.contains("txstore.db is there")), (1, true), "{err}");
+    assert_eq!((code, err.contains("txstore.db exists and differs")), (1, true), "{err}");
     assert!(!world.folder.beside("new-data").exists());
     assert_eq!(names(&there), BTreeSet::from(["txstore.db".to_owned()]));
     std::fs::remove_file(there.join("txstore.db")).unwrap();

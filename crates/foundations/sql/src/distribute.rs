@@ -134,9 +134,20 @@ fn foreign_keys(schema: &Schema) -> Vec<ForeignKey> {
         .collect()
 }
 
+/// The tables that are there after all migrations.
 fn postgres_tables(schema: &Schema) -> impl Iterator<Item = (String, Vec<String>)> {
     let texts = schema.migrations.iter().map(|migration| migration.text(Backend::Postgres));
-    texts.flat_map(|text| tables(&text))
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for text in texts {
+        found.extend(tables(&text));
+        let gone: Vec<&str> = text.lines().filter_map(dropped).collect();
+        found.retain(|(name, _)| !gone.contains(&name.as_str()));
+    }
+    found.into_iter()
+}
+
+fn dropped(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("DROP TABLE ")?.strip_suffix(';')
 }
 
 fn foreign_key(table: &str, part: &str) -> Option<ForeignKey> {

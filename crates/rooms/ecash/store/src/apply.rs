@@ -230,7 +230,10 @@ impl EffectRunner<'_> {
         let held = proofs::held_sum(tx, &self.entity.id)?;
         proofs::prove_spent(tx, account, spent, self.now)?;
         let left = proofs::held_sum(tx, &self.entity.id)?;
-        swap.claimed = swap.claimed.saturating_add(held.saturating_sub(left));
+        let odd = || EcashError::Corrupt("proofs of a token add up to no amount".into());
+        let gone = held.checked_sub(left);
+        let claimed = gone.and_then(|gone| swap.claimed.checked_add(gone));
+        swap.claimed = claimed.ok_or_else(odd)?;
         Ok(())
     }
 
@@ -241,8 +244,16 @@ impl EffectRunner<'_> {
         is_reserved: bool,
     ) -> Result<(), EcashError> {
         self.touch_own();
+        let mut fresh = fresh.to_vec();
+        if self.event.plain.what == EntityEvent::ProvePaid {
+            // The payment was over, and a scan may have found its change.
+            let known = fresh.iter().map(|proof| scans::is_ours(tx, proof));
+            let known: Vec<bool> = known.collect::<Result<_, _>>()?;
+            let mut known = known.into_iter();
+            fresh.retain(|_| !known.next().unwrap_or(false));
+        }
         let (account, entity) = (&self.entity.account_id, &self.entity.id);
-        proofs::insert(tx, &InsertTarget { account, entity, is_reserved, now: self.now }, fresh)
+        proofs::insert(tx, &InsertTarget { account, entity, is_reserved, now: self.now }, &fresh)
     }
 
     fn take_range(&mut self, tx: &mut Tx<'_>) -> Result<(), EcashError> {
@@ -339,12 +350,12 @@ fn remember_rest(
     let missing = || EcashError::argument("the event doesn't say what is left of the token");
     match (event.what, &event.rest) {
         (EntityEvent::TakeRest, rest) => {
-            swap.lose(&event.spent, rest.as_ref().ok_or_else(missing)?);
+            swap.lose(&event.spent, rest.as_ref().ok_or_else(missing)?)?;
         }
         (EntityEvent::StoreBatch, rest) => {
-            swap.settle(&event.spent, rest.as_ref().ok_or_else(missing)?);
+            swap.settle(&event.spent, rest.as_ref().ok_or_else(missing)?)?;
         }
-        (EntityEvent::Complete, Some(rest)) => swap.lose(&event.spent, rest),
+        (EntityEvent::Complete, Some(rest)) => swap.lose(&event.spent, rest)?,
         (EntityEvent::Cancel, _) => swap.progress.cancelled_at = Some(now.get()),
         (_, _) => {}
     }

@@ -347,6 +347,11 @@ impl SendSwapDetails {
     }
 }
 
+fn added(sum: u64, more: u64) -> Result<u64, EcashError> {
+    let large = || EcashError::Corrupt("the parts of a token add up to no amount".into());
+    sum.checked_add(more).ok_or_else(large)
+}
+
 impl ReceiveSwapDetails {
     /// What the swap under way brings; `None` where its inputs don't cover the fee.
     pub fn worth(&self) -> Option<u64> {
@@ -360,9 +365,12 @@ impl ReceiveSwapDetails {
 
     /// What the account gets in all. Shown, not booked: of swaps still to come no fee is known.
     pub fn gain(&self) -> u64 {
-        let gone = self.progress.lost_amount.saturating_add(self.progress.done_amount);
-        let open = self.token_worth().saturating_sub(gone).saturating_sub(self.fee);
-        open.saturating_add(self.progress.got)
+        let ClaimProgress { lost_amount, done_amount, got, .. } = self.progress;
+        let gone = lost_amount.checked_add(done_amount);
+        let open =
+            gone.and_then(|gone| self.token_worth().checked_sub(gone)?.checked_sub(self.fee));
+        // A rest that isn't worth its fee brings nothing.
+        open.and_then(|open| open.checked_add(got)).unwrap_or(got)
     }
 
     /// Whether a proof is out of the claim: spent by others, or swapped before.
@@ -377,19 +385,25 @@ impl ReceiveSwapDetails {
     }
 
     /// Others have spent these: the claim goes on without them.
-    pub(crate) fn lose(&mut self, spent: &[ProofName], rest: &TokenRest) {
+    pub(crate) fn lose(&mut self, spent: &[ProofName], rest: &TokenRest) -> Result<(), EcashError> {
         self.progress.lost.extend(spent.iter().map(hex::encode));
-        self.progress.lost_amount = self.progress.lost_amount.saturating_add(rest.spent_amount);
+        self.progress.lost_amount = added(self.progress.lost_amount, rest.spent_amount)?;
         self.go_on(rest);
+        Ok(())
     }
 
     /// These are swapped: the claim goes on with the next ones.
-    pub(crate) fn settle(&mut self, spent: &[ProofName], rest: &TokenRest) {
+    pub(crate) fn settle(
+        &mut self,
+        spent: &[ProofName],
+        rest: &TokenRest,
+    ) -> Result<(), EcashError> {
         let came = self.worth().unwrap_or(0);
         self.progress.done.extend(spent.iter().map(hex::encode));
-        self.progress.done_amount = self.progress.done_amount.saturating_add(self.input_amount);
-        self.progress.got = self.progress.got.saturating_add(came);
+        self.progress.done_amount = added(self.progress.done_amount, self.input_amount)?;
+        self.progress.got = added(self.progress.got, came)?;
         self.go_on(rest);
+        Ok(())
     }
 
     fn go_on(&mut self, rest: &TokenRest) {

@@ -77,6 +77,12 @@ const PROVE: BulkStatement = BulkStatement {
     postgres: "UPDATE proofs p SET state = $2, spent_at = $3, version = version + 1
         FROM UNNEST($4::bytea[]) n (y) WHERE p.account_id = $1 AND p.state <> $2 AND p.y = n.y",
 };
+const LOSE: BulkStatement = BulkStatement {
+    sqlite: "UPDATE proofs SET state = $2, spent_at = $3, version = version + 1
+        WHERE account_id = $1 AND state = $4 AND y = $5",
+    postgres: "UPDATE proofs p SET state = $2, spent_at = $3, version = version + 1
+        FROM UNNEST($5::bytea[]) n (y) WHERE p.account_id = $1 AND p.state = $4 AND p.y = n.y",
+};
 const INSERT: BulkStatement = BulkStatement {
     sqlite: "INSERT INTO proofs (account_id, added_by, added_at, y, keyset_id, amount, state,
             version, sealed, held_by, reserved_at, spent_at)
@@ -210,6 +216,18 @@ pub(crate) fn prove_spent(
 ) -> Result<u64, SqlError> {
     let scalars = [Arg::Text(account), Arg::Text(ProofState::Spent.name()), Arg::Int(now.get())];
     tx.execute_set(PROVE, &scalars, &[Column::blobs(names)])
+}
+
+/// The mint calls these spent, and no payment holds them.
+pub(crate) fn lose_spent(
+    tx: &mut Tx<'_>,
+    account: &str,
+    names: &[ProofName],
+    now: Micros,
+) -> Result<u64, SqlError> {
+    let [spent, free] = [ProofState::Spent, ProofState::Unspent].map(ProofState::name);
+    let scalars = [Arg::Text(account), Arg::Text(spent), Arg::Int(now.get()), Arg::Text(free)];
+    tx.execute_set(LOSE, &scalars, &[Column::blobs(names)])
 }
 
 pub(crate) struct InsertTarget<'s> {

@@ -1,8 +1,9 @@
 //! Counters that another copy of this database has used: where a scan begins, what it finds, and
 //! its end.
 //!
-//! Outputs of ranges that payments of this database hold are left alone: what was signed on them
-//! belongs to those payments, which look for it themselves.
+//! Outputs of ranges that open payments of this database hold are left alone: what was signed on
+//! them belongs to those payments, which look for it themselves. Nobody looks at the ranges of
+//! payments that are over.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::{
     details::OutputRange,
     entities::RAISE_ACCOUNT,
     error::EcashError,
-    event::{FreshProof, SealedProof, seal_all},
+    event::{FreshProof, ProofName, SealedProof, seal_all},
     flow::scan::FoundProof,
     proofs::{self, InsertTarget},
     store::{ACCOUNT, EcashStore, one_account},
@@ -42,8 +43,9 @@ const DUE: &str = "SELECT k.account_id AS account_id, k.keyset_id AS keyset_id,
     WHERE k.scan_from IS NOT NULL AND a.removed_at IS NULL ORDER BY k.account_id, k.keyset_id";
 const LOCK_COUNTER: &str = "SELECT counter FROM counters WHERE keyset_id = $1 FOR UPDATE";
 const SCAN_FROM: &str = "SELECT scan_from FROM account_keysets
-    WHERE account_id = $1 AND keyset_id = $2";
-const RANGES: &str = "SELECT id, outputs FROM entities WHERE id > $1 ORDER BY id LIMIT $2";
+    WHERE account_id = $1 AND keyset_id = $2 FOR UPDATE";
+const RANGES: &str = "SELECT id, outputs FROM entities WHERE is_open AND id > $1
+    ORDER BY id LIMIT $2";
 const IS_OURS: &str = "SELECT p.y AS y FROM accounts a JOIN proofs p ON p.account_id = a.id
     AND p.y = $1 LIMIT 1";
 const ADVANCE: &str = "UPDATE counters SET counter = $2 WHERE keyset_id = $1 AND counter < $2";
@@ -199,6 +201,25 @@ impl EcashStore {
         self.door.write(move |tx| keep(tx, &scan, &batch, now))
     }
 
+    /// Writes down that another copy has spent proofs which no payment of this database holds.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the database says.
+    pub fn lose_spent(
+        &self,
+        account: &str,
+        names: Vec<ProofName>,
+        now: Micros,
+    ) -> Result<(), EcashError> {
+        let account = account.to_owned();
+        self.door.write(move |tx| {
+            proofs::lose_spent(tx, &account, &names, now)?;
+            tx.execute(RAISE_ACCOUNT, &[Arg::Text(&account)])?;
+            Ok(())
+        })
+    }
+
     /// What scans have done, the newest first.
     ///
     /// # Errors
@@ -304,14 +325,19 @@ fn fresh_of(
     let taken = taken(tx, &scan.keyset_id, scan.from, batch.end)?;
     let mut fresh: Vec<SealedProof> = Vec::new();
     for (counter, proof) in &batch.sealed {
-        if !taken.contains(counter) && tx.maybe(IS_OURS, &[Arg::Blob(&proof.y)])?.is_none() {
+        if !taken.contains(counter) && !is_ours(tx, proof)? {
             fresh.push(proof.clone());
         }
     }
     Ok(fresh)
 }
 
-/// Counters from `from` up to `end` that payments of this database hold.
+/// Whether any account holds a proof, or has held it.
+pub(crate) fn is_ours(tx: &mut Tx<'_>, proof: &SealedProof) -> Result<bool, SqlError> {
+    Ok(tx.maybe(IS_OURS, &[Arg::Blob(&proof.y)])?.is_some())
+}
+
+/// Counters from `from` up to `end` that open payments of this database hold.
 fn taken(tx: &mut Tx<'_>, keyset: &str, from: u32, end: u32) -> Result<BTreeSet<u32>, EcashError> {
     let (mut taken, mut after) = (BTreeSet::new(), String::new());
     loop {

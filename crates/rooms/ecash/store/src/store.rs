@@ -1,6 +1,6 @@
 //! The open database: its key, its seed, its accounts and keysets, and the worker's lease.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use cashu::MintUrl;
 use unspent_model::Micros;
@@ -327,7 +327,11 @@ pub(crate) fn put_keysets(
     account: &str,
     keysets: &[KeysetInfo],
 ) -> Result<(), EcashError> {
-    let ids = Column::texts(keysets.iter().map(|keyset| keyset.keyset_id.as_str()));
+    // A mint may list one twice, which PostgreSQL doesn't take in one statement.
+    let keysets: BTreeMap<&str, &KeysetInfo> =
+        keysets.iter().map(|keyset| (keyset.keyset_id.as_str(), keyset)).collect();
+    let (listed, keysets): (Vec<&str>, Vec<&KeysetInfo>) = keysets.into_iter().unzip();
+    let ids = Column::texts(listed);
     let fees = keysets.iter().map(|keyset| sql_int(keyset.fee_ppk));
     let columns = [
         ids.clone(),

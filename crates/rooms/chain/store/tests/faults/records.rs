@@ -283,21 +283,21 @@ fn a_list_entry_with_a_value_is_named() {
         key.clone()
     });
     let entry = AddressKey::decode(&case.key).unwrap();
-    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "has a value"]);
+    case.is_named_with(&["utxo_addr", &entry.to_string(), "has a value"]);
 }
 
 #[test]
 fn a_missing_list_entry_is_named() {
     let case = Case::middle(ColumnFamily::Address, missing);
     let entry = AddressKey::decode(&case.key).unwrap();
-    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not listed"]);
+    case.is_named_with(&["utxo_addr", &entry.to_string(), "not listed"]);
 }
 
 #[test]
 fn a_surplus_list_entry_is_named() {
     let case = Case::middle(ColumnFamily::Address, surplus);
     let entry = AddressKey::decode(&case.key).unwrap();
-    case.is_named_with(&["utxo_addr", &format!("{entry:?}"), "not unspent"]);
+    case.is_named_with(&["utxo_addr", &entry.to_string(), "not unspent"]);
 }
 
 #[test]

@@ -87,16 +87,21 @@ impl PaymentExecutor {
     }
 
     fn is_same_mint(&self, account: &EcashAccount, url: &MintUrl) -> Result<(), EcashWorkError> {
-        let mut after: Option<String> = None;
         let mut by_keyset: BTreeMap<String, Vec<ProofLine>> = BTreeMap::new();
-        loop {
-            let page = PageRequest { after: after.as_deref(), limit: PROOFS };
-            let free = self.store.proofs(&account.id, ProofState::Unspent, page)?;
-            let Some(last) = free.last() else { break };
-            after = Some(last.y.clone());
-            self.are_unspent(url, &free)?;
-            for proof in free {
-                by_keyset.entry(proof.keyset_id.clone()).or_default().push(proof);
+        for state in [ProofState::Unspent, ProofState::Reserved] {
+            let mut after: Option<String> = None;
+            loop {
+                let page = PageRequest { after: after.as_deref(), limit: PROOFS };
+                let found = self.store.proofs(&account.id, state, page)?;
+                let Some(last) = found.last() else { break };
+                after = Some(last.y.clone());
+                // A token that is out may be claimed by now; its proofs were signed all the same.
+                if state == ProofState::Unspent {
+                    self.are_unspent(url, &found)?;
+                }
+                for proof in found {
+                    by_keyset.entry(proof.keyset_id.clone()).or_default().push(proof);
+                }
             }
         }
         let needed: Vec<&str> = by_keyset.keys().map(String::as_str).collect();
@@ -151,7 +156,7 @@ impl PaymentExecutor {
         for start in starts {
             let outputs = ScanOutputs::of(self.store.seed(), keyset, start)?;
             let answer = client.restore(&outputs.request()).map_err(failed)?;
-            for found in outputs.found(&answer, &known.keys.keys) {
+            for found in outputs.found(&answer, &known.keys.keys).unwrap_or_default() {
                 let name = hex::encode(proof_name(&found.proof)?);
                 if proofs.iter().any(|proof| proof.y == name) {
                     return Ok(());

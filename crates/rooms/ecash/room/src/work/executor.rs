@@ -15,7 +15,7 @@ use unspent_ecash::{
     flow::{Flow, FlowEnvironment, FlowStep, MintKeys, WaitReason},
     proof_name,
 };
-use unspent_model::ecash::{EntityKind, EntityState};
+use unspent_model::ecash::{EntityEvent, EntityKind, EntityState};
 
 use super::{
     super::{
@@ -87,6 +87,10 @@ impl PaymentExecutor {
             let environment = match self.environment(&open.entity) {
                 Ok(environment) => environment,
                 Err(EcashWorkError::Mint { mint, reason }) => {
+                    // What is known of it may be what doesn't do: the next turn reads it anew.
+                    if let Ok(url) = mint.parse() {
+                        self.backends.mints.forget(&url);
+                    }
                     return Ok(PaymentStanding::Unclear(format!("{mint}: {reason}")));
                 }
                 Err(error) => return Err(error),
@@ -115,6 +119,11 @@ impl PaymentExecutor {
                 FlowStep::Apply(event) => {
                     let (what, shows_copy) = (event.what, event.shows_copy);
                     let applied = self.store.apply(id, event, now)?;
+                    if what == EntityEvent::Fail {
+                        // Fees or keysets that were read before may be why: the next payment reads
+                        // them anew.
+                        self.forget(&mints);
+                    }
                     if shows_copy {
                         self.scan_now(&account, goes_on);
                     }
@@ -138,11 +147,15 @@ impl PaymentExecutor {
             WaitReason::ForChange => PaymentStanding::Watching,
             WaitReason::Retry(why) => PaymentStanding::Unclear(why.clone()),
             WaitReason::ForKeysets => {
-                for mint in mints.iter().flatten() {
-                    self.backends.mints.forget(&mint.url);
-                }
+                self.forget(mints);
                 PaymentStanding::Unclear("the mint's keysets have changed".into())
             }
+        }
+    }
+
+    fn forget(&self, mints: &[Option<Arc<MintKeys>>]) {
+        for mint in mints.iter().flatten() {
+            self.backends.mints.forget(&mint.url);
         }
     }
 
@@ -165,8 +178,10 @@ impl PaymentExecutor {
                 let unit = unit.transpose()?.map_or(account.unit.clone(), |found| found.unit);
                 let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
                 let mints = &self.backends.mints;
-                let known = mints.mint_with(&url, &unit_of(&unit), &needed).map_err(failed)?;
-                Some(known.0.keys)
+                let unit = unit_of(&unit);
+                let read = mints.mint_with(&url, &unit, &needed).map_err(failed)?;
+                self.write_down(&url, &unit, &read)?;
+                Some(read.0.keys)
             }
             None => None,
         };
@@ -186,7 +201,28 @@ impl PaymentExecutor {
         }
         let _place = self.place(url)?;
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
-        self.backends.mints.mint(url, unit).map_err(failed)
+        let read = self.backends.mints.mint(url, unit).map_err(failed)?;
+        self.write_down(url, unit, &read)?;
+        Ok(read)
+    }
+
+    /// Keysets that were read just now are those of every account at the mint. Whoever reads them
+    /// next finds them known: left out now, older fees would stay in the database.
+    fn write_down(
+        &self,
+        url: &MintUrl,
+        unit: &CurrencyUnit,
+        (known, is_new): &(KnownMint, bool),
+    ) -> Result<(), EcashWorkError> {
+        if !is_new {
+            return Ok(());
+        }
+        for account in self.store.accounts()? {
+            if account.mint_url.as_ref() == Some(url) && unit_of(&account.unit) == *unit {
+                self.store.put_keysets(&account.id, known.infos())?;
+            }
+        }
+        Ok(())
     }
 
     /// A place among those who wait for a mint.
@@ -209,25 +245,18 @@ impl PaymentExecutor {
     ) -> Result<KnownMint, EcashWorkError> {
         let failed = |reason| EcashWorkError::Mint { mint: url.to_string(), reason };
         let unit = unit_of(&account.unit);
-        let read = self.backends.mints.mint_with(url, &unit, needed);
-        let (known, is_new) = read.map_err(failed)?;
-        if is_new {
-            self.store.put_keysets(&account.id, known.infos())?;
-        }
-        Ok(known)
+        let read = self.backends.mints.mint_with(url, &unit, needed).map_err(failed)?;
+        self.write_down(url, &unit, &read)?;
+        Ok(read.0)
     }
 
-    /// The mint of an account. Keysets that were read just now are written down.
+    /// The mint of an account.
     pub(super) fn known(
         &self,
         url: &MintUrl,
         account: &EcashAccount,
     ) -> Result<KnownMint, EcashWorkError> {
-        let (known, is_new) = self.at(url, &unit_of(&account.unit))?;
-        if is_new {
-            self.store.put_keysets(&account.id, known.infos())?;
-        }
-        Ok(known)
+        Ok(self.at(url, &unit_of(&account.unit))?.0)
     }
 
     /// What a payment wants to be told of, and at which mints.

@@ -312,8 +312,14 @@ impl PaymentExecutor {
         if unit != unit_of(&account.unit) {
             return Err(wrong("the token is in another unit than the account"));
         }
-        let (source, _) = self.at(&url, &unit)?;
-        let proofs = token.proofs(&source.keysets);
+        let (mut source, is_new) = self.at(&url, &unit)?;
+        let mut proofs = token.proofs(&source.keysets);
+        if proofs.is_err() && !is_new {
+            // What was read before may be older than the token, or have been wrong.
+            self.backends.mints.forget(&url);
+            source = self.at(&url, &unit)?.0;
+            proofs = token.proofs(&source.keysets);
+        }
         let proofs = proofs.map_err(|_| wrong("the token is of keysets that its mint lacks"))?;
         if account.mint_url.as_ref() == Some(&url) {
             let keyset = self.mint_of(&account)?.1.keys.active.clone();

@@ -1,12 +1,15 @@
 //! Scans: what a mint has signed for another copy of this database comes into the account.
 
+use cashu::{CheckStateRequest, PublicKey, State};
 use unspent_ecash::{
-    DueScan, EcashError, ScannedBatch,
+    DueScan, EcashAccount, EcashError, PageRequest, ProofName, ScannedBatch,
     flow::{
         FlowAnswer, FlowRequest, KeyRing, ScanOutputs,
         scan::{SCAN_GAP, ask_found, with_word},
     },
 };
+
+use unspent_model::ecash::ProofState;
 
 use super::{
     EcashWorkError,
@@ -15,8 +18,12 @@ use super::{
     payments::new_id,
 };
 
+/// Proofs that a mint is asked about at a time.
+const PROOFS: u32 = 500;
 /// Batches of one turn.
 const MOST_BATCHES: usize = 200;
+const UNVERIFIED: &str = "a signature that the mint gives back doesn't verify";
+const UNDER_WAY: &str = "proofs that were found are under way at the mint";
 const UNASKED: &str = "the mint answered something else than it was asked";
 
 impl PaymentExecutor {
@@ -45,6 +52,15 @@ impl PaymentExecutor {
         let account = self.store.account(&due.account_id)?;
         let Some(url) = account.mint_url.clone() else { return Ok(PaymentStanding::Over) };
         let keys = self.known_with(&url, &account, &[due.keyset_id.as_str()])?.keys;
+        let is_listed = due.keyset_id.parse().is_ok_and(|id| keys.keys.contains_key(&id));
+        if !is_listed {
+            // Without its keys nothing verifies, and all would seem unsigned.
+            self.backends.mints.forget(&url);
+            return Ok(PaymentStanding::Unclear("the mint doesn't list the keyset now".into()));
+        }
+        if let Some(why) = self.lose_spent(&account, &url)? {
+            return Ok(PaymentStanding::Unclear(why));
+        }
         let (scan_id, mut due) = (new_id()?, due.clone());
         // Beyond the counters that are known to be used.
         let mut silent_from = due.counter.max(due.from);
@@ -82,6 +98,34 @@ impl PaymentExecutor {
         Ok(PaymentStanding::Unclear("the scan goes on later".into()))
     }
 
+    /// What another copy has spent isn't money any more: what it got for that is found by the scan.
+    /// Says why the mint doesn't tell, if it doesn't.
+    fn lose_spent(
+        &self,
+        account: &EcashAccount,
+        url: &cashu::MintUrl,
+    ) -> Result<Option<String>, EcashWorkError> {
+        let mut after: Option<String> = None;
+        loop {
+            let page = PageRequest { after: after.as_deref(), limit: PROOFS };
+            let free = self.store.proofs(&account.id, ProofState::Unspent, page)?;
+            let Some(last) = free.last() else { return Ok(None) };
+            after = Some(last.y.clone());
+            let bad = |_| EcashError::Corrupt("a proof's name is no point".into());
+            let ys = free.iter().map(|proof| PublicKey::from_hex(&proof.y).map_err(bad));
+            let request = CheckStateRequest { ys: ys.collect::<Result<_, _>>()? };
+            let states = match self.backends.mints.client(url).check_states(&request) {
+                Ok(answer) => answer.states,
+                Err(no_result) => return Ok(Some(no_result.fault().to_string())),
+            };
+            let spent = states.iter().filter(|found| found.state == State::Spent);
+            let names: Vec<ProofName> = spent.map(|found| found.y.to_bytes()).collect();
+            if !names.is_empty() {
+                self.store.lose_spent(&account.id, names, now())?;
+            }
+        }
+    }
+
     /// What the mint has signed of some outputs, and whether it is spent; or why it doesn't say.
     fn signed(
         &self,
@@ -91,7 +135,10 @@ impl PaymentExecutor {
     ) -> Result<Result<Vec<unspent_ecash::flow::FoundProof>, String>, EcashError> {
         let (mint, request) = (url.clone(), outputs.request());
         let found = match self.backends.ask(&FlowRequest::Restore { mint, request }) {
-            FlowAnswer::Restored(answer) => outputs.found(&answer, keys),
+            FlowAnswer::Restored(answer) => match outputs.found(&answer, keys) {
+                Some(found) => found,
+                None => return Ok(Err(UNVERIFIED.to_owned())),
+            },
             FlowAnswer::Fault(fault) => return Ok(Err(fault.to_string())),
             FlowAnswer::Melt(_)
             | FlowAnswer::MintQuote(_)
@@ -104,7 +151,9 @@ impl PaymentExecutor {
         }
         let (mint, request) = (url.clone(), ask_found(&found)?);
         Ok(match self.backends.ask(&FlowRequest::CheckState { mint, request }) {
-            FlowAnswer::States(states) => Ok(with_word(found, &states)),
+            FlowAnswer::States(states) => {
+                with_word(found, &states).ok_or_else(|| UNDER_WAY.to_owned())
+            }
             FlowAnswer::Fault(fault) => Err(fault.to_string()),
             FlowAnswer::Melt(_)
             | FlowAnswer::MintQuote(_)

@@ -48,6 +48,7 @@ impl PaymentExecutor {
         let held = self.store.balance(account)?.reserved;
         let mut coming = 0_u64;
         for entity in self.under_way(account)? {
+            // Told to people beside what is lacking, and booked nowhere.
             coming = coming.saturating_add(comes_back(&entity));
         }
         Ok(MoneyShortage { lack, coming, held, account: account.to_owned() })

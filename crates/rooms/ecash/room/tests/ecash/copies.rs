@@ -157,3 +157,23 @@ fn two_clones_side_by_side_are_not_stuck_and_count_nothing_twice() {
         assert_eq!(wallet.balance(&bench.account), (64 + 50 + 53, 0));
     }
 }
+
+#[test]
+fn what_another_copy_has_spent_is_not_counted_beside_what_it_got_for_it() {
+    let Some(bench) = start(true) else { return };
+    let mut wallet = bench.open();
+    wallet.earn(&bench.account, 64);
+    drop(wallet);
+    let saved = bench.save("saved");
+    let mut wallet = bench.open();
+    // The one proof over 64 becomes smaller ones, of which some are a token.
+    wallet.token(&bench.account, 10);
+    drop(wallet);
+    bench.put_back(&saved);
+    let mut wallet = bench.open();
+    assert_eq!(wallet.balance(&bench.account).0, 64, "as the copy knows it");
+    bench.scanned(&mut wallet);
+    let (unspent, reserved) = wallet.balance(&bench.account);
+    assert_eq!(i64::try_from(unspent + reserved).unwrap(), bench._mint.owed());
+    wallet.audit(&[&bench.account]);
+}

@@ -191,6 +191,7 @@ pub enum FaultClass {
 
 /// More inputs than the mint takes in one request.
 const TOO_MANY_INPUTS: u32 = 11_014;
+const UNBALANCED: &str = "not balanced";
 /// Longest part of a mint's words that is kept.
 const MAX_MESSAGE: usize = 200;
 
@@ -211,6 +212,9 @@ impl MintFault {
             10001 | 11005..=11017 | 20003 | 20006 | 20009 | 30001 | 30002 | 31001..=31004 => {
                 Self::Refused { code, message }
             }
+            // Nutshell has no code for sums that don't match: fees that were read before are wrong,
+            // and the same request never succeeds.
+            _ if message.contains(UNBALANCED) => Self::Refused { code, message },
             // 0, 11000, 50000 and all that nobody has defined: no proof of anything.
             _ => Self::Unknown(message),
         }
@@ -242,6 +246,8 @@ mod tests {
     #[test]
     fn codes_are_classed_as_the_protocol_means_them() {
         let class = |code| MintFault::from_code(code, "").class();
+        let unbalanced = MintFault::from_code(11000, "inputs (9) vs outputs (9) are not balanced");
+        assert_eq!(unbalanced.class(), FaultClass::Definite);
         for code in [11003, 20002] {
             assert_eq!(class(code), FaultClass::DoneAlready, "{code}");
         }

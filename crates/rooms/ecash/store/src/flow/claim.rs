@@ -109,8 +109,10 @@ pub(super) fn hopeless(
     inputs: &Proofs,
     fault: &MintFault,
 ) -> Option<&'static str> {
-    // We sign no inputs and know no preimages. Whatever the mint said, that is why.
-    if inputs.iter().any(|proof| is_locked(proof, context)) {
+    // We sign no inputs and know no preimages; a token may bring its witness. Whatever the mint
+    // said, that is why.
+    let is_shut = |proof: &Proof| proof.witness.is_none() && is_locked(proof, context);
+    if inputs.iter().any(is_shut) {
         return Some("The token is locked, and not to a key of ours.");
     }
     let is_answer = matches!(fault.class(), FaultClass::DoneAlready | FaultClass::Definite);

@@ -185,7 +185,7 @@ impl Flow {
         let stage = std::mem::replace(&mut self.stage, FlowStage::Over);
         if let Some(what) = sameness::stranger(&self.context, &answer) {
             let why = format!("the mint's answer is about another quote: its {what} differs");
-            return Ok(FlowStep::Wait(WaitReason::Retry(why)));
+            return Ok(self.context.past_strangers(why));
         }
         let (stage, next) = match stage {
             FlowStage::SendQuote(stage) => send_quote::answer(&self.context, stage, answer)?,
@@ -282,6 +282,20 @@ impl FlowContext {
     fn source(&self) -> Result<&MintKeys, EcashError> {
         let missing = || EcashError::argument("the keys of the token's mint are missing");
         self.environment.source.as_deref().ok_or_else(missing)
+    }
+
+    /// A quote that was told wrong as it began is never answered for. The mint has heard nothing of
+    /// proofs of ours until the melt is marked, so that with its time such a payment is over.
+    fn past_strangers(&self, why: String) -> FlowStep {
+        let entity = &self.open.entity;
+        let is_unheard = entity.kind == EntityKind::CashuSendQuote
+            && entity.state == EntityState::Unpaid
+            && !entity.melt_initiated;
+        if is_unheard && self.is_expired() {
+            let expire = PaymentEvent::new(unspent_model::ecash::EntityEvent::Expire);
+            return FlowStep::Apply(expire.because(why));
+        }
+        FlowStep::Wait(WaitReason::Retry(why))
     }
 
     /// When it ends, in seconds since 1970.

@@ -126,6 +126,16 @@ impl RangeOutputs {
         all.map_or(RestoreOutcome::Unclear, RestoreOutcome::All)
     }
 
+    /// How many of our outputs a mint says it has signed, well or not.
+    pub(crate) fn said_signed(&self, found: &RestoreResponse) -> usize {
+        let by_output = pairs(found);
+        let said = self.0.iter().filter(|output| {
+            let signature = by_output.get(&output.blinded_message.blinded_secret);
+            signature.is_some_and(is_worth)
+        });
+        said.count()
+    }
+
     /// All that were signed, over whatever amount, each with its counter.
     pub(crate) fn signed(&self, found: &RestoreResponse, keys: &KeyRing) -> Vec<(u32, Proof)> {
         let by_output = pairs(found);

@@ -96,7 +96,9 @@ impl StoredTerms<'_> {
             (amounts.is_none_or(|(stored, said)| stored == said), "amount"),
             (said.unit.as_ref().is_none_or(is_unit), "unit"),
             (invoice.is_none_or(is_invoice), "invoice"),
-            (self.ends.zip(said_end).is_none_or(is_end), "expiry"),
+            // The invoice names the payment already. A mint that once said another end, at the
+            // beginning or later, would else hold our proofs for ever.
+            (invoice.is_some() || self.ends.zip(said_end).is_none_or(is_end), "expiry"),
         ]
         .into_iter()
         .find_map(|(fits, what)| (!fits).then_some(what))
@@ -126,18 +128,23 @@ mod tests {
         assert_eq!(stored.differ(&said), None);
         assert_eq!(stored.differ(&QuoteTerms::of("q")), None);
         assert_eq!(stored.differ(&QuoteTerms { expiry: Some(0), ..said.clone() }), None);
+        let moved = QuoteTerms { expiry: Some(71), ..said.clone() };
+        assert_eq!(stored.differ(&moved), None, "the invoice is the same");
         let lies = [
             (QuoteTerms { id: "p".into(), ..said.clone() }, "id"),
             (QuoteTerms { amount: Some(6), ..said.clone() }, "amount"),
             (QuoteTerms { unit: Some("msat".into()), ..said.clone() }, "unit"),
             (QuoteTerms { invoice: Some("lnbc1abd".into()), ..said.clone() }, "invoice"),
-            (QuoteTerms { expiry: Some(71), ..said.clone() }, "expiry"),
+            (QuoteTerms { invoice: None, expiry: Some(71), ..said.clone() }, "expiry"),
         ];
         for (lie, what) in lies {
             assert_eq!(stored.differ(&lie), Some(what));
         }
         // Of two quotes the sooner end is stored.
-        let stored = StoredTerms { ends: Some((70, false)), ..stored };
+        let (stored, said) = (
+            StoredTerms { ends: Some((70, false)), ..stored },
+            QuoteTerms { invoice: None, ..said },
+        );
         assert_eq!(stored.differ(&QuoteTerms { expiry: Some(71), ..said.clone() }), None);
         assert_eq!(stored.differ(&QuoteTerms { expiry: Some(69), ..said }), Some("expiry"));
     }

@@ -52,10 +52,14 @@ impl ScanOutputs {
         self.outputs.restore()
     }
 
-    /// Those that were signed with keys of the mint; what doesn't verify is none.
-    pub fn found(&self, answer: &RestoreResponse, keys: &KeyRing) -> Vec<FoundProof> {
-        let found = self.outputs.signed(answer, keys).into_iter();
-        found.map(|(counter, proof)| FoundProof { counter, proof, is_spent: false }).collect()
+    /// Those that were signed with keys of the mint; `None` where one doesn't verify. Left out, it
+    /// would be money that no later scan looks for.
+    pub fn found(&self, answer: &RestoreResponse, keys: &KeyRing) -> Option<Vec<FoundProof>> {
+        let found = self.outputs.signed(answer, keys);
+        let is_whole = found.len() == self.outputs.said_signed(answer);
+        let found = found.into_iter();
+        let found = found.map(|(counter, proof)| FoundProof { counter, proof, is_spent: false });
+        is_whole.then(|| found.collect())
     }
 }
 
@@ -70,9 +74,14 @@ pub fn ask_found(found: &[FoundProof]) -> Result<CheckStateRequest, EcashError> 
     Ok(CheckStateRequest { ys: found.iter().map(name).collect::<Result<_, _>>()? })
 }
 
-/// Its answer, in the order in which it was asked.
-pub fn with_word(found: Vec<FoundProof>, states: &[ProofState]) -> Vec<FoundProof> {
-    let good = states.iter().map(|state| state.state == State::Unspent);
-    let both = found.into_iter().zip(good);
-    both.map(|(found, is_good)| FoundProof { is_spent: !is_good, ..found }).collect()
+/// Its answer, in the order in which it was asked; `None` while one is under way, since it may
+/// come back.
+pub fn with_word(found: Vec<FoundProof>, states: &[ProofState]) -> Option<Vec<FoundProof>> {
+    let both = found.into_iter().zip(states);
+    let told = both.map(|(found, state)| match state.state {
+        State::Spent => Some(FoundProof { is_spent: true, ..found }),
+        State::Unspent => Some(found),
+        State::Pending | State::Reserved | State::PendingSpent => None,
+    });
+    told.collect()
 }

@@ -336,7 +336,10 @@ fn give_up(context: &FlowContext, reason: &str, spent: Vec<ProofName>) -> FlowTu
     }
     let may_expire = entity.state == EntityState::Unpaid && context.is_expired();
     let what = if may_expire { EntityEvent::Expire } else { EntityEvent::Fail };
-    apply(PaymentEvent { spent, ..PaymentEvent::new(what).because(reason) })
+    let event = PaymentEvent::new(what).because(reason);
+    // Spent by none of our payments: somebody has this seed too, and got something for them.
+    let event = if spent.is_empty() { event } else { event.showing_copy() };
+    apply(PaymentEvent { spent, ..event })
 }
 
 /// The mint says that it has paid. A word alone would spend our proofs for a payment that nobody

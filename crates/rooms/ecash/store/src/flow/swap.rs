@@ -130,20 +130,17 @@ pub(super) fn answer(context: &FlowContext, stage: SwapStage, answer: FlowAnswer
         }
         (SwapStage::Restored(proofs), FlowAnswer::States(states)) => {
             let (taken, states) = states.split_at(inputs(context)?.len().min(states.len()));
-            // Our swap would have spent them: the outputs were signed in another one.
-            if all_are(taken, State::Unspent) {
-                return leave_range(outputs_now(context)?);
-            }
-            done(context, with_states(proofs, states)?)
+            restored(context, proofs, taken, states)
         }
         (SwapStage::Partly(others), FlowAnswer::States(states)) => partly(context, others, &states),
         (SwapStage::Inputs(trouble), FlowAnswer::States(states)) => {
             if states.len() != inputs(context)?.len() {
                 retry("the mint tells of other proofs than asked")
             } else if matches!(trouble, SwapTrouble::Stuck(_)) && all_are(&states, State::Unspent) {
-                // A mint that recorded outputs and never signed them refuses them for ever.
-                let ask = outputs_now(context)?;
-                apply(PaymentEvent::new(EntityEvent::TakeNewRange).with_range(ask))
+                // A mint that recorded outputs and never signed them refuses them for ever. A scan
+                // finds them where it signs them after all.
+                let event = PaymentEvent::new(EntityEvent::TakeNewRange);
+                apply(event.with_range(outputs_now(context)?).showing_copy())
             } else if is_claim(context) {
                 claim_seen(context, trouble, &states)
             } else {
@@ -166,7 +163,7 @@ fn own_seen(trouble: SwapTrouble, states: &[ProofState]) -> FlowTurn {
     let spent = spent_of(states);
     if !spent.is_empty() {
         // Spent by none of our payments: somebody has this seed too. The others go free.
-        let event = PaymentEvent::new(EntityEvent::Fail).because(SPENT_ELSEWHERE);
+        let event = PaymentEvent::new(EntityEvent::Fail).because(SPENT_ELSEWHERE).showing_copy();
         apply(PaymentEvent { spent, ..event })
     } else if all_are(states, State::Unspent) {
         apply(PaymentEvent::new(EntityEvent::Fail).because(reason))
@@ -178,8 +175,7 @@ fn own_seen(trouble: SwapTrouble, states: &[ProofState]) -> FlowTurn {
 /// The token's proofs, after the mint refused to swap them and has signed nothing of ours. By its
 /// word on each of them the claim goes on without those that are spent, or ends.
 fn claim_seen(context: &FlowContext, trouble: SwapTrouble, states: &[ProofState]) -> FlowTurn {
-    let is_settled = |found: &ProofState| matches!(found.state, State::Spent | State::Unspent);
-    if !states.iter().all(is_settled) {
+    if states.iter().any(is_under_way) {
         return retry("proofs of the token are under way at the mint");
     }
     let (swap, spent) = (claim::details(context)?, spent_of(states));
@@ -257,6 +253,31 @@ fn give_up_slowly(context: &FlowContext, since: Micros) -> FlowTurn {
     ask_restore(context, SwapTrouble::Definite("Given up.".into()))
 }
 
+/// All outputs are signed. A swap spends all of its inputs or none, so that one which isn't spent
+/// tells of another swap: somebody with our seed had the outputs signed.
+fn restored(
+    context: &FlowContext,
+    proofs: Vec<Proof>,
+    taken: &[ProofState],
+    states: &[ProofState],
+) -> FlowTurn {
+    if taken.iter().any(is_under_way) {
+        retry("inputs are under way at the mint")
+    } else if any_are(taken, State::Unspent) {
+        leave_range(outputs_now(context)?)
+    } else {
+        done(context, with_states(proofs, states)?)
+    }
+}
+
+fn any_are(states: &[ProofState], wanted: State) -> bool {
+    states.iter().any(|found| found.state == wanted)
+}
+
+fn is_under_way(found: &ProofState) -> bool {
+    !matches!(found.state, State::Spent | State::Unspent)
+}
+
 const PARTLY: &str = "the mint restores only a part of the outputs";
 
 /// Whether outputs are signed over other amounts than the range has; `None` where none is signed.
@@ -272,8 +293,12 @@ fn others(range: &OutputRange, signed: &[(u32, Proof)]) -> Option<bool> {
 /// A mint signs all outputs of a swap or none, over the amounts that it was asked for.
 fn partly(context: &FlowContext, others: bool, states: &[ProofState]) -> FlowTurn {
     let is_other = others || context.is_past_grace();
-    let is_copy = all_are(states, State::Unspent) || (is_other && all_are(states, State::Spent));
-    if is_copy { leave_range(outputs_now(context)?) } else { retry(PARTLY) }
+    let is_copy = any_are(states, State::Unspent) || (is_other && all_are(states, State::Spent));
+    if is_copy && !states.iter().any(is_under_way) {
+        leave_range(outputs_now(context)?)
+    } else {
+        retry(PARTLY)
+    }
 }
 
 const SPENT_ELSEWHERE: &str = "Some of the proofs were spent elsewhere.";

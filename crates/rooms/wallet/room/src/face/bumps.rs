@@ -58,6 +58,9 @@ pub(crate) struct Bump {
 
 impl HoldsCoins for Bump {
     type Answer = UnsignedJson;
+    // The coins are the replaced payment's, and held by whoever holds those: whoever bumps names
+    // that lock, or they pass to the key's.
+    const NAMES_HOLDER: bool = true;
 
     fn policy(&mut self) -> &mut Policy {
         &mut self.policy

@@ -50,6 +50,8 @@ const DUST: u64 = 294;
 /// A request that chooses coins by a policy and holds them.
 pub(super) trait HoldsCoins: Send + Sized + 'static {
     type Answer: Serialize + 'static;
+    /// Whether the request may say who is to hold the coins.
+    const NAMES_HOLDER: bool = false;
 
     fn policy(&mut self) -> &mut Policy;
 
@@ -74,7 +76,7 @@ pub(super) async fn hold<T: HoldsCoins>(
     let engine = app.engine.clone();
     let work = move |context: &WalletContext, mut request: T, lock: LockId| {
         // What an interrupted run holds is found again by the key alone: no other holder can be.
-        if request.lease().lock.is_some() {
+        if request.lease().lock.is_some() && !T::NAMES_HOLDER {
             let message =
                 "with an idempotency key the lock is derived from that key; leave out lease.lock";
             return Err(ApiError::invalid(message));
