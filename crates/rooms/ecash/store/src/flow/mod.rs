@@ -248,7 +248,7 @@ fn token_states(context: &FlowContext, answer: FlowAnswer) -> FlowStep {
         FlowAnswer::States(states) if all_are(&states, State::Spent) => {
             FlowStep::Apply(PaymentEvent::new(EntityEvent::Complete))
         }
-        FlowAnswer::States(states) if states.iter().any(|found| found.state == State::Spent) => {
+        FlowAnswer::States(states) if any_are(&states, State::Spent) => {
             let spent = spent_of(&states);
             let event = PaymentEvent::new(EntityEvent::ClaimedInPart);
             FlowStep::Apply(PaymentEvent { spent, ..event })
@@ -266,6 +266,14 @@ fn token_states(context: &FlowContext, answer: FlowAnswer) -> FlowStep {
 fn all_are(states: &[ProofState], wanted: State) -> bool {
     // Everything is true of no proofs: a mint that names none would prove whatever is asked.
     !states.is_empty() && states.iter().all(|found| found.state == wanted)
+}
+
+fn any_are(states: &[ProofState], wanted: State) -> bool {
+    states.iter().any(|found| found.state == wanted)
+}
+
+fn is_under_way(found: &ProofState) -> bool {
+    !matches!(found.state, State::Spent | State::Unspent)
 }
 
 fn spent_of(states: &[ProofState]) -> Vec<ProofName> {

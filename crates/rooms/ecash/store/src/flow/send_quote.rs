@@ -5,7 +5,7 @@ use unspent_model::ecash::{EntityEvent, EntityState, split_amount};
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MeltView,
-    MintFault, WaitReason, all_are, apply,
+    MintFault, WaitReason, all_are, any_are, apply,
     change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
     end, leave_range,
     outputs::{RangeOutputs, RestoreOutcome},
@@ -203,7 +203,7 @@ fn inputs_read(context: &FlowContext, reason: String, states: &[ProofState]) -> 
     // A PENDING input belongs to a payment in flight: let go, it would be spent for a second one.
     if all_are(states, State::Unspent) {
         give_up(context, &reason, Vec::new())
-    } else if states.iter().any(|found| found.state == State::Spent) {
+    } else if any_are(states, State::Spent) {
         on(PayStage::LookAtLast(reason, spent_of(states)), look(context)?)
     } else {
         watch()

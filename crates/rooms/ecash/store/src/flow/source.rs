@@ -7,7 +7,7 @@ use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStep, MeltView, MintFault, WaitReason,
     all_are,
     change::{ChangeAsk, ChangeParts, ChangeTurn, bring},
-    check, claim,
+    check, claim, is_under_way,
     outputs::RangeOutputs,
     spent_of,
 };
@@ -135,8 +135,7 @@ fn ask_inputs(context: &FlowContext, reason: &str) -> SourceTurn {
 /// The token's proofs, while its quote is unpaid. Spent ones were claimed by somebody else, and a
 /// melt that needs them is refused whenever it comes.
 fn looked_at(context: &FlowContext, reason: &str, states: &[ProofState]) -> SourceTurn {
-    let is_settled = |found: &ProofState| matches!(found.state, State::Spent | State::Unspent);
-    if states.len() != context.open.token.len() || !states.iter().all(is_settled) {
+    if states.len() != context.open.token.len() || states.iter().any(is_under_way) {
         return end(FlowStep::Wait(WaitReason::ForChange));
     }
     let (spent, mut left) = (spent_of(states), Proofs::new());

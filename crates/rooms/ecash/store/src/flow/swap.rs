@@ -10,9 +10,9 @@ use unspent_model::{
 
 use super::{
     FaultClass, FlowAnswer, FlowContext, FlowRequest, FlowStage, FlowStep, FlowTurn, MintFault,
-    WaitReason, all_are, apply,
+    WaitReason, all_are, any_are, apply,
     claim::{self, NextSwap},
-    end, leave_range,
+    end, is_under_way, leave_range,
     outputs::{RangeOutputs, RestoreOutcome},
     retry, spent_of, with_states,
 };
@@ -268,14 +268,6 @@ fn restored(
     } else {
         done(context, with_states(proofs, states)?)
     }
-}
-
-fn any_are(states: &[ProofState], wanted: State) -> bool {
-    states.iter().any(|found| found.state == wanted)
-}
-
-fn is_under_way(found: &ProofState) -> bool {
-    !matches!(found.state, State::Spent | State::Unspent)
 }
 
 const PARTLY: &str = "the mint restores only a part of the outputs";
